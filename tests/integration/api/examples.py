@@ -196,65 +196,49 @@ def _immutable() -> Iterator[Example]:
             yield Example(rule, f"{field} removed", absent, accepted=False, old=old)
 
 
-FINAL_STATUS: Json = {
-    "phase": "Succeeded",
-    "conditions": [
-        {
-            "type": "Complete",
-            "status": "True",
-            "reason": "Succeeded",
-            "message": "Done.",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-    ],
-    "reason": "Succeeded",
-    "outcome": "Success",
-    "result": "42",
-    "truncated": False,
-    "resultRef": {"secretName": "s", "key": "k", "bytes": 1, "sha256": "x"},
-    "output": "out",
-    "messages": "said",
-    "error": {"code": "c", "message": "m"},
-    "context": {"currentBuffer": "*scratch*"},
-    "session": {"id": "s"},
-    "progress": {"step": 1},
-    "usage": {"inputTokens": 1},
-    "instanceName": "one",
-    "podUID": "u",
-    "queueID": "q",
-    "handover": "Possible",
-    "attempt": 1,
-    "queuedTime": "2026-01-01T00:00:00Z",
-    "startTime": "2026-01-01T00:00:00Z",
-    "completionTime": "2026-01-01T00:00:00Z",
-    "executionSeconds": 1.5,
-}
-OTHER_STATUS: Json = {
-    "phase": "Failed",
-    "conditions": [],
-    "reason": "EvalError",
-    "outcome": "Failure",
-    "result": "43",
-    "truncated": True,
-    "resultRef": {"secretName": "t", "key": "k", "bytes": 1, "sha256": "x"},
-    "output": "other",
-    "messages": "other",
-    "error": {"code": "d", "message": "m"},
-    "context": {"currentBuffer": "other"},
-    "session": {"id": "t"},
-    "progress": {"step": 2},
-    "usage": {"inputTokens": 2},
-    "instanceName": "two",
-    "podUID": "v",
-    "queueID": "r",
+STATUS: Mapping[str, tuple[Any, Any]] = {
+    "phase": ("Succeeded", "Failed"),
+    "conditions": (
+        [
+            {
+                "type": "Complete",
+                "status": "True",
+                "reason": "Succeeded",
+                "message": "Done.",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ],
+        [],
+    ),
+    "reason": ("Succeeded", "EvalError"),
+    "outcome": ("Success", "Failure"),
+    "result": ("42", "43"),
+    "truncated": (False, True),
+    "resultRef": (
+        {"secretName": "s", "key": "k", "bytes": 1, "sha256": "x"},
+        {"secretName": "t", "key": "k", "bytes": 1, "sha256": "x"},
+    ),
+    "output": ("out", "other"),
+    "messages": ("said", "other"),
+    "error": ({"code": "c", "message": "m"}, {"code": "d", "message": "m"}),
+    "context": ({"currentBuffer": "*scratch*"}, {"currentBuffer": "other"}),
+    "session": ({"id": "s"}, {"id": "t"}),
+    "progress": ({"step": 1}, {"step": 2}),
+    "usage": ({"inputTokens": 1}, {"inputTokens": 2}),
+    "instanceName": ("one", "two"),
+    "podUID": ("u", "v"),
+    "queueID": ("q", "r"),
     # It has one value: the other is none.
-    "handover": None,
-    "attempt": 2,
-    "queuedTime": "2026-01-02T00:00:00Z",
-    "startTime": "2026-01-02T00:00:00Z",
-    "completionTime": "2026-01-02T00:00:00Z",
-    "executionSeconds": 2.5,
+    "handover": ("Possible", None),
+    "attempt": (1, 2),
+    "queuedTime": ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+    "startTime": ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+    "completionTime": ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+    "executionSeconds": (1.5, 2.5),
 }
+"""Each field of a final status -> its value and another one."""
+
+FINAL_STATUS: Json = {field: value for field, (value, _) in STATUS.items()}
 
 
 def status_fields() -> set[str]:
@@ -275,7 +259,7 @@ def _final() -> Iterator[Example]:
     yield Example(rule, "opened", opened, accepted=True, old={"status": {}}, sub="status")
     yield Example(rule, "removed", {}, accepted=False, old=done, sub="status")
     yield Example(rule, "emptied", {"status": {}}, accepted=False, old=done, sub="status")
-    for name, other in OTHER_STATUS.items():
+    for name, (_, other) in STATUS.items():
         changed = {"status": {**FINAL_STATUS, name: other}}
         missing = {"status": {key: value for key, value in FINAL_STATUS.items() if key != name}}
         yield Example(rule, f"{name} changed", changed, accepted=False, old=done, sub="status")

@@ -195,46 +195,42 @@ def _names() -> Iterator[Example]:
 
 
 TIME = "2026-01-01T00:00:00Z"
-FINAL_PLAN: Json = {
-    "phase": "Succeeded",
-    "observedGeneration": 1,
-    "conditions": [
-        {"type": "Complete", "status": "True", "reason": "Succeeded", "message": "Done.", "lastTransitionTime": TIME}
-    ],
-    "reason": "Succeeded",
-    "outcome": "Success",
-    "instanceName": "one",
-    "currentTask": "root",
-    "step": "Adapt",
-    "currentRequest": "a-1-act",
-    "commitCount": 3,
-    "tree": [{"id": "root", "type": "parent", "description": "All.", "failureThreshold": 0.2, "state": "done"}],
-    "commits": [{"hash": "0" * 40, "subject": "[begin] PLAN: All.", "kind": "begin", "step": 0, "time": TIME}],
-    "observations": [{"perspective": "build", "statement": "It builds."}],
-    "counts": {"tasks": 1, "done": 1},
-    "cost": {"inputTokens": 1},
-    "startTime": TIME,
-    "completionTime": TIME,
+PLAN_STATUS: Mapping[str, tuple[Any, Any]] = {
+    "phase": ("Succeeded", "Failed"),
+    "observedGeneration": (1, 2),
+    "conditions": (
+        [
+            {
+                "type": "Complete",
+                "status": "True",
+                "reason": "Succeeded",
+                "message": "Done.",
+                "lastTransitionTime": TIME,
+            }
+        ],
+        [],
+    ),
+    "reason": ("Succeeded", "TaskFailed"),
+    "outcome": ("Success", "Failure"),
+    "instanceName": ("one", "two"),
+    "currentTask": ("root", "other"),
+    "step": ("Adapt", "Act"),
+    "currentRequest": ("a-1-act", "a-2-act"),
+    "commitCount": (3, 4),
+    "tree": ([{"id": "root", "type": "parent", "description": "All.", "failureThreshold": 0.2, "state": "done"}], []),
+    "commits": ([{"hash": "0" * 40, "subject": "[begin] PLAN: All.", "kind": "begin", "step": 0, "time": TIME}], []),
+    "observations": (
+        [{"perspective": "build", "statement": "It builds."}],
+        [{"perspective": "quality", "statement": "It is long."}],
+    ),
+    "counts": ({"tasks": 1, "done": 1}, {"tasks": 2, "done": 1}),
+    "cost": ({"inputTokens": 1}, {"inputTokens": 2}),
+    "startTime": (TIME, "2026-01-02T00:00:00Z"),
+    "completionTime": (TIME, "2026-01-02T00:00:00Z"),
 }
-OTHER_PLAN: Json = {
-    "phase": "Failed",
-    "observedGeneration": 2,
-    "conditions": [],
-    "reason": "TaskFailed",
-    "outcome": "Failure",
-    "instanceName": "two",
-    "currentTask": "other",
-    "step": "Act",
-    "currentRequest": "a-2-act",
-    "commitCount": 4,
-    "tree": [],
-    "commits": [],
-    "observations": [{"perspective": "quality", "statement": "It is long."}],
-    "counts": {"tasks": 2, "done": 1},
-    "cost": {"inputTokens": 2},
-    "startTime": "2026-01-02T00:00:00Z",
-    "completionTime": "2026-01-02T00:00:00Z",
-}
+"""Each field of a final status -> its value and another one."""
+
+FINAL_PLAN: Json = {field: value for field, (value, _) in PLAN_STATUS.items()}
 
 
 def plan_status_fields() -> set[str]:
@@ -254,7 +250,7 @@ def _final() -> Iterator[Example]:
     yield Example(rule, "finished", done, accepted=True, old=opened, sub="status")
     yield Example(rule, "opened", opened, accepted=True, old={"status": {}}, sub="status")
     yield Example(rule, "removed", {}, accepted=False, old=done, sub="status")
-    for name, other in OTHER_PLAN.items():
+    for name, (_, other) in PLAN_STATUS.items():
         changed = {"status": {**FINAL_PLAN, name: other}}
         missing = {"status": {key: value for key, value in FINAL_PLAN.items() if key != name}}
         yield Example(rule, f"{name} changed", changed, accepted=False, old=done, sub="status")

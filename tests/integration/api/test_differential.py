@@ -97,64 +97,50 @@ def test_an_odd_value_is_judged_alike(kube: Kube, room: str, plural: str) -> Non
     assert 0 < tally.taken < tally.tried
 
 
-def test_every_instance_that_is_taken_on_is_read_decided_about_and_built(kube: Kube, room: str) -> None:
+def _every_spec_that_is_taken_on(kube: Kube, room: str, plural: str, checks: Callable[[Any], None]) -> None:
+    """Have specs of a resource written; those that the API server takes the models read, and `checks` looks at."""
     tally = Tally()
 
     @fuzzed
-    @given(manifests("efritinstances", "spec"))
+    @given(manifests(plural, "spec"))
     def holds(manifest: Json) -> None:
-        stored = tally.take(lambda: kube.create("efritinstances", room, manifest, dryRun="All"))
+        stored = tally.take(lambda: kube.create(plural, room, manifest, dryRun="All"))
         if stored is not None:
-            instance = EfritInstance.model_validate(stored)
-            assert type(instance.spec).model_validate(instance.spec.to_wire()) == instance.spec
-            _agrees(EfritInstance, manifest)
-            _instance_is_decided_about(instance)
-            _children_are_made_or_refused(kube, instance)
+            read = MODELS[plural].model_validate(stored)
+            assert type(read.spec).model_validate(read.spec.to_wire()) == read.spec
+            _agrees(MODELS[plural], manifest)
+            checks(read)
 
     holds()
     assert tally.enough(), vars(tally)
+
+
+def test_every_instance_that_is_taken_on_is_read_decided_about_and_built(kube: Kube, room: str) -> None:
+    def checks(instance: EfritInstance) -> None:
+        _instance_is_decided_about(instance)
+        _children_are_made_or_refused(kube, instance)
+
+    _every_spec_that_is_taken_on(kube, room, "efritinstances", checks)
 
 
 def test_every_request_that_is_taken_on_is_read_decided_about_and_sent(kube: Kube, room: str) -> None:
-    tally = Tally()
-
-    @fuzzed
-    @given(manifests("efritrequests", "spec"))
-    def holds(manifest: Json) -> None:
-        stored = tally.take(lambda: kube.create("efritrequests", room, manifest, dryRun="All"))
-        if stored is not None:
-            request = EfritRequest.model_validate(stored)
-            assert type(request.spec).model_validate(request.spec.to_wire()) == request.spec
-            _agrees(EfritRequest, manifest)
-            _request_is_decided_about(request)
-
-    holds()
-    assert tally.enough(), vars(tally)
+    _every_spec_that_is_taken_on(kube, room, "efritrequests", _request_is_decided_about)
 
 
 def test_every_plan_that_is_taken_on_is_read_and_begun(kube: Kube, room: str) -> None:
-    tally = Tally()
     existing = kube.create("efritplans", room, {**BASES["efritplans"], "metadata": {"name": "begun"}})
 
-    @fuzzed
-    @given(manifests("efritplans", "spec"))
-    def holds(manifest: Json) -> None:
-        stored = tally.take(lambda: kube.create("efritplans", room, manifest, dryRun="All"))
-        if stored is not None:
-            plan = EfritPlan.model_validate(stored)
-            assert type(plan.spec).model_validate(plan.spec.to_wire()) == plan.spec
-            _agrees(EfritPlan, manifest)
-            for action in _plan_is_decided_about(plan):
-                match action:
-                    case CreateRequest(manifest=made):
-                        # As the controller would, but that a dry run has no plan of this UID.
-                        kube.create("efritrequests", room, dict(made), dryRun="All", fieldValidation="Strict")
-                    case PatchStatus(status=status):
-                        whole = {**existing, "status": status}
-                        kube.replace("efritplans", room, whole, "status", dryRun="All", fieldValidation="Strict")
+    def checks(plan: EfritPlan) -> None:
+        for action in _plan_is_decided_about(plan):
+            match action:
+                case CreateRequest(manifest=made):
+                    # As the controller would, but that a dry run has no plan of this UID.
+                    kube.create("efritrequests", room, dict(made), dryRun="All", fieldValidation="Strict")
+                case PatchStatus(status=status):
+                    whole = {**existing, "status": status}
+                    kube.replace("efritplans", room, whole, "status", dryRun="All", fieldValidation="Strict")
 
-    holds()
-    assert tally.enough(), vars(tally)
+    _every_spec_that_is_taken_on(kube, room, "efritplans", checks)
 
 
 @pytest.mark.parametrize("plural", BASES)

@@ -92,41 +92,30 @@ def run(function: Any, backend: Listed | LocalBackend, **options: Any) -> Exit:
     return cast("Exit", asyncio.run(function(cast("Backend", backend), given)))
 
 
+BOUNDED = f"only the newest {MOST_LISTED} requests are listed; --limit N lists more"
+
+
 @pytest.mark.parametrize(
-    ("limit", "output", "first", "count", "note"),
+    ("there", "limit", "output", "count", "note"),
     [
-        (None, None, "r39", TABLE_ROWS, "only the newest 30 requests are listed; --limit 0 lists all"),
-        (5, None, "r39", 5, ""),
-        (0, None, "r39", 40, ""),
-        (40, None, "r39", 40, ""),
-        (None, "name", "r39", 40, ""),
-        (2, "name", "r39", 2, ""),
+        (40, None, None, TABLE_ROWS, "only the newest 30 requests are listed; --limit 0 lists all"),
+        (40, 5, None, 5, ""),
+        (40, 0, None, 40, ""),
+        (40, 40, None, 40, ""),
+        (40, None, "name", 40, ""),
+        (40, 2, "name", 2, ""),
+        (MOST_LISTED + 1, 0, "name", MOST_LISTED, BOUNDED),
+        (MOST_LISTED + 1, None, "name", MOST_LISTED, BOUNDED),
+        (MOST_LISTED + 1, MOST_LISTED + 1, "name", MOST_LISTED + 1, ""),
     ],
 )
-def test_requests_are_listed_newest_first_up_to_the_limit(
-    limit: int | None, output: str | None, first: str, count: int, note: str, capsys: pytest.CaptureFixture[str]
+def test_requests_are_listed_newest_first_up_to_the_limit_which_is_told(
+    there: int, limit: int | None, output: str | None, count: int, note: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(run_requests, Listed(40), limit=limit, output=output) is Exit.DONE
+    assert run(run_requests, Listed(there), limit=limit, output=output) is Exit.DONE
     told = capsys.readouterr()
     lines = told.out.splitlines()[0 if output else 1 :]
-    assert (lines[0].split()[0], len(lines)) == (first, count)
-    assert note in told.err if note else told.err == ""
-
-
-@pytest.mark.parametrize(
-    ("limit", "output", "count", "note"),
-    [
-        (0, "name", MOST_LISTED, f"only the newest {MOST_LISTED} requests are listed; --limit N lists more"),
-        (None, "name", MOST_LISTED, f"only the newest {MOST_LISTED} requests are listed; --limit N lists more"),
-        (MOST_LISTED + 1, "name", MOST_LISTED + 1, ""),
-    ],
-)
-def test_a_list_of_all_requests_is_bounded_and_says_so(
-    limit: int | None, output: str, count: int, note: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(run_requests, Listed(MOST_LISTED + 1), limit=limit, output=output) is Exit.DONE
-    told = capsys.readouterr()
-    assert len(told.out.splitlines()) == count
+    assert (lines[0].split()[0], len(lines)) == (f"r{there - 1}", count)
     assert note in told.err if note else told.err == ""
 
 
@@ -324,8 +313,8 @@ def test_keys_come_without_enter_and_the_terminal_is_put_right() -> None:
     os.close(slave)
 
 
-@pytest.mark.parametrize("output", ["name", None])
-def test_a_failure_is_told_on_standard_error_where_only_the_name_is_printed(
+@pytest.mark.parametrize("output", ["name", None, "json"])
+def test_a_failure_is_told_on_standard_error_or_in_the_json(
     output: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = RequestState(
@@ -333,15 +322,8 @@ def test_a_failure_is_told_on_standard_error_where_only_the_name_is_printed(
     )
     assert print_result(state, None, Namespace(output=output, raw=False)) is Exit.FAILED
     printed = capsys.readouterr()
-    assert printed.out == ("r1\n" if output else "")
-    assert printed.err == "efrit: r1 ended EvalError: error: x\n"
-
-
-def test_json_holds_the_failure_and_standard_error_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    state = RequestState(
-        Handle("r1", "one"), Phase.FAILED, Reason.EVAL_ERROR, message="error: x", outcome=Outcome.FAILURE
-    )
-    assert print_result(state, None, Namespace(output="json", raw=False)) is Exit.FAILED
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["message"] == "error: x"
-    assert printed.err == ""
+    if output == "json":
+        assert (json.loads(printed.out)["message"], printed.err) == ("error: x", "")
+    else:
+        assert printed.out == ("r1\n" if output else "")
+        assert printed.err == "efrit: r1 ended EvalError: error: x\n"

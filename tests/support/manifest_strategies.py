@@ -137,8 +137,8 @@ def _fitting(schema: Json) -> Values:
         return st.sampled_from(schema["enum"])
     shapes: dict[str, Callable[[Json], Values]] = {
         "string": _string,
-        "integer": _integer,
-        "number": _integer,
+        "integer": _number,
+        "number": _number,
         "boolean": lambda _: st.booleans(),
         "array": _array,
         "object": _object,
@@ -165,10 +165,14 @@ def _with_inside(given: str, odd: str) -> str:
     return f"{given[:middle]}{odd}{given[middle:]}"
 
 
-def _integer(schema: Json) -> Values:
+def _number(schema: Json) -> Values:
     least, most = schema.get("minimum"), schema.get("maximum")
     edges = [edge for edge in (least, most) if edge is not None]
-    inside: Values = st.integers(least, most)
+    inside: Values
+    if schema["type"] == "number":
+        inside = st.floats(least, most, allow_nan=False, allow_infinity=False)
+    else:
+        inside = st.integers(least, most)
     # A client in a language with one kind of number writes 1.0.
     return st.one_of(inside, inside.map(float), *([st.sampled_from(edges)] if edges else []))
 

@@ -122,18 +122,12 @@ def test_cancelled_with_something_done_it_ends_partial() -> None:
     assert here.run().outcome == "Partial"
 
 
-def test_a_commit_that_was_asked_for_is_never_cancelled() -> None:
-    here = world()
-    until(here, "1-commit-act")
-    here.plan["spec"]["cancel"] = True
-    assert here.run().reason == "Cancelled"
-    assert here.repository.told() == ["begin", "1 act a"]
-    assert all(decision.cancel == () for decision in here.decisions)
-
-
-def test_a_second_attempt_at_a_commit_is_not_cancelled_either() -> None:
-    here = world(scripted(commit_act=[{"error": LOST}]))
-    until(here, "1-commit-act-2")
+@pytest.mark.parametrize(
+    ("answers", "asked"), [({}, "1-commit-act"), ({"commit_act": [{"error": LOST}]}, "1-commit-act-2")]
+)
+def test_a_commit_that_was_asked_for_is_never_cancelled_nor_its_second_attempt(answers: Answers, asked: str) -> None:
+    here = world(scripted(**answers))
+    until(here, asked)
     here.plan["spec"]["cancel"] = True
     assert here.run().reason == "Cancelled"
     assert here.repository.told() == ["begin", "1 act a"]
@@ -155,17 +149,20 @@ def test_the_tokens_are_bounded_and_what_was_acted_is_committed() -> None:
     assert here.repository.told() == ["begin", "1 act a"]
 
 
-def test_an_act_is_given_no_more_tokens_than_are_left() -> None:
-    here = world(limits={"maxTokens": 1_000}, act={"budget": {"maxTokens": 5_000, "maxToolCalls": 3}})
+@pytest.mark.parametrize(
+    ("act", "most", "given"),
+    [
+        ({"budget": {"maxTokens": 5_000, "maxToolCalls": 3}}, None, {"maxTokens": 1_000, "maxToolCalls": 3}),
+        ({}, 300, {"maxTokens": 300}),
+    ],
+)
+def test_an_act_is_given_no_more_tokens_than_are_left_and_than_its_instance_allows_a_session(
+    act: Json, most: int | None, given: Json
+) -> None:
+    here = world(limits={"maxTokens": 1_000}, act=act)
+    here.max_session_tokens = most
     until(here, "1-act")
-    assert here.requests[here.created[-1]]["spec"]["budget"] == {"maxTokens": 1_000, "maxToolCalls": 3}
-
-
-def test_an_act_is_given_no_more_tokens_than_its_instance_allows_a_session() -> None:
-    here = world(limits={"maxTokens": 1_000})
-    here.max_session_tokens = 300
-    until(here, "1-act")
-    assert here.requests[here.created[-1]]["spec"]["budget"] == {"maxTokens": 300}
+    assert here.requests[here.created[-1]]["spec"]["budget"] == given
 
 
 def test_no_request_of_a_plan_asks_for_more_time_than_its_instance_allows() -> None:

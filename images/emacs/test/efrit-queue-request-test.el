@@ -91,6 +91,7 @@
 (ert-deftest efrit-request-what-cannot-be-run-says-why ()
   (dolist (case '(((:type "destroy") . "type")
                   ((:type 7) . "type")
+                  ((:type :null) . "type")
                   ((:content 7) . "content")
                   ((:version "2.0.0") . "version")
                   ((:options []) . "options")

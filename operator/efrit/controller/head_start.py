@@ -8,7 +8,6 @@ are served from then on (`store/early.py`), while the resync reads all the rest.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,20 +18,20 @@ from efrit.controller.store.store import Store
 from efrit.errors import ApiNotFound
 from efrit.kube.resources import CLAIMS, INSTANCES, PODS, REQUESTS, STATEFULSETS, Resource
 
-log = logging.getLogger(__name__)
-
 MOST_REQUESTS = 16
 """Requests that are read: of the largest as many fit into a page."""
 MOST_INSTANCES = 4
 """Instances that are read, each with five calls."""
+HEAD_START_SECONDS = 2.0
+"""How long the mass waits for the first answer, at most: reading it takes the processor that the answer needs."""
 
 Observe = Callable[[Mapping[str, Any]], None]
 
 
-async def read_first(kube: Kube, store: Store, scope: str | None) -> None:
+async def read_first(kube: Kube, store: Store, scope: str | None, seconds: float = HEAD_START_SECONDS) -> None:
     """Have the first open requests of a namespace served, of the whole cluster where `scope` is None.
 
-    Raises ApiError.
+    Returns after the first answer, or so many seconds later. Raises ApiError.
     """
     targets: dict[Key, None] = {}
     pages = kube.pages(REQUESTS, scope, fieldSelector=names.OPEN_SELECTOR, limit=str(MOST_REQUESTS))
@@ -46,10 +45,12 @@ async def read_first(kube: Kube, store: Store, scope: str | None) -> None:
         read += 1
         if read == MOST_REQUESTS:
             break
-    await asyncio.gather(*(_serve(kube, store, key) for key in targets))
+    if any(await asyncio.gather(*(_serve(kube, store, key) for key in targets))):
+        await store.early.first_answer(seconds)  # gate: head-start
 
 
-async def _serve(kube: Kube, store: Store, key: Key) -> None:
+async def _serve(kube: Kube, store: Store, key: Key) -> bool:
+    """Read an instance with its children and have it served early; return whether it is."""
     namespace, name = key
     children = store.children
     pod, statefulset = names.pod_name(name), names.statefulset_name(name)
@@ -68,6 +69,5 @@ async def _serve(kube: Kube, store: Store, key: Key) -> None:
     try:
         store.instances.observe(await kube.get(INSTANCES, namespace, name))
     except ApiNotFound:
-        return
-    if store.early.add(key):
-        log.debug("%s/%s is served before all others are known", namespace, name)
+        return False
+    return store.early.add(key)

@@ -58,6 +58,7 @@ class Reconciler:
             # Otherwise all of the namespace is reconciled when it is served again.
         finally:
             self._actor.reconciled(work)
+            self._store.early.reconciled(work)
             if work.kind == EfritPlan.kind:
                 self._plan_turn.pass_on(work)
 

@@ -456,6 +456,12 @@ MUTANTS = (
         (f"{HEAD_START}::test_only_an_instance_that_was_ready_and_up_to_date_is_served_before_the_others_are_known",),
     ),
     Mutant(
+        "the wait of the lists of all for the first answer",
+        "head-start",
+        Instead("pass"),
+        (f"{HEAD_START}::test_the_first_answer_waits_for_no_other_instance_and_none_of_their_children",),
+    ),
+    Mutant(
         "the end of what is served before its namespace",
         "early-ends",
         Instead("pass"),

@@ -14,7 +14,7 @@ import pytest
 from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.kube import Kube
-from efrit.controller.head_start import MOST_INSTANCES, MOST_REQUESTS, read_first
+from efrit.controller.head_start import HEAD_START_SECONDS, MOST_INSTANCES, MOST_REQUESTS, read_first
 from efrit.controller.manifests import Identity
 from efrit.controller.model.config import ControllerConfig, RolloutLimits
 from efrit.controller.model.keys import WorkKey
@@ -24,12 +24,14 @@ from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable
 from efrit.kube.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.factory import (
     CONFIG,
     NAMESPACE,
     POD_UID,
     Json,
     answered,
+    final_status,
     instance_json,
     request_json,
     statefulset_json,
@@ -37,6 +39,8 @@ from tests.unit.controller.factory import (
 )
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import INSTANCE, fake_bridge
+from tests.unit.controller.store.world import World
+from tests.unit.controller.virtual_time import on_virtual_time
 
 WORK = f"{REQUESTS.path(NAMESPACE)}/work"
 ALPHA = WorkKey("EfritInstance", *INSTANCE)
@@ -87,7 +91,7 @@ async def test_the_first_answer_waits_for_no_other_instance_and_none_of_their_ch
 ) -> None:
     controller = Controller(kube, identity)
     api.held[ALL_PODS] = asyncio.Event()
-    place_others(api)
+    place_others(api, 2 * MANY_INSTANCES)
     async with fake_bridge(identity, tmp_path) as bridge:
         place(api, bridge.port)
         bridge.answers["PUT", "/v1/requests/uid-work"] = (201, answered().to_json())
@@ -103,10 +107,18 @@ async def test_the_first_answer_waits_for_no_other_instance_and_none_of_their_ch
         working.cancel()
         await asyncio.gather(listing, working, return_exceptions=True)
         await controller.bridges.close()
-    lists = Counter(call.path for call in api.made("GET") if "limit" in call.query)
-    assert (lists[INSTANCES.path(None)], lists[REQUESTS.path(None)]) == (2, 1)
+    paths = [call.path for call in api.calls]
+    before = Counter(paths[: paths.index(f"{WORK}/status")])
+    assert (before[INSTANCES.path(None)], before[REQUESTS.path(None)], before[STATEFULSETS.path(None)]) == (1, 1, 0)
     written = [f"{call.path} {call.body}" for call in api.calls if call.method != "GET"]
     assert not any("aa-0" in each for each in written)
+
+
+@on_virtual_time
+async def test_the_lists_of_all_wait_for_the_first_answer_for_two_seconds_at_most() -> None:
+    await World().store.early.first_answer(HEAD_START_SECONDS)
+
+    assert asyncio.get_running_loop().time() == HEAD_START_SECONDS == 2
 
 
 async def test_a_few_instances_of_a_page_of_requests_are_read_at_first_and_no_more(api: FakeApi, kube: Kube) -> None:
@@ -149,7 +161,7 @@ async def test_only_an_instance_that_was_ready_and_up_to_date_is_served_before_t
     place(api, **given)
     store = Controller(kube, identity).store
 
-    await read_first(kube, store, None)
+    await read_first(kube, store, None, 0)
 
     served = {
         kind: store.early.serves(WorkKey(kind, NAMESPACE, name))
@@ -165,7 +177,7 @@ async def test_an_update_that_depends_on_the_others_waits_until_they_are_known(
     at_once = replace(CONFIG, rollout=RolloutLimits(max_hold=timedelta(0)))
     controller = Controller(kube, identity, at_once)
     place(api)
-    await read_first(kube, controller.store, None)
+    await read_first(kube, controller.store, None, 0)
 
     await controller.reconciler.reconcile(ALPHA)
 
@@ -182,6 +194,11 @@ async def test_once_the_lists_are_complete_or_have_failed_no_instance_is_served_
     place(api)
     api.held[ALL_PODS] = asyncio.Event()
     listing = asyncio.create_task(controller.resync.list_all())
+    async with asyncio.timeout(TIMEOUT):
+        while not controller.store.early.serves(ALPHA):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+    controller.store.requests.observe(request_json(status=final_status(), version="999"))
+    controller.store.early.reconciled(WorkKey("EfritRequest", NAMESPACE, "work"))
     await api.until(lambda: any(call.path == ALL_PODS for call in api.calls))
     assert controller.store.early.serves(ALPHA)
 
@@ -199,7 +216,7 @@ async def test_a_request_that_was_read_at_first_and_is_gone_when_all_are_listed_
 ) -> None:
     controller = Controller(kube, identity)
     place(api)
-    await read_first(kube, controller.store, None)
+    await read_first(kube, controller.store, None, 0)
     del api.objects[WORK]
 
     await controller.resync.list_requests()

@@ -5,6 +5,9 @@ At a start the lists of a namespace may take long, and a request needs its own i
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 from efrit.api import ConditionStatus, EfritInstance, EfritRequest, condition_of
 from efrit.api.instance import UPDATED
 from efrit.controller.decide.instances import found_ready_before
@@ -22,6 +25,7 @@ class EarlyInstances:
         self._index = index
         self._instances = instances
         self._keys: set[Key] = set()
+        self._answered = asyncio.Event()
 
     def add(self, key: Key) -> bool:
         """Serve an instance that was read with its children, if no other has a say in it; return whether it is."""
@@ -31,6 +35,18 @@ class EarlyInstances:
         self._keys.add(key)
         self._index.requeue_instance(key)
         return True
+
+    async def first_answer(self, seconds: float) -> None:
+        """Return once the status of a request that is served early is final, or after so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._answered.wait()
+
+    def reconciled(self, work: WorkKey) -> None:
+        """Take in that the reconciliation of a key is over."""
+        record = self._index.requests.get((work.namespace, work.name)) if work.kind == EfritRequest.kind else None
+        if record is not None and record.packed.final and self.serves(work):
+            self._answered.set()
 
     def clear(self, scope: str | None) -> None:
         """Serve none of a namespace early any more; None for the whole cluster."""

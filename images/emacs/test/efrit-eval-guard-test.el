@@ -57,7 +57,7 @@
     (let ((boot (alist-get 'boot (efrit-test-heartbeat))) (number 0))
       (dolist (code (list "(setq comp-enable-subr-trampolines nil native-comp-enable-subr-trampolines nil)"
                           efrit-guard-test--everything
-                          "(mapc #'fmakunbound '(efrit-server--work efrit-server--finish efrit-answer-make))"
+                          "(mapc #'fmakunbound '(efrit-server-work efrit-server--finish efrit-answer-make))"
                           "(mapc (lambda (name) (fset name #'ignore))
                                  '(write-region rename-file json-serialize directory-files
                                    file-attributes float-time prin1 run-with-timer))"
@@ -210,7 +210,7 @@ Return the answers of a new one to it and to the next request."
 
 ;; The heartbeat said idle, and the self-check passed.
 (ert-deftest efrit-guard-an-emacs-that-silently-claims-nothing-ends-and-the-next-one-answers ()
-  (dolist (function '(efrit-claim-take efrit-server--work file-attributes))
+  (dolist (function '(efrit-claim-take efrit-server-work file-attributes))
     (efrit-test-with-daemon nil
       (efrit-test-eval "left" (format "(advice-add '%s :override #'ignore)" function))
       (efrit-test-submit "next")

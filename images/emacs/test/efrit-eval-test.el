@@ -143,7 +143,7 @@
     (dolist (code '("(message \"spoken\")" "(progn (message \"spoken\") (error \"spoken too\"))"))
       (should (string-match-p "\\`spoken\n\\(Backtrace:\n\\|\\'\\)"
                               (alist-get 'messages (efrit-test-eval (md5 code) code)))))
-    (efrit-test-eval "log" "(efrit-server--log \"written\")")
+    (efrit-test-eval "log" "(efrit-server-log \"written\")")
     (with-current-buffer "*efrit-test-daemon*"
       (efrit-test-wait (string-search "efrit: written" (buffer-string)))
       (should-not (string-search "spoken" (buffer-string))))))

@@ -189,7 +189,7 @@
 
 (ert-deftest efrit-self-check-comes-before-the-next-claim-once-a-request-has-ended ()
   (efrit-test-with-queue
-    (let ((calls 0) (efrit-server--dirty t) (efrit-server--soon nil))
+    (let ((calls 0) (efrit-server-dirty t) (efrit-server-soon nil))
       (efrit-self-check-test--with-function (lambda () (setq calls (1+ calls)) "wrong")
         (unwind-protect
             (progn
@@ -198,14 +198,14 @@
               (dotimes (_ 2) (efrit-server--work-slice))
               (should (equal calls 1))
               (should (equal (efrit-test-names "requests") '("req_next.json"))))
-          (when efrit-server--soon (cancel-timer efrit-server--soon)))))))
+          (when efrit-server-soon (cancel-timer efrit-server-soon)))))))
 
 (ert-deftest efrit-self-check-comes-before-the-next-claim-once-a-tool-of-a-session-has-run ()
   (pcase-dolist (`(,state . ,requested) '((act . t) (ask . nil)))
     (let ((efrit-self-check--requested nil) (efrit-health--shown nil) stepped)
       (cl-letf (((symbol-function 'efrit-session-step)
                  (lambda (_) (setq stepped t) (throw 'out nil))))
-        (catch 'out (efrit-server--step (efrit-session-make :state state))))
+        (catch 'out (efrit-server-step (efrit-session-make :state state))))
       (should stepped)
       (should (eq (efrit-self-check-requested-p) requested)))))
 

@@ -275,7 +275,7 @@
     ;; them, and those that they set.
     (efrit-test-eval "d" "(defvar throws-left 4)
                           (defun leaver ()
-                            (unless efrit-server--busy
+                            (unless efrit-server-busy
                               (when (= (cl-decf throws-left) 0)
                                 (advice-remove 'efrit-health-beat-if-stale #'leaver))
                               (throw 'top-level 1)))

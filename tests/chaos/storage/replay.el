@@ -20,7 +20,7 @@
   (setq efrit-queue-directory (concat place "/volume/queue/")
         efrit-workspace-directory (concat place "/workspace/")
         efrit-claim--torn nil
-        efrit-server--held nil)
+        efrit-server-held nil)
   (clrhash efrit-claim--attempts)
   (efrit-claim-new-boot)
   (efrit-health-reset)
@@ -30,7 +30,7 @@
   (let (entry)
     (while (progn (efrit-queue-scan)
                   (setq entry (efrit-queue-next)))
-      (efrit-server--serve entry))))
+      (efrit-server-serve entry))))
 
 (defun replay ()
   "Do what standard input asks for until it ends."

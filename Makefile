@@ -39,7 +39,8 @@ demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|b
 # Fast tiers come first, so that most failures are told early.
 # What only computes is nice to the cluster, whose programs have leases to renew.
 LANES := $(foreach tier,lisp fuzz,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) GATE=--tested test-mutants' \
-  '$(MAKE) test-integration' -- $(foreach tier,unit tenancy chaos-seeds chaos-plans e2e,'$(MAKE) test-$(tier)')
+  $(foreach tier,chaos-seeds integration,'$(MAKE) test-$(tier)') -- \
+  $(foreach tier,unit tenancy chaos-plans e2e,'$(MAKE) test-$(tier)')
 
 .PHONY: test
 test: .venv/ready tools-test ## every tier, in two lanes side by side
@@ -54,15 +55,17 @@ test-unit: .venv/ready tools-test ## Python without a cluster
 
 .PHONY: test-lisp
 test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30
-	$(PYTHON) -m tests.lanes '$(MAKE) test-lisp-installed' -- '$(MAKE) test-lisp-trixie'
+	$(PYTHON) -m tests.lanes '$(MAKE) test-lisp-installed-1' -- '$(MAKE) test-lisp-installed-2' -- \
+	  '$(MAKE) test-lisp-trixie-1' -- '$(MAKE) test-lisp-trixie-2'
 
-.PHONY: test-lisp-installed
-test-lisp-installed:
-	images/emacs/test/run
+# Half of a test's time is waiting for a daemon, a signal or a time limit.
+.PHONY: test-lisp-installed-1 test-lisp-installed-2
+test-lisp-installed-1 test-lisp-installed-2: test-lisp-installed-%:
+	images/emacs/test/run --part $*/2
 
-.PHONY: test-lisp-trixie
-test-lisp-trixie:
-	images/emacs/test/run --trixie
+.PHONY: test-lisp-trixie-1 test-lisp-trixie-2
+test-lisp-trixie-1 test-lisp-trixie-2: test-lisp-trixie-%:
+	images/emacs/test/run --trixie --part $*/2
 
 .PHONY: test-integration
 test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Emacs, as plain processes

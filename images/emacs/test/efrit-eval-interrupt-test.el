@@ -42,32 +42,36 @@
     (should-not (efrit-test-names "control"))))
 
 (defconst efrit-interrupt-test--debuggers
-  '("(require 'debug) (while t)"
-    "(setq debugger 'debug) (while t)"
-    "(let ((debugger 'debug)) (while t))"
-    "(let ((debugger #'debug) (debug-on-quit t)) (while t (ignore-errors (while t))))"
-    "(let ((debugger 'debug) (signal-hook-function nil)) (while t))"
+  '("(require 'debug) (begun) (while t)"
+    "(setq debugger 'debug) (begun) (while t)"
+    "(let ((debugger 'debug)) (begun) (while t))"
+    "(let ((debugger #'debug) (debug-on-quit t)) (begun) (while t (ignore-errors (while t))))"
+    "(let ((debugger 'debug) (signal-hook-function nil)) (begun) (while t))"
     "(require 'ert)
-     (ert-deftest hang-1 () (while t))
+     (ert-deftest hang-1 () (begun) (while t))
      (ert-deftest hang-2 () (sleep-for 600))
      (ert-deftest hang-3 () (while t (ignore-errors (while t))))
      (ert-run-tests-batch \"^hang-\")"
     "(require 'edebug)
      (with-temp-buffer
        (emacs-lisp-mode)
-       (insert \"(defun instrumented () (while t (identity 1)))\")
+       (insert \"(defun instrumented () (begun) (while t (identity 1)))\")
        (let ((edebug-all-defs t)) (eval-buffer)))
      (let ((edebug-initial-mode 'Go-nonstop)) (instrumented))")
   "Code that does not end, with a debugger of its own.")
+
+(defun efrit-interrupt-test--submit-debugger (content &rest members)
+  "Submit CONTENT, which calls `begun' before it hangs; MEMBERS as in a request."
+  (apply #'efrit-test-submit "a"
+         :content (concat "(defun begun () (write-region \"\" nil \"begun\")) " content) members))
 
 (ert-deftest efrit-interrupt-code-that-brings-a-debugger-is-stopped-truthfully ()
   ;; A new daemon for each: what is loaded once is not loaded again.
   (dolist (content efrit-interrupt-test--debuggers)
     (efrit-test-with-daemon ()
       (ert-info (content)
-        (efrit-test-submit "a" :content content)
-        (efrit-test-wait (efrit-test-running-p "a"))
-        (accept-process-output nil 1)
+        (efrit-interrupt-test--submit-debugger content)
+        (efrit-test-wait (file-exists-p (concat efrit-workspace-directory "begun")))
         (should (equal (alist-get 'reason (efrit-test-stop "a" "TimedOut")) "TimedOut"))
         (should (equal (efrit-test-value "after" "(list (+ 1 2) (recursion-depth))") "(3 0)"))))))
 
@@ -75,7 +79,7 @@
   (dolist (content efrit-interrupt-test--debuggers)
     (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
       (ert-info (content)
-        (efrit-test-submit "a" :content content :options '(:timeout 1))
+        (efrit-interrupt-test--submit-debugger content :options '(:timeout 1))
         (efrit-test-wait (efrit-test-answer-p "a"))
         (should (equal (alist-get 'reason (efrit-test-answer "a")) "TimedOut"))
         (should (equal (efrit-test-value "after" "(list (+ 1 2) (recursion-depth))") "(3 0)"))))))

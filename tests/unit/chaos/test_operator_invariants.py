@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.faults.checker import check
-from tests.support.faults.history import History, Loss, ObjectVersion
-from tests.support.faults.violation import Violation
+from tests.support.faults.history import History, Loss, ObjectVersion, RequestVersion
 from tests.unit.chaos.histories import failed, final, history, submitted_request, version
 
 NEW = version(1.1, 5, event="ADDED", reason="Queued")
@@ -17,15 +16,6 @@ RUNNING = ObjectVersion(0.5, "ADDED", "efritinstances", "ns", "one", "uid-i", 1,
 SERVED = ObjectVersion(0.6, "ADDED", "statefulsets", "ns", "efrit-one", "uid-s", 2, "one", replicas=1)
 LATE = final(8.0, 30)
 PLAN = ObjectVersion(0.7, "ADDED", "efritplans", "ns", "p", "uid-p", 3, "one")
-
-
-def broken(found: History) -> set[str]:
-    return {each.invariant for each in check(found)}
-
-
-def only(found: History) -> Violation:
-    (violation,) = check(found)
-    return violation
 
 
 def deleted(at: float = 5.0, rv: int = 20) -> ObjectVersion:
@@ -41,114 +31,108 @@ def seen(*objects: ObjectVersion, **fields: Any) -> History:
     return history(**{"versions": (NEW, LATE), "objects": (RUNNING, SERVED, *objects), **fields})
 
 
-def test_i9_an_instance_that_is_deleted_under_an_open_request() -> None:
-    found = only(seen(deleted()))
-    assert (found.invariant, found.request) == ("I9", "a")
-    assert "deleted" in found.sentence
+BY_USER = replace(RUNNING, at=4.5, event="MODIFIED", resource_version=15, mode="Suspended")
+AGAIN = replace(RUNNING, at=4.8, event="MODIFIED", resource_version=17, mode="Running")
+EITHER = submitted_request(instances=("one", "two"))
+DONE: dict[str, Any] = {"versions": (NEW, final())}
+SUSPENDED = replace(PLAN, suspended=True)
+ENDED = replace(PLAN, at=3.0, event="MODIFIED", resource_version=12, final=True)
+HELD = Loss("ns", "one", 1.5, 1.6, "its pod template was changed", held=True)
+INTERRUPTED: dict[str, Any] = {"versions": (NEW, failed("Interrupted")), "results": {}}
+TWICE = history(
+    submitted=(submitted_request(attempts=2),),
+    versions=(NEW, final(attempt=2)),
+    ran=(*history().ran, *history().ran),
+    losses=(HELD,),
+)
+SILENT = version(1.1, 5, event="ADDED")
+OTHER_TENANT: dict[str, Any] = {"tenant_fault_until": 2.5}
 
 
-def test_i9_an_instance_that_is_suspended_under_an_open_request() -> None:
-    found = only(seen(scaled_down()))
-    assert (found.invariant, found.request) == ("I9", "a")
-    assert "suspended" in found.sentence
+def bound(reason: str, **status: str) -> History:
+    """Return the history of a request of either instance, bound as its status says, when one was deleted."""
+    first = version(1.1, 5, event="ADDED", reason=reason, **status)
+    return seen(deleted(), submitted=(EITHER,), versions=(first, LATE))
 
 
-def test_i9_is_judged_in_order_of_resource_versions() -> None:
+def waits(*reported: RequestVersion, undisturbed: tuple[tuple[float, float], ...] = ((0.0, 60.0),)) -> History:
+    """Return the history of a request that waits for 50 s, without a reason but for what is reported."""
+    versions = (SILENT, *reported, final(50.0, 30))
+    return history(versions=versions, undisturbed=undisturbed, healed_at=45.0, ended_at=60.0)
+
+
+def reason_at(at: float) -> RequestVersion:
+    return version(at, 7, phase="Pending", reason="InstanceNotReady")
+
+
+KEPT: dict[str, History] = {
     # The watch of requests was slow: the end was stored before the instance went.
-    assert check(seen(deleted(rv=40))) == []
-    assert check(seen(scaled_down(rv=40))) == []
+    "I9 a deletion is judged in order of resource versions": seen(deleted(rv=40)),
+    "I9 a suspension is judged in order of resource versions": seen(scaled_down(rv=40)),
+    "I9 work made in the moment of the deletion is a race": seen(deleted(at=2.9)),
+    "I9 a request bound to another instance is not its work": bound("Queued", instanceName="two"),
+    "I9 nor is one that is bound to none": bound("Pending"),
+    "I9 a user may suspend an instance with open work": seen(BY_USER, scaled_down()),
+    "I9 though they resume it": seen(BY_USER, AGAIN, scaled_down()),
+    "I9 a StatefulSet that is made without a pod suspends nothing": history(
+        versions=(NEW, LATE),
+        objects=(RUNNING, replace(SERVED, event="ADDED", resource_version=20, at=5.0, replicas=0)),
+    ),
+    "I9 a suspended plan does not keep its instance from suspension": seen(SUSPENDED, scaled_down(), **DONE),
+    "I9 a plan that is over keeps nothing": seen(PLAN, ENDED, deleted(), **DONE),
+    "I10 another loss explains an interruption": history(
+        **INTERRUPTED, losses=(HELD, replace(HELD, held=False, cause="Emacs killed"))
+    ),
+    "I10 another loss gives a second attempt": replace(TWICE, losses=(replace(HELD, held=False),)),
+    "I11 a reason is reported in time": waits(reason_at(5.0)),
+    "I11 counts only while a controller led undisturbed": waits(undisturbed=((0.0, 25.0), (34.0, 52.0))),
+    "I12 what ended before the other tenant's trouble was over": history(**OTHER_TENANT),
+}
+
+BROKEN: dict[str, tuple[History, str]] = {
+    "an instance deleted under an open request": (seen(deleted()), "I9"),
+    "an instance suspended under an open request": (seen(scaled_down()), "I9"),
+    "a deletion when the request was no longer new": (seen(deleted(at=3.1)), "I9"),
+    "an instance deleted to which a request is bound": (bound("Queued", instanceName="one"), "I9"),
+    "an instance that its user resumed long ago": (
+        seen(replace(BY_USER, at=-9.0), replace(AGAIN, at=-8.0), scaled_down()),
+        "I9",
+    ),
+    "the instance of an open plan deleted": (seen(PLAN, deleted(), **DONE), "I9"),
+    "the instance of a suspended plan deleted": (seen(SUSPENDED, deleted(), **DONE), "I9"),
+    "the instance of an open plan suspended": (seen(PLAN, scaled_down(), **DONE), "I9"),
+    "a request that only a changed template interrupted": (history(**INTERRUPTED, losses=(HELD,)), "I10"),
+    # Nor may what waits on an ephemeral queue go with its pod.
+    "one on a lost queue that never ran": (
+        history(**INTERRUPTED, losses=(replace(HELD, queue=True),), ran=()),
+        "I10",
+    ),
+    "one on a lost queue": (history(**INTERRUPTED, losses=(replace(HELD, queue=True),)), "I10"),
+    "a second attempt for a changed template": (TWICE, "I8"),
+    "a reason that comes too late": (waits(reason_at(35.0)), "I11"),
+    "no reason at all": (waits(), "I11"),
+    "an end after the other tenant's trouble": (history(tenant_fault_until=1.9), "I12"),
+    "the other tenant's own work left open": (history(**OTHER_TENANT, other_tenant_open=("before",)), "I12"),
+}
 
 
-def test_i9_work_made_in_the_moment_of_the_deletion_is_a_race() -> None:
-    assert check(seen(deleted(at=2.9))) == []
-    assert broken(seen(deleted(at=3.1))) == {"I9"}
+@pytest.mark.parametrize("found", KEPT.values(), ids=KEPT)
+def test_what_is_allowed_breaks_nothing(found: History) -> None:
+    assert check(found) == []
 
 
-def test_i9_a_request_bound_to_another_instance_is_not_its_work() -> None:
-    either = submitted_request(instances=("one", "two"))
-    elsewhere = version(1.1, 5, event="ADDED", reason="Queued", instanceName="two")
-    unbound = version(1.1, 5, event="ADDED", reason="Pending")
-    bound = version(1.1, 5, event="ADDED", reason="Queued", instanceName="one")
-    assert check(seen(deleted(), submitted=(either,), versions=(elsewhere, LATE))) == []
-    assert check(seen(deleted(), submitted=(either,), versions=(unbound, LATE))) == []
-    assert broken(seen(deleted(), submitted=(either,), versions=(bound, LATE))) == {"I9"}
+@pytest.mark.parametrize(("found", "invariant"), BROKEN.values(), ids=BROKEN)
+def test_what_is_not_allowed_breaks_its_invariant_alone(found: History, invariant: str) -> None:
+    assert {each.invariant for each in check(found)} == {invariant}
 
 
-def test_i9_a_user_may_suspend_an_instance_with_open_work() -> None:
-    by_user = replace(RUNNING, at=4.5, event="MODIFIED", resource_version=15, mode="Suspended")
-    again = replace(RUNNING, at=4.8, event="MODIFIED", resource_version=17, mode="Running")
-    assert check(seen(by_user, scaled_down())) == []
-    assert check(seen(by_user, again, scaled_down())) == []
-    long_ago = (replace(by_user, at=-9.0), replace(again, at=-8.0))
-    assert broken(seen(*long_ago, scaled_down())) == {"I9"}
-
-
-def test_i9_a_statefulset_that_is_made_without_a_pod_suspends_nothing() -> None:
-    made = replace(SERVED, event="ADDED", resource_version=20, at=5.0, replicas=0)
-    assert check(history(versions=(NEW, LATE), objects=(RUNNING, made))) == []
-
-
-def test_i9_a_suspended_plan_keeps_its_instance_from_deletion_and_an_open_one_also_from_suspension() -> None:
-    done: dict[str, Any] = {"versions": (NEW, final())}
-    suspended = replace(PLAN, suspended=True)
-    assert broken(seen(PLAN, deleted(), **done)) == {"I9"}
-    assert broken(seen(suspended, deleted(), **done)) == {"I9"}
-    assert broken(seen(PLAN, scaled_down(), **done)) == {"I9"}
-    assert check(seen(suspended, scaled_down(), **done)) == []
-    ended = replace(PLAN, at=3.0, event="MODIFIED", resource_version=12, final=True)
-    assert check(seen(PLAN, ended, deleted(), **done)) == []
+@pytest.mark.parametrize("word", ["deleted", "suspended"])
+def test_a_violation_names_its_request_and_what_was_done_to_its_instance(word: str) -> None:
+    (violation,) = check(BROKEN[f"an instance {word} under an open request"][0])
+    assert violation.request == "a"
+    assert word in violation.sentence
 
 
 def test_i9_a_deleted_namespace_takes_everything() -> None:
-    assert "I9" not in broken(seen(deleted(), namespaces_deleted=("ns",)))
-
-
-def test_i10_a_request_that_only_a_changed_template_interrupted() -> None:
-    held = Loss("ns", "one", 1.5, 1.6, "its pod template was changed", held=True)
-    found: dict[str, Any] = {"versions": (NEW, failed("Interrupted")), "results": {}}
-    assert only(history(**found, losses=(held,))).invariant == "I10"
-    # Nor may what waits on an ephemeral queue go with its pod.
-    lost = replace(held, queue=True)
-    assert broken(history(**found, losses=(lost,), ran=())) == {"I10"}
-    assert broken(history(**found, losses=(lost,))) == {"I10"}
-    # Another loss explains it.
-    assert check(history(**found, losses=(held, replace(held, held=False, cause="Emacs killed")))) == []
-
-
-def test_i10_a_changed_template_gives_no_second_attempt() -> None:
-    held = Loss("ns", "one", 1.5, 1.6, "its pod template was changed", held=True)
-    twice = history(
-        submitted=(submitted_request(attempts=2),),
-        versions=(NEW, final(attempt=2)),
-        ran=(*history().ran, *history().ran),
-        losses=(held,),
-    )
-    assert broken(twice) == {"I8"}
-    assert check(replace(twice, losses=(replace(held, held=False),))) == []
-
-
-@pytest.mark.parametrize(("reason_at", "kept"), [(5.0, True), (35.0, False)])
-def test_i11_a_request_that_waits_without_a_reason(reason_at: float, kept: bool) -> None:
-    silent = version(1.1, 5, event="ADDED")
-    reported = version(reason_at, 7, phase="Pending", reason="InstanceNotReady")
-    waits = history(
-        versions=(silent, reported, final(50.0, 30)), undisturbed=((0.0, 60.0),), healed_at=45.0, ended_at=60.0
-    )
-    assert broken(waits) == (set() if kept else {"I11"})
-
-
-def test_i11_counts_only_while_a_controller_led_undisturbed() -> None:
-    silent = version(1.1, 5, event="ADDED")
-    spans = ((0.0, 25.0), (34.0, 52.0))
-    waits = history(versions=(silent, final(50.0, 30)), undisturbed=spans, healed_at=45.0, ended_at=60.0)
-    assert check(waits) == []
-    assert broken(replace(waits, undisturbed=((0.0, 60.0),))) == {"I11"}
-
-
-def test_i12_what_ended_only_after_the_other_tenants_trouble() -> None:
-    assert check(history(tenant_fault_until=2.5)) == []
-    assert only(history(tenant_fault_until=1.9)).invariant == "I12"
-
-
-def test_i12_the_other_tenants_own_work_ends_once_its_trouble_is_over() -> None:
-    assert only(history(tenant_fault_until=2.5, other_tenant_open=("before",))).invariant == "I12"
+    found = seen(deleted(), namespaces_deleted=("ns",))
+    assert "I9" not in {each.invariant for each in check(found)}

@@ -96,7 +96,7 @@ async def test_an_empty_list_of_metadata_has_no_items_at_all(rig: Rig) -> None:
 async def test_an_instance_whose_children_were_not_applied_yet_lacks_none(rig: Rig) -> None:
     rig.store.instances.observe(instance_json("young"))
     rig.store.instances.observe(instance_json("ending", deleting=True))
-    rig.store.children.observe_statefulset({**statefulset_json("ending")})
+    rig.store.children.observe_statefulset(statefulset_json("ending"))
 
     await rig.check.find_missing()
 
@@ -147,15 +147,13 @@ async def test_the_secret_of_each_instance_gets_its_turn() -> None:
     for name in ("alpha", "beta"):
         store.instances.observe(instance_json(name))
         store.children.observe_statefulset(statefulset_json(name))
-    stop = _start(ChildCheck(_NoKube(), store, None, 1, 60))  # type: ignore[arg-type]
-    try:
-        await elapse(59)
-        assert [_due(store, name) for name in ("alpha", "beta")] == [True, False]
-        store.children.secret_applied(ALPHA)
-        await elapse(2)
-        assert [_due(store, name) for name in ("alpha", "beta")] == [False, True]
-    finally:
-        await stop()
+    checking = asyncio.create_task(ChildCheck(_NoKube(), store, None, 1, 60).run())  # type: ignore[arg-type]
+    await elapse(59)
+    assert [_due(store, name) for name in ("alpha", "beta")] == [True, False]
+    store.children.secret_applied(ALPHA)
+    await elapse(2)
+    assert [_due(store, name) for name in ("alpha", "beta")] == [False, True]
+    checking.cancel()
 
 
 def _due(store: Store, name: str) -> bool:
@@ -169,13 +167,3 @@ class _NoKube:
     async def pages(self, *_: Any, **__: Any) -> Any:
         for name in ("alpha", "beta"):
             yield {"metadata": {"namespace": "team", "name": f"efrit-{name}"}}
-
-
-def _start(check: ChildCheck) -> Any:
-    task = asyncio.create_task(check.run())
-
-    async def stop() -> None:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    return stop

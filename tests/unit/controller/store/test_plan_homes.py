@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
 from tests.unit.controller.factory import (
     NAMESPACE,
@@ -53,12 +52,8 @@ def test_it_agrees_with_counting(steps: list[tuple[tuple[str, str], Home | None,
             assert homes.count(place) == PlanCount(after[place, False], after[place, True])
 
 
-def snapshot(world: World, key: tuple[str, str] = ALPHA) -> InstanceSnapshot:
-    return world.instance(key)
-
-
 def counts(world: World, key: tuple[str, str] = ALPHA) -> tuple[int, int]:
-    found = snapshot(world, key)
+    found = world.instance(key)
     return found.active_plans, found.suspended_plans
 
 
@@ -84,19 +79,18 @@ async def test_open_plans_count_at_their_instance_and_suspended_ones_apart() -> 
 
 
 async def test_a_plan_that_is_suspended_resumed_ended_or_deleted_is_counted_anew() -> None:
-    made, plans = world(), None
-    plans = made.store.plans
-    plans.observe(plan_json())
-    assert counts(made) == (1, 0)
-    plans.observe(plan_json(version="31", suspend=True))
-    assert counts(made) == (0, 1)
-    plans.observe(plan_json(version="32"))
-    assert counts(made) == (1, 0)
-    plans.observe(plan_json(version="33", status={"phase": "Succeeded"}))
-    assert counts(made) == (0, 0)
-    plans.observe(plan_json(uid="uid-second", version="40"))
-    assert counts(made) == (1, 0)
-    plans.gone(APP, "uid-second")
+    made = world()
+    for seen, expected in (
+        (plan_json(), (1, 0)),
+        (plan_json(version="31", suspend=True), (0, 1)),
+        (plan_json(version="32"), (1, 0)),
+        (plan_json(version="33", status={"phase": "Succeeded"}), (0, 0)),
+        (plan_json(uid="uid-second", version="40"), (1, 0)),
+    ):
+        made.store.plans.observe(seen)
+        assert counts(made) == expected
+
+    made.store.plans.gone(APP, "uid-second")
     assert counts(made) == (0, 0)
 
 
@@ -119,14 +113,14 @@ async def test_a_pools_plan_from_before_the_start_may_live_on_any_member_until_i
     made.store.plans.observe(plan_json(**POOLED))
     made.store.first_list_complete(None)
     await made.settle()
-    assert not snapshot(made).listed
-    assert not snapshot(made, BETA).listed
+    assert not made.instance().listed
+    assert not made.instance(BETA).listed
 
     made.list_parts(part_json("one", status=final_status(instance_name="beta")))
 
     assert {("Instance", "alpha"), ("Instance", "beta")} <= await made.looks()
-    assert snapshot(made).listed
-    assert snapshot(made, BETA).listed
+    assert made.instance().listed
+    assert made.instance(BETA).listed
     assert (counts(made), counts(made, BETA)) == ((0, 0), (1, 0))
 
 
@@ -135,33 +129,35 @@ async def test_a_pools_plan_from_after_the_start_keeps_nobody_waiting() -> None:
 
     made.store.plans.observe(plan_json(**POOLED))
 
-    assert snapshot(made).listed
+    assert made.instance().listed
 
 
 async def test_nothing_is_known_to_be_listed_before_the_first_list_is_complete() -> None:
     made = world(listed=False)
-    assert not snapshot(made).listed
+    assert not made.instance().listed
 
     made.store.first_list_complete("other")
-    assert not snapshot(made).listed
+    assert not made.instance().listed
     await made.settle()
 
     made.store.first_list_complete(NAMESPACE)
-    assert snapshot(made).listed
+    assert made.instance().listed
     assert LOOK in await made.looks()
 
 
-async def test_the_end_of_the_last_plan_starts_the_time_of_idleness() -> None:
-    for ending in ({"status": {"phase": "Succeeded"}}, {"suspend": True}):
-        made = world()
-        made.store.plans.observe(plan_json())
-        await elapse(500)
-        await made.settle()
+@pytest.mark.parametrize(
+    "ending", [{"status": {"phase": "Succeeded"}}, {"suspend": True}], ids=["ended", "suspended"]
+)
+async def test_the_end_of_the_last_plan_starts_the_time_of_idleness(ending: Any) -> None:
+    made = world()
+    made.store.plans.observe(plan_json())
+    await elapse(500)
+    await made.settle()
 
-        made.store.plans.observe(plan_json(version="31", **ending))
+    made.store.plans.observe(plan_json(version="31", **ending))
 
-        assert snapshot(made).facts.last_activity == made.now()
-        assert LOOK in await made.looks(within=2)
+    assert made.instance().facts.last_activity == made.now()
+    assert LOOK in await made.looks(within=2)
 
 
 async def test_the_end_of_a_suspended_plan_starts_the_time_of_idleness() -> None:
@@ -171,7 +167,7 @@ async def test_the_end_of_a_suspended_plan_starts_the_time_of_idleness() -> None
 
     made.store.plans.gone(APP, "uid-app")
 
-    assert snapshot(made).facts.last_activity == made.now()
+    assert made.instance().facts.last_activity == made.now()
 
 
 async def test_a_request_that_is_deleted_after_a_long_wait_starts_the_time_of_idleness() -> None:
@@ -181,7 +177,7 @@ async def test_a_request_that_is_deleted_after_a_long_wait_starts_the_time_of_id
 
     made.store.requests.gone((NAMESPACE, "work"), "uid-work")
 
-    assert snapshot(made).facts.last_activity == NOW + seconds(500)
+    assert made.instance().facts.last_activity == NOW + seconds(500)
 
 
 async def test_a_plan_that_goes_on_wakes_its_sleeping_instance() -> None:

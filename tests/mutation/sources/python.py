@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from typing import TypeAlias
 
 from tests.mutation.operation import ORIGINAL, Always, Drop, Instead, Misplaced, Never, Operation, Value, Without
@@ -42,9 +43,12 @@ def unknown_names(text: str, operation: Operation) -> set[str]:
     """Return names in the operation's own text that the file does not have: it would fail for being nonsense."""
     if not isinstance(operation, Value | Instead):
         return set()
-    known = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    used = {node.id for node in ast.walk(ast.parse(operation.text)) if isinstance(node, ast.Name)}
-    return used - known - set(dir(builtins)) - {ORIGINAL}
+    return set(_names(operation.text) - _names(text) - set(dir(builtins)) - {ORIGINAL})
+
+
+@functools.cache
+def _names(text: str) -> frozenset[str]:
+    return frozenset(node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name))
 
 
 class _Replace(ast.NodeTransformer):

@@ -26,7 +26,7 @@ def read(found: dict[str, Any]) -> PlanState:
     return plan_of({"metadata": found["metadata"], "spec": made.spec.to_wire(), "status": made.status.to_wire()})
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(manifests("efritplans", "status"))
 def test_any_plan_is_read_drawn_and_told(found: dict[str, Any]) -> None:
     try:

@@ -9,7 +9,7 @@ from efrit.protocol import Response
 from efrit.protocol.json_limits import MOST_PARTS, too_heavy
 from efrit.queue.observe import facts_of
 
-MANY = 1 << 18
+MANY = 1 << 17
 HEAVY = {
     "lists": b'{"x":[' + b"[]," * MANY + b"1]}",
     "objects": b'{"x":[' + b'{"a":1},' * MANY + b"1]}",

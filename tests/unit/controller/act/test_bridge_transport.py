@@ -64,7 +64,8 @@ async def test_events_are_read_with_their_ids() -> None:
 
 
 @pytest.mark.parametrize("then", [b"x" * 4096, b"data: x\n" * 512, b": x\n" * 1024], ids=["line", "data", "comments"])
-async def test_an_event_without_end_ends_the_stream(then: bytes) -> None:
+async def test_an_event_without_end_ends_the_stream(then: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge_transport, "MAX_EVENT_BYTES", 20_000)
     async with answering(EVENTS + RESET, then=then) as client:
         with pytest.raises(httpx.RemoteProtocolError, match="longer than"):
             await events(client)

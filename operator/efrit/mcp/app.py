@@ -12,14 +12,13 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from efrit.client.backends import open_backend
-from efrit.client.local.settings import state_directory
 from efrit.errors import EfritError
 from efrit.log_format import OneLineFormatter
 from efrit.mcp import settings as options
 from efrit.mcp.error_text import error_text
 from efrit.mcp.reloading_backend import ReloadingBackend
 from efrit.mcp.server import make_server
-from efrit.mcp.state_key import USER_KEY, user_key
+from efrit.mcp.state_key import own_key
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -45,7 +44,7 @@ async def _serve(settings: options.Settings) -> None:
         await serve_http(settings, settings.http)
         return
     reloading = ReloadingBackend(lambda: open_backend(settings.place))
-    key = user_key(state_directory() / USER_KEY)
+    key = own_key()
     # Wrong settings are reported at once, not by the first call.
     backend = await reloading.current()
     try:

@@ -33,7 +33,6 @@ from efrit.client.backends import open_backend
 from efrit.client.cluster.api import Api, load_connection
 from efrit.client.errors import NotReady
 from efrit.client.interface import Backend
-from efrit.client.local.settings import state_directory
 from efrit.client.place import Place
 from efrit.client.place import backend_of as kind_of_backend
 from efrit.errors import ConfigurationError, Unauthorized
@@ -47,7 +46,7 @@ from efrit.mcp.listener import SHUTDOWN_SECONDS, Connection, Server
 from efrit.mcp.reloading_backend import ReloadingBackend
 from efrit.mcp.server import make_server
 from efrit.mcp.settings import LOOPBACK, ActAs, Http, Limits, Settings
-from efrit.mcp.state_key import USER_KEY, user_key
+from efrit.mcp.state_key import own_key
 from efrit.mcp.tools.call import GRACE_SECONDS
 
 log = logging.getLogger(__name__)
@@ -190,7 +189,7 @@ async def serve_http(settings: Settings, http: Http) -> None:
         reviewer = ApiServerReviewer(api, http.audiences)
     backend_for = backend_as(api) if api is not None and http.act_as is ActAs.CALLER else None
     # Without authentication all calls are the user's own.
-    key = user_key(state_directory() / USER_KEY) if not http.authenticated else None
+    key = own_key() if not http.authenticated else None
     if http.state_key is not None:
         key = _read_key(http.state_key)
     app = make_app(

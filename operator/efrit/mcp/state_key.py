@@ -7,10 +7,19 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from efrit.client.local.settings import state_directory
+
 KEY_BYTES = 32
 
-USER_KEY = "mcp-state-key"
-"""The file's name in the user's directory of states."""
+_FILE = "mcp-state-key"
+
+
+def own_key() -> bytes | None:
+    """Return the key of the user who runs this server; None for one without a home, as in some containers."""
+    try:
+        return user_key(state_directory() / _FILE)
+    except RuntimeError:
+        return None
 
 
 def user_key(file: Path) -> bytes | None:

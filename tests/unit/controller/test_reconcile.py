@@ -201,6 +201,8 @@ async def test_a_request_that_left_is_looked_up_before_anything_is_done(
         rig.api.put(WORK, {**stored, **change, "metadata": stored["metadata"] | change.get("metadata", {})})
     rig.store.requests.left(stored)
     rig.bridge.answers["PUT", ONE] = (201, view().to_json())
+    for told in views:
+        rig.bridge.answers["POST", CANCEL] = (202, told.to_json())
 
     await rig.look()
 

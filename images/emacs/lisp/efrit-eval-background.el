@@ -71,6 +71,12 @@ ID is nil for what was there before it, whoever made that."
       (when (and id (not (timerp object)) (not (processp object)))
         (push object efrit-background--threads)))))
 
+(defun efrit-background-left-tester ()
+  "Return a closure that tells whether a request has left an object behind.
+It calls nothing by its name."
+  (let ((get (symbol-function 'gethash)) (owners efrit-background--owners))
+    (lambda (object) (and (funcall get object owners) t))))
+
 (defun efrit-background-look-at-threads ()
   "Log which threads were stopped: a quit ends one without a word."
   (let ((threads efrit-background--threads))

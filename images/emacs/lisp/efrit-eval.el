@@ -251,10 +251,11 @@ In a daemon that is one of a client; in batch mode there is none."
                  (event debug-on-event)
                  ;; There, a signal would be taken for the key that quits.
                  (minibuffer-setup-hook
-                  (cons (lambda () (setq debug-on-event nil)) minibuffer-setup-hook))
+                  (cons (lambda () (setq debug-on-event nil))  ; gate: ask-signal
+                        minibuffer-setup-hook))
                  (minibuffer-exit-hook
                   (cons (lambda () (setq debug-on-event event)) minibuffer-exit-hook))
-                 (signal-hook-function (efrit-eval--quit-hook signal-hook-function))
+                 (signal-hook-function (efrit-eval--quit-hook signal-hook-function))  ; gate: ask-quit
                  (timer (run-with-timer 1 1 #'efrit-eval--end-question)))
             (unwind-protect (funcall function)
               (cancel-timer timer))))))))
@@ -272,6 +273,21 @@ It is for `signal-hook-function'."
   (when (and efrit-eval--asks (> (minibuffer-depth) efrit-eval--asks))
     (efrit-interrupt-now-if-ordered)
     (efrit-eval-leave-recursion)))
+
+(defun efrit-eval--timer-caller ()
+  "Return a closure that is advice around `timer-event-handler'.
+What a request has left behind asks nobody.  While work begun by hand may ask,
+no timer does: the person would take its question for one of that work.
+All timers go through it: it calls nothing by its name."
+  (let ((left-p (efrit-background-left-tester))
+        (bound-p (symbol-function 'boundp))
+        (call (symbol-function 'apply)))
+    (lambda (function timer &rest arguments)
+      (let ((inhibit-interaction
+             (or inhibit-interaction
+                 (and (funcall bound-p 'efrit-eval--asks) efrit-eval--asks)  ; gate: ask-timer
+                 (funcall left-p timer))))  ; gate: ask-left
+        (funcall call function timer arguments)))))
 
 (defun efrit-eval--asking-p ()
   "Return non-nil while all that waits are questions to a person who is there."
@@ -301,7 +317,7 @@ Where nobody is, it would end Emacs."
 (defun efrit-eval--sit-for (function seconds &rest arguments)
   "Wait in `sit-for', called as FUNCTION with SECONDS and ARGUMENTS, without input.
 Where interaction is inhibited, Emacs makes `sit-for' an error."
-  (if (and efrit-eval--running inhibit-interaction (numberp seconds) (> seconds 0))
+  (if (and inhibit-interaction (numberp seconds) (> seconds 0))
       (progn (sleep-for seconds) t)
     (apply function seconds arguments)))
 
@@ -321,13 +337,16 @@ It leaves a question, too, once there is nobody to answer it."
     (advice-add 'recursive-edit :before #'efrit-eval--refuse-recursion))
   ;; In a daemon without a terminal, `debug' ends Emacs.
   (advice-add 'debug :around #'efrit-eval--debug)
-  (advice-add 'sit-for :around #'efrit-eval--sit-for))
+  (advice-add 'sit-for :around #'efrit-eval--sit-for)
+  (advice-add 'timer-event-handler :around (efrit-eval--timer-caller)
+              '((name . efrit-eval--timer-caller))))
 
 (defun efrit-eval-uninstall ()
   "Undo `efrit-eval-install'."
   (advice-remove 'recursive-edit #'efrit-eval--refuse-recursion)
   (advice-remove 'debug #'efrit-eval--debug)
-  (advice-remove 'sit-for #'efrit-eval--sit-for))
+  (advice-remove 'sit-for #'efrit-eval--sit-for)
+  (advice-remove 'timer-event-handler 'efrit-eval--timer-caller))
 
 ;;;; Running
 

@@ -89,11 +89,16 @@ End this Emacs where code has made of that something that stores nothing."
     ;; A tool may occupy Emacs for long: whoever watches must know which request that is.
     (when claim (efrit-health-begin claim acts))
     ;; Ahead of the step, which may be left by a throw.
-    (when acts (efrit-self-check-request-ended))  ; gate: check-after-tool
-    (cond ((not (efrit-session-step session)) (efrit-health-end))
-          (claim (efrit-server--finish claim (efrit-session-result session)))
-          ((efrit-session-on-end session)
-           (funcall (efrit-session-on-end session) session)))))
+    (when acts
+      (efrit-self-check-request-ended)  ; gate: check-after-tool
+      (efrit-background-record nil))
+    (let ((ended (efrit-session-step session)))
+      (when (and acts claim)
+        (efrit-background-record (efrit-request-id (efrit-claim-request claim))))
+      (cond ((not ended) (efrit-health-end))
+            (claim (efrit-server--finish claim (efrit-session-result session)))
+            ((efrit-session-on-end session)
+             (funcall (efrit-session-on-end session) session))))))
 
 (defun efrit-server-wake ()
   "Go on with the sessions soon; what they waited for has come."

@@ -110,7 +110,7 @@ what was printed and what was said by `message'."
   :input ((expr string "One or more Lisp expressions" :required t))
   (let ((evaluate (lambda ()
                     (efrit-eval-printed-value (alist-get 'expr input) efrit-tool-result-bytes))))
-    (if (efrit-tool-context-by-hand context)
+    (if (efrit-tool-context-by-hand context)  ; gate: ask-by-hand
         (efrit-eval-attended evaluate)
       (funcall evaluate))))
 

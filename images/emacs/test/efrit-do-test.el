@@ -225,23 +225,36 @@
 
 (defun efrit-do-test--answer (client prompt keys)
   "Wait until CLIENT is asked PROMPT, and type KEYS there."
-  (efrit-test-wait (with-current-buffer (process-buffer client)
-                     (save-excursion (goto-char (point-min)) (search-forward prompt nil t))))
+  (efrit-test-wait (efrit-do-test--shown-p client prompt))
   (process-send-string client keys))
+
+(defmacro efrit-do-test--attended (client &rest body)
+  "Run BODY with a daemon that has a model, and a person who is at CLIENT."
+  (declare (indent 1) (debug t))
+  `(efrit-test-with-model-daemon nil
+     (let ((,client (efrit-do-test--attach)))
+       (unwind-protect (progn ,@body)
+         (delete-process ,client)
+         (kill-buffer (process-buffer ,client))))))
+
+(defun efrit-do-test--ask (seconds)
+  "Have the model ask by Lisp, in work by hand that may take SECONDS."
+  (efrit-do-test--value
+   (format "(progn (setq efrit-do-timeout %d) (efrit-do \"Ask for my favourite colour. (scenario=prompt)\") t)"
+           seconds)))
 
 (defmacro efrit-do-test-asked (client seconds &rest body)
   "Run BODY with a daemon whose model asks by Lisp the person who is at CLIENT.
 The work may take SECONDS."
   (declare (indent 2) (debug t))
-  `(efrit-test-with-model-daemon nil
-     (let ((,client (efrit-do-test--attach)))
-       (unwind-protect
-           (progn (efrit-do-test--value
-                   (format "(progn (setq efrit-do-timeout %d) (efrit-do \"Ask for my favourite colour. (scenario=prompt)\") t)"
-                           ,seconds))
-                  ,@body)
-         (delete-process ,client)
-         (kill-buffer (process-buffer ,client))))))
+  `(efrit-do-test--attended ,client
+     (efrit-do-test--ask ,seconds)
+     ,@body))
+
+(defun efrit-do-test--shown-p (client text)
+  "Return non-nil when CLIENT was shown TEXT."
+  (with-current-buffer (process-buffer client)
+    (save-excursion (goto-char (point-min)) (search-forward text nil t))))
 
 (ert-deftest efrit-do-what-the-models-lisp-asks-is-answered-by-the-person-attached ()
   (efrit-do-test-asked client 3600
@@ -256,6 +269,51 @@ The work may take SECONDS."
     ;; A request of somebody else asks nobody, whoever is attached.
     (should (equal (alist-get 'error_code (efrit-test-eval "other" "(read-string \"? \")"))
                    "inhibited-interaction"))))
+
+(defun efrit-do-test--timer (depth)
+  "Return Lisp that sets a timer which asks once DEPTH minibuffers are open."
+  (format "(run-with-timer 0.05 0.05
+             (lambda ()
+               (let ((file %S) (enable-recursive-minibuffers t))
+                 (unless (or (< (minibuffer-depth) %d) (file-exists-p file))
+                   (sit-for 0.01)
+                   (write-region (condition-case err (read-string \"Uninvited? \")
+                                   (error (symbol-name (car err))))
+                                 nil (concat file \".part\") nil 'silent)
+                   (rename-file (concat file \".part\") file t)))))"
+          (concat efrit-workspace-directory "asked") depth))
+
+(defun efrit-do-test--refused-p (client)
+  "Wait until the timer has asked; return non-nil where CLIENT was not asked."
+  (let ((file (concat efrit-workspace-directory "asked")))
+    (efrit-test-wait (or (efrit-do-test--shown-p client "Uninvited? ") (file-exists-p file)))
+    (and (file-exists-p file)
+         (equal (with-temp-buffer (insert-file-contents file) (buffer-string))
+                "inhibited-interaction"))))
+
+(ert-deftest efrit-do-what-a-request-has-left-behind-asks-nobody ()
+  (efrit-do-test--attended client
+    (efrit-do-test--value (efrit-do-test--timer 0))
+    (should (efrit-do-test--refused-p client))))
+
+;; What a timer of a request sets is no request's, and a timer goes off while a question is open.
+(ert-deftest efrit-do-a-timer-of-anybody-asks-nothing-while-work-by-hand-may-ask ()
+  (efrit-do-test--attended client
+    (efrit-do-test--value (format "(run-with-timer 0 nil (lambda () (setq set %s)))"
+                                  (efrit-do-test--timer 1)))
+    (efrit-test-wait (equal (efrit-do-test--value "(boundp 'set)") "t"))
+    (efrit-do-test--ask 3600)
+    (efrit-test-wait (efrit-do-test--shown-p client "Colour? "))
+    (should (efrit-do-test--refused-p client))
+    (process-send-string client "\C-g")
+    (efrit-do-test--until-shown "\\[Succeeded\\]")))
+
+(ert-deftest efrit-do-a-command-of-somebody-else-asks-nobody-whoever-is-attached ()
+  (efrit-do-test--attended client
+    (efrit-test-submit "other" :type "command"
+                       :content "Ask for my favourite colour. (scenario=prompt)")
+    (should (string-search "inhibited-interaction: " (alist-get 'result (efrit-test-answer "other"))))
+    (should-not (efrit-do-test--shown-p client "Colour? "))))
 
 (ert-deftest efrit-do-a-question-that-is-quit-is-an-error-for-the-model ()
   (efrit-do-test-asked client 3600

@@ -402,4 +402,34 @@ MUTANTS = (
         Without(1, at=(0,)),
         ("ert:efrit-curl-output-that-a-busy-emacs-has-not-read-comes-before-the-end",),
     ),
+    Mutant(
+        "the look whether work was begun by hand, before it may ask the person attached",
+        "ask-by-hand",
+        Always(),
+        ("ert:efrit-do-a-command-of-somebody-else-asks-nobody-whoever-is-attached",),
+    ),
+    Mutant(
+        "the deafness to signals while a question is open",
+        "ask-signal",
+        Instead("minibuffer-setup-hook"),
+        ("ert:efrit-do-what-the-models-lisp-asks-is-answered-by-the-person-attached",),
+    ),
+    Mutant(
+        "the quit of a question that is an error for the model",
+        "ask-quit",
+        Instead("(signal-hook-function signal-hook-function)"),
+        ("ert:efrit-do-a-question-that-is-quit-is-an-error-for-the-model",),
+    ),
+    Mutant(
+        "the refusal of a timer's question while work begun by hand may ask",
+        "ask-timer",
+        Instead("nil"),
+        ("ert:efrit-do-a-timer-of-anybody-asks-nothing-while-work-by-hand-may-ask",),
+    ),
+    Mutant(
+        "the refusal of a question by what a request has left behind",
+        "ask-left",
+        Instead("nil"),
+        ("ert:efrit-do-what-a-request-has-left-behind-asks-nobody",),
+    ),
 )

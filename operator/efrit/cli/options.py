@@ -25,6 +25,13 @@ def _whole(least: int) -> Callable[[str], Any]:
     return checked(read)
 
 
+@checked
+def _directory(text: str) -> str:
+    if not text:
+        raise ValueError("it is empty: name a directory, or leave the option out")
+    return text
+
+
 _count = _whole(1)
 _any_number = _whole(-(10**9))
 _count_or_all = _whole(0)
@@ -72,6 +79,7 @@ def work() -> Parser:
     group.add_argument(
         "-C",
         "--dir",
+        type=_directory,
         metavar="DIR",
         help="directory to begin in, on this machine (default: the current one)",
     )
@@ -273,6 +281,7 @@ def plan_run(parser: argparse.ArgumentParser) -> None:
     place.add_argument(
         "-C",
         "--dir",
+        type=_directory,
         metavar="DIR",
         help="make its repository in DIR/plans, on this machine (default: in the instance's workspace)",
     )

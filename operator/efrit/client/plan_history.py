@@ -28,9 +28,7 @@ async def history_of(
 
     Raises `PlanNotFound`, `NotReady`, `Refused`, and what `backend` raises."""
     if not plan.begun or plan.instance is None:
-        raise NotReady(
-            f"{plan.name} has not begun: no instance has it yet", f"`efrit plan show {plan.name}` tells why"
-        )
+        raise _not_begun(plan, local=backend.kind == "local")
     handle = await backend.submit(_work(plan, plan.instance, limit, directory, local=backend.kind == "local"))
     state = await backend.get(handle)
     if not state.final:
@@ -39,6 +37,16 @@ async def history_of(
     if state.outcome is not Outcome.SUCCESS:
         raise _no_history(plan, state)
     return _history_in(plan, await backend.result(handle))
+
+
+def _not_begun(plan: PlanState, *, local: bool) -> NotReady:
+    if plan.final:
+        problem, advice = "ended before it began", f"`efrit plan show {plan.name}` tells why"
+    elif local:
+        problem, advice = "has not begun", f"it begins once it is watched: efrit plan watch {plan.name}"
+    else:
+        problem, advice = "has not begun: no instance has it yet", f"`efrit plan show {plan.name}` tells why"
+    return NotReady(f"{plan.name} {problem}", advice)
 
 
 def _work(plan: PlanState, instance: str, limit: int | None, directory: str | None, *, local: bool) -> Work:

@@ -59,6 +59,11 @@ def ended(line: str, program: str = "efrit") -> int:
             "requests --limit -1",
             "-L/--limit: '-1' is not a whole number of at least 0; see 'efrit requests --help'",
         ),
+        ("eval -C '' 1", "-C/--dir: it is empty: name a directory, or leave the option out; see 'efrit eval --help'"),
+        (
+            "plan run -C '' t",
+            "-C/--dir: it is empty: name a directory, or leave the option out; see 'efrit plan run --help'",
+        ),
         ("wait", "missing argument NAME; see 'efrit wait --help'"),
         ("eval --file", "-f/--file: expected one argument; see 'efrit eval --help'"),
         ("stop one two", "unexpected argument 'two'; see 'efrit stop --help'"),

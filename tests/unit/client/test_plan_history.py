@@ -40,9 +40,21 @@ async def test_a_limit_is_asked_of_the_instance() -> None:
 
 async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
     asked = backend()
-    for plan in (replace(PLAN, begun=False), replace(PLAN, instance=None)):
-        with pytest.raises(NotReady, match="has not begun"):
+    waits = replace(PLAN, phase=PlanPhase.PENDING, begun=False)
+    for kind, plan, said in (
+        ("cluster", waits, "calc has not begun: no instance has it yet; `efrit plan show calc` tells why"),
+        ("cluster", replace(waits, instance=None), "calc has not begun: no instance has it yet; `efrit plan show"),
+        ("local", waits, "calc has not begun; it begins once it is watched: efrit plan watch calc"),
+        (
+            "local",
+            replace(waits, phase=PlanPhase.FAILED),
+            "calc ended before it began; `efrit plan show calc` tells why",
+        ),
+    ):
+        asked.kind = kind
+        with pytest.raises(NotReady) as raised:
             await history_of(asked, plan)
+        assert f"{raised.value.message}; {raised.value.advice}".startswith(said)
     assert asked.submitted == []
 
 

@@ -176,7 +176,7 @@ class PullSecret(ApiModel):
 
 
 class PodTemplate(ApiModel):
-    """What a user may add to the pod. Together with spec.network it has at most 128 KiB of JSON."""
+    """What a user may add to the pod. Together with spec.network and spec.emacs it has at most 128 KiB of JSON."""
 
     labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=64, description="Labels of the pod."

@@ -47,6 +47,7 @@ MUTANTS = (
         Mutant(what, gate, Never(), (f"{UNIT}/store/test_packed_spec.py",))
         for what, gate in (
             ("the bound of what is kept of an instance's spec", "template-size"),
+            ("the bound of what is kept of an instance's labels", "label-count"),
             ("the wait of an instance whose spec is too large to be kept", "template-too-large"),
         )
     ),

@@ -37,7 +37,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         # The deletion of the one before may have been seen already.
         replaced = entry.newest_uid not in (None, new.metadata.uid)
         refusal, entry.newest_uid = entry.take(new), new.metadata.uid
-        self._index.labels.put(new.key, new.metadata.labels)
+        self._index.labels.put(new.key, entry.object.metadata.labels if entry.object is not None else None)
         if replaced:
             entry.pod_owners.clear()
             entry.facts = entry.facts.of_the_next(new_handover_id())
@@ -49,7 +49,9 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         self._index.note_work(new.key)
         _observe_handover(entry, new)
         _observe_ready(entry, new)
-        if refusal is not None and entry.facts.refused_generation != new.metadata.generation:
+        told = entry.facts.refused, entry.facts.refused_generation
+        if refusal is not None and told != (refusal, new.metadata.generation):
+            # Labels change without a new generation.
             self.refused(new.key, new.metadata.uid, new.metadata.generation, refusal)
         self._index.requeue_instance(new.key)
         if known is None or scheduling_fingerprint(known) != scheduling_fingerprint(new):

@@ -1,4 +1,4 @@
-"""What may be large of an instance's spec, as the store keeps it: compressed JSON beside an object without it.
+"""What may be large of an instance, as the store keeps it: compressed JSON of its spec beside an object without it.
 
 As objects of Python a hundred kilobytes of an affinity take more than a megabyte, and thousands of instances may have
 as much. Only decisions about an instance itself, and about its plans, read it.
@@ -12,15 +12,20 @@ from typing import NamedTuple
 from efrit.api import EfritInstance
 from efrit.api.instance import InstanceSpec, Network
 from efrit.api.pod_template import PodTemplate
+from efrit.controller.model.names import POOL_LABEL
 
 SMALL_BYTES = 1024
 """What has no more as JSON is kept as it is, as in nearly all instances."""
+MOST_LABELS = 64
+"""The API server takes any number, and each is kept for those that select by it."""
 MOST_BYTES = 128 * 1024
 """As JSON. What has more is not kept, and nothing is made of such a spec."""
 TOO_LARGE = (
-    "spec.podTemplate and spec.network of this EfritInstance have {} KiB of JSON together, of which "
+    "spec.podTemplate, spec.network and spec.emacs of this EfritInstance have {} KiB of JSON together, of which "
     f"{MOST_BYTES >> 10} KiB are the most: shorten them."
 )
+_LARGE = {"pod_template", "network", "emacs"}
+TOO_MANY_LABELS = f"This EfritInstance has {{}} labels, of which {MOST_LABELS} are the most: remove some."
 
 
 class Packed(NamedTuple):
@@ -34,17 +39,26 @@ class Packed(NamedTuple):
 
 
 def pack(instance: EfritInstance) -> Packed:
-    """Return what is kept of an instance; kubectl keeps a copy of the whole object in an annotation."""
-    spec, metadata = instance.spec, instance.metadata.model_copy(update={"annotations": {}})
-    text = spec.model_dump_json(include={"pod_template", "network"}, by_alias=True, exclude_defaults=True).encode()
+    """Return what is kept of an instance; kubectl keeps a copy of the whole object in an annotation.
+
+    Its owners, of which there may be thousands, are not kept either.
+    """
+    labels, refusal = instance.metadata.labels, None
+    if len(labels) > MOST_LABELS:  # gate: label-count
+        refusal = TOO_MANY_LABELS.format(len(labels))
+        labels = {POOL_LABEL: labels[POOL_LABEL]} if POOL_LABEL in labels else {}
+    kept: dict[str, object] = {"annotations": {}, "owner_references": (), "labels": labels}
+    spec, metadata = instance.spec, instance.metadata.model_copy(update=kept)
+    text = spec.model_dump_json(include=_LARGE, by_alias=True, exclude_defaults=True).encode()
     if len(text) <= SMALL_BYTES:
-        return Packed(instance.model_copy(update={"metadata": metadata}), None)
+        return Packed(instance.model_copy(update={"metadata": metadata}), None, refusal)
     account = PodTemplate(service_account_name=spec.pod_template.service_account_name)
-    spec = spec.model_copy(update={"pod_template": account, "network": Network()})
+    emacs = spec.emacs.model_copy(update={"resources": None})
+    spec = spec.model_copy(update={"pod_template": account, "network": Network(), "emacs": emacs})
     small = instance.model_copy(update={"metadata": metadata, "spec": spec})
     if len(text) > MOST_BYTES:  # gate: template-size
-        return Packed(small, None, TOO_LARGE.format(-(-len(text) // 1024)))
-    return Packed(small, zlib.compress(text, 1))
+        return Packed(small, None, refusal or TOO_LARGE.format(-(-len(text) // 1024)))
+    return Packed(small, zlib.compress(text, 1), refusal)
 
 
 def unpack(small: EfritInstance, rest: bytes | None) -> EfritInstance:
@@ -52,5 +66,5 @@ def unpack(small: EfritInstance, rest: bytes | None) -> EfritInstance:
     if rest is None:
         return small
     left_out = InstanceSpec.model_validate_json(zlib.decompress(rest))
-    update = {"pod_template": left_out.pod_template, "network": left_out.network}
+    update = {each: getattr(left_out, each) for each in _LARGE}
     return small.model_copy(update={"spec": small.spec.model_copy(update=update)})

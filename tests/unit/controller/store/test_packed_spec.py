@@ -10,7 +10,8 @@ from efrit.controller.act.identity import new_identity
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.manifests import build
 from efrit.controller.model.actions import ApplyChildren, PatchStatus
-from efrit.controller.store.packed_spec import MOST_BYTES, pack, unpack
+from efrit.controller.model.names import POOL_LABEL
+from efrit.controller.store.packed_spec import MOST_BYTES, MOST_LABELS, pack, unpack
 from tests.unit.controller.factory import CONFIG, NOW, Json, instance, instance_json
 from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import on_virtual_time
@@ -38,7 +39,10 @@ def template(terms: int = 500) -> Json:
 
 def large(terms: int = 500) -> Json:
     peers = [{"to": [{"ipBlock": {"cidr": f"10.0.{number}.0/24"}}]} for number in range(50)]
-    return {"podTemplate": template(terms), "network": {"egress": peers}, "idle": {"suspendAfterSeconds": 60}}
+    requests = {"cpu": 1, "memory": "1Gi", **{f"example.org/device-{number}": 1 for number in range(terms)}}
+    emacs = {"image": "emacs:30", "resources": {"requests": requests}}
+    spec = {"podTemplate": template(terms), "network": {"egress": peers}, "emacs": emacs}
+    return {**spec, "idle": {"suspendAfterSeconds": 60}}
 
 
 @pytest.mark.parametrize("spec", [{}, {"podTemplate": template(1)}, large()], ids=["none", "small", "large"])
@@ -50,16 +54,43 @@ def test_the_children_are_the_same_and_what_is_kept_is_small(spec: Json) -> None
         whole, CONFIG, IDENTITY, 1, NOW
     )
     kept = len(packed.small.model_dump_json(exclude_defaults=True)) + len(packed.rest or b"")
-    assert kept < 5000
+    assert kept < 10_000
     assert packed.small.spec.idle == whole.spec.idle
     assert packed.small.spec.pod_template.service_account_name == whole.spec.pod_template.service_account_name
 
 
-def test_an_annotation_is_not_kept() -> None:
+@pytest.mark.parametrize(
+    "large",
+    [
+        {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "x" * 100_000}},
+        {"ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": f"{each}"} for each in range(10_000)]},
+    ],
+    ids=["annotations", "owners"],
+)
+def test_what_nothing_reads_of_the_metadata_is_not_kept(large: Json) -> None:
     given = instance_json()
-    given["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 100_000}
+    given["metadata"] |= large
 
     assert pack(instance().model_validate(given)).small == instance()
+
+
+@on_virtual_time
+async def test_of_more_labels_than_are_kept_nothing_is_made_until_some_are_removed(world: World) -> None:
+    """Labels change without a new generation."""
+    many = {POOL_LABEL: "blue", **{f"l{number}": "" for number in range(MOST_LABELS)}}
+    for version, labels in (("11", many), ("12", {POOL_LABEL: "blue"}), ("13", many)):
+        is_refused = labels is many
+        world.store.instances.observe(instance_json(version=version, labels=labels))
+        snapshot = world.store.instances.snapshot(("team", "alpha"), deciding=True)
+        assert snapshot is not None
+        assert snapshot.instance.metadata.labels == {POOL_LABEL: "blue"}
+        assert snapshot.too_large is is_refused
+        actions = decide_instance(snapshot, IDENTITY, world.now() + timedelta(seconds=60))
+        assert any(isinstance(each, ApplyChildren) for each in actions) is not is_refused
+        if is_refused:
+            assert f"has {MOST_LABELS + 1} labels, of which {MOST_LABELS} are the most" in str(snapshot.facts.refused)
+        else:
+            assert world.store.instances.applied(("team", "alpha"), snapshot.instance.metadata.uid, 1) is False
 
 
 @on_virtual_time

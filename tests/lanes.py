@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 
 HEARTBEAT_SECONDS = 60.0
@@ -50,8 +51,8 @@ class Lanes:
         self._lock = threading.Lock()
         self._running: dict[str, tuple[subprocess.Popen[str], float]] = {}
         self._broken: int | None = None
-        self.passed: dict[str, float] = {}
-        """Seconds each command took."""
+        self.passed: dict[str, str] = {}
+        """What each command took, by the clock and of a processor."""
 
     def run(self) -> int:
         """Return the status of the first command that failed, 0 where all passed."""
@@ -64,8 +65,8 @@ class Lanes:
             if time.monotonic() - told >= HEARTBEAT_SECONDS:
                 told = time.monotonic()
                 self._say(", ".join(self._under_way()))
-        for name, seconds in self.passed.items():
-            self._tell(f"{name:<{self._width}}  passed in {seconds:4.0f} s")
+        for name, took in self.passed.items():
+            self._tell(f"{name:<{self._width}}  passed in {took}")
         return self._broken or 0
 
     def end(self, status: int) -> None:
@@ -82,7 +83,7 @@ class Lanes:
     def _follow(self, lane: Lane) -> None:
         for command in lane:
             name, began = name_of(command), time.monotonic()
-            status = self._play(name, command)
+            status, processor = self._play(name, command)
             seconds = time.monotonic() - began
             with self._lock:
                 over = self._broken is not None
@@ -92,13 +93,14 @@ class Lanes:
                 self._say(f"{name} FAILED after {seconds:.0f} s, with {status}; what else runs is ended")
                 self.end(status)
                 return
-            self.passed[name] = seconds
+            self.passed[name] = f"{seconds:4.0f} s, {processor:4.0f} s of a processor"
             self._say(f"{name} passed in {seconds:.0f} s")
 
-    def _play(self, name: str, command: str) -> int:
+    def _play(self, name: str, command: str) -> tuple[int, float]:
+        """Return the status of a command, and the seconds of a processor that it took."""
         with self._lock:
             if self._broken is not None:
-                return self._broken
+                return self._broken, 0.0
             # A session of its own: a signal to its group ends whatever it has started.
             process = subprocess.Popen(
                 shlex.split(command),
@@ -117,10 +119,11 @@ class Lanes:
                 # What a command says of its interruption would bury the failure.
                 if self._broken is None:
                     self._tell(f"{name:<{self._width}} | {line.rstrip()}")
+        processor = _processor_seconds(process.pid)
         status = process.wait()
         with self._lock:
             del self._running[name]
-        return status
+        return status, processor
 
     def _under_way(self) -> list[str]:
         now = time.monotonic()
@@ -129,6 +132,17 @@ class Lanes:
 
     def _say(self, text: str) -> None:
         self._tell(f"#### {time.monotonic() - self._began:4.0f} s: {text}")
+
+
+def _processor_seconds(pid: int) -> float:
+    """Wait for the end of a process; return what it and all that it has waited for took. Daemons are not in it."""
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        # What follows the name of the program, which may have blanks: state, and from the 12th on the times.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (ChildProcessError, OSError):
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:

@@ -88,8 +88,11 @@ def test_a_line_is_told_before_its_command_ends(tmp_path: Path) -> None:
 
 def test_what_passed_is_told_with_its_time_at_the_end(tmp_path: Path) -> None:
     told: list[str] = []
-    Lanes([[script(tmp_path / "one", ""), script(tmp_path / "two", "")]], told.append).run()
+    busy = "while read -r -a stat </proc/$$/stat && ((stat[13] + stat[14] < 60)); do :; done"
+    Lanes([[script(tmp_path / "one", busy), script(tmp_path / "two", "")]], told.append).run()
     assert [line.partition("  passed in ")[0] for line in told[-2:]] == ["one", "two"]
+    one, two = (int(line.split()[-5]) for line in told[-2:])
+    assert one > two, "the processor's time of what a command has started is in it"
 
 
 def test_a_failure_ends_what_else_runs_and_begins_nothing_more(tmp_path: Path) -> None:

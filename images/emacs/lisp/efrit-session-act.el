@@ -135,7 +135,7 @@ A budget bounds the request, the limits of the instance the whole session."
     (efrit-session-record-outcome session)
     (cond ((efrit-session-unified-p session)
            (efrit-session--take-unified-outcome session result))
-          ((and success (eq ends 'need-input))
+          ((and success (eq ends 'need-input))  ; gate: question-ends
            (efrit-session-need-input session content))
           ((and success (or (eq ends 'complete)
                             (eq t (alist-get 'final (alist-get 'input call)))))

@@ -66,7 +66,7 @@ question among them that which was asked now."
        . ,(vconcat
            (mapcar (lambda (call)
                      (cond ((not (memq call open)) (efrit-history-result history call))
-                           ((eq call question)
+                           ((eq call question)  ; gate: question-answer
                             (efrit-session-result-block call "success"
                                                         (efrit-json-clean content)))
                            (t (apply #'efrit-session-result-block call

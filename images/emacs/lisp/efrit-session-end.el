@@ -82,6 +82,7 @@ A question stays open: its result is what the user answers."
          (result (efrit-session-outcome session))
          (status (efrit-tool-result-status result)))
     (unless (or (efrit-history-result (efrit-session-history session) call)
+                ;; gate: question-open
                 (and (eq (efrit-tool-ends (alist-get 'name call)) 'need-input)
                      (equal status "success")))
       (efrit-session-record session call status (efrit-tool-result-content result)))))

@@ -170,6 +170,24 @@ MUTANTS = (
         ("ert:efrit-session-fault-a-session-of-the-version-before-goes-on",),
     ),
     Mutant(
+        "the end of a request whose model asks its user something",
+        "question-ends",
+        Never(),
+        ("ert:efrit-session-a-question-ends-the-request-and-its-answer-continues",),
+    ),
+    Mutant(
+        "the question to the user that stays open, for the answer to be its result",
+        "question-open",
+        Never(),
+        ("ert:efrit-session-a-question-ends-the-request-and-its-answer-continues",),
+    ),
+    Mutant(
+        "the answer of the user as the result of the model's question",
+        "question-answer",
+        Never(),
+        ("ert:efrit-session-a-question-ends-the-request-and-its-answer-continues",),
+    ),
+    Mutant(
         "the number that replaces a session's record whose write failed after it was written",
         "record-number",
         Instead("(push record records)"),

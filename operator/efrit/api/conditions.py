@@ -22,10 +22,12 @@ class ConditionStatus(StrEnum):
 class Condition(ApiModel):
     """One observation about the resource, in the form of `metav1.Condition`."""
 
-    type: str = Field(description="What is observed, in CamelCase.", max_length=316)
+    type: str = Field(description="Type of the condition, in CamelCase.", max_length=316)
     status: ConditionStatus = Field(description="True, False or Unknown.")
-    reason: str = Field(description="Why, as one fixed CamelCase word for programs.", min_length=1, max_length=128)
-    message: str = Field(description="Why, as a sentence for people.", max_length=4096)
+    reason: str = Field(
+        description="Reason for the status, one CamelCase word for programs.", min_length=1, max_length=128
+    )
+    message: str = Field(description="Reason for the status, a sentence for people.", max_length=4096)
     observed_generation: int | None = Field(
         default=None, description="The metadata.generation this was observed for.", ge=0
     )

@@ -155,9 +155,11 @@ class QueueStatus(ApiModel):
     pending: int = Field(default=0, ge=0, description="Requests that wait on the instance.")
     processing: int = Field(default=0, ge=0, description="Requests that run.")
     processed: int = Field(default=0, ge=0, description="Requests answered since the daemon's queue was made.")
-    succeeded: int = Field(default=0, ge=0, description="Of these, with success.")
-    failed: int = Field(default=0, ge=0, description="Of these, with an error.")
-    interrupted: int = Field(default=0, ge=0, description="Of these, interrupted: what they did is unknown.")
+    succeeded: int = Field(default=0, ge=0, description="Answered requests that succeeded.")
+    failed: int = Field(default=0, ge=0, description="Answered requests that failed.")
+    interrupted: int = Field(
+        default=0, ge=0, description="Answered requests that were interrupted: what they did is unknown."
+    )
     average_processing_seconds: float = Field(default=0, ge=0, description="Average running time in seconds.")
     oldest_pending_seconds: float = Field(default=0, ge=0, description="Age of the oldest waiting request.")
 
@@ -196,7 +198,9 @@ class InstanceStatus(ApiModel):
     """What was observed."""
 
     phase: InstancePhase | None = Field(default=None, description="Derived from the conditions, for the column.")
-    observed_generation: int | None = Field(default=None, ge=0, description="The spec this status speaks of.")
+    observed_generation: int | None = Field(
+        default=None, ge=0, description="The metadata.generation that this status describes."
+    )
     conditions: tuple[Condition, ...] = Field(
         default=(),
         max_length=16,
@@ -210,7 +214,7 @@ class InstanceStatus(ApiModel):
     emacs_version: str | None = Field(default=None, max_length=64, description="Version of the running Emacs.")
     image: str | None = Field(default=None, max_length=1024, description="Image of the running Emacs.")
     start_time: Time | None = Field(default=None, description="When the pod was started.")
-    last_activity_time: Time | None = Field(default=None, description="When work was last asked for or done.")
+    last_activity_time: Time | None = Field(default=None, description="When work was last requested or done.")
     suspended_idle: bool | None = Field(
         default=None, description="Whether it is suspended for idleness: the next request wakes it."
     )

@@ -67,7 +67,7 @@ class Model(ApiModel):
         description="Proxy on the way to the API, without user and password; without a port it is 1080, or 443 with "
         "https. Default: none.",
     )
-    api_key_secret_ref: SecretKeyRef = Field(description="Where the API key lies.")
+    api_key_secret_ref: SecretKeyRef = Field(description="Where the API key is stored.")
     max_tokens: int = Field(default=8192, ge=1, le=1_000_000, description="Longest answer of one turn, in tokens.")
     rules: ClassVar = tuple(
         Rule(

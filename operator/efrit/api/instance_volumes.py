@@ -57,7 +57,7 @@ class Storage(ApiModel):
         default=None, description="Name of a PersistentVolumeClaim in the same namespace."
     )
     ephemeral: bool | None = Field(
-        default=None, description="true: files live and die with the pod. Only true has a meaning."
+        default=None, description="true: files are deleted with the pod. Only true has an effect."
     )
     size_limit: Quantity | None = Field(
         default=None,

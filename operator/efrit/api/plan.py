@@ -77,19 +77,19 @@ class Perspective(StrEnum):
 class Intent(ApiModel):
     """What is to be reached. It never changes; what was forgotten is said in an amendment."""
 
-    description: str = Field(min_length=1, max_length=16_384, description="What is to be reached, in your own words.")
+    description: str = Field(min_length=1, max_length=16_384, description="The goal, in your own words.")
     acceptance_criteria: tuple[Sentence, ...] = Field(
-        default=(), max_length=32, description="How one sees that it is reached, a sentence each."
+        default=(), max_length=32, description="How to tell that the goal is reached, a sentence each."
     )
     constraints: tuple[Sentence, ...] = Field(
-        default=(), max_length=32, description="What must hold on the way, a sentence each."
+        default=(), max_length=32, description="What must hold throughout, a sentence each."
     )
 
 
 class PlannedTask(ApiModel):
     """One task of the tree at the beginning."""
 
-    name: TaskId = Field(description="Name of the task, used once in the plan; commits name it.")
+    name: TaskId = Field(description="Name of the task, unique in the plan; commits mention it.")
     parent: TaskId | None = Field(
         default=None, description="Name of the task of the list that this one is a part of; default: the root."
     )
@@ -99,7 +99,7 @@ class PlannedTask(ApiModel):
         default=None,
         ge=0,
         le=0.9,
-        description="Where its failure threshold begins; it grows by 0.2 with each failure, and at 1.0 the parent is "
+        description="Initial failure threshold; it grows by 0.2 with each failure, and at 1.0 the parent is "
         "asked. Default: 0, five tries.",
     )
     rules: ClassVar = (
@@ -119,9 +119,9 @@ class GitSource(ApiModel):
         description="Where to clone from: https, ssh, git, or file for a repository in the pod. The instance must be "
         "allowed to reach it (spec.network.egress of the EfritInstance).",
     )
-    branch: Revision | None = Field(default=None, description="Branch to begin from; default: the repository's own.")
+    branch: Revision | None = Field(default=None, description="Branch to start from; default: the repository's own.")
     revision: Revision | None = Field(
-        default=None, description="Commit or tag to begin from; default: the end of the branch."
+        default=None, description="Commit or tag to start from; default: the end of the branch."
     )
     secret_ref: LocalReference | None = Field(
         default=None,
@@ -143,7 +143,9 @@ class GitSource(ApiModel):
 class Environment(ApiModel):
     """What the work is done on: a directory of its own, or a clone of a repository."""
 
-    git: GitSource | None = Field(default=None, description="Clone this repository; default: begin with nothing.")
+    git: GitSource | None = Field(
+        default=None, description="Clone this repository; default: start with an empty repository."
+    )
 
 
 class Act(ApiModel):
@@ -204,7 +206,7 @@ class PlanSpec(ApiModel):
     amendments: tuple[Amendment, ...] = Field(
         default=(),
         max_length=MAX_AMENDMENTS,
-        description="What was forgotten or became clear, in the order it was said. Add to the end: the next visit "
+        description="Additions to the intent, in the order they were made. Add to the end: the next visit "
         "of a task sees it.",
     )
     tasks: tuple[PlannedTask, ...] = Field(
@@ -213,7 +215,7 @@ class PlanSpec(ApiModel):
         description="The tree at the beginning, in the order it is worked on; default: the intent alone.",
     )
     instance_ref: LocalReference | None = Field(
-        default=None, description="The EfritInstance on whose workspace the plan lives."
+        default=None, description="The EfritInstance whose workspace holds the plan."
     )
     pool_ref: LocalReference | None = Field(
         default=None,
@@ -225,10 +227,10 @@ class PlanSpec(ApiModel):
     limits: PlanLimits = Field(default=PlanLimits(), description=PlanLimits.__doc__)
     suspend: bool = Field(
         default=False,
-        description="Set to true to begin nothing more: what runs ends, what it did is kept. Set back to go on.",
+        description="Set to true to start no new work: running work finishes and is kept. Set to false to resume.",
     )
     cancel: bool = Field(
-        default=False, description="Set to true to end the plan and stop what runs. What was done stays done."
+        default=False, description="Set to true to cancel the plan and stop its running work. Completed work is kept."
     )
     ttl_seconds_after_finished: int | None = Field(
         default=None,
@@ -251,7 +253,7 @@ class PlanSpec(ApiModel):
             "!has(oldSelf.amendments) || (has(self.amendments) "
             "&& self.amendments.size() >= oldSelf.amendments.size() "
             f"&& [{PLACES}].all(i, i >= oldSelf.amendments.size() || {UNCHANGED}))",
-            "spec.amendments only grows at its end: what was said stays said.",
+            "spec.amendments only grows at its end: entries cannot be changed or removed.",
         ),
         Rule(
             "!has(self.tasks) || self.tasks.all(each, self.tasks.exists_one(other, other.name == each.name))",
@@ -273,9 +275,9 @@ class PlanSpec(ApiModel):
 class HiddenTasks(ApiModel):
     """Tasks below a node that the status has no room for, by state."""
 
-    pending: int = Field(default=0, ge=0, description="Of these, not begun or not finished.")
-    done: int = Field(default=0, ge=0, description="Of these, done.")
-    failed: int = Field(default=0, ge=0, description="Of these, failed for good.")
+    pending: int = Field(default=0, ge=0, description="Tasks that have not started or not finished.")
+    done: int = Field(default=0, ge=0, description="Tasks that are done.")
+    failed: int = Field(default=0, ge=0, description="Tasks that failed permanently.")
 
 
 class TreeNode(ApiModel):
@@ -289,11 +291,11 @@ class TreeNode(ApiModel):
         default=0, ge=0, description="Grows by 0.2 with each failure; at 1.0 the parent is asked."
     )
     state: TaskState = Field(description="pending, done or failed.")
-    attempts: int | None = Field(default=None, ge=0, description="How many times it was tried.")
+    attempts: int | None = Field(default=None, ge=0, description="Number of attempts so far.")
     lessons: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(
-        default=(), max_length=20, description="What earlier tries of the current task taught."
+        default=(), max_length=20, description="Lessons of earlier attempts at the current task."
     )
-    children: int | None = Field(default=None, ge=0, description="How many parts it has.")
+    children: int | None = Field(default=None, ge=0, description="Number of its subtasks.")
     hidden: HiddenTasks | None = Field(default=None, description="Tasks below it that are left out here, by state.")
 
 
@@ -303,7 +305,7 @@ class PlanCommit(ApiModel):
     hash: str = Field(max_length=64, description="Its hash.")
     subject: str = Field(max_length=256, description="First line of its message.")
     kind: CommitKind = Field(description="begin, act, adapt or amend.")
-    task: str | None = Field(default=None, max_length=128, description="The task it is about.")
+    task: str | None = Field(default=None, max_length=128, description="The task that the commit is about.")
     step: int = Field(ge=0, description="Its number in the plan, from 0.")
     time: Time | None = Field(default=None, description="When it was made.")
 
@@ -313,16 +315,16 @@ class Observation(ApiModel):
 
     perspective: Perspective = Field(description="build, requirements, integration or quality.")
     statement: str = Field(max_length=2048, description="What was seen.")
-    evidence: str | None = Field(default=None, max_length=2048, description="Where it was seen: output, file, line.")
+    evidence: str | None = Field(default=None, max_length=2048, description="Evidence: output, file, line.")
 
 
 class PlanCounts(ApiModel):
     """How much there is and how much was done."""
 
     tasks: int = Field(default=0, ge=0, description="Tasks of the tree, the root included.")
-    pending: int = Field(default=0, ge=0, description="Of these, not begun or not finished.")
-    done: int = Field(default=0, ge=0, description="Of these, done.")
-    failed: int = Field(default=0, ge=0, description="Of these, failed for good.")
+    pending: int = Field(default=0, ge=0, description="Tasks that have not started or not finished.")
+    done: int = Field(default=0, ge=0, description="Tasks that are done.")
+    failed: int = Field(default=0, ge=0, description="Tasks that failed permanently.")
     steps: int = Field(default=0, ge=0, description="Visits of tasks so far: what limits.maxSteps bounds.")
     acts: int = Field(default=0, ge=0, description="Commits of acts.")
     adapts: int = Field(default=0, ge=0, description="Commits of changes to the tree.")
@@ -344,7 +346,9 @@ class PlanStatus(ApiModel):
     """
 
     phase: PlanPhase | None = Field(default=None, description="Pending, Running, Suspended, Succeeded or Failed.")
-    observed_generation: int | None = Field(default=None, ge=0, description="The spec this status speaks of.")
+    observed_generation: int | None = Field(
+        default=None, ge=0, description="The metadata.generation that this status describes."
+    )
     conditions: tuple[Condition, ...] = Field(
         default=(),
         max_length=8,
@@ -356,26 +360,26 @@ class PlanStatus(ApiModel):
     instance_name: str | None = Field(
         default=None, max_length=253, description="The instance whose workspace has the plan."
     )
-    current_task: str | None = Field(default=None, max_length=128, description="Id of the task that is visited.")
-    step: PlanStep | None = Field(default=None, description="What is done with it: Act, Assess, Adapt; Begin, Amend.")
+    current_task: str | None = Field(default=None, max_length=128, description="Id of the task being visited.")
+    step: PlanStep | None = Field(default=None, description="Step of the visit: Act, Assess, Adapt; Begin, Amend.")
     current_request: str | None = Field(
-        default=None, max_length=253, description="The EfritRequest that was last seen at work on it."
+        default=None, max_length=253, description="The EfritRequest that last worked on it."
     )
     commit_count: int | None = Field(default=None, ge=0, description="How many commits the plan has made.")
     tree: tuple[TreeNode, ...] = Field(
         default=(),
         max_length=MAX_TREE_NODES,
-        description="The tree, depth first: the way to the current task and what is around it, the rest as counts.",
+        description="The tree, depth first: the path to the current task and its surroundings, the rest as counts.",
     )
     commits: tuple[PlanCommit, ...] = Field(
         default=(), max_length=MAX_COMMITS, description="The last commits, newest first."
     )
     observations: tuple[Observation, ...] = Field(
-        default=(), max_length=MAX_OBSERVATIONS, description="What the last assessment saw."
+        default=(), max_length=MAX_OBSERVATIONS, description="Observations of the last assessment."
     )
     counts: PlanCounts | None = Field(default=None, description=PlanCounts.__doc__)
     cost: PlanCost | None = Field(default=None, description=PlanCost.__doc__)
-    start_time: Time | None = Field(default=None, description="When the controller took it up.")
+    start_time: Time | None = Field(default=None, description="When the controller started it.")
     completion_time: Time | None = Field(default=None, description="When its end was recorded.")
 
 
@@ -389,14 +393,14 @@ class EfritPlan(Resource):
     printer_columns: ClassVar = (
         PrinterColumn("Phase", ".status.phase"),
         PrinterColumn("Reason", ".status.reason"),
-        PrinterColumn("Task", ".status.currentTask", "string", "The task that is visited."),
+        PrinterColumn("Task", ".status.currentTask", "string", "The task being visited."),
         PrinterColumn("Step", ".status.step"),
         PrinterColumn("Done", ".status.counts.done", "integer", "Tasks that are done."),
         PrinterColumn("Tasks", ".status.counts.tasks", "integer", "Tasks of the tree."),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
         PrinterColumn("Instance", ".status.instanceName", "string", "Where it lives.", 1),
         PrinterColumn("Commits", ".status.commitCount", "integer", "Commits made.", 1),
-        PrinterColumn("Intent", ".spec.intent.description", "string", "What is to be reached.", 1),
+        PrinterColumn("Intent", ".spec.intent.description", "string", "Goal of the plan.", 1),
     )
     selectable_fields: ClassVar = (".status.phase", ".status.instanceName", ".spec.instanceRef.name")
     rules: ClassVar = (

@@ -123,14 +123,16 @@ class Volume(ApiModel):
     config_map: ConfigMapVolumeSource | None = Field(default=None, description="A ConfigMap's keys as files.")
     secret: SecretVolumeSource | None = Field(default=None, description="A Secret's keys as files.")
     empty_dir: EmptyDirVolumeSource | None = Field(
-        default=None, description="An empty directory with the pod's life."
+        default=None, description="An empty directory that exists as long as the pod."
     )
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = Field(
-        default=None, description="A claim that exists."
+        default=None, description="An existing claim."
     )
     projected: ProjectedVolumeSource | None = Field(default=None, description="Several sources in one directory.")
     csi: CSIVolumeSource | None = Field(default=None, description="An inline CSI volume.")
-    ephemeral: EphemeralVolumeSource | None = Field(default=None, description="A claim with the pod's life.")
+    ephemeral: EphemeralVolumeSource | None = Field(
+        default=None, description="A claim that exists as long as the pod."
+    )
     rules: ClassVar = (
         Rule(
             "[" + ", ".join(f"has(self.{source})" for source in BOUND_SOURCES) + "].filter(given, given).size() == 1",
@@ -183,7 +185,7 @@ class PodTemplate(ApiModel):
     )
     annotations: dict[str, str] = Field(default_factory=dict, max_length=64, description="Annotations of the pod.")
     node_selector: dict[str, Annotated[str, Field(max_length=63)]] = Field(
-        default_factory=dict, max_length=64, description="Labels a node must carry."
+        default_factory=dict, max_length=64, description="Labels a node must have."
     )
     tolerations: tuple[Toleration, ...] = Field(default=(), max_length=64, description="Taints it tolerates.")
     affinity: Affinity | None = Field(default=None, description="As in a pod.")
@@ -193,7 +195,7 @@ class PodTemplate(ApiModel):
     service_account_name: str | None = Field(
         default=None,
         max_length=253,
-        description="A ServiceAccount of yours, whose token is mounted; default: one without any right or token.",
+        description="A ServiceAccount of yours, whose token is mounted; default: one without permissions or token.",
     )
     env: tuple[EnvVar, ...] = Field(default=(), max_length=128, description="Added to the Emacs container.")
     env_from: tuple[EnvSource, ...] = Field(default=(), max_length=32, description="Added to the Emacs container.")

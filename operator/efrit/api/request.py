@@ -37,7 +37,7 @@ class InstanceSelector(ApiModel):
     """Instances of the same namespace, by label."""
 
     match_labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)] = (
-        Field(description="Labels an instance must carry, all of them.")
+        Field(description="Labels an instance must have, all of them.")
     )
 
 
@@ -240,7 +240,7 @@ class SessionState(ApiModel):
 
     id: str | None = Field(default=None, max_length=128, description="Id to continue the session with.")
     status: SessionStatus | None = Field(default=None, description="continue, complete or need-input.")
-    question: str | None = Field(default=None, max_length=8192, description="What the model asks, with need-input.")
+    question: str | None = Field(default=None, max_length=8192, description="Question of the model, with need-input.")
 
 
 class Progress(ApiModel):
@@ -276,7 +276,9 @@ class RequestStatus(ApiModel):
         description="The answer: an eval's value as prin1 writes it. At most 32 KiB; see resultRef.",
     )
     truncated: bool | None = Field(default=None, description="Whether result is only the beginning.")
-    result_ref: ResultRef | None = Field(default=None, description="Where the whole result lies when it is larger.")
+    result_ref: ResultRef | None = Field(
+        default=None, description="Where the whole result is stored when it is larger."
+    )
     output: str | None = Field(default=None, max_length=16_384, description="What the work printed (first 8 KiB).")
     messages: str | None = Field(
         default=None, max_length=16_384, description="What the work said with `message` (first 8 KiB)."

@@ -22,7 +22,7 @@ class Certificate:
             self.context.load_cert_chain(self._cert, self._key)
         except (OSError, ssl.SSLError) as error:
             raise ConfigurationError(
-                f"{self._cert} and tls.key are no usable certificate ({error}): mount the instance's Secret"
+                f"{self._cert} and tls.key are not a usable certificate ({error}): mount the instance's Secret"
             ) from error
 
     def refresh(self) -> None:

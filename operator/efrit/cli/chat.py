@@ -18,7 +18,7 @@ from efrit.cli.wait import Left, hand_over, show_for, wait
 from efrit.cli.work import work_of
 from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
 
-_HELP = "/command TEXT has the model work with tools, /session tells the session, /quit (or Ctrl-D) ends this"
+_HELP = "/command TEXT has the model work with tools, /session prints the session, /quit (or Ctrl-D) ends the chat"
 
 
 async def run_chat(backend: Backend, args: Namespace) -> Exit:

@@ -92,31 +92,29 @@ _output, _work, _session, _budget, _display = (
 )
 
 PLAN_COMMANDS = (
-    Command("run", "plans:run_run", "begin a plan and watch it", (_output,), options.plan_run),
+    Command("run", "plans:run_run", "start a plan and watch it", (_output,), options.plan_run),
     Command("list", "plans:run_list", "list the plans", (_output,)),
     Command(
-        "show", "plans:run_show", "show a plan: its tree, what was seen last, its commits", (_output,), options.plan
+        "show", "plans:run_show", "show a plan: its tree, last observations and commits", (_output,), options.plan
     ),
     Command(
         "watch",
         "plans:run_watch",
-        "watch a plan until it is over; on this machine it goes on meanwhile",
+        "watch a plan until it ends; on this machine it runs only while watched",
         (_output,),
         options.plan,
     ),
     Command("log", "plan_history:run_log", "print the commits of a plan, oldest first", (_output,), options.plan_log),
-    Command(
-        "amend", "plans:run_amend", "add to the intent of a plan what was forgotten", (_output,), options.plan_amend
-    ),
+    Command("amend", "plans:run_amend", "add to the intent of a plan", (_output,), options.plan_amend),
     Command(
         "suspend",
         "plans:run_suspend",
-        "begin nothing more; what runs ends, what it did is kept",
+        "start no new work; running work finishes and is kept",
         (_output,),
         options.some_plans,
     ),
-    Command("resume", "plans:run_resume", "let suspended plans go on", (_output,), options.some_plans),
-    Command("cancel", "plans:run_cancel", "end plans; what was done stays done", (_output,), options.some_plans),
+    Command("resume", "plans:run_resume", "resume suspended plans", (_output,), options.some_plans),
+    Command("cancel", "plans:run_cancel", "cancel plans; completed work is kept", (_output,), options.some_plans),
     Command("report", "plan_history:run_report", "print the whole history of a plan", (), options.plan_report),
 )
 
@@ -138,22 +136,22 @@ COMMANDS = (
     Command(
         "chat",
         "chat:run_chat",
-        "talk with the model; without a text, for as long as you like",
+        "talk with the model; without a text, interactively",
         (_work, _session, _display, _output),
         options.text,
     ),
     Command(
         "submit",
         "requests:run_submit",
-        "hand work over and print its name",
+        "submit work and print its name",
         (_work, _session, _budget, _output),
         options.submit,
     ),
-    Command("wait", "requests:run_wait", "wait until requests are over", (_display, _output), options.wait),
+    Command("wait", "requests:run_wait", "wait until requests finish", (_display, _output), options.wait),
     Command(
         "cancel",
         "requests:run_cancel",
-        "ask requests to stop; what they have done stays done",
+        "stop requests; what they have done is not undone",
         (_output,),
         options.names,
     ),
@@ -170,20 +168,22 @@ COMMANDS = (
     ),
     Command("plan", "", "work towards an intent with a living task tree", commands=PLAN_COMMANDS),
     Command("instances", "instances:run_instances", "list the instances", (_output,), options.some_instances),
-    Command("start", "instances:run_start", "start an instance; make it if there is none", (_output,), options.start),
+    Command(
+        "start", "instances:run_start", "start an instance; create it if it does not exist", (_output,), options.start
+    ),
     Command(
         "stop",
         "instances:run_stop",
-        "let what runs end, then stop an instance; its files stay",
+        "stop an instance once its running work ends; its files are kept",
         (_output,),
         options.stop,
     ),
     Command("restart", "instances:run_restart", "stop an instance and start it again", (_output,), options.instance),
     Command("rm", "instances:run_rm", "remove a stopped instance and its queue", (_output,), options.remove),
     Command("attach", "instances:run_attach", "show the Emacs of an instance in this terminal", (), options.instance),
-    Command("stats", "instances:run_stats", "print the figures of queues", (_output,), options.some_instances),
+    Command("stats", "instances:run_stats", "print statistics of queues", (_output,), options.some_instances),
     Command("top", "top:run_top", "watch instances, queues and running work", (), options.top),
-    Command("doctor", "doctor:run_doctor", "say what is wrong here, and how to mend it", (_output,)),
+    Command("doctor", "doctor:run_doctor", "report problems and how to fix them", (_output,)),
     Command("completion", "completion:run_completion", "print a completion script for a shell", (), options.shell),
     Command("version", "doctor:run_version", "print the version"),
     Command("help", "help:run_words", "print the help of a command", (), options.help_),

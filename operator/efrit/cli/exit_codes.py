@@ -39,19 +39,19 @@ class Exit(IntEnum):
 MEANINGS = {
     Exit.DONE: "done: the outcome is Success",
     Exit.FAILED: "the work failed: an error in Lisp, of the model, no model is configured, or a plan gave up",
-    Exit.USAGE: "the command line is wrong, or what was asked for is refused",
+    Exit.USAGE: "the command line is wrong, or the request was refused",
     Exit.PARTIAL: "a part was done: the outcome is Partial (a budget or a limit was reached, todos are left)",
-    Exit.INPUT_REQUIRED: "the model asks something, and there was nobody to answer",
-    Exit.TIMED_OUT: "its time was over",
+    Exit.INPUT_REQUIRED: "the model asked a question, and nobody was there to answer",
+    Exit.TIMED_OUT: "the time limit was reached",
     Exit.CANCELLED: "it was cancelled",
-    Exit.UNKNOWN: "Interrupted: Emacs died in the middle, what it did is unknown",
+    Exit.UNKNOWN: "Interrupted: Emacs died during the work; what it did is unknown",
     Exit.NOT_FOUND: "there is no such request, plan or instance, or the result is no longer kept",
     Exit.NOT_READY: "temporarily unavailable: no Emacs, cluster or ready instance, a full queue, or --for elapsed",
     Exit.REJECTED: "the request or plan was rejected: it never ran",
     Exit.TRUNCATED: "done, but only the beginning of the result could be printed; standard error says why",
     Exit.INTERNAL: "an error in efrit itself; `EFRIT_DEBUG=1` shows where",
-    Exit.LEFT: "you left with Ctrl-C; the work goes on",
-    Exit.TERMINATED: "SIGTERM ended efrit; the work goes on",
+    Exit.LEFT: "you left with Ctrl-C; the work continues",
+    Exit.TERMINATED: "SIGTERM ended efrit; the work continues",
 }
 
 _BY_REASON = {

@@ -81,7 +81,7 @@ def work() -> Parser:
         "--dir",
         type=_directory,
         metavar="DIR",
-        help="directory to begin in, on this machine (default: the current one)",
+        help="directory to start in, on this machine (default: the current one)",
     )
     group.add_argument("--pool", metavar="NAME", help="pool whose least loaded member does it (cluster)")
     group.add_argument(
@@ -171,7 +171,7 @@ def wait(parser: argparse.ArgumentParser) -> None:
 def logs(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `logs`."""
     name(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until it is over")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow the log until the work ends")
 
 
 def result(parser: argparse.ArgumentParser) -> None:
@@ -257,17 +257,17 @@ def help_(parser: argparse.ArgumentParser) -> None:
 
 def plan_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `plan run`."""
-    parser.add_argument("intent", nargs="*", help="what is to be reached, in your own words; - reads standard input")
+    parser.add_argument("intent", nargs="*", help="goal of the plan, in your own words; - reads standard input")
     group = parser.add_argument_group("the plan")
-    _several(group, "--criterion", "TEXT", "how one sees that it is reached")
-    _several(group, "--constraint", "TEXT", "what must hold on the way")
+    _several(group, "--criterion", "TEXT", "how to tell that the goal is reached")
+    _several(group, "--constraint", "TEXT", "what must hold throughout")
     group.add_argument(
         "-f", "--file", metavar="FILE", help="an EfritPlan, its spec, or a tree of tasks; options go over it"
     )
     group.add_argument(
         "--name",
         metavar="NAME",
-        help="its name; the same name with the same plan is the same plan (default: made up)",
+        help="its name; the same name with the same plan is the same plan (default: generated)",
     )
     group.add_argument("--key", metavar="TEXT", help="the same key is the same plan, however often it is sent")
     place = parser.add_argument_group("where it works")
@@ -290,8 +290,8 @@ def plan_run(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="work on a clone of this repository; on this machine its directory will do (default: a new one)",
     )
-    place.add_argument("--branch", metavar="NAME", help="branch to begin from (default: the repository's)")
-    place.add_argument("--revision", metavar="NAME", help="commit or tag to begin from (default: the branch's last)")
+    place.add_argument("--branch", metavar="NAME", help="branch to start from (default: the repository's)")
+    place.add_argument("--revision", metavar="NAME", help="commit or tag to start from (default: the branch's last)")
     place.add_argument("--git-secret", metavar="NAME", help="a Secret for it, which the instance mounts (cluster)")
     facts = parser.add_argument_group("facts after each task, from shell commands")
     _several(facts, "--build", "COMMAND", "does it build, do its tests pass?")

@@ -44,7 +44,9 @@ async def run_wait(backend: Backend, args: Namespace) -> Exit:
         if state is None:
             open_names = args.name[args.name.index(name) :]
             again = args.invocation.command("wait", *open_names)
-            print(f"efrit: {name} is not over after {lasted(args.at_most)}; go on with `{again}`", file=sys.stderr)
+            print(
+                f"efrit: {name} has not finished after {lasted(args.at_most)}; go on with `{again}`", file=sys.stderr
+            )
             return Exit.NOT_READY
         if args.output:
             state, code = await _completed(backend, state)

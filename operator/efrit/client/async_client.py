@@ -200,7 +200,7 @@ class AsyncClient:
                 raise
             suffix = f": it is {last[0].reason}" if last else ""
             raise WaitTimeout(
-                f"{handle.id} is not over after {timeout:g} s{suffix}", "it goes on: wait again, or cancel it"
+                f"{handle.id} has not finished after {timeout:g} s{suffix}", "it goes on: wait again, or cancel it"
             ) from None
         state = last[0]
         if check:

@@ -93,7 +93,8 @@ class AsyncPlans:
                 raise
             suffix = f": it is {last[0].reason}" if last else ""
             raise WaitTimeout(
-                f"the plan {name} is not over after {timeout:g} s{suffix}", "it goes on: wait again, or cancel it"
+                f"the plan {name} has not finished after {timeout:g} s{suffix}",
+                "it goes on: wait again, or cancel it",
             ) from None
         if check:
             raise_for_plan(last[0])

@@ -41,11 +41,11 @@ async def history_of(
 
 def _not_begun(plan: PlanState, *, local: bool) -> NotReady:
     if plan.final:
-        problem, advice = "ended before it began", f"`efrit plan show {plan.name}` tells why"
+        problem, advice = "ended before it began", f"`efrit plan show {plan.name}` shows why"
     elif local:
         problem, advice = "has not begun", f"it begins once it is watched: efrit plan watch {plan.name}"
     else:
-        problem, advice = "has not begun: no instance has it yet", f"`efrit plan show {plan.name}` tells why"
+        problem, advice = "has not begun: no instance has it yet", f"`efrit plan show {plan.name}` shows why"
     return NotReady(f"{plan.name} {problem}", advice)
 
 
@@ -74,14 +74,14 @@ def _history_in(plan: PlanState, result: str) -> dict[str, Any]:
     if history is None:
         raise PlanNotFound(f"the workspace of {plan.instance} has nothing of the plan {plan.name}")
     if not isinstance(history, dict):
-        raise Refused(f"what {plan.instance} tells of {plan.name} is no history")
+        raise Refused(f"what {plan.instance} returned for {plan.name} is not a history")
     return history
 
 
 def _no_history(plan: PlanState, state: RequestState) -> ClientError:
     message = state.error.message if state.error is not None else state.message
     if state.error is not None and state.error.code == "void-function":
-        return Refused(f"the Emacs of {plan.instance} knows no plans", "give the instance a newer image")
+        return Refused(f"the Emacs of {plan.instance} does not support plans", "give the instance a newer image")
     if state.reason in (Reason.TIMED_OUT, Reason.CANCELLED, Reason.INTERRUPTED):
-        return NotReady(f"{plan.instance} has not told the history of {plan.name}: {message}", "try again")
-    return Refused(f"the history of {plan.name} cannot be had: {message}")
+        return NotReady(f"{plan.instance} has not returned the history of {plan.name}: {message}", "try again")
+    return Refused(f"the history of {plan.name} cannot be read: {message}")

@@ -43,7 +43,7 @@ def plan_of(obj: Json) -> PlanState:
         reason=_reason(status.get("reason")),
         intent=_intent(spec.get("intent") or {}),
         uid=meta.get("uid") or "",
-        message=str(condition(obj, "Complete").get("message") or "The operator has not looked at it yet."),
+        message=str(condition(obj, "Complete").get("message") or "The operator has not reconciled it yet."),
         outcome=Outcome(status["outcome"]) if status.get("outcome") else None,
         amendments=tuple(spec.get("amendments") or ()),
         instance=status.get("instanceName") or (spec.get("instanceRef") or {}).get("name"),
@@ -164,7 +164,7 @@ def plan_spec(new: NewPlan) -> dict[str, Any]:
     spec: dict[str, Any] = json.loads(json.dumps(dict(new.spec)))
     for name in ("limits", "assess", "act", "environment", "intent"):
         if not isinstance(spec.get(name) or {}, dict):
-            raise Refused(f"the field {name} of the plan is no object", "see docs/api.md, EfritPlan")
+            raise Refused(f"the field {name} of the plan is not an object", "see docs/api.md, EfritPlan")
     if new.intent is not None:
         spec["intent"] = _known(
             description=new.intent.description,

@@ -39,7 +39,7 @@ BRIDGES_UNRESPONSIVE = Gauge(
 )
 WORK_QUEUE_DEPTH = Gauge(
     "efrit_work_queue_depth",
-    "Keys waiting for reconciliation: ready for a worker, in the background until nothing else is to be done, or "
+    "Keys waiting for reconciliation: ready for a worker, in the background until no other key is ready, or "
     "parked until a bridge can be called.",
     ["lane"],
 )
@@ -56,10 +56,10 @@ NAMESPACE_SERVED = Gauge(
 LEADER = Gauge("efrit_leader", "1 while this process holds the lease.")
 HELD_BYTES = Gauge(
     "efrit_held_bytes",
-    "Bytes that the controller keeps in memory, by what they are: contents of requests, answers, plans.",
+    "Bytes that the controller keeps in memory, by kind: contents of requests, answers, plans.",
     ["kind"],
 )
-RECORDS = Gauge("efrit_records", "Objects that the controller keeps a record of, by what they are.", ["kind"])
+RECORDS = Gauge("efrit_records", "Objects that the controller keeps a record of, by kind.", ["kind"])
 BUDGET_WAITS = Counter(
     "efrit_memory_budget_waits_total",
     "How often something waited, or was dropped to be read again, because a memory budget was used up.",

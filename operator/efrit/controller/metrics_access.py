@@ -57,7 +57,7 @@ class MetricsAccess:
         try:
             status = await self._asked(token)
         except EfritError as error:
-            log.warning("nobody can say who may read %s: %s", PATH, error)
+            log.warning("access to %s cannot be checked: %s", PATH, error)
             return 503
         finally:
             self._reviews -= 1

@@ -5,7 +5,7 @@ Failures come back with exponential backoff and jitter per key. These are the se
 
 Namespaces share it fairly: each has a lane of its own (lanes.py), and none may hold more than its share of the
 workers, so that calls that hang keep only their own namespace waiting. What is done to be on the safe side, as the
-sweeps and the periodic re-application of children, waits in the background until nothing else is to be done.
+sweeps and the periodic re-application of children, waits in the background until no other key is ready.
 """
 
 from __future__ import annotations

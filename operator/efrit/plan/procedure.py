@@ -38,7 +38,7 @@ class PlanProcedure:
     def __init__(self, snapshot: Snapshot) -> None:
         self.cursor: Cursor | None = None
         self.task: str | None = None
-        """Id of the task that is visited."""
+        """Id of the task being visited."""
         self.base = 0
         """Step at which the repository was read; older requests are not needed."""
         self._snapshot = snapshot

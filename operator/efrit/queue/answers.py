@@ -38,7 +38,7 @@ def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
     try:
         if not regular:
             # No other answer can take the name: the first one wins.
-            raise InvalidResponse("it is no ordinary file")
+            raise InvalidResponse("it is not a regular file")
         if len(data) > MAX_RESPONSE_BYTES:
             raise InvalidResponse(f"it is longer than {MAX_RESPONSE_BYTES} bytes")
         response = Response.parse(data)
@@ -55,7 +55,7 @@ def _check_result(response: Response) -> None:
     if response.result is None or response.sha256 is None or response.truncated or response.result_path is not None:
         return
     if hashlib.sha256(response.result.encode(errors="surrogatepass")).hexdigest() != response.sha256:
-        raise InvalidResponse("its result is not the one its sha256 speaks of")
+        raise InvalidResponse("its result does not match its sha256")
 
 
 def write_answer(disk: Disk, response: Response) -> bool:

@@ -143,7 +143,7 @@ def test_no_requests_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> 
 def test_wait_for_says_that_its_time_is_over_and_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(run_wait, Listed(), name=["open", "other"], at_most=0.01) is Exit.NOT_READY
     assert capsys.readouterr().err == (
-        "efrit: open is not over after 10ms; "
+        "efrit: open has not finished after 10ms; "
         "go on with `kubectl efrit --context 'my team' --namespace a wait open other`\n"
     )
 

@@ -13,7 +13,7 @@ from efrit.client.local.settings import LocalInstance, LocalSettings
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("value", ["0", "-5", "abc", "10s", "0.5", "1,000", "²", " 3"])
 def test_what_is_no_whole_number_is_refused(name: str, value: str) -> None:
-    with pytest.raises(Refused, match=f"{name} is .*which is no limit") as refused:
+    with pytest.raises(Refused, match=f"{name} is .*which is not a valid limit") as refused:
         check_limits({name: value})
     assert "whole number" in str(refused.value.advice)
 

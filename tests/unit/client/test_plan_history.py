@@ -42,13 +42,13 @@ async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
     asked = backend()
     waits = replace(PLAN, phase=PlanPhase.PENDING, begun=False)
     for kind, plan, said in (
-        ("cluster", waits, "calc has not begun: no instance has it yet; `efrit plan show calc` tells why"),
+        ("cluster", waits, "calc has not begun: no instance has it yet; `efrit plan show calc` shows why"),
         ("cluster", replace(waits, instance=None), "calc has not begun: no instance has it yet; `efrit plan show"),
         ("local", waits, "calc has not begun; it begins once it is watched: efrit plan watch calc"),
         (
             "local",
             replace(waits, phase=PlanPhase.FAILED),
-            "calc ended before it began; `efrit plan show calc` tells why",
+            "calc ended before it began; `efrit plan show calc` shows why",
         ),
     ):
         asked.kind = kind
@@ -64,9 +64,9 @@ async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
         (evaluated('"{\\"missing\\":true}"'), PlanNotFound, "has nothing of the plan calc"),
         (evaluated("nil"), Refused, "cannot be read"),
         (evaluated('"{}"'), Refused, "cannot be read"),
-        (evaluated('"{\\"value\\":[1]}"'), Refused, "is no history"),
+        (evaluated('"{\\"value\\":[1]}"'), Refused, "is not a history"),
         (evaluated('"{\\"packed\\":\\"AAAA\\"}"'), Refused, "cannot be read"),
-        (broken("void-function", "Symbol's function definition is void"), Refused, "knows no plans"),
+        (broken("void-function", "Symbol's function definition is void"), Refused, "does not support plans"),
         (broken("efrit-plan-changed", "Somebody has committed by hand."), Refused, "committed by hand"),
         ({"reason": Reason.TIMED_OUT, "outcome": Outcome.FAILURE, "message": "Too slow."}, NotReady, "Too slow"),
     ],

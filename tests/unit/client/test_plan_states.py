@@ -85,7 +85,7 @@ def test_a_plan_nobody_has_looked_at_is_pending() -> None:
         {"metadata": {"name": "p"}, "spec": {"intent": {"description": "t"}, "instanceRef": {"name": "a"}}}
     )
     assert (found.phase, found.reason, found.instance) == (PlanPhase.PENDING, PlanReason.PENDING, "a")
-    assert "not looked at it" in found.message
+    assert "not reconciled it" in found.message
 
 
 def test_a_reason_of_a_later_operator_is_no_obstacle() -> None:

@@ -149,8 +149,8 @@ CASES = [
     (Submit, request(), None, "StorageError", "InstanceNotReady", "has not accepted the request yet: the volume"),
     (Submit, request(), None, "QueueFull", "Backpressure", "has not accepted the request yet: the volume"),
     (Submit, request(), None, "Unreachable", "InstanceNotReady", "its bridge does not answer."),
-    (CancelWork, CANCELLED, view(), "NoSpace", "Queued", "cannot be told to stop the request yet: the volume"),
-    (CancelWork, request(cancel=True), view(), "NoSpace", "InstanceNotReady", "cannot be told to stop"),
+    (CancelWork, CANCELLED, view(), "NoSpace", "Queued", "cannot be asked to stop the request yet: the volume"),
+    (CancelWork, request(cancel=True), view(), "NoSpace", "InstanceNotReady", "cannot be asked to stop"),
     (FetchAnswer, request(), BARE, "Unreachable", "Running", "cannot be read from EfritInstance alpha yet"),
 ]
 

@@ -40,7 +40,7 @@ def find(given: InstanceSnapshot) -> Finding:
     [
         (ready(), InstanceReason.READY, "Emacs answers requests."),
         (ready(refused="exceeded quota"), InstanceReason.CHILD_REFUSED, "exceeded quota"),
-        (away(), InstanceReason.CREATING, "The pod is being made."),
+        (away(), InstanceReason.CREATING, "The pod is being created."),
         (away(problem="forbidden: no such account"), InstanceReason.CHILD_REFUSED, "forbidden: no such account"),
         (ready(pod=pod(deleting=True)), InstanceReason.ROLLING, "efrit-alpha-0 is stopping"),
         (
@@ -58,7 +58,7 @@ def find(given: InstanceSnapshot) -> Finding:
         (
             with_containers(claims=(PENDING_CLAIM,)),
             InstanceReason.VOLUME_PENDING,
-            "PersistentVolumeClaim efrit-alpha-queue pending: its StorageClass has not made the volume yet.",
+            "PersistentVolumeClaim efrit-alpha-queue pending: its StorageClass has not provisioned the volume yet.",
         ),
         (
             with_containers(claims=(PENDING_CLAIM, ClaimView("efrit-alpha-workspace", "Pending"))),

@@ -32,7 +32,7 @@ async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(start: 
         MAKE[kind](running.root / "responses/resp_a.json")
         told = await running.until_state("a", RequestState.ANSWERED)
         assert answer_of(told).reason is Reason.INTERRUPTED
-        assert "no ordinary file" in (answer_of(told).error or "")
+        assert "not a regular file" in (answer_of(told).error or "")
         await running.queue.acknowledge(request_id("a"))
     archived = await running.queue.view(request_id("a"))
     assert answer_of(archived).reason is Reason.INTERRUPTED

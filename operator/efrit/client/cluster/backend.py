@@ -112,7 +112,7 @@ class ClusterBackend:
         setup = setup or Setup()
         if setup.init is not None:
             raise Refused(
-                "an instance in a cluster has no init file of yours", "name one in spec.emacs.initConfigMapRef"
+                "an instance in a cluster cannot load your init file", "name one in spec.emacs.initConfigMapRef"
             )
         if setup.queue_dir is not None or setup.workspace_dir is not None:
             raise Refused("in a cluster the queue and the workspace are volumes", "leave the directories out")
@@ -126,7 +126,9 @@ class ClusterBackend:
         else:
             now = obj.get("spec", {}).get("emacs") or {}
             if any(now.get(key) != value for key, value in emacs.items()):
-                raise Refused(f"{name} is there, with another image or daemon name", "change its spec with kubectl")
+                raise Refused(
+                    f"{name} already exists with another image or daemon name", "change its spec with kubectl"
+                )
             if resource_fields.condition(obj, "Ready").get("status") == "True" and not _suspended(obj):
                 return self._started(StartStatus.ALREADY_RUNNING, f"{name} was running", obj)
             await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Running"}})
@@ -195,7 +197,7 @@ class ClusterBackend:
                 await asyncio.sleep(0.2)
             except TimeoutError:
                 message = (
-                    resource_fields.condition(last, "Ready").get("message") or "the operator has not looked at it"
+                    resource_fields.condition(last, "Ready").get("message") or "the operator has not reconciled it"
                 )
                 raise NotReady(
                     f"{name} is not there yet after {seconds:g} s: {message}", "run `efrit doctor`"
@@ -272,7 +274,7 @@ class ClusterBackend:
         for obj in objects:
             if name := obj.get("status", {}).get("instanceName"):
                 return str(name)
-        raise NoInstance(f"no request tells which instance has the session {session}", "name the instance")
+        raise NoInstance(f"no request names the instance of the session {session}", "name the instance")
 
     def handle_of(self, key: str, instance: str | None = None) -> Handle:
         """Return the handle of the request that was submitted with `key`, if one was."""

@@ -97,4 +97,4 @@ async def _requests(api: Api, namespace: str) -> list[Finding]:
     detail = f"{len(open_requests)} are open" + (
         f", {len(lost)} of them not handed over: {', '.join(lost[:5])}" if lost else ""
     )
-    return [Finding("requests", not lost, detail, "efrit requests NAME -o yaml tells why" if lost else "")]
+    return [Finding("requests", not lost, detail, "efrit requests NAME -o yaml shows why" if lost else "")]

@@ -100,7 +100,7 @@ class ClusterPlans:
             raise Refused("there is nothing to add: the amendment is empty", "say what was forgotten")
         for _ in range(_AMEND_TRIES):
             obj = await self._plan(name)
-            _open(obj, "nobody would read an amendment")
+            _open(obj, "an amendment would have no effect")
             version = obj["metadata"]["resourceVersion"]
             if obj["spec"].get("amendments") is not None:
                 patch: list[Json] = [{"op": "add", "path": "/spec/amendments/-", "value": text}]

@@ -23,7 +23,9 @@ def limit_in(environment: Mapping[str, str], name: str) -> int | None:
     if not value:
         return None
     if not (value.isascii() and value.isdecimal() and int(value) > 0):
-        raise Refused(f"{name} is {value!r}, which is no limit", "set it to a whole number from 1, or unset it")
+        raise Refused(
+            f"{name} is {value!r}, which is not a valid limit", "set it to a whole number from 1, or unset it"
+        )
     return int(value)
 
 

@@ -177,7 +177,7 @@ class LocalPlans:
         """Append the text; of several at the same time each is kept."""
         if not text.strip():
             raise Refused("there is nothing to add: the amendment is empty", "say what was forgotten")
-        record = self._open(name, "nobody would read an amendment")
+        record = self._open(name, "an amendment would have no effect")
 
         def amend(spec: Json) -> None:
             spec["amendments"] = [*(spec.get("amendments") or ()), text]

@@ -327,7 +327,7 @@ class Actor:
         try:
             obj = await self._send_patch(action)
         except ApiError as error:  # gate: progress-refused
-            log.debug("%s/%s: how far it has come is not told: %s", *action.key, error)
+            log.debug("%s/%s: its progress is not reported: %s", *action.key, error)
             self._store.requests.progress_dropped(action.key, action.uid)
             return
         metrics.STATUS_WRITES.labels(action.kind).inc()

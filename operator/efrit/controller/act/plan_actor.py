@@ -45,7 +45,7 @@ class PlanActor:
             # Made before, by this process or the one that led then; or it is somebody else's.
             obj = await self._kube.get(REQUESTS, action.plan[0], name)
             if not _belongs(obj, action.plan_uid):  # gate: request-belongs
-                sentence = f"EfritRequest {name} is there and is none of this plan's: delete it."
+                sentence = f"EfritRequest {name} already exists and does not belong to this plan: delete it."
                 self._store.plans.refused(action.plan, action.plan_uid, sentence)
                 raise Superseded("the name is taken") from None
         except (ApiRefused, ApiNamespaceTerminating) as error:

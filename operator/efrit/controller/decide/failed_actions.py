@@ -39,7 +39,7 @@ REPORTS: Mapping[str, _Report] = {
         RequestReason.RUNNING, "The work has ended, but its result cannot be stored in a Secret yet: {sentence}"
     ),
     "CancelWork": _Report(
-        RequestReason.INSTANCE_NOT_READY, "{instance} cannot be told to stop the request yet: {sentence}"
+        RequestReason.INSTANCE_NOT_READY, "{instance} cannot be asked to stop the request yet: {sentence}"
     ),
 }
 

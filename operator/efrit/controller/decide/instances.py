@@ -349,7 +349,7 @@ def _new_status(
     is_suspended = why_suspended is not None and snapshot.pod is None
     true, false, unknown = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
     if stats is None:
-        responsive = ConditionState(unknown, InstanceReason.STARTING, "Emacs has not been heard of yet.")
+        responsive = ConditionState(unknown, InstanceReason.STARTING, "Emacs has not reported yet.")
     elif stats.emacs.alive and stats.emacs.responsive:
         responsive = ConditionState(true, InstanceReason.RESPONDING, "Emacs is responding.")
     elif stats.emacs.alive and stats.emacs.self_check_problem is not None:
@@ -359,7 +359,7 @@ def _new_status(
     if why_suspended is not None:
         suspended = ConditionState(true if is_suspended else false, *_rest(snapshot, why_suspended, now))
     else:
-        suspended = ConditionState(false, InstanceReason.RUNNING, "The instance is to run.")
+        suspended = ConditionState(false, InstanceReason.RUNNING, "The instance is not suspended.")
     model = model_health(stats, snapshot.instance)
     # None leaves a condition as it is.
     states = {

@@ -76,8 +76,8 @@ def _no_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     if snapshot.pod is not None:
         return None
     if snapshot.facts.problem:
-        return Finding(InstanceReason.CHILD_REFUSED, f"The pod cannot be made: {snapshot.facts.problem}")
-    return Finding(InstanceReason.CREATING, "The pod is being made.")
+        return Finding(InstanceReason.CHILD_REFUSED, f"The pod cannot be created: {snapshot.facts.problem}")
+    return Finding(InstanceReason.CREATING, "The pod is being created.")
 
 
 def termination_left(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
@@ -170,7 +170,7 @@ def _volumes(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     elif problem is None and pod.created is not None and now - pod.created < snapshot.config.volume_after:
         # Every new volume takes a moment: that is no trouble anyone needs to be warned of.
         return None
-    why = problem or pod.unschedulable or "its StorageClass has not made the volume yet"
+    why = problem or pod.unschedulable or "its StorageClass has not provisioned the volume yet"
     plural = "s" if len(pending) > 1 else ""
     names = " and ".join(pending)
     return Finding(InstanceReason.VOLUME_PENDING, f"PersistentVolumeClaim{plural} {names} pending: {why}.")

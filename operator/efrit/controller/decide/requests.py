@@ -325,14 +325,14 @@ def _known_to_bridge(context: RequestContext) -> list[Action] | None:
     if view is None:
         return None
     if view.state == RequestState.RUNNING:
-        return running(context, "Emacs works on it.")
+        return running(context, "Emacs is working on it.")
     queued = view.queued_time or context.now
     actions = once_it_lasts(
         context,
         context.now - queued,
         config.queued_after,
         RequestReason.QUEUED,
-        "It waits on the instance's queue.",
+        "It is waiting in the instance's queue.",
         queue_fields(context, view),
     )
     return [*actions, *queue_deadline(context)]

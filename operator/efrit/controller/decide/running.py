@@ -28,8 +28,8 @@ def running(context: RequestContext, message: str) -> list[Action]:
 def running_in_stopping_pod(context: RequestContext) -> list[Action]:
     """Say that the work goes on while its pod drains."""
     message = (
-        "Emacs works on it. Its pod is being stopped: if the work does not end within the pod's grace period, it is "
-        "interrupted."
+        "Emacs is working on it. Its pod is being stopped: if the work does not end within the pod's grace period, "
+        "it is interrupted."
     )
     if context.snapshot.request.spec.cancel and not context.stoppable_in_stopping_pod:
         message += " The cancel takes effect when the instance runs again, if the work has not ended by then."

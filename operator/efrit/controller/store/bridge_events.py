@@ -151,7 +151,7 @@ class BridgeEvents:
             return False
         record = self._index.requests[key]
         if not record.may_be_on(instance):
-            log.debug("%s/%s tells of %s/%s, which is none of its requests", *instance, *key)
+            log.debug("%s/%s reported %s/%s, which is not one of its requests", *instance, *key)
             return False
         # Whose it is, is known: what else a bridge says about that could be of any size.
         origin = {"name": key[1], "namespace": key[0]} if view.metadata is not None else None
@@ -212,7 +212,7 @@ class BridgeEvents:
         if known is not None:
             self._index.forget_orphan(instance, known)
         elif len(entry.views) >= most:
-            log.debug("%s/%s tells of more than %d requests: %s is not kept", *instance, most, view.id)
+            log.debug("%s/%s reported more than %d requests: %s is not kept", *instance, most, view.id)
             return
         origin = view.metadata or {}
         name, namespace = origin.get("name"), origin.get("namespace")

@@ -75,7 +75,7 @@ async def test_somebody_elses_request_of_the_name_is_left_alone_and_told(rig: Ri
 
     assert rig.api.objects[ONE] == stored
     assert rig.seen.refusal is not None
-    assert "none of this plan's" in rig.seen.refusal.sentence
+    assert "does not belong to this plan" in rig.seen.refusal.sentence
     assert rig.seen.requests == {}
 
 

@@ -463,6 +463,12 @@ MUTANTS = (
         (f"{HEAD_START}::test_the_first_answer_waits_for_no_other_instance_and_none_of_their_children",),
     ),
     Mutant(
+        "the lists that begin though the first could not be read",
+        "head-start-fails",
+        Value("()"),
+        (f"{HEAD_START}::test_what_cannot_be_read_at_first_or_not_soon_keeps_no_list_from_being_read",),
+    ),
+    Mutant(
         "the end of what is served before its namespace",
         "early-ends",
         Instead("pass"),

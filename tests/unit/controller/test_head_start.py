@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from efrit.controller import head_start, resync
 from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.kube import Kube
@@ -86,9 +88,16 @@ class Controller:
         self.reconciler = Reconciler(self.store, actor, identity, lambda: datetime.now(UTC), lambda _: False)
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, what is read at first is read, and answered."""
+    monkeypatch.setattr(head_start, "READ_SECONDS", TIMEOUT)
+
+
 async def test_the_first_answer_waits_for_no_other_instance_and_none_of_their_children(
-    api: FakeApi, kube: Kube, identity: Identity, tmp_path: Path
+    api: FakeApi, kube: Kube, identity: Identity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(resync, "read_first", functools.partial(read_first, seconds=TIMEOUT))
     controller = Controller(kube, identity)
     api.held[ALL_PODS] = asyncio.Event()
     place_others(api, 2 * MANY_INSTANCES)
@@ -222,3 +231,25 @@ async def test_a_request_that_was_read_at_first_and_is_gone_when_all_are_listed_
     await controller.resync.list_requests()
 
     assert controller.store.requests.must_verify((NAMESPACE, "work")) == "uid-work"
+
+
+@pytest.mark.parametrize("path", [REQUESTS.path(None), PODS.path(NAMESPACE), f"{INSTANCES.path(NAMESPACE)}/alpha"])
+@pytest.mark.parametrize("status", [503, None], ids=str)
+async def test_what_cannot_be_read_at_first_or_not_soon_keeps_no_list_from_being_read(
+    api: FakeApi, kube: Kube, identity: Identity, monkeypatch: pytest.MonkeyPatch, path: str, status: int | None
+) -> None:
+    controller, answer = Controller(kube, identity), asyncio.Event()
+    place_others(api)
+    place(api)
+    if status is None:
+        monkeypatch.setattr(head_start, "READ_SECONDS", 0)
+        api.held[path] = answer
+    else:
+        api.fail("GET", path, status)
+
+    await controller.resync.list_all()
+
+    answer.set()
+    assert not controller.store.early.serves(ALPHA)
+    assert INSTANCE in controller.store.instances.uids()
+    assert any(call.path == ALL_PODS for call in api.calls)

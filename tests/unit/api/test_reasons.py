@@ -1,4 +1,4 @@
-"""No reason of a condition is only a name: the controller gives each."""
+"""No reason of a condition is only a name: the controller gives each, and a page tells those of the queue."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from efrit.api.instance_volumes import Queue
 from efrit.api.reasons import InstanceReason, ModelReason, QueueReason, SelfCheckReason, UpdateReason
 
-SOURCES = Path(__file__).parents[3] / "operator/efrit/controller"
+ROOT = Path(__file__).parents[3]
+SOURCES = ROOT / "operator/efrit/controller"
 CONTROLLER = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py"))
 
 
@@ -18,3 +20,13 @@ CONTROLLER = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES.rglo
 def test_the_controller_gives_every_reason(reasons: type[StrEnum]) -> None:
     given = re.findall(rf"\b{reasons.__name__}\.(\w+)", CONTROLLER)
     assert {each.name for each in reasons} == set(given)
+
+
+def test_the_users_page_tells_every_reason_of_the_queue_and_the_thresholds() -> None:
+    page = (ROOT / "docs/using.md").read_text(encoding="utf-8")
+    table = page.partition("| reason of QueueHealthy |")[2].partition("\n\n")[0]
+    told = {reason for row in re.findall(r"^\| ([A-Z][\w, ]+) \|", table, re.MULTILINE) for reason in row.split(", ")}
+    assert told == {each.value for each in QueueReason}
+    thresholds = ("stalledAfterSeconds", "backloggedAfterSeconds", "backloggedPercent")
+    defaults = {field.alias: field.default for field in Queue.model_fields.values()}
+    assert dict(re.findall(r"`queue\.(\w+)` \((\d+)\)", table)) == {name: str(defaults[name]) for name in thresholds}

@@ -73,9 +73,16 @@ async def test_an_error_is_structured_for_programs_and_says_what_to_do(
 
 @pytest.mark.parametrize("access", Access)
 @pytest.mark.parametrize("plans", [False, True])
-def test_the_instructions_name_no_tool_that_is_not_offered(access: Access, plans: bool) -> None:
+def test_the_instructions_name_no_tool_and_no_kind_of_work_that_is_not_offered(access: Access, plans: bool) -> None:
     offered = {tool.name for tool in offered_tools(access, plans=plans)}
-    assert set(re.findall(r"efrit_[a-z_]+[a-z]", instructions(access, plans=plans))) <= offered
+    text = instructions(access, plans=plans)
+    assert set(re.findall(r"efrit_[a-z_]+[a-z]", text)) <= offered
+    kinds = {
+        Access.FULL: {"eval", "chat", "command"},
+        Access.NOT_DESTRUCTIVE: {"chat"},
+        Access.READ_ONLY: set(),
+    }
+    assert {kind for kind in ("eval", "chat", "command") if re.search(rf"\b{kind}s?\b", text)} == kinds[access]
 
 
 # A remedy of a client is a command: what a model reads in its place.

@@ -166,6 +166,17 @@
     (let ((efrit-tools-allow '("eval_sexp")) (efrit-tools-deny '("eval_sexp")))
       (should-not (efrit-tool-available-p "eval_sexp" context)))))
 
+;; docs/chat.md says so, and to deny both.
+(ert-deftest efrit-tool-a-denied-shell-is-no-barrier-while-lisp-may-be-evaluated ()
+  (efrit-test-with-queue
+    (let ((efrit-tools-deny '("shell_exec")) (context (efrit-test-context)))
+      (should-not (efrit-tool-available-p "shell_exec" context))
+      (should (equal (efrit-tool-result-content
+                      (efrit-test-call "eval_sexp"
+                                       '(:expr "(shell-command-to-string \"printf hi\")")
+                                       context))
+                     "\"hi\"")))))
+
 (ert-deftest efrit-tool-what-has-no-effect-may-not-be-denied ()
   (dolist (denied '("shel_exec" "session_complete"))
     (let ((efrit-tools-deny (list "shell_exec" denied)))

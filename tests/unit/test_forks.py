@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.paths import REPOSITORY
+from tests.support.kube import until
 
 WAITS = """
 import time
@@ -26,18 +30,24 @@ def test_directory(tmp_path):
 
 def run(directory: Path, *words: str, **files: str) -> tuple[int, str]:
     """Return the exit code of a run of two forks over these files, and all that it says."""
+    running = start(directory, *words, **files)
+    output, _ = running.communicate()
+    return running.returncode, output
+
+
+def start(directory: Path, *words: str, **files: str) -> subprocess.Popen[str]:
     for name, text in files.items():
         (directory / f"test_{name}.py").write_text(text)
     options = ["-q", "-c", os.devnull, "-p", "tests.forks", "--forks", "2", "-p", "no:cacheprovider"]
-    done = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *words, str(directory)],
         cwd=REPOSITORY,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "1000"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
-    return done.returncode, done.stdout
 
 
 def test_two_files_run_side_by_side_and_every_test_once(tmp_path: Path) -> None:
@@ -89,3 +99,34 @@ def test_after_as_many_failures_as_are_asked_for_the_other_forks_end(tmp_path: P
     assert code == 1
     assert "1 failed" in said
     assert "KeyboardInterrupt" not in said
+
+
+def test_a_warning_of_a_fork_is_in_the_summary(tmp_path: Path) -> None:
+    code, said = run(tmp_path, x="import warnings\ndef test_it(): warnings.warn('old way', DeprecationWarning)\n")
+    assert code == 0, said
+    assert "DeprecationWarning: old way" in said
+    assert "1 passed, 1 warning" in said
+
+
+def test_ctrl_c_interrupts_each_fork_once(tmp_path: Path) -> None:
+    counts = (
+        "import os, pytest, signal, time\nfrom pathlib import Path\n"
+        "def noted(text):\n    with Path(__file__).with_suffix('.log').open('a') as log: log.write(text)\n"
+        "def interrupted(*_):\n    noted('i')\n    raise KeyboardInterrupt\n"
+        "@pytest.fixture\ndef kept():\n    signal.signal(signal.SIGINT, interrupted)\n    yield\n"
+        # A second signal would be here by then, as it comes at once.
+        "    signal.sigtimedwait((), 1)\n    noted('t')\n"
+        "def test_it(kept):\n    began = Path(__file__).with_suffix('.new')\n"
+        "    began.write_text(str(os.getpid()))\n    began.rename(began.with_suffix('.began'))\n"
+        "    time.sleep(1000)\n"
+    )
+    running = start(tmp_path, a=counts, b=counts, c=counts)
+    until(lambda: len(list(tmp_path.glob("*.began"))) == 2, "two files have not begun")
+    # As a terminal does, the forks first: two signals to one that has not noticed the first are one.
+    for began in tmp_path.glob("*.began"):
+        os.kill(int(began.read_text()), signal.SIGINT)
+    until(lambda: len(list(tmp_path.glob("*.log"))) == 2, "two forks are not interrupted")
+    os.kill(running.pid, signal.SIGINT)
+    said, _ = running.communicate()
+    assert running.returncode == pytest.ExitCode.INTERRUPTED, said
+    assert [log.read_text() for log in tmp_path.glob("*.log")] == ["it", "it"]

@@ -203,12 +203,14 @@ def start(parser: argparse.ArgumentParser) -> None:
     instance(parser)
     parser.add_argument(
         "--queue-dir",
+        type=_directory,
         metavar="DIR",
         help="directory of its queue, on this machine (default: ~/.local/state/efrit/instances/NAME/queue)",
     )
     parser.add_argument("--daemon-name", metavar="NAME", help="name of its Emacs daemon (default: made from NAME)")
     parser.add_argument(
         "--workspace-dir",
+        type=_directory,
         metavar="DIR",
         help="directory of its large results, on this machine (default: "
         "~/.local/share/efrit/instances/NAME/workspace)",

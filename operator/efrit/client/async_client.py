@@ -359,6 +359,8 @@ def _work(backend: str, kind: RequestType | str, content: str, options: WorkOpti
         if unknown := [str(name) for name in budget if name not in names]:
             raise Refused(f"a budget has no {', '.join(unknown)}", f"use {', '.join(names)}")
         arguments["budget"] = Budget(**budget)
-    if (directory := arguments.get("directory")) is not None or backend == "local":
+    if (directory := arguments.get("directory")) == "":
+        raise Refused("the directory is empty", "name one, or leave it out")
+    if directory is not None or backend == "local":
         arguments["directory"] = os.path.abspath(os.path.expanduser(directory or "."))  # noqa: PTH100, PTH111 - keeps `..`
     return Work(cast(RequestType, kind), content, **arguments)

@@ -64,6 +64,14 @@ def ended(line: str, program: str = "efrit") -> int:
             "plan run -C '' t",
             "-C/--dir: it is empty: name a directory, or leave the option out; see 'efrit plan run --help'",
         ),
+        (
+            "start two --queue-dir ''",
+            "--queue-dir: it is empty: name a directory, or leave the option out; see 'efrit start --help'",
+        ),
+        (
+            "start two --workspace-dir ''",
+            "--workspace-dir: it is empty: name a directory, or leave the option out; see 'efrit start --help'",
+        ),
         ("wait", "missing argument NAME; see 'efrit wait --help'"),
         ("eval --file", "-f/--file: expected one argument; see 'efrit eval --help'"),
         ("stop one two", "unexpected argument 'two'; see 'efrit stop --help'"),

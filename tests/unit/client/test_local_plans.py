@@ -58,6 +58,7 @@ async def test_a_plan_for_whose_record_there_is_no_room_leaves_nothing(plans: Lo
         (NewPlan(Intent("t"), git_url="https://example.org/x", git_secret="s"), "only a cluster has Secrets"),
         (NewPlan(Intent("t"), git_url="nowhere"), "there is no directory .*nowhere"),
         (NewPlan(Intent("t"), directory="/nowhere"), "there is no directory /nowhere"),
+        (NewPlan(Intent("t"), directory=""), "the directory is empty"),
         (NewPlan(Intent("t"), spec={"ttlSecondsAfterFinished": 5}), "not deleted by their age"),
         (NewPlan(Intent("t"), max_steps=-1), "max_?steps"),
         (NewPlan(Intent("t"), spec={"tasks": [{"name": "a", "parent": "b", "description": "c"}]}), "its parent"),

@@ -56,7 +56,9 @@ def test_the_newest_requests_are_listed_and_a_limit_below_one_is_refused(
         client.requests(limit=0)
 
 
-def test_content_that_is_no_text_and_an_unknown_budget_are_refused(client: Client) -> None:
+def test_content_that_is_no_text_an_empty_directory_and_an_unknown_budget_are_refused(client: Client) -> None:
+    with pytest.raises(Refused, match="the directory is empty"):
+        client.submit("1", directory="")
     with pytest.raises(Refused, match="the content is of type int"):
         client.submit(3)  # type: ignore[arg-type]
     with pytest.raises(Refused, match="a budget has no max_tokns") as refused:

@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from efrit.client.errors import InstanceNotFound, WrongSettings
+from efrit.client.errors import InstanceNotFound, Refused, WrongSettings
+from efrit.client.interface import Setup
+from efrit.client.local.backend import LocalBackend
+from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import (
     INSTANCE_KEYS,
     KEYS,
+    LocalSettings,
     add_instance,
     config_path,
     daemon_name,
@@ -172,3 +176,15 @@ def test_every_known_key_is_read(key: str, value: object, tmp_path: Path) -> Non
 def test_the_documented_file_has_no_unknown_key(tmp_path: Path) -> None:
     assert unknown_keys(written(tmp_path, SEED)) == []
     assert unknown_keys(tmp_path / "nothing.json") == []
+
+
+@pytest.mark.parametrize(
+    ("setup", "problem"),
+    [(Setup(queue_dir=""), "queue_dir is empty"), (Setup(workspace_dir=""), "workspace_dir is empty")],
+)
+async def test_a_start_takes_no_empty_directory_for_the_current_one(
+    tmp_path: Path, setup: Setup, problem: str
+) -> None:
+    backend = LocalBackend(LocalQueues(LocalSettings(tmp_path / "config.json", {})))
+    with pytest.raises(Refused, match=problem):
+        await backend.start("two", setup)

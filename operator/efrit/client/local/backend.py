@@ -316,16 +316,18 @@ class LocalBackend:
 
 
 def _with(setup: Setup, instance: LocalInstance) -> LocalInstance:
-    def path(value: str | None, usual: Path) -> Path:
+    def path(name: str, value: str | None, usual: Path) -> Path:
+        if value == "":
+            raise Refused(f"{name} is empty", "name a directory, or leave it out")
         return usual if value is None else Path(value).expanduser()
 
-    queue = path(setup.queue_dir, instance.queue_dir)
+    queue = path("queue_dir", setup.queue_dir, instance.queue_dir)
     # A name that follows from the queue follows it when that changes.
     derived = instance.daemon_name == daemon_name(instance.id, instance.queue_dir)
     return replace(
         instance,
         queue_dir=queue,
         daemon_name=setup.daemon_name or (daemon_name(instance.id, queue) if derived else instance.daemon_name),
-        workspace_dir=path(setup.workspace_dir, instance.workspace_dir),
+        workspace_dir=path("workspace_dir", setup.workspace_dir, instance.workspace_dir),
         init=instance.init if setup.init is None else setup.init,
     )

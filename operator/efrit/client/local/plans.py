@@ -81,6 +81,9 @@ class LocalPlans:
             )
         instance = await self._instance(named)
         self._need_model(instance.id)
+        # The empty name would be the current directory.
+        if new.directory == "":
+            raise Refused("the directory is empty", "name one, or leave it out")
         if new.directory is not None and not Path(new.directory).is_dir():  # noqa: ASYNC240 - a look at a local disk
             raise Refused(f"there is no directory {new.directory}", "name one that exists with -C")
         directory = {} if new.directory is None else {DIRECTORY: new.directory}

@@ -88,12 +88,24 @@ def _answer_what_was_archived_without(disk: Disk, now: datetime) -> int:
         # An answer that has no request beside it is of a bridge, too.
         if rid is None or request_file(rid) != name or rid in answered or _has_answer(disk, rid):
             continue
+        if _is_elsewhere(disk, name):  # gate: archived-elsewhere
+            continue
         data = disk.read(Area.ARCHIVE, name, limit=MAX_REQUEST_FILE)
         # Other clients may take their answers away; nothing was confirmed to them.
         if data is not None and is_ours(data):
             write_answer(disk, failure(rid, Reason.INTERRUPTED, LOST_MESSAGE, timestamp=now))
             count += 1
     return count
+
+
+def _is_elsewhere(disk: Disk, name: str) -> bool:
+    """Return whether an archived request waits or runs under another name, or is archived no more.
+
+    On a queue that hosts share, each claim links the request into archive/ and takes the link back.
+    """
+    archived = disk.whatever_is(Area.ARCHIVE, name)
+    others = [disk.whatever_is(area, name) for area in (Area.PROCESSING, Area.REQUESTS)]
+    return archived is None or any(each is not None and os.path.samestat(archived, each) for each in others)
 
 
 def _has_answer(disk: Disk, rid: RequestId) -> bool:

@@ -244,6 +244,12 @@ MUTANTS = (
         (f"{UNIT}/test_recover.py::test_a_withdrawal_cut_short_is_finished",),
     ),
     Mutant(
+        "the look whether an archived request is being claimed",
+        "archived-elsewhere",
+        Never(),
+        (f"{UNIT}/test_recover.py::test_a_request_that_is_being_claimed_is_not_taken_for_one_whose_answer_is_lost",),
+    ),
+    Mutant(
         "the claims of an exchange of journals that a crash has undone",
         "undone-exchange",
         Instead("self._disk.remove(Area.ROOT, CLAIMS_NEW)"),

@@ -63,6 +63,22 @@ async def test_a_request_archived_without_its_answer_is_answered(start: Start, r
     assert {view.id for view in second.queue.views()} == {"a"}
 
 
+@pytest.mark.parametrize("area", ["requests", "processing"])
+async def test_a_request_that_is_being_claimed_is_not_taken_for_one_whose_answer_is_lost(
+    start: Start, root: Path, area: str
+) -> None:
+    """On a shared queue Emacs links it into archive/ meanwhile, and may end before it takes the link back."""
+    first = await start()
+    await first.queue.submit(a_request("a"))
+    await first.stop()
+    (root / "requests/req_a.json").rename(root / area / "req_a.json")
+    (root / "archive/req_a.json").hardlink_to(root / area / "req_a.json")
+
+    second = await start()
+
+    assert not (await second.queue.view(rid("a"))).state.final
+
+
 def test_an_archived_answer_without_a_request_beside_it_is_not_taken_for_a_request(disk: Disk, root: Path) -> None:
     """As a cancel leaves it that came on a full volume, before its request."""
     decline_without_request(disk, rid("a"), NOW)

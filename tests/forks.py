@@ -130,7 +130,7 @@ class Fork:
 
     def drain(self, receiver: connection.Connection) -> None:
         """Receive what the fork still sends, which it could not end without, until it ends."""
-        with contextlib.suppress(EOFError):
+        with contextlib.suppress(EOFError, OSError):
             while True:
                 receiver.recv()
 
@@ -196,10 +196,9 @@ def _run(
 ) -> None:
     """Run files in this fork as long as there are any."""
     config = session.config
-    _separate(config, name)
-    config.pluginmanager.register(Sender(config, to))
-
     try:
+        _separate(config, name)
+        config.pluginmanager.register(Sender(config, to))
         try:
             while number := os.read(numbers, NUMBER_BYTES):
                 items = files[int.from_bytes(number, "big")]
@@ -210,6 +209,8 @@ def _run(
                         return
         finally:
             session._setupstate.teardown_exact(None)
+            # The little that is left is done also where the others have been told to end.
+            signal.signal(signal.SIGINT, lambda *_: None)
         # Fails for what was left unawaited, unclosed or raised in a finalizer.
         config._ensure_unconfigure()
     except BaseException as error:

@@ -55,7 +55,7 @@ token, or username and password, or ssh-privatekey" path))
         (efrit-plan-clone--parse (efrit-plan-clone--text path)))
     (efrit-plan-error (signal (car err) (cdr err)))
     (file-error
-     (efrit-plan-fail 'efrit-plan-arguments "The credentials of the clone cannot be read: %s"
+     (efrit-plan-fail 'efrit-plan-no-credentials "The credentials of the clone cannot be read: %s"
                       (error-message-string err)))))
 
 (defun efrit-plan-clone--text (file)

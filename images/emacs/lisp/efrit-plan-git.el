@@ -22,6 +22,7 @@
 ;; Of file errors alone Emacs prints the text as it is, without quotes.
 (define-error 'efrit-plan-error "EfritPlan" '(efrit-error file-error))
 (define-error 'efrit-plan-arguments "EfritPlan" 'efrit-plan-error)
+(define-error 'efrit-plan-no-credentials "EfritPlan" 'efrit-plan-arguments)
 (define-error 'efrit-plan-git-failed "EfritPlan" 'efrit-plan-error)
 (define-error 'efrit-plan-no-git "EfritPlan" 'efrit-plan-git-failed)
 (define-error 'efrit-plan-disk "EfritPlan" 'efrit-plan-git-failed)

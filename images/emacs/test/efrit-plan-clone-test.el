@@ -195,7 +195,7 @@ exec \"$GIT\" \"$@\"" top))
                                           :credentialsFile top)))))
       (should (string-search "cannot be read"
                              (efrit-test-plan-error
-                              'efrit-plan-arguments
+                              'efrit-plan-no-credentials
                               (lambda () (efrit-plan-clone-test--begin
                                           (efrit-plan-clone-test--url "private")
                                           :credentialsFile (concat path "/none")))))))))

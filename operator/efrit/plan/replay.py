@@ -26,7 +26,7 @@ _RETRY_PAUSE = timedelta(seconds=20)
 _EVAL_SECONDS = 300
 _MAX_QUESTIONS = 1_000
 # What may be different the next time. All of these calls may be repeated.
-_RETRYABLE_CODES = {"efrit-plan-disk", "efrit-plan-git-failed"}
+_RETRYABLE_CODES = {"efrit-plan-disk", "efrit-plan-git-failed", "efrit-plan-no-credentials"}
 _UNKNOWN_ENDS = {RequestReason.INTERRUPTED, RequestReason.TIMED_OUT, RequestReason.CANCELLED}
 _OUT_OF_ORDER = "efrit-plan-out-of-order"
 
@@ -152,10 +152,10 @@ def call_lisp(
     first = snapshot.request(step, part)
 
     def spec() -> Spec:
-        # An attempt repeats the content of the first one byte for byte.
-        return (
-            _call_spec(snapshot, part, arguments(), timeout_seconds) if first is None else _spec_of(snapshot, first)
-        )
+        # An attempt repeats the content of the first one byte for byte, but for where the credentials are.
+        if first is None:
+            return _call_spec(snapshot, part, arguments(), timeout_seconds)
+        return _spec_of(snapshot, part, first)
 
     for attempt in attempts_at(part):
         request = yield from ask(step, part, spec, attempt)
@@ -253,10 +253,21 @@ def _call_spec(snapshot: Snapshot, part: Part, arguments: Mapping[str, Any], tim
     return {"type": "eval", "content": content, "timeoutSeconds": snapshot.allowed_seconds(timeout_seconds)}
 
 
-def _spec_of(snapshot: Snapshot, request: EfritRequest) -> Spec:
+def _spec_of(snapshot: Snapshot, part: Part, request: EfritRequest) -> Spec:
     spec = request.spec
     seconds = snapshot.allowed_seconds(spec.timeout_seconds or _EVAL_SECONDS)
-    return {"type": spec.type.value, "content": spec.content, "timeoutSeconds": seconds}
+    content = _with_credentials(snapshot, spec.content) if part is Part.BEGIN else spec.content
+    return {"type": spec.type.value, "content": content, "timeoutSeconds": seconds}
+
+
+def _with_credentials(snapshot: Snapshot, content: str) -> str:
+    """Return the content of a first request that reads the credentials where the instance has them now."""
+    arguments = lisp_calls.arguments_of(content)
+    environment = arguments.get("environment") or {}
+    if snapshot.credentials is None or environment.get("credentialsFile") in (None, snapshot.credentials):
+        return content
+    environment = {**environment, "credentialsFile": snapshot.credentials}
+    return lisp_calls.form(Part.BEGIN, {**arguments, "environment": environment})
 
 
 def _is_retryable(request: EfritRequest) -> bool:

@@ -22,6 +22,12 @@ MUTANTS = (
         generates=True,
     ),
     Mutant(
+        "the wait of a plan for the Secret of its repository in the running pod",
+        "plan-secret",
+        Never(),
+        (f"{UNIT}/test_plans.py::test_a_plan_does_not_begin_until_the_running_pod_has_the_secret",),
+    ),
+    Mutant(
         "the look for a plan's requests before anything is decided",
         "requests-listed",
         Drop(),

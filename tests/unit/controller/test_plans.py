@@ -33,6 +33,7 @@ from tests.unit.controller.factory import (
     of_kind,
     part,
     plan,
+    pod,
     seconds,
     the,
     wire_time,
@@ -162,6 +163,42 @@ def test_a_plan_whose_secret_is_not_mounted_says_what_to_add_and_looks_again() -
     assert (status, reason) == ("False", "Blocked")
     assert "EfritInstance alpha does not mount Secret git-key" in message
     assert the(actions, RequeueAfter).after == RETRY_BLOCKED
+
+
+BEGIN = engine.Create("app-0-begin", "begin", 0, {"type": "eval", "content": '(efrit-plan-begin "{}")'})
+
+
+@pytest.mark.parametrize("attempt", ["begin", "begin-2"])
+@pytest.mark.parametrize("mounts", [(), (("git-key", "/elsewhere"),), (("other", "/keys"),)], ids=str)
+def test_a_plan_does_not_begin_until_the_running_pod_has_the_secret(
+    attempt: str, mounts: tuple[tuple[str, str], ...]
+) -> None:
+    script = Script(replace(BEGIN, attempt=attempt))
+    earlier = [part("app-0-begin", status=final_status("Failed"))] if attempt != "begin" else []
+    snapshot = seen(*earlier, target=instance(spec=MOUNTED), status=BEGUN, **GIT)
+
+    waiting = script.decide(replace(snapshot, pod=pod(secret_mounts=mounts)))
+
+    status, reason, message = condition(written(waiting), "Complete")
+    assert (status, reason) == ("False", "Blocked")
+    assert "pod of EfritInstance alpha does not mount Secret git-key at /keys yet" in message
+    assert (of_kind(waiting, CreateRequest), the(waiting, RequeueAfter).after) == ([], RETRY_BLOCKED)
+    for there in (
+        pod(secret_mounts=(*mounts, ("git-key", "/keys"))),
+        pod(deleting=True),
+        pod(secret_mounts=None),
+        None,
+    ):
+        assert of_kind(script.decide(replace(snapshot, pod=there)), CreateRequest)
+
+
+def test_a_plan_does_not_begin_once_more_while_the_instance_does_not_mount_the_secret_any_more() -> None:
+    failed = part("app-0-begin", status=final_status("Failed"))
+
+    actions = Script(replace(BEGIN, attempt="begin-2")).decide(seen(failed, status=BEGUN, **GIT))
+
+    assert condition(written(actions), "Complete")[1] == "Blocked"
+    assert of_kind(actions, CreateRequest) == []
 
 
 def test_once_it_has_begun_the_secret_is_the_instances_own_business() -> None:

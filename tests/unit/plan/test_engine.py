@@ -246,6 +246,28 @@ def test_a_commit_is_tried_again_when_the_disk_was_full() -> None:
     ]
 
 
+def test_a_clone_whose_credentials_were_not_there_is_tried_again_with_those_that_are_mounted_then() -> None:
+    missing = {"code": "efrit-plan-no-credentials", "message": "The credentials of the clone cannot be read."}
+    here = world(
+        scripted(begin=[{"error": missing}, {"error": LOST}]), environment={"git": {"url": "https://x.org/a"}}
+    )
+    here.credentials = "/keys"
+    until(here, "0-begin")
+    here.credentials = "/elsewhere"
+    until(here, "0-begin-2")
+    here.credentials = None
+
+    assert here.run().reason == "Succeeded"
+
+    first, second, third = (arguments_of(content(here, each)) for each in ("0-begin", "0-begin-2", "0-begin-3"))
+    assert [each["environment"].pop("credentialsFile") for each in (first, second, third)] == [
+        "/keys",
+        "/elsewhere",
+        "/keys",
+    ]
+    assert first == second == third
+
+
 def test_a_workspace_that_fails_for_good_ends_the_plan_in_words() -> None:
     here = world(scripted(commit_act=[{"error": {"code": "efrit-plan-changed", "message": "Changed by hand."}}]))
     end = here.run()

@@ -171,6 +171,7 @@ class World:
         self.crashes = 0
         self.decisions: list[Decision] = []
         self.max_content_bytes = max_content_bytes
+        self.credentials: str | None = None
         self.max_session_tokens: int | None = None
         self.max_timeout_seconds: int | None = None
         self._crash = crash
@@ -193,6 +194,7 @@ class World:
             plan,
             requests,
             results,
+            credentials=self.credentials,
             max_content_bytes=self.max_content_bytes,
             max_session_tokens=self.max_session_tokens,
             max_timeout_seconds=self.max_timeout_seconds,

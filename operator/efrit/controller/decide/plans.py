@@ -28,6 +28,7 @@ from efrit.controller.model.actions import (
 from efrit.controller.model.snapshots import PlanSnapshot
 from efrit.plan import engine, view
 from efrit.plan import status as plan_status
+from efrit.plan.snapshot import Part, attempts_at
 
 RETRY_BLOCKED = timedelta(seconds=10)
 DELETED_AT_ONCE = 20
@@ -61,6 +62,8 @@ def decide_plan(
         return [*_tell(snapshot, blocked, now), RequeueAfter(RETRY_BLOCKED)]
     engine_snapshot = _engine_snapshot(snapshot, snapshot.requests)
     decision = judge(engine_snapshot, now)
+    if _begins_anew(decision) and (missing := _unmounted(snapshot)) is not None:  # gate: plan-secret
+        return [*_tell(snapshot, plan_status.blocked(plan, missing, now), now), RequeueAfter(RETRY_BLOCKED)]
     told = _tell(snapshot, _status(snapshot, decision, describe(engine_snapshot, decision), now), now)
     return [*_acts(snapshot, decision, told, now), *_superseded(snapshot, decision)]
 
@@ -141,17 +144,34 @@ def _blocked(snapshot: PlanSnapshot, now: datetime) -> PlanStatus | None:
         return None
     if snapshot.refusal is not None and now < snapshot.refusal.until:
         return plan_status.blocked(plan, snapshot.refusal.sentence, now)
-    secret = _secret(plan)
-    if secret is None or snapshot.requests or snapshot.target is None:
+    missing = _unmounted(snapshot) if not snapshot.requests else None
+    return plan_status.blocked(plan, missing, now) if missing is not None else None
+
+
+def _begins_anew(decision: engine.Decision) -> bool:
+    """Return whether the repository is to be cloned, for the first time or once more."""
+    action = decision.action
+    return isinstance(action, engine.Create) and action.attempt in attempts_at(Part.BEGIN)
+
+
+def _unmounted(snapshot: PlanSnapshot) -> str | None:
+    """Return why Emacs cannot read the Secret for the plan's repository; None where it can, or none is needed."""
+    secret, target, pod = _secret(snapshot.plan), snapshot.target, snapshot.pod
+    if secret is None or target is None:
         return None
-    if _mounted(plan, snapshot.target) is not None:
-        return None
-    return plan_status.blocked(
-        plan,
-        f"EfritInstance {snapshot.target.metadata.name} does not mount Secret {secret}, which "
-        "spec.environment.git.secretRef names: add it to its spec.podTemplate.volumes and volumeMounts.",
-        now,
-    )
+    path = _mounted(snapshot.plan, target)
+    if path is None:
+        return (
+            f"EfritInstance {target.metadata.name} does not mount Secret {secret}, which "
+            "spec.environment.git.secretRef names: add it to its spec.podTemplate.volumes and volumeMounts."
+        )
+    mounts = pod.secret_mounts if pod is not None and not pod.deleting else None
+    if mounts is not None and (secret, path) not in mounts:
+        return (
+            f"The pod of EfritInstance {target.metadata.name} does not mount Secret {secret} at {path} yet: the "
+            "plan continues once the pod is replaced."
+        )
+    return None
 
 
 # What its status says.

@@ -177,6 +177,8 @@ class PlanSnapshot:
     """Whole results, by request, of those that do not fit into a status."""
     target: EfritInstance | None = None
     """The instance it lives on; before a pool has chosen one, any member, for they are alike."""
+    pod: PodView | None = None
+    """The pod of that instance."""
     refusal: Refusal | None = None
     """Until a request of the plan is accepted."""
     reduced_status: bool = False

@@ -44,6 +44,8 @@ class PodView:
     deletion_deadline: datetime | None = None
     """When its grace period ends, once it is being deleted."""
     node: str | None = None
+    secret_mounts: tuple[tuple[str, str], ...] | None = ()
+    """Secrets that Emacs has mounted, with their paths; None where there are more than are remembered."""
 
     @property
     def may_run(self) -> bool:

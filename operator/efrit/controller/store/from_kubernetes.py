@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from efrit.controller.model import names
 from efrit.controller.model.views import ClaimView, ContainerView, PodView, StatefulSetView
+
+MOST_SECRET_MOUNTS = 64
+"""Mounts of Secrets that are remembered of a pod: plans need one each."""
 
 
 def moment(text: str | None) -> datetime | None:
@@ -48,7 +52,22 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
         owner_uid=owner_uid(meta),
         deletion_deadline=moment(meta.get("deletionTimestamp")),
         node=spec.get("nodeName"),
+        secret_mounts=_secret_mounts(spec),
     )
+
+
+def _secret_mounts(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
+    volumes = (each for each in spec.get("volumes", ()) if "secret" in each)
+    secrets = {volume["name"]: volume["secret"].get("secretName", "") for volume in volumes}
+    mounts = (
+        (secrets[mount["name"]], mount["mountPath"])
+        for container in spec.get("containers", ())
+        if container["name"] == "emacs"
+        for mount in container.get("volumeMounts", ())
+        if mount["name"] in secrets
+    )
+    first = tuple(islice(mounts, MOST_SECRET_MOUNTS + 1))
+    return first if len(first) <= MOST_SECRET_MOUNTS else None
 
 
 def owner_uid(meta: Mapping[str, Any]) -> str | None:

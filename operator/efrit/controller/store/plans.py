@@ -230,11 +230,13 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             plan = EfritPlan.model_validate_json(content.plan)
             requests = {name: EfritRequest.model_validate_json(each) for name, each in content.requests.items()}
             results = {uid: text.decode("utf-8", "surrogatepass") for uid, text in content.results.items()}
+        target = self._index.home_of_plan(record.plan, record.instance_names)
         return PlanSnapshot(
             plan=plan,
             requests=requests,
             results=results,
-            target=self._index.home_of_plan(record.plan, record.instance_names),
+            target=target,
+            pod=self._index.instances[target.key].own_pod if target is not None else None,
             refusal=record.refusal,
             reduced_status=record.reduced_status,
         )

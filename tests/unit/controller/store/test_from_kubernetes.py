@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from efrit.controller.store.from_kubernetes import claim_view, moment, pod_view, statefulset_view
+import pytest
+
+from efrit.controller.store.from_kubernetes import MOST_SECRET_MOUNTS, claim_view, moment, pod_view, statefulset_view
 from tests.unit.controller.manifests.test_pod import statefulset
 
 META: dict[str, Any] = {"name": "x", "namespace": "team", "uid": "u"}
@@ -36,6 +38,22 @@ def test_the_port_of_the_bridge_is_the_one_the_pod_names() -> None:
     spec = {"initContainers": [{"name": "bridge", "ports": [{"name": "bridge", "containerPort": 9000}]}]}
 
     assert pod_view({"metadata": META, "spec": spec}).bridge_port == 9000
+
+
+@pytest.mark.parametrize("count", [0, 2, MOST_SECRET_MOUNTS, MOST_SECRET_MOUNTS + 1])
+def test_the_secrets_that_emacs_mounts_are_remembered_unless_there_are_very_many(count: int) -> None:
+    names = [f"s{number}" for number in range(count)]
+    volumes = [{"name": "tmp", "emptyDir": {}}, *({"name": name, "secret": {"secretName": name}} for name in names)]
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("tmp", *names)]
+    containers = [
+        {"name": "other", "image": "", "volumeMounts": mounts[-1:]},
+        {"name": "emacs", "image": "", "volumeMounts": mounts},
+    ]
+
+    view = pod_view({"metadata": META, "spec": {"volumes": volumes, "containers": containers}})
+
+    expected = tuple((name, f"/{name}") for name in names)
+    assert view.secret_mounts == (expected if count <= MOST_SECRET_MOUNTS else None)
 
 
 def test_the_scheduler_speaks_only_when_it_found_no_node() -> None:

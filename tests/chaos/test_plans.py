@@ -50,7 +50,7 @@ class PlanSite:
             found = plans.status(self.site, name)
             return found if found.get("phase") in FINAL else None
 
-        return until(reached, lambda: f"{name} does not end: {plans.told(self.site, name)}", 180)
+        return until(reached, lambda: f"{name} does not end: {plans.describe_plan(self.site, name)}", 180)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,9 @@ def test_a_plan_comes_to_its_end_whatever_befalls_its_writes(
     status = plan_site.end(name)
     plan_site.proxy.heal()
     assert armed.injected.is_set()
-    assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), plans.told(plan_site.site, name)
+    assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), plans.describe_plan(
+        plan_site.site, name
+    )
     assert plans.steps(plan_site.site, name) == [0, 1, 2, 3]
     names = [each["metadata"]["name"] for each in plans.parts(plan_site.site, name)]
     assert len(names) == len(set(names)) == 9

@@ -55,19 +55,19 @@ class BareCluster:
     def up(self, *, fsync: bool = False) -> None:
         """Have a ready cluster; quick when it is there already."""
         self.tools()
-        wanted: dict[str, object] = {"programs": programs.directory().name, "recipe": _recipe(), "fsync": fsync}
-        known = self._known()
+        desired: dict[str, object] = {"programs": programs.directory().name, "recipe": _recipe(), "fsync": fsync}
+        recorded = self._known()
         # Without --fsync a cluster that does sync is welcome as well.
-        acceptable = known.items() >= {**wanted, "fsync": fsync or known.get("fsync")}.items()
+        acceptable = recorded.items() >= {**desired, "fsync": fsync or recorded.get("fsync")}.items()
         if acceptable and network.exists(self.layout):
-            if not self._repair(known):
+            if not self._repair(recorded):
                 say("the cluster is up")
                 return
         else:
             if teardown.leftovers(self.layout):
                 say("removing a former cluster (of other versions or options, or incomplete)")
                 teardown.remove(self.layout)
-            self._create(wanted)
+            self._create(desired)
         self._wait_ready()
 
     def down(self) -> None:
@@ -77,15 +77,15 @@ class BareCluster:
 
     def leftovers(self) -> list[str]:
         """What of the cluster is still on the machine."""
-        found = teardown.leftovers(self.layout)
-        return found + ([f"file {paths.kubeconfig()}"] if paths.kubeconfig().exists() else [])
+        leftovers = teardown.leftovers(self.layout)
+        return leftovers + ([f"file {paths.kubeconfig()}"] if paths.kubeconfig().exists() else [])
 
     def status(self) -> list[str]:
         """One line per part; raises nothing when parts are missing."""
-        known = self._known()
-        if not known:
+        recorded = self._known()
+        if not recorded:
             return ["down"]
-        plane = self._plane(fsync=bool(known.get("fsync")))
+        plane = self._plane(fsync=bool(recorded.get("fsync")))
         lines = [
             f"{daemon.name}: {f'pid {daemon.pid()}' if daemon.pid() else 'DEAD'}" for daemon in self._daemons(plane)
         ]
@@ -108,7 +108,7 @@ class BareCluster:
 
     def daemon(self, name: str) -> Daemon:
         """Return one of its programs, to be stopped, frozen and started; KeyError where none has this name."""
-        return {each.name: each for each in self._daemons(self._own_plane())}[name]
+        return {daemon.name: daemon for daemon in self._daemons(self._own_plane())}[name]
 
     def reached(self) -> ControlPlane:
         """Return the control plane as this machine reaches it: for its URL and certificates, not to be started."""
@@ -119,13 +119,13 @@ class BareCluster:
 
     def start_dead(self) -> list[str]:
         """Start the programs that do not run, and return their names."""
-        known = self._known()
+        recorded = self._known()
         dead = [daemon for daemon in self._daemons(self._own_plane()) if daemon.pid() is None]
         for daemon in dead:
             if daemon.name == "kubelet":
                 self._wait_containerd()  # a kubelet without a runtime ends at once
             if daemon.name == "forward":
-                forward.start(self.layout, self._own_plane().host, PORTS.api, listen_on=int(known["port"]))
+                forward.start(self.layout, self._own_plane().host, PORTS.api, listen_on=int(recorded["port"]))
             else:
                 daemon.start()
         return [daemon.name for daemon in dead]
@@ -139,10 +139,10 @@ class BareCluster:
 
     def _known(self) -> dict[str, Any]:
         try:
-            known = json.loads(self._marker.read_text())
+            recorded = json.loads(self._marker.read_text())
         except (OSError, ValueError):
             return {}
-        return known if isinstance(known, dict) else {}
+        return recorded if isinstance(recorded, dict) else {}
 
     def _plane(self, *, fsync: bool) -> ControlPlane:
         return ControlPlane(
@@ -165,13 +165,13 @@ class BareCluster:
             *node.agents(self.layout),
         ]
 
-    def _create(self, wanted: dict[str, object]) -> None:
+    def _create(self, desired: dict[str, object]) -> None:
         layout = self.layout
         say("creating the cluster: certificates, network, control plane, node")
         layout.data.mkdir(parents=True)
         layout.data.chmod(0o711)
         audit.write_policy(layout)
-        plane = self._plane(fsync=bool(wanted["fsync"]))
+        plane = self._plane(fsync=bool(desired["fsync"]))
         network.create(layout)
         plane.prepare()
         node.write_files(layout, plane)
@@ -189,11 +189,11 @@ class BareCluster:
         for daemon in (*node.controllers(layout, plane), *node.agents(layout)):
             daemon.start()
         self._apply_addons()
-        self._marker.write_text(json.dumps({**wanted, "port": port}))
+        self._marker.write_text(json.dumps({**desired, "port": port}))
 
-    def _repair(self, known: dict[str, Any]) -> bool:
+    def _repair(self, recorded: dict[str, Any]) -> bool:
         """Start what does not run; False if nothing was amiss."""
-        plane, port = self._own_plane(), int(known["port"])
+        plane, port = self._own_plane(), int(recorded["port"])
         started = self.start_dead()
         if not started and self._ready(plane) and paths.kubeconfig().exists():
             return False
@@ -247,7 +247,9 @@ class BareCluster:
         say(f"the cluster is up; KUBECONFIG={paths.kubeconfig()}")
 
     def _ready(self, plane: ControlPlane) -> bool:
-        return self._node_ready(plane) and all(self._available(plane, *each) for each in addons.DEPLOYMENTS)
+        return self._node_ready(plane) and all(
+            self._available(plane, *deployment) for deployment in addons.DEPLOYMENTS
+        )
 
     def _get(self, plane: ControlPlane, path: str) -> Any | None:
         port = self._port()
@@ -259,19 +261,20 @@ class BareCluster:
 
     def _node_ready(self, plane: ControlPlane) -> bool:
         # The kubelet itself is asked too: what the API server knows of it stays "Ready" for a while after its end.
-        found = self._get(plane, f"/api/v1/nodes/{node.NODE_NAME}")
+        node_object = self._get(plane, f"/api/v1/nodes/{node.NODE_NAME}")
         answer = self._get(plane, f"/api/v1/nodes/{node.NODE_NAME}/proxy/healthz")
         return (
-            found is not None
+            node_object is not None
             and answer == "ok"
             and any(
-                each["type"] == "Ready" and each["status"] == "True" for each in found["status"].get("conditions", ())
+                condition["type"] == "Ready" and condition["status"] == "True"
+                for condition in node_object["status"].get("conditions", ())
             )
         )
 
     def _available(self, plane: ControlPlane, namespace: str, name: str) -> bool:
-        found = self._get(plane, f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
-        return found is not None and int(found["status"].get("availableReplicas", 0)) > 0
+        deployment = self._get(plane, f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+        return deployment is not None and int(deployment["status"].get("availableReplicas", 0)) > 0
 
 
 def _recipe() -> str:

@@ -47,11 +47,11 @@ class Cluster(Protocol):
 
 def choose() -> Cluster:
     """The kind that CLUSTER names; without it kind where a Docker engine answers, else bare."""
-    wanted = os.environ.get("CLUSTER") or ("kind" if docker_answers() else "bare")
-    if wanted not in KINDS:
-        raise RigError(f"CLUSTER={wanted} is none of {', '.join(KINDS)}.")
+    kind = os.environ.get("CLUSTER") or ("kind" if docker_answers() else "bare")
+    if kind not in KINDS:
+        raise RigError(f"CLUSTER={kind} is none of {', '.join(KINDS)}.")
     clusters: dict[str, type[Cluster]] = {"kind": KindCluster, "bare": BareCluster, "existing": ExistingCluster}
-    return clusters[wanted]()
+    return clusters[kind]()
 
 
 def environment() -> dict[str, str]:
@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _alone() -> AbstractContextManager[None]:
     """Hold the clone's lock: two commands that change the cluster must not meet. It ends with the process."""
-    return locks.held(paths.state() / "lock", "another command is at work on this cluster: waiting for it")
+    return locks.exclusive_lock(paths.state() / "lock", "another command is at work on this cluster: waiting for it")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -150,11 +150,11 @@ def _change(options: argparse.Namespace) -> int:
 
 
 def _report_leftovers(cluster: Cluster) -> int:
-    found = cluster.leftovers()
-    for line in found:
+    leftovers = cluster.leftovers()
+    for line in leftovers:
         print(line)
-    if found:
-        say(f"{len(found)} things of the cluster are left")
+    if leftovers:
+        say(f"{len(leftovers)} things of the cluster are left")
         return 1
     say("nothing of the cluster is left")
     return 0

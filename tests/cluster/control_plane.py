@@ -44,12 +44,12 @@ class Ports:
         """Three loopback ports nobody listens on."""
         sockets = [socket.socket() for _ in range(3)]
         try:
-            for each in sockets:
-                each.bind(("127.0.0.1", 0))
-            return cls(*(each.getsockname()[1] for each in sockets))
+            for sock in sockets:
+                sock.bind(("127.0.0.1", 0))
+            return cls(*(sock.getsockname()[1] for sock in sockets))
         finally:
-            for each in sockets:
-                each.close()
+            for sock in sockets:
+                sock.close()
 
 
 class ControlPlane:

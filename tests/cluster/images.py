@@ -57,20 +57,20 @@ def names() -> list[str]:
     return [image.short for image in IMAGES]
 
 
-def build(wanted: Sequence[str] = (), *, refresh: bool = False) -> Archives:
+def build(image_names: Sequence[str] = (), *, refresh: bool = False) -> Archives:
     """Build the named images (all without names) unless an archive of the same inputs is there."""
-    unknown = set(wanted) - set(names())
+    unknown = set(image_names) - set(names())
     if unknown:
         raise RigError(f"There is no image {', '.join(sorted(unknown))}; there are {', '.join(names())}.")
     engine: Builder = DockerBuilder() if docker_answers() else BuildahBuilder()
     engine.tools()
     done = {}
     # Clones share the bases and the archives of this machine.
-    with locks.held(paths.cache() / "images.lock", "another process is building images: waiting for it"):
+    with locks.exclusive_lock(paths.cache() / "images.lock", "another process is building images: waiting for it"):
         if refresh:
             engine.refresh()
         for image in IMAGES:
-            if not wanted or image.short in wanted:
+            if not image_names or image.short in image_names:
                 done[image.name] = _build(image, engine, anew=refresh)
     record = paths.state() / "images.json"
     record.parent.mkdir(parents=True, exist_ok=True)
@@ -81,10 +81,10 @@ def build(wanted: Sequence[str] = (), *, refresh: bool = False) -> Archives:
 def built() -> Archives:
     """Archives of the images this clone built last; those that the cache has lost are left out."""
     try:
-        known = json.loads((paths.state() / "images.json").read_text())
+        archives = json.loads((paths.state() / "images.json").read_text())
     except (OSError, ValueError):
         return {}
-    return {name: Path(path) for name, path in known.items() if Path(path).exists()}
+    return {name: Path(path) for name, path in archives.items() if Path(path).exists()}
 
 
 def fingerprint(image: Image, engine: str) -> str:
@@ -122,10 +122,10 @@ def _build(image: Image, engine: Builder, *, anew: bool) -> Path:
 
 def _fill(context: Path, image: Image) -> None:
     """Copy the inputs, and nothing else, into the build context."""
-    for given in image.inputs:
+    for input_path in image.inputs:
         # A Dockerfile's COPY wants the folder even where the tree has nothing in it yet.
-        if not (paths.REPOSITORY / given).is_file():
-            (context / given).mkdir(parents=True, exist_ok=True)
+        if not (paths.REPOSITORY / input_path).is_file():
+            (context / input_path).mkdir(parents=True, exist_ok=True)
     for path in _files(image):
         target = context / path.relative_to(paths.REPOSITORY)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -134,13 +134,13 @@ def _fill(context: Path, image: Image) -> None:
 
 def _files(image: Image) -> list[Path]:
     """All files of the image's inputs, sorted; compiled ones are left out."""
-    found = {paths.REPOSITORY / image.dockerfile}
-    for given in image.inputs:
-        path = paths.REPOSITORY / given
-        found.update(path.rglob("*") if path.is_dir() else [path])
+    files = {paths.REPOSITORY / image.dockerfile}
+    for input_path in image.inputs:
+        path = paths.REPOSITORY / input_path
+        files.update(path.rglob("*") if path.is_dir() else [path])
     return sorted(
         path
-        for path in found
+        for path in files
         if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".pyc", ".elc")
     )
 

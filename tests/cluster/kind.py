@@ -71,8 +71,8 @@ class KindCluster:
 
     def leftovers(self) -> list[str]:
         """The node's container and the kubeconfig, if there."""
-        found = [f"container {self._node()}"] if docker_answers() and self._exists() else []
-        return found + ([f"file {paths.kubeconfig()}"] if paths.kubeconfig().exists() else [])
+        leftovers = [f"container {self._node()}"] if docker_answers() and self._exists() else []
+        return leftovers + ([f"file {paths.kubeconfig()}"] if paths.kubeconfig().exists() else [])
 
     def status(self) -> list[str]:
         """Whether it exists and runs."""

@@ -15,8 +15,8 @@ class Loaded:
 
     def missing(self, archives: dict[str, Path]) -> list[tuple[str, Path]]:
         """The images that are not there, or there with other content."""
-        known = self._read()
-        return [(name, path) for name, path in sorted(archives.items()) if known.get(name) != path.name]
+        loaded = self._read()
+        return [(name, path) for name, path in sorted(archives.items()) if loaded.get(name) != path.name]
 
     def note(self, name: str, archive: Path) -> None:
         """Remember that this archive has been brought in."""
@@ -24,7 +24,7 @@ class Loaded:
 
     def _read(self) -> dict[str, str]:
         try:
-            known = json.loads(self.record.read_text())
+            loaded = json.loads(self.record.read_text())
         except (OSError, ValueError):
             return {}
-        return known if isinstance(known, dict) else {}
+        return loaded if isinstance(loaded, dict) else {}

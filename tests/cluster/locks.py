@@ -11,7 +11,7 @@ from tests.cluster.progress import say
 
 
 @contextlib.contextmanager
-def held(path: Path, waiting: str) -> Iterator[None]:
+def exclusive_lock(path: Path, waiting: str) -> Iterator[None]:
     """Hold the lock at PATH, whose directory is made; say WAITING if another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:

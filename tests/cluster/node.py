@@ -223,7 +223,7 @@ def cgroup_folders(layout: Layout) -> list[Path]:
     """The cgroup's directory in each hierarchy: one on cgroup v2, one per controller on v1."""
     if (CGROUPS / "cgroup.controllers").exists():
         return [CGROUPS / layout.name]
-    return [each / layout.name for each in sorted(CGROUPS.iterdir()) if each.is_dir() and not each.is_symlink()]
+    return [path / layout.name for path in sorted(CGROUPS.iterdir()) if path.is_dir() and not path.is_symlink()]
 
 
 def _inherit_cpuset(folder: Path) -> None:

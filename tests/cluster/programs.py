@@ -84,10 +84,10 @@ DEBIAN_IMAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
 def kubernetes_version() -> str:
     """The version that go.mod pins, such as v1.36.3."""
-    found = re.search(r"^\s*k8s\.io/kubernetes (v[0-9.]+)\b", (HERE / "go.mod").read_text(), re.MULTILINE)
-    if not found:
+    match = re.search(r"^\s*k8s\.io/kubernetes (v[0-9.]+)\b", (HERE / "go.mod").read_text(), re.MULTILINE)
+    if not match:
         raise RigError("tests/cluster/go.mod names no version of k8s.io/kubernetes.")
-    return found.group(1)
+    return match.group(1)
 
 
 def kubernetes_ldflags(version: str) -> str:
@@ -151,21 +151,21 @@ def _build(name: str, target: str, flags: str, where: Path) -> None:
 
 def _one_builder(name: str) -> AbstractContextManager[None]:
     """Hold the lock of this program: processes that miss the same one build it once. It ends with the process."""
-    return locks.held(directory() / f".{name}.lock", f"another process is building {name}: waiting for it")
+    return locks.exclusive_lock(directory() / f".{name}.lock", f"another process is building {name}: waiting for it")
 
 
 def _require_go() -> None:
     if shutil.which("go") is None:
         raise RigError("Go 1.26 or newer is needed to build the cluster's programs (https://go.dev/dl/).")
     version = run(["go", "env", "GOVERSION"], cwd=Path.home()).strip()
-    found = re.match(r"go(\d+)\.(\d+)", version)
-    if found and (int(found[1]), int(found[2])) < (1, 26):
+    match = re.match(r"go(\d+)\.(\d+)", version)
+    if match and (int(match[1]), int(match[2])) < (1, 26):
         raise RigError(f"Go 1.26 or newer is needed to build the cluster's programs; this is {version}.")
 
 
-def ensure_debian_packages(wanted: dict[str, str]) -> None:
+def ensure_debian_packages(packages: dict[str, str]) -> None:
     """Install the packages whose program is missing; needs Debian or Ubuntu, and root."""
-    missing = sorted({package for name, package in wanted.items() if not _present(name)})
+    missing = sorted({package for name, package in packages.items() if not _present(name)})
     if not missing:
         return
     advice = f"install {', '.join(missing)} yourself, or start Docker and use CLUSTER=kind"

@@ -77,12 +77,12 @@ def wait_until(
 ) -> None:
     """Return as soon as `condition()` holds; raise RigError naming `what` after `timeout` seconds."""
     began = time.monotonic()
-    told = began
+    reported_at = began
     while not condition():
         now = time.monotonic()
         if now - began > timeout:
             raise RigError(f"{what} did not come about within {timeout:.0f} s. {hint}".strip())
-        if now - told > HEARTBEAT_SECONDS:
-            told = now
+        if now - reported_at > HEARTBEAT_SECONDS:
+            reported_at = now
             say(f"  … waiting for {what}: {now - began:.0f} s so far")
         time.sleep(pause)

@@ -59,12 +59,12 @@ def remove(layout: Layout) -> None:
     _restore_sysctls(layout)
     strays = [*_shim_sockets(layout), *_loopback_results(layout)]
     deadline = time.monotonic() + 20
-    while found := processes(layout):
-        for pid in found:
+    while pids := processes(layout):
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if time.monotonic() > deadline:
-            raise RigError(f"Processes {found} of the cluster do not die; look at /proc/PID/stack.")
+            raise RigError(f"Processes {pids} of the cluster do not die; look at /proc/PID/stack.")
         time.sleep(0.05)
     for mount in mounts(layout):
         run(["umount", "--lazy", mount])
@@ -84,11 +84,11 @@ def remove(layout: Layout) -> None:
 
 def leftovers(layout: Layout) -> list[str]:
     """What of the cluster is still on the machine, one line each; empty after `remove`."""
-    found = [f"process {pid}: {_command_line(pid)[:120]}" for pid in processes(layout)]
-    found += [f"mount {mount}" for mount in mounts(layout)]
-    found += [f"cgroup {folder}" for folder in cgroups(layout)]
+    leftovers = [f"process {pid}: {_command_line(pid)[:120]}" for pid in processes(layout)]
+    leftovers += [f"mount {mount}" for mount in mounts(layout)]
+    leftovers += [f"cgroup {folder}" for folder in cgroups(layout)]
     places = (layout.netns, layout.run, layout.data, *_stray_files(layout))
-    return found + [f"file {place}" for place in places if os.path.lexists(place)]
+    return leftovers + [f"file {place}" for place in places if os.path.lexists(place)]
 
 
 def processes(layout: Layout) -> list[int]:
@@ -97,7 +97,7 @@ def processes(layout: Layout) -> list[int]:
         namespace = layout.netns.stat() if network.exists(layout) else None
     except OSError:
         namespace = None
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -107,10 +107,10 @@ def processes(layout: Layout) -> list[int]:
             inside = namespace is not None and os.path.samestat((entry / "ns/net").stat(), namespace)
             podded = f"/{layout.name}/" in (entry / "cgroup").read_text().replace("\n", "/\n")
             if inside or podded or _is_daemon(layout, _command_line(int(entry.name))):
-                found.append(int(entry.name))
+                pids.append(int(entry.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def _is_daemon(layout: Layout, command: str) -> bool:
@@ -137,23 +137,23 @@ def _mount_table() -> list[str]:
 
 def _remove_cgroup(folder: Path, deadline: float) -> None:
     inner = sorted((Path(path) for path, _, _ in os.walk(folder)), reverse=True)
-    for each in inner:
+    for cgroup in inner:
         # The kernel keeps a cgroup busy for a moment after its last process is gone.
-        while each.exists():
+        while cgroup.exists():
             try:
-                each.rmdir()
+                cgroup.rmdir()
             except OSError as error:
                 if time.monotonic() > deadline:
-                    raise RigError(f"The cgroup {each} cannot be removed: {error}.") from error
+                    raise RigError(f"The cgroup {cgroup} cannot be removed: {error}.") from error
                 time.sleep(0.02)
 
 
 def _shim_sockets(layout: Layout) -> list[Path]:
-    found = []
+    sockets = []
     for note in (layout.run / "containerd").glob("io.containerd.runtime.v2.task/*/*/address"):
         with contextlib.suppress(OSError):
-            found.append(Path(note.read_text().strip().removeprefix("unix://")))
-    return [path for path in found if path.parent == SHIM_SOCKETS]
+            sockets.append(Path(note.read_text().strip().removeprefix("unix://")))
+    return [path for path in sockets if path.parent == SHIM_SOCKETS]
 
 
 def _loopback_results(layout: Layout) -> list[Path]:
@@ -163,14 +163,14 @@ def _loopback_results(layout: Layout) -> list[Path]:
 
 def _stray_files(layout: Layout) -> list[Path]:
     """Files that containerd and the kubelet put into fixed places of the machine."""
-    found = list(CNI_RESULTS.glob(f"{layout.name}-*"))
+    files = list(CNI_RESULTS.glob(f"{layout.name}-*"))
     for link in CONTAINER_LOGS.glob("*.log"):
         with contextlib.suppress(OSError):
             if str(link.readlink()).startswith(f"{layout.data}/"):
-                found.append(link)
+                files.append(link)
     if DEVICE_SOCKET.exists() and not _somebody_listens(DEVICE_SOCKET):
-        found.append(DEVICE_SOCKET)  # else it is another kubelet's, at work now
-    return found
+        files.append(DEVICE_SOCKET)  # else it is another kubelet's, at work now
+    return files
 
 
 def _somebody_listens(path: Path) -> bool:

@@ -86,7 +86,7 @@ class Instance:
         """Run a script of sh in the Emacs container."""
         stdin = ("-i",) if given is not None else ()
         where = ("exec", *stdin, "-n", self.namespace, self.pod_name, "-c", "emacs", "--")
-        return kubectl(*where, "sh", "-c", script, "sh", *arguments, given=given)
+        return kubectl(*where, "sh", "-c", script, "sh", *arguments, stdin=given)
 
     def kill_emacs(self) -> None:
         self.shell(SIGNAL, "emacs *--fg-daemon*", "KILL")

@@ -59,7 +59,7 @@ def test_a_daemon_without_operator_and_bridge_answers_files(
 
     def shell(script: str, *arguments: str, given: str | None = None) -> str:
         stdin = ("-i",) if given is not None else ()
-        return kubectl("exec", *stdin, *where, "--", "sh", "-c", script, "sh", *arguments, given=given)
+        return kubectl("exec", *stdin, *where, "--", "sh", "-c", script, "sh", *arguments, stdin=given)
 
     def story() -> str:
         return kubectl("describe", "pod", *where, check=False) + kubectl("logs", *where, check=False)

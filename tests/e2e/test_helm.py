@@ -30,7 +30,7 @@ def installed(kube: Kube) -> Iterator[str]:
         yield values
     finally:
         release = ("helm", "upgrade", "--install", RELEASE, CHART, "-n", SYSTEM)
-        run(*release, "--values", "-", "--wait", "--timeout", "3m", given=values)
+        run(*release, "--values", "-", "--wait", "--timeout", "3m", stdin=values)
         wait_operator(kube)
 
 
@@ -66,7 +66,7 @@ def test_uninstalling_keeps_instances_and_definitions_and_reinstalling_goes_on_w
     waiting = instance.send("'waited")
     assert instance.pod_uid() == pod
     run(
-        "helm", "install", RELEASE, CHART, "-n", SYSTEM, "--values", "-", "--wait", "--timeout", "3m", given=installed
+        "helm", "install", RELEASE, CHART, "-n", SYSTEM, "--values", "-", "--wait", "--timeout", "3m", stdin=installed
     )
     assert waiting.wait()["result"] == "waited"
     assert instance.wait_ready().pod_uid() == pod

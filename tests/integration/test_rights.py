@@ -156,16 +156,16 @@ def _plans(site: Site) -> None:
     busy = site.ask("(while t)")
     site.until_status(busy, phase="Running")
     plans.begin(site, "cancelled", {"description": "Nothing."}, "first", ttlSecondsAfterFinished=1)
-    until(lambda: plans.parts(site, "cancelled"), lambda: plans.told(site, "cancelled"))
+    until(lambda: plans.parts(site, "cancelled"), lambda: plans.describe_plan(site, "cancelled"))
     plans.change(site, "cancelled", cancel=True)
 
     def is_gone() -> bool:
         return site.kube.find("efritplans", site.namespace, "cancelled") is None
 
-    until(is_gone, lambda: plans.told(site, "cancelled"))
+    until(is_gone, lambda: plans.describe_plan(site, "cancelled"))
     # One that leaves the selection of the watch without having ended for us is looked up.
     plans.begin(site, "deleted", {"description": "Nothing."}, "first")
-    until(lambda: plans.parts(site, "deleted"), lambda: plans.told(site, "deleted"))
+    until(lambda: plans.parts(site, "deleted"), lambda: plans.describe_plan(site, "deleted"))
     site.kube.delete("efritplans", site.namespace, "deleted")
     site.cancel(busy)
     site.answer(busy)

@@ -47,10 +47,10 @@ class Book:
     def begun_by(self, text: str) -> Scenario | None:
         """Return the scenario whose first request TEXT begins with; those chosen by name are not meant."""
         with self._lock:
-            for each in self._scenarios.values():
-                said = each.request[0].content if each.request else ""
-                if said and "scenario=" not in said and text.startswith(said):
-                    return each
+            for scenario in self._scenarios.values():
+                prompt = scenario.request[0].content if scenario.request else ""
+                if prompt and "scenario=" not in prompt and text.startswith(prompt):
+                    return scenario
         return None
 
     def names(self) -> list[str]:
@@ -84,19 +84,19 @@ class Book:
             self._entries.clear()
             self._keys = self._first_keys
 
-    def begin(self, **known: Any) -> Json:
+    def begin(self, **fields: Any) -> Json:
         """Log a call that has come in, and return its entry for `note` and `end`."""
         with self._lock:
             self._number += 1
-            entry: Json = {"number": self._number, "time": time.time(), "ended": None, **known}
+            entry: Json = {"number": self._number, "time": time.time(), "ended": None, **fields}
             self._entries.append(entry)
             del self._entries[:-MOST_ENTRIES]
             return entry
 
-    def note(self, entry: Json, **known: Any) -> None:
+    def note(self, entry: Json, **fields: Any) -> None:
         """Add to an entry of the log."""
         with self._lock:
-            entry |= known
+            entry |= fields
 
     def end(self, entry: Json, ended: str) -> None:
         """Log how a call has ended."""
@@ -109,4 +109,4 @@ class Book:
     def entries(self, scenario: str | None) -> list[Json]:
         """Return the log, or that of one scenario."""
         with self._lock:
-            return [dict(each) for each in self._entries if scenario is None or each.get("scenario") == scenario]
+            return [dict(entry) for entry in self._entries if scenario is None or entry.get("scenario") == scenario]

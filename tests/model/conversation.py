@@ -61,7 +61,7 @@ class Conversation:
     @cached_property
     def first_user(self) -> str:
         """The text of the first message of the user."""
-        return next((text_of(each["content"]) for each in self.messages if each["role"] == "user"), "")
+        return next((text_of(message["content"]) for message in self.messages if message["role"] == "user"), "")
 
     @cached_property
     def last_user(self) -> str:
@@ -88,10 +88,10 @@ class Conversation:
     @cached_property
     def scenario(self) -> str | None:
         """The name after `scenario=` in the first message of the user; `probe` for what `efrit doctor` asks."""
-        found = SCENARIO_NAME.search(self.first_user)
-        if found is None:
+        match = SCENARIO_NAME.search(self.first_user)
+        if match is None:
             return "probe" if self.first_user == PROBE else None
-        return found.group(1)
+        return match.group(1)
 
     @cached_property
     def key(self) -> str:
@@ -125,7 +125,7 @@ class Conversation:
         calls = {
             block["tool_use_id"] for block in blocks(self.messages[-1]["content"]) if block["type"] == "tool_result"
         }
-        return [each for each in self.results if each.call in calls]
+        return [result for result in self.results if result.call in calls]
 
     @cached_property
     def offered(self) -> dict[str, Json]:

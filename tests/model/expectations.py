@@ -59,14 +59,15 @@ def _results(expected: tuple[ExpectedResult, ...], results: list[Result]) -> Ite
     if len(expected) != len(results):
         yield f"the last message should have {len(expected)} results of tools; it has {len(results)}"
         return
-    for number, (wanted, result) in enumerate(zip(expected, results, strict=True), 1):
+    for number, (expectation, result) in enumerate(zip(expected, results, strict=True), 1):
         where = f"result {number}, of {result.tool}"
-        if wanted.tool is not None and wanted.tool != result.tool:
-            yield f"{where} should be one of {wanted.tool}"
-        if wanted.failed is not None and wanted.failed != result.failed:
-            yield f"{where} should {'' if wanted.failed else 'not '}have is_error; it is: {result.text[:SHOWN]!r}"
-        yield from _texts(where, wanted.contains, result.text)
-        for pattern in wanted.lacks:
+        if expectation.tool is not None and expectation.tool != result.tool:
+            yield f"{where} should be one of {expectation.tool}"
+        if expectation.failed is not None and expectation.failed != result.failed:
+            should = "should" if expectation.failed else "should not"
+            yield f"{where} {should} have is_error; it is: {result.text[:SHOWN]!r}"
+        yield from _texts(where, expectation.contains, result.text)
+        for pattern in expectation.lacks:
             if re.search(pattern, result.text, re.MULTILINE):
                 yield f"{pattern!r} should not be in {where}, which is: {result.text[:SHOWN]!r}"
 
@@ -83,8 +84,8 @@ def not_called_so(tool: str, value: Json, offered: dict[str, Json]) -> Iterator[
 def _misfit(where: str, value: Any, schema: Json) -> Iterator[str]:
     kinds = schema.get("type", [])
     names = [kinds] if isinstance(kinds, str) else kinds
-    wanted = tuple(kind for name in names for kind in PYTHON_TYPES.get(name, ()))
-    if wanted and (not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted)):
+    types = tuple(kind for name in names for kind in PYTHON_TYPES.get(name, ()))
+    if types and (not isinstance(value, types) or (isinstance(value, bool) and bool not in types)):
         yield f"{where} should be {' or '.join(names)}; it is {value!r}"
         return
     if "enum" in schema and value not in schema["enum"]:
@@ -94,11 +95,11 @@ def _misfit(where: str, value: Any, schema: Json) -> Iterator[str]:
         for name in schema.get("required", []):
             if name not in value:
                 yield f"{where} lacks {name}"
-        for name, each in value.items():
+        for name, member in value.items():
             if name in properties:
-                yield from _misfit(f"{where}: {name}", each, properties[name])
+                yield from _misfit(f"{where}: {name}", member, properties[name])
             else:
                 yield f"{where} has {name}, which its schema does not know"
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for number, each in enumerate(value):
-            yield from _misfit(f"{where}: item {number}", each, schema["items"])
+        for number, member in enumerate(value):
+            yield from _misfit(f"{where}: item {number}", member, schema["items"])

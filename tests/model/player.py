@@ -113,8 +113,8 @@ def _made(block: Block, conversation: Conversation, index: int) -> Json:
         }
     if block.thinking is not None:
         return {"type": "thinking", "thinking": block.thinking, "signature": f"sig{digest}"}
-    told = SESSION_ID.search(conversation.everything)
-    session: Json = {"id": told.group(1) if told else f"session-{conversation.key}", "status": block.status}
+    match = SESSION_ID.search(conversation.everything)
+    session: Json = {"id": match.group(1) if match else f"session-{conversation.key}", "status": block.status}
     if block.question is not None:
         session["question"] = fill(block.question, conversation)
     return {"type": "text", "text": json.dumps({"elisp": fill(block.elisp, conversation), "session": session})}

@@ -80,7 +80,7 @@ class Passage(BaseHTTPRequestHandler):
         headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
         # The answer is read on its way.
         headers["accept-encoding"] = "identity"
-        got = bytearray()
+        received = bytearray()
         with self.server.upstream.stream("POST", self.path, content=raw, headers=headers) as answer:
             self.send_response(answer.status_code)
             for name, value in answer.headers.items():
@@ -90,18 +90,18 @@ class Passage(BaseHTTPRequestHandler):
             self.end_headers()
             try:
                 for piece in answer.iter_raw():
-                    got += piece
+                    received += piece
                     self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
                 self.wfile.write(b"0\r\n\r\n")
             except httpx.TransportError:
                 self.close_connection = True
         key = self.headers.get("x-api-key") or self.headers.get("authorization", "").removeprefix("Bearer ")
-        exchange = _exchange(json.loads(raw), answer, bytes(got))
+        exchange = _exchange(json.loads(raw), answer, bytes(received))
         print(f"{answer.status_code} {self.server.keep(exchange, key)}", file=sys.stderr)
 
 
-def _exchange(body: Json, answer: httpx.Response, got: bytes) -> Exchange:
-    text = got.decode(errors="replace")
+def _exchange(body: Json, answer: httpx.Response, received: bytes) -> Exchange:
+    text = received.decode(errors="replace")
     if answer.status_code != 200:
         try:
             error = json.loads(text)["error"]
@@ -111,7 +111,7 @@ def _exchange(body: Json, answer: httpx.Response, got: bytes) -> Exchange:
     if not answer.headers.get("content-type", "").startswith("text/event-stream"):
         return Exchange(body, json.loads(text))
     parts = read_events(text)
-    errors = [each["error"] for each in parts if each["type"] == "error"]
+    errors = [part["error"] for part in parts if part["type"] == "error"]
     whole = bool(parts) and parts[-1]["type"] == "message_stop"
     return Exchange(
         body,

@@ -33,13 +33,13 @@ def scenario(name: str, exchanges: list[Exchange], keys: frozenset[str]) -> str:
     first = Conversation(exchanges[0].body)
     kind = "command" if first.offered else "chat"
     # What is behind the first block is what Emacs tells about itself.
-    asked = text_of(first.messages[0]["content"][:1]) if isinstance(first.messages[0]["content"], list) else ""
+    prompt = text_of(first.messages[0]["content"][:1]) if isinstance(first.messages[0]["content"], list) else ""
     lines = [
         f"description = {_value('Recorded from ' + str(exchanges[0].body['model']))}",
         "",
         "[[request]]",
         f"type = {_value(kind)}",
-        f"content = {_value((asked or first.first_user) + f' (scenario={name})')}",
+        f"content = {_value((prompt or first.first_user) + f' (scenario={name})')}",
         "result = ''",
     ]
     for number in range(min(turns), max(turns) + 1):
@@ -54,7 +54,7 @@ def _turn(exchanges: list[Exchange]) -> list[str]:
     lines = ["[[turn]]"]
     if not exchanges:
         return [*lines, "# This turn was not recorded.", 'stop_reason = "end_turn"']
-    whole = [each for each in exchanges if each.message is not None]
+    whole = [exchange for exchange in exchanges if exchange.message is not None]
     message = whole[-1].message if whole else None
     if message is not None:
         usage = {name: message["usage"][name] for name in USAGE if message["usage"].get(name) is not None}
@@ -109,18 +109,18 @@ def _fault(exchange: Exchange, *, for_ever: bool) -> list[str]:
 def _plain(value: Any) -> Any:
     """Return VALUE so that nothing in it is taken for an expression: a brace in the way is one of its own."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value.replace("{{", "{{open}}") if isinstance(value, str) else value
 
 
 def _value(value: Any) -> str:
     """Return VALUE in TOML; what is null is left out, for TOML has no word for it."""
     if isinstance(value, dict):
-        fields = [f"{json.dumps(name)} = {_value(each)}" for name, each in value.items() if each is not None]
+        fields = [f"{json.dumps(name)} = {_value(member)}" for name, member in value.items() if member is not None]
         return "{" + ", ".join(fields) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_value(each) for each in value if each is not None) + "]"
+        return "[" + ", ".join(_value(item) for item in value if item is not None) + "]"
     # A JSON string is one of TOML, but for the one control character JSON lets pass.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

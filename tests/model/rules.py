@@ -178,7 +178,7 @@ def _check_schema(where: str, schema: object) -> None:
     if not isinstance(schema.get("properties", {}), dict):
         raise invalid(f"{where}.properties: Input should be a valid dictionary")
     required = schema.get("required", [])
-    if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise invalid(f"{where}: JSON schema is invalid: required must be a list of strings")
     for name, part in schema.get("properties", {}).items():
         if not isinstance(part, dict):
@@ -191,7 +191,7 @@ def _check_messages(messages: object) -> None:
     if not messages:
         raise invalid("messages: at least one message is required")
     calls: list[str] = []
-    seen: set[str] = set()
+    call_ids: set[str] = set()
     for number, message in enumerate(messages):
         where = f"messages.{number}"
         if not isinstance(message, dict):
@@ -208,9 +208,9 @@ def _check_messages(messages: object) -> None:
         _check_results(where, content, calls, number)
         calls = [block["id"] for block in content if block["type"] == "tool_use"]
         for call in calls:
-            if call in seen:
+            if call in call_ids:
                 raise invalid("messages: `tool_use` ids must be unique")
-            seen.add(call)
+            call_ids.add(call)
     if calls:
         raise _unanswered(f"messages.{len(messages) - 1}", calls)
 
@@ -236,7 +236,7 @@ def _check_content(where: str, role: str, content: object, *, last: bool) -> lis
 def _check_block(where: str, role: str, block: object) -> None:
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(block, dict) or kind not in BLOCKS[role]:
-        expected = ", ".join(f"'{each}'" for each in sorted(BLOCKS[role]))
+        expected = ", ".join(f"'{kind}'" for kind in sorted(BLOCKS[role]))
         raise invalid(
             f"{where}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {expected}"
         )
@@ -314,7 +314,7 @@ def _unanswered(where: str, calls: list[str]) -> ApiError:
 
 def _count_marks(part: object) -> int:
     if isinstance(part, list):
-        return sum(_count_marks(each) for each in part)
+        return sum(_count_marks(item) for item in part)
     if isinstance(part, dict):
         below = sum(_count_marks(part[name]) for name in ("system", "tools", "messages", "content") if name in part)
         return below + ("cache_control" in part)

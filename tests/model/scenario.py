@@ -141,7 +141,7 @@ class Route:
 
     def fits(self, first: str) -> bool:
         """Whether a conversation that begins with FIRST goes there."""
-        return all(re.search(each, first) for each in self.when)
+        return all(re.search(pattern, first) for pattern in self.when)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Scenario:
 
     def route_of(self, first: str) -> str | None:
         """Return the scenario that a conversation beginning with FIRST is of, if not of this one."""
-        return next((each.play for each in self.route if each.fits(first)), None)
+        return next((route.play for route in self.route if route.fits(first)), None)
 
     def turn_of(self, number: int) -> Turn | None:
         """Return the turn with NUMBER, from 0."""
@@ -232,7 +232,7 @@ def _route(where: str, table: Json) -> Route:
 
 def _block(where: str, table: Json) -> Block:
     block = _make(Block, f"{where}, reply", table)
-    if sum(each is not None for each in (block.text, block.tool, block.elisp, block.thinking)) != 1:
+    if sum(field is not None for field in (block.text, block.tool, block.elisp, block.thinking)) != 1:
         raise ScenarioError(f"{where}: a reply is one of text, tool, elisp, thinking")
     if block.status not in STATUSES:
         raise ScenarioError(f"{where}: status is one of {', '.join(STATUSES)}")
@@ -278,14 +278,14 @@ def _check_patterns(where: str, patterns: Iterable[str]) -> None:
 
 def _tables(where: str, table: Json, name: str) -> list[Json]:
     value = table.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
         raise ScenarioError(f"{where}: {name} is a list of tables")
     return value
 
 
 def _make(kind: type[Made], where: str, table: Json) -> Made:
-    known = [each.name for each in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    unknown = sorted(table.keys() - set(known))
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    unknown = sorted(table.keys() - set(names))
     if unknown:
-        raise ScenarioError(f"{where}: unknown {', '.join(unknown)}; there is {', '.join(known)}")
-    return kind(**{name: tuple(each) if isinstance(each, list) else each for name, each in table.items()})
+        raise ScenarioError(f"{where}: unknown {', '.join(unknown)}; there is {', '.join(names)}")
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in table.items()})

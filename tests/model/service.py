@@ -266,12 +266,12 @@ class Handler(BaseHTTPRequestHandler):
                 self.rfile.readline()
             self.rfile.readline()
             return
-        left = int(self.headers.get("content-length") or 0)
-        while left:
-            piece = self.rfile.read(min(left, 1 << 20))
+        remaining = int(self.headers.get("content-length") or 0)
+        while remaining:
+            piece = self.rfile.read(min(remaining, 1 << 20))
             if not piece:
                 raise _GoneError
-            left -= len(piece)
+            remaining -= len(piece)
             yield piece
 
     def _wait(self, milliseconds: float | None) -> None:
@@ -280,10 +280,10 @@ class Handler(BaseHTTPRequestHandler):
         poll = select.poll()
         poll.register(self.connection, select.POLLIN | select.POLLRDHUP)
         while not self.server.stopping.is_set():
-            left = GONE_AFTER_MS if end is None else (end - time.monotonic()) * 1000
-            if left <= 0:
+            remaining_ms = GONE_AFTER_MS if end is None else (end - time.monotonic()) * 1000
+            if remaining_ms <= 0:
                 return
-            for _, event in poll.poll(min(left, GONE_AFTER_MS)):
+            for _, event in poll.poll(min(remaining_ms, GONE_AFTER_MS)):
                 if event & (select.POLLRDHUP | select.POLLHUP | select.POLLERR):
                     raise _GoneError
                 # More of the same connection: nothing to be told about until it is read.

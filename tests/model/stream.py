@@ -66,12 +66,12 @@ def events(message: Json, chunk: int) -> Iterator[Event]:
 
 def read_events(text: str) -> list[Json]:
     """Return the data of the events in TEXT; an event that has not come to its end is none."""
-    found = []
+    events = []
     for part in text.replace("\r\n", "\n").split("\n\n")[:-1]:
         lines = [line.removeprefix("data:") for line in part.split("\n") if line.startswith("data:")]
         if lines:
-            found.append(json.loads("\n".join(lines)))
-    return found
+            events.append(json.loads("\n".join(lines)))
+    return events
 
 
 def put_together(parts: list[Json]) -> Json:

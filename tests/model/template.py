@@ -27,15 +27,15 @@ class TemplateError(Exception):
 def fill(value: Any, conversation: Conversation) -> Any:
     """Return VALUE with the expressions in its strings replaced, at any depth."""
     if isinstance(value, dict):
-        return {name: fill(each, conversation) for name, each in value.items()}
+        return {name: fill(member, conversation) for name, member in value.items()}
     if isinstance(value, list):
-        return [fill(each, conversation) for each in value]
+        return [fill(item, conversation) for item in value]
     if not isinstance(value, str):
         return value
     alone = EXPRESSION.fullmatch(value)
     if alone and "}}" not in alone.group(1):
         return _value(alone.group(1), conversation)
-    return EXPRESSION.sub(lambda found: str(_value(found.group(1), conversation)), value)
+    return EXPRESSION.sub(lambda match: str(_value(match.group(1), conversation)), value)
 
 
 def _value(expression: str, conversation: Conversation) -> Any:
@@ -44,10 +44,10 @@ def _value(expression: str, conversation: Conversation) -> Any:
         raise TemplateError(f"{{{{{expression}}}}} is no expression")
     text = _source(parts["source"], conversation)
     if parts["regex"]:
-        found = re.search(parts["regex"], text, re.MULTILINE)
-        if not found:
+        match = re.search(parts["regex"], text, re.MULTILINE)
+        if not match:
             raise TemplateError(f"{parts['regex']!r} is not in {parts['source']}: {text[:2000]!r}")
-        text = found.group(1) if found.re.groups else found.group()
+        text = match.group(1) if match.re.groups else match.group()
     if parts["form"] == "lisp":
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
@@ -71,7 +71,7 @@ def _source(source: str, conversation: Conversation) -> str:
     if source == "everything":
         return conversation.everything
     word, _, tool = source.partition(" ")
-    results = [each for each in conversation.results if word == "last_result" or each.tool == tool]
+    results = [result for result in conversation.results if word == "last_result" or result.tool == tool]
     if word not in ("last_result", "result") or not results:
         raise TemplateError(f"there is no {source}")
     return results[-1].text

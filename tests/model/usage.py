@@ -35,7 +35,7 @@ class PromptCache:
         ends: list[tuple[str, int, bool]] = []
         total = 0
         for block in _prefix_blocks(body):
-            plain = {name: each for name, each in block.items() if name != "cache_control"}
+            plain = {name: value for name, value in block.items() if name != "cache_control"}
             digest.update(json.dumps(plain, sort_keys=True).encode())
             total += tokens(plain)
             ends.append((digest.hexdigest(), total, "cache_control" in block))

@@ -52,43 +52,45 @@ def install(kube: Kube, namespace: str, others: Sequence[str] = (), *, everywher
     for number, name in enumerate(others):
         text = text.replace(f"{number}-{OTHER}", name)
     text = text.replace(PLACEHOLDER, namespace)
-    documents: list[Json] = [each for each in yaml_documents.load_all(text) if each is not None]
-    for each in documents:
-        if each["kind"] in INSTALLED:
-            kube.create(resource_named(each["kind"]).plural, each["metadata"].get("namespace", namespace), each)
-        elif each["kind"] in CLUSTER_WIDE:
-            kube.call("POST", f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s", each)
-    deployment = next(each for each in documents if each["kind"] == "Deployment")
+    documents: list[Json] = [document for document in yaml_documents.load_all(text) if document is not None]
+    for document in documents:
+        if document["kind"] in INSTALLED:
+            kube.create(
+                resource_named(document["kind"]).plural, document["metadata"].get("namespace", namespace), document
+            )
+        elif document["kind"] in CLUSTER_WIDE:
+            kube.call("POST", f"/apis/rbac.authorization.k8s.io/v1/{document['kind'].lower()}s", document)
+    deployment = next(document for document in documents if document["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
-    env = {each["name"]: each["value"] for each in pod["containers"][0]["env"] if "value" in each}
+    env = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"] if "value" in variable}
     return Installed(pod["serviceAccountName"], {**env, "EFRIT_OPERATOR_NAMESPACE": namespace})
 
 
 def install_policies(kube: Kube, namespace: str) -> None:
     """Make the admission policies for a controller that lives in, and serves, one namespace."""
-    for each in yaml_documents.load_all(_rendered(0).replace(PLACEHOLDER, namespace)):
-        if each is not None and each["kind"].startswith("ValidatingAdmissionPolicy"):
-            plural = POLICIES if each["kind"].endswith("Policy") else f"{POLICIES[:-3]}ybindings"
-            kube.call("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", each, fieldValidation="Strict")
+    for document in yaml_documents.load_all(_rendered(0).replace(PLACEHOLDER, namespace)):
+        if document is not None and document["kind"].startswith("ValidatingAdmissionPolicy"):
+            plural = POLICIES if document["kind"].endswith("Policy") else f"{POLICIES[:-3]}ybindings"
+            kube.call("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", document, fieldValidation="Strict")
 
 
 def serve(kube: Kube, home: str, namespace: str) -> None:
     """Give the controller that lives in `home` its rights in one more namespace, as the chart would."""
-    for each in yaml_documents.load_all(_rendered(0).replace(PLACEHOLDER, home)):
-        if each is not None and _is_served_namespaces_rule(each):
+    for document in yaml_documents.load_all(_rendered(0).replace(PLACEHOLDER, home)):
+        if document is not None and _is_served_namespaces_rule(document):
             kube.create(
-                resource_named(each["kind"]).plural,
+                resource_named(document["kind"]).plural,
                 namespace,
-                {**each, "metadata": {"name": each["metadata"]["name"]}},
+                {**document, "metadata": {"name": document["metadata"]["name"]}},
             )
 
 
 def refuse(kube: Kube, namespace: str) -> None:
     """Take from every controller its rights in a namespace."""
-    for each in kube.list("rolebindings", namespace):
-        kube.delete("rolebindings", namespace, each["metadata"]["name"])
-    for each in kube.list("roles", namespace):
-        kube.delete("roles", namespace, each["metadata"]["name"])
+    for rbac_object in kube.list("rolebindings", namespace):
+        kube.delete("rolebindings", namespace, rbac_object["metadata"]["name"])
+    for rbac_object in kube.list("roles", namespace):
+        kube.delete("roles", namespace, rbac_object["metadata"]["name"])
 
 
 def _is_served_namespaces_rule(document: Json) -> bool:
@@ -99,5 +101,5 @@ def token(kube: Kube, namespace: str, account: str) -> str:
     """Return a token of the account, as the kubelet would mount it."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = kube.call("POST", kube.path("serviceaccounts", namespace, account, "token"), body)
-    found: str = answer["status"]["token"]
-    return found
+    token: str = answer["status"]["token"]
+    return token

@@ -40,10 +40,10 @@ class Kube:
             ["kubectl", "proxy", "--port=0", "--keepalive=30s"], stdout=subprocess.PIPE, text=True
         )
         assert self._proxy.stdout is not None
-        said = self._proxy.stdout.readline()
-        assert "127.0.0.1:" in said, f"kubectl proxy does not start: {said!r}"
+        line = self._proxy.stdout.readline()
+        assert "127.0.0.1:" in line, f"kubectl proxy does not start: {line!r}"
         self._client = httpx.Client(
-            base_url=f"http://{said.split()[-1]}", timeout=TIMEOUT, trust_env=False, verify=NO_TLS
+            base_url=f"http://{line.split()[-1]}", timeout=TIMEOUT, trust_env=False, verify=NO_TLS
         )
 
     def close(self) -> None:
@@ -69,8 +69,8 @@ class Kube:
     def call(
         self, method: str, path: str, body: object = None, *, kind: str = "application/json", **query: str
     ) -> Json:
-        found: Json = json.loads(self.text(method, path, body, kind=kind, **query))
-        return found
+        content: Json = json.loads(self.text(method, path, body, kind=kind, **query))
+        return content
 
     def follow(self, kind: str, namespace: str, **query: str) -> Iterator[Json]:
         """Yield the events of a watch, from the objects that are there on, as long as it lasts."""
@@ -114,23 +114,23 @@ class Kube:
                 raise
 
 
-def run(*command: str, given: str | None = None, check: bool = True) -> str:
+def run(*command: str, stdin: str | None = None, check: bool = True) -> str:
     """Run a program of the cluster's and return what it printed; its complaints become the test's."""
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
         raise AssertionError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
-def kubectl(*arguments: str, given: str | None = None, check: bool = True) -> str:
-    return run("kubectl", *arguments, given=given, check=check)
+def kubectl(*arguments: str, stdin: str | None = None, check: bool = True) -> str:
+    return run("kubectl", *arguments, stdin=stdin, check=check)
 
 
-def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
+def until(probe: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
     """Return the first value that is neither None nor False; AssertionError that tells `what` after `seconds`."""
     began = time.monotonic()
     while True:
-        value = found()
+        value = probe()
         if value is not None and value is not False:
             return value
         waited = time.monotonic() - began

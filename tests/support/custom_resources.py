@@ -24,7 +24,7 @@ def _install(client: Kube, path: Path) -> None:
 
     def established() -> bool:
         conditions = client.call("GET", f"{root}/{name}").get("status", {}).get("conditions") or ()
-        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+        return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
     until(established, f"{name} is not established")
     plural = name.partition(".")[0]

@@ -77,9 +77,16 @@ class Player:
             self._put(row.name, row.form, options)
             self._put(_next(row), NEXT, {})
         with closing(self._answers(set(names))) as answers:
-            seen = {str(response.id): (response, time.monotonic()) for response in answers}
+            answered = {str(response.id): (response, time.monotonic()) for response in answers}
         return [
-            Played(row, seen[row.name][0], seen[_next(row)][0], submitted, seen[row.name][1], seen[_next(row)][1])
+            Played(
+                row,
+                answered[row.name][0],
+                answered[_next(row)][0],
+                submitted,
+                answered[row.name][1],
+                answered[_next(row)][1],
+            )
             for row in rows
         ]
 

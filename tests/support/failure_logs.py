@@ -9,7 +9,7 @@ _TELLERS: dict[str, Callable[[], str]] = {}
 
 
 @contextmanager
-def told(name: str, teller: Callable[[], str]) -> Iterator[None]:
+def logs_on_failure(name: str, teller: Callable[[], str]) -> Iterator[None]:
     """Have every test that fails meanwhile tell what `teller` returns, under `name`."""
     _TELLERS[name] = teller
     try:

@@ -29,8 +29,8 @@ def _call(name: str, data: ctypes.Array[_Data]) -> None:
 @contextlib.contextmanager
 def modes_hold() -> Iterator[None]:
     """Within, and in threads started within, the modes of files hold for root too."""
-    held = (_Data * 2)()
-    _call("capget", held)
+    capabilities = (_Data * 2)()
+    _call("capget", capabilities)
     less = (_Data * 2)()
     _call("capget", less)
     less[0].effective &= ~_DAC
@@ -38,7 +38,7 @@ def modes_hold() -> Iterator[None]:
     try:
         yield
     finally:
-        _call("capset", held)
+        _call("capset", capabilities)
 
 
 ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()

@@ -106,8 +106,8 @@ def prepare(job: Job) -> Callable[[], Any]:
     os.chdir(job.cwd)
     os.environ.clear()
     os.environ.update(job.env)
-    for each in READ_WHEN_IMPORTED.intersection(sys.modules):
-        vars(sys.modules[each])["KUBE_CONFIG_DEFAULT_LOCATION"] = job.env.get(
+    for module_name in READ_WHEN_IMPORTED.intersection(sys.modules):
+        vars(sys.modules[module_name])["KUBE_CONFIG_DEFAULT_LOCATION"] = job.env.get(
             "KUBECONFIG", str(Path.home() / ".kube/config")
         )
     signal.signal(signal.SIGINT, signal.default_int_handler)

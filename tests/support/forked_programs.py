@@ -78,8 +78,8 @@ class Forked:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
             with _lock:
                 if self.returncode is None:
-                    told = os.read(self._status, 16)
-                    self.returncode = os.waitstatus_to_exitcode(int(told)) if told else -signal.SIGKILL
+                    status = os.read(self._status, 16)
+                    self.returncode = os.waitstatus_to_exitcode(int(status)) if status else -signal.SIGKILL
         return self.returncode
 
     def __del__(self) -> None:
@@ -95,10 +95,10 @@ def run(
     command: Sequence[str], env: Mapping[str, str], cwd: Path, *, stdin: str, timeout: float
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, as `subprocess.run` does; TimeoutExpired where it does not end in time."""
-    with TemporaryFile("w+b") as given, TemporaryFile("w+b") as out, TemporaryFile("w+b") as err:
-        given.write(stdin.encode())
-        given.seek(0)
-        streams = given.fileno(), out.fileno(), err.fileno()
+    with TemporaryFile("w+b") as input_file, TemporaryFile("w+b") as out, TemporaryFile("w+b") as err:
+        input_file.write(stdin.encode())
+        input_file.seek(0)
+        streams = input_file.fileno(), out.fileno(), err.fileno()
         program = Forked(command, env, cwd, streams=streams, start_new_session=False)
         try:
             code = program.wait(timeout)

@@ -66,8 +66,8 @@ class Kube:
             time.sleep(0.1)
         if response.status_code >= 400:
             raise Refused(response.status_code, _message(response))
-        found: Json = response.json()
-        return found
+        body: Json = response.json()
+        return body
 
     @staticmethod
     def path(plural: str, namespace: str, name: str = "", sub: str = "") -> str:
@@ -106,8 +106,8 @@ class Kube:
     def table(self, plural: str, namespace: str) -> Json:
         """Return a list as `kubectl get` asks for it: columns and rows."""
         accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-        found: Json = self._client.get(self.path(plural, namespace), headers=accept).json()
-        return found
+        body: Json = self._client.get(self.path(plural, namespace), headers=accept).json()
+        return body
 
     @contextmanager
     def watch(self, plural: str, namespace: str, *, seconds: int = 60, **query: str) -> Iterator[Iterator[Json]]:
@@ -128,11 +128,11 @@ def _message(response: httpx.Response) -> str:
         return response.text
 
 
-def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
+def until(probe: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
     """Return the first value that is true; AssertionError that names `what` after `seconds`."""
     began = time.monotonic()
     while True:
-        value = found()
+        value = probe()
         if value:
             return value
         waited = time.monotonic() - began

@@ -22,11 +22,11 @@ def serving(places: Iterable[Path]) -> list[psutil.Process]:
 def end_daemons(place: Path) -> None:
     """End every daemon whose home or queue is below the place, also one that its heartbeat does not name."""
     limit = time.monotonic() + TIMEOUT
-    while found := serving([place]):
-        assert time.monotonic() < limit, f"{found} do not end"
-        for process in found:
+    while daemons := serving([place]):
+        assert time.monotonic() < limit, f"{daemons} do not end"
+        for process in daemons:
             process.kill()
-        psutil.wait_procs(found, 1)
+        psutil.wait_procs(daemons, 1)
 
 
 def _serves(process: psutil.Process, places: tuple[Path, ...]) -> bool:

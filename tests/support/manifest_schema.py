@@ -50,11 +50,11 @@ class Node:
 @functools.cache
 def definitions() -> dict[str, Json]:
     """Return plural -> CustomResourceDefinition."""
-    found = [
+    crds = [
         yaml_documents.load(path.read_text())
         for path in sorted((REPOSITORY / "charts/efrit-operator/crd-files").glob("*.yaml"))
     ]
-    return {each["spec"]["names"]["plural"]: each for each in found}
+    return {crd["spec"]["names"]["plural"]: crd for crd in crds}
 
 
 def root(definition: Json) -> Json:
@@ -71,9 +71,9 @@ def nodes(part: str) -> Iterator[Node]:
 
 def ours(part: str) -> list[Node]:
     """Return the nodes that we describe: what is in Kubernetes' own objects carries no description of ours."""
-    found = list(nodes(part))
-    described = {(node.plural, node.path) for node in found if "description" in node.schema}
-    return [node for node in found if (node.plural, _named(node.path)) in described]
+    schema_nodes = list(nodes(part))
+    described = {(node.plural, node.path) for node in schema_nodes if "description" in node.schema}
+    return [node for node in schema_nodes if (node.plural, _named(node.path)) in described]
 
 
 def _named(path: Path) -> Path:
@@ -84,8 +84,8 @@ def _named(path: Path) -> Path:
 
 def _walk(plural: str, path: Path, schema: Json) -> Iterator[Node]:
     yield Node(plural, path, schema)
-    for name, each in schema.get("properties", {}).items():
-        yield from _walk(plural, (*path, name), each)
+    for name, subschema in schema.get("properties", {}).items():
+        yield from _walk(plural, (*path, name), subschema)
     if isinstance(schema.get("items"), dict):
         yield from _walk(plural, (*path, ITEM), schema["items"])
     if isinstance(schema.get("additionalProperties"), dict):
@@ -155,10 +155,10 @@ def minimal(schema: Json) -> Any:
         case "array":
             return [minimal(schema["items"])] * schema.get("minItems", 0)
         case _:
-            found = {name: minimal(schema["properties"][name]) for name in schema.get("required", ())}
+            members = {name: minimal(schema["properties"][name]) for name in schema.get("required", ())}
             if schema.get("minProperties"):
-                found["key"] = minimal(schema["additionalProperties"])
-            return found
+                members["key"] = minimal(schema["additionalProperties"])
+            return members
 
 
 def holding(node: Node, value: Any) -> Json:
@@ -183,12 +183,12 @@ def holding(node: Node, value: Any) -> Json:
 
 def _below(schema: Json, step: str) -> Json:
     if step == ITEM:
-        found: Json = schema["items"]
+        subschema: Json = schema["items"]
     elif step == VALUE:
-        found = schema["additionalProperties"]
+        subschema = schema["additionalProperties"]
     else:
-        found = schema["properties"][step]
-    return found
+        subschema = schema["properties"][step]
+    return subschema
 
 
 def _without_instance(spec: Json, rest: Path) -> None:
@@ -226,12 +226,12 @@ def _with_source(spec: Json, rest: Path) -> None:
 
 def _objects(value: object) -> list[Json]:
     """Return the objects in what should be a list, and may be wrong on purpose."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _with_volume(spec: Json, rest: Path) -> None:
     mounts = _objects(spec["podTemplate"]["volumeMounts"])
-    names = {each["name"] for each in mounts if isinstance(each.get("name"), str)}
+    names = {mount["name"] for mount in mounts if isinstance(mount.get("name"), str)}
     spec["podTemplate"]["volumes"] = [{"name": name, "emptyDir": {}} for name in sorted(names)]
 
 

@@ -113,7 +113,7 @@ def odd_values(schema: Json) -> list[Any]:
     if schema.get("type") != "string" or schema.get("format"):
         return []
     plain = schema["enum"][0] if "enum" in schema else text(schema, max(schema.get("minLength", 1), 12))
-    inside = [f"{plain[:-2]}{each}{plain[-2:]}" for each in ODD_CHARACTERS]
+    inside = [f"{plain[:-2]}{character}{plain[-2:]}" for character in ODD_CHARACTERS]
     return [*inside, f"{plain}\n", f"{plain}\x00", f" {plain}", "", [], {}, 1, True]
 
 
@@ -156,13 +156,13 @@ def _string(schema: Json) -> Values:
         free: Values = st.from_regex(schema["pattern"])
     else:
         free = st.one_of(TEXT, ODD_TEXT)
-    inside = free.filter(lambda found: least <= len(found) <= most)
+    inside = free.filter(lambda text: least <= len(text) <= most)
     return st.one_of(inside, inside, edges, st.builds(_with_inside, inside, ODD_TEXT))
 
 
-def _with_inside(given: str, odd: str) -> str:
-    middle = len(given) // 2
-    return f"{given[:middle]}{odd}{given[middle:]}"
+def _with_inside(text: str, odd: str) -> str:
+    middle = len(text) // 2
+    return f"{text[:middle]}{odd}{text[middle:]}"
 
 
 def _number(schema: Json) -> Values:
@@ -187,7 +187,7 @@ def _object(schema: Json) -> Values:
         return st.dictionaries(keys, values(schema["additionalProperties"]), max_size=4)
     properties = schema.get("properties", {})
     required = {name: _fitting(properties[name]) for name in schema.get("required", ())}
-    optional = {name: values(each) for name, each in properties.items() if name not in required}
+    optional = {name: values(subschema) for name, subschema in properties.items() if name not in required}
     return st.fixed_dictionaries(required, optional=optional)
 
 
@@ -200,13 +200,13 @@ def manifests(plural: str, part: str) -> st.SearchStrategy[Json]:
         return values(node.schema).map(lambda value: holding(node, value))
 
     one = st.integers(0, len(places) - 1).flatmap(filled)
-    return st.lists(one, min_size=1, max_size=3).map(lambda found: _together(plural, found))
+    return st.lists(one, min_size=1, max_size=3).map(lambda manifests: _together(plural, manifests))
 
 
-def _together(plural: str, found: list[Json]) -> Json:
+def _together(plural: str, manifests: list[Json]) -> Json:
     result = copy.deepcopy(dict(BASES[plural]))
-    for each in found:
-        result = _merged(result, each)
+    for manifest in manifests:
+        result = _merged(result, manifest)
     return result
 
 

@@ -109,7 +109,7 @@ class Node:
             for task in (*tasks, stopping, *ending):
                 task.cancel()
             results = await asyncio.gather(*tasks, stopping, *ending, return_exceptions=True)
-            self._failure = next((each for each in results if isinstance(each, Exception)), None)
+            self._failure = next((result for result in results if isinstance(result, Exception)), None)
         for pod in self._pods.values():
             pod.end(0.01)
 
@@ -155,41 +155,45 @@ class Node:
         """Return whether something is left to do that no event of a watched kind will tell of."""
         sets = await self._list("statefulsets")
         if self.collects:
-            sets = [each for each in sets if not await self._orphaned(each)]
-        pods = {each["metadata"]["name"]: each for each in await self._list("pods")}
-        wanted = {f"{each['metadata']['name']}-0": each for each in sets if each["spec"]["replicas"] == 1}
-        for name, found in pods.items():
-            ours, statefulset = self._pods.get(name), wanted.get(name)
-            if found["metadata"].get("deletionTimestamp"):
+            sets = [stateful_set for stateful_set in sets if not await self._orphaned(stateful_set)]
+        pods = {pod["metadata"]["name"]: pod for pod in await self._list("pods")}
+        desired = {
+            f"{stateful_set['metadata']['name']}-0": stateful_set
+            for stateful_set in sets
+            if stateful_set["spec"]["replicas"] == 1
+        }
+        for name, pod in pods.items():
+            ours, statefulset = self._pods.get(name), desired.get(name)
+            if pod["metadata"].get("deletionTimestamp"):
                 if name not in self._ending:
                     self._ending[name] = asyncio.create_task(self._end(name))
-            elif ours is None or ours.uid != found["metadata"]["uid"]:
+            elif ours is None or ours.uid != pod["metadata"]["uid"]:
                 # The API server made it and we never learned: nothing of it runs.
                 await self._call("DELETE", "pods", name, body=AT_ONCE)
             elif statefulset is None or ours.template_hash != _template_hash(statefulset):
                 await self._call("DELETE", "pods", name)
             elif not ours.started:
                 await self._start(ours)
-            elif not found["status"].get("podIP"):
+            elif not pod["status"].get("podIP"):
                 await self._call("PATCH", "pods", name, "status", {"status": ours.status()})
         for name in self._pods.keys() - pods.keys() - self._ending.keys():
             forced = self._pods.pop(name)
             if forced.started:
                 self._forced.add(ending := asyncio.create_task(asyncio.to_thread(forced.end, FORCED_SECONDS)))
                 ending.add_done_callback(self._forced.discard)
-        for name, statefulset in wanted.items():
+        for name, statefulset in desired.items():
             if name not in pods and name not in self._ending:
                 try:
                     await self._begin(statefulset)
                 except _Refused as refusal:
                     await self._tell(statefulset, f"create Pod {name} in StatefulSet failed: {refusal}")
-        served = (self._pods[name].started for name in wanted if name in self._pods)
-        return self.collects or not wanted.keys() <= self._pods.keys() or not all(served)
+        served = (self._pods[name].started for name in desired if name in self._pods)
+        return self.collects or not desired.keys() <= self._pods.keys() or not all(served)
 
     async def _orphaned(self, statefulset: Json) -> bool:
         """Delete a StatefulSet whose instance is gone."""
-        owners = {each["uid"] for each in statefulset["metadata"].get("ownerReferences", ())}
-        if owners & {each["metadata"]["uid"] for each in await self._list("efritinstances")}:
+        owners = {owner_reference["uid"] for owner_reference in statefulset["metadata"].get("ownerReferences", ())}
+        if owners & {instance["metadata"]["uid"] for instance in await self._list("efritinstances")}:
             return False
         await self._call("DELETE", "statefulsets", statefulset["metadata"]["name"])
         return True
@@ -216,7 +220,7 @@ class Node:
         if pod.images & self.broken_images:
             await self._call("PATCH", "pods", pod.name, "status", {"status": pod.status(pulled=False)})
             return
-        secrets = {each["metadata"]["name"]: each for each in await self._list("secrets")}
+        secrets = {secret["metadata"]["name"]: secret for secret in await self._list("secrets")}
         for volume, name in pod.users_secrets.items():
             if name not in secrets:
                 sentence = f'MountVolume.SetUp failed for volume "{volume}" : secret "{name}" not found'
@@ -292,10 +296,10 @@ class Node:
             raise _Later
         if response.status_code >= 400:
             raise AssertionError(f"{method} {path}: {response.text}")
-        found: Json = response.json()
-        return found
+        result: Json = response.json()
+        return result
 
 
 def _template_hash(statefulset: Json) -> str:
-    found: str = statefulset["metadata"]["annotations"]["efrit.dev/template-hash"]
-    return found
+    template_hash: str = statefulset["metadata"]["annotations"]["efrit.dev/template-hash"]
+    return template_hash

@@ -91,8 +91,8 @@ class Operator:
     def start(self, *, leading: bool = True, **env: str) -> None:
         """Start it and wait until it is ready; with `leading`, until it acts."""
         self.launch(**env)
-        wanted = "leading" if leading else ("leading", "standby")
-        until(lambda: self.role() in wanted if self.role() else None, lambda: f"not {wanted}:\n{self.process.tail()}")
+        roles = "leading" if leading else ("leading", "standby")
+        until(lambda: self.role() in roles if self.role() else None, lambda: f"not {roles}:\n{self.process.tail()}")
 
     @property
     def ended(self) -> bool:
@@ -125,8 +125,8 @@ class Operator:
 
     def metric(self, line: str) -> float:
         """Return the value of a metric, named with its labels; 0 where it has not been counted yet."""
-        for each in self.fetch("/metrics").text.splitlines():
-            name, _, value = each.rpartition(" ")
+        for sample in self.fetch("/metrics").text.splitlines():
+            name, _, value = sample.rpartition(" ")
             if name == line:
                 return float(value)
         return 0.0

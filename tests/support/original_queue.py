@@ -129,11 +129,11 @@ class OriginalEmacs:
         response["timestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         if problem is None:
             try:
-                said = self.evaluate(request["content"])
+                result = self.evaluate(request["content"])
             except ArithmeticError as error:
-                said = f"Error evaluating {request['content']}: {error}"
+                result = f"Error evaluating {request['content']}: {error}"
             # It prints the text once more, and the context is JSON in a string.
-            response |= {"status": "success", "result": json.dumps(said), "execution_time": 0.25}
+            response |= {"status": "success", "result": json.dumps(result), "execution_time": 0.25}
             if request.get("options", {}).get("return_context"):
                 response["context"] = json.dumps({"buffer": {"buffer-name": "*scratch*", "point": 7}})
         else:

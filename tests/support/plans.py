@@ -13,10 +13,13 @@ from tests.support.timeout import TIMEOUT
 
 def begin(site: Site, name: str, intent: Json, *tasks: str, to: str = "one", **spec: Any) -> None:
     """Create a plan, with these atomic tasks at its beginning."""
-    given: Json = {"intent": intent, "instanceRef": {"name": to}, **spec}
+    fields: Json = {"intent": intent, "instanceRef": {"name": to}, **spec}
     if tasks:
-        given["tasks"] = [{"name": each, "description": f"Do {each}."} for each in tasks]
-    manifest = {"metadata": {"name": name}, "spec": {key: each for key, each in given.items() if each is not None}}
+        fields["tasks"] = [{"name": task, "description": f"Do {task}."} for task in tasks]
+    manifest = {
+        "metadata": {"name": name},
+        "spec": {key: value for key, value in fields.items() if value is not None},
+    }
     site.kube.create("efritplans", site.namespace, manifest, fieldValidation="Strict")
 
 
@@ -27,53 +30,55 @@ def change(site: Site, name: str, **spec: Any) -> None:
 
 def status(site: Site, name: str) -> Json:
     """Return the status of a plan."""
-    found: Json = site.kube.get("efritplans", site.namespace, name).get("status", {})
-    return found
+    status: Json = site.kube.get("efritplans", site.namespace, name).get("status", {})
+    return status
 
 
-def until_plan(site: Site, name: str, seconds: float = TIMEOUT, **wanted: Any) -> Json:
+def until_plan(site: Site, name: str, seconds: float = TIMEOUT, **expected: Any) -> Json:
     """Wait for these fields in a plan's status, and return the status."""
 
     def reached() -> Json | None:
-        found = status(site, name)
-        return found if wanted.items() <= found.items() else None
+        plan_status = status(site, name)
+        return plan_status if expected.items() <= plan_status.items() else None
 
-    return until(reached, lambda: f"{name} is not {wanted}: {told(site, name)}", seconds)
+    return until(reached, lambda: f"{name} is not {expected}: {describe_plan(site, name)}", seconds)
 
 
 def end(site: Site, name: str, seconds: float = 2 * TIMEOUT) -> Json:
     """Wait for the end of a plan and return its status."""
 
     def reached() -> Json | None:
-        found = status(site, name)
-        return found if found.get("phase") in FINAL else None
+        plan_status = status(site, name)
+        return plan_status if plan_status.get("phase") in FINAL else None
 
-    return until(reached, lambda: f"{name} does not end: {told(site, name)}", seconds)
+    return until(reached, lambda: f"{name} does not end: {describe_plan(site, name)}", seconds)
 
 
-def told(site: Site, name: str) -> str:
+def describe_plan(site: Site, name: str) -> str:
     """Everything known of a plan, for messages."""
-    rows = [f"{each['metadata']['name']}: {_short(each.get('status', {}))}" for each in parts(site, name)]
+    rows = [f"{part['metadata']['name']}: {_short(part.get('status', {}))}" for part in parts(site, name)]
     return "\n".join([json.dumps(status(site, name)), *rows, *subjects(site, name), site.logs()])
 
 
-def _short(found: Json) -> str:
-    return " ".join(str(found.get(key, "")) for key in ("phase", "reason", "error", "result"))[:600]
+def _short(status: Json) -> str:
+    return " ".join(str(status.get(key, "")) for key in ("phase", "reason", "error", "result"))[:600]
 
 
 def parts(site: Site, name: str) -> list[Json]:
     """Return the requests of a plan, oldest first."""
     uid = site.kube.get("efritplans", site.namespace, name)["metadata"]["uid"]
-    found = site.kube.list("efritrequests", site.namespace, labelSelector=f"efrit.dev/plan={uid}")
-    return sorted(found, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+    requests = site.kube.list("efritrequests", site.namespace, labelSelector=f"efrit.dev/plan={uid}")
+    return sorted(
+        requests, key=lambda request: (request["metadata"]["creationTimestamp"], request["metadata"]["name"])
+    )
 
 
 def part(site: Site, name: str, what: str, step: int | None = None) -> Json | None:
     """Return a plan's request of this kind, if it is there."""
-    for each in parts(site, name):
-        labels = each["metadata"]["labels"]
+    for part in parts(site, name):
+        labels = part["metadata"]["labels"]
         if labels["efrit.dev/plan-part"] == what and step in (None, int(labels["efrit.dev/plan-step"])):
-            return each
+            return part
     return None
 
 
@@ -81,10 +86,10 @@ def until_part(site: Site, name: str, what: str, *phases: str, step: int | None 
     """Wait for a plan's request of this kind (in one of these phases), and return it."""
 
     def reached() -> Json | None:
-        found = part(site, name, what, step)
-        return found if found and (not phases or found.get("status", {}).get("phase") in phases) else None
+        request = part(site, name, what, step)
+        return request if request and (not phases or request.get("status", {}).get("phase") in phases) else None
 
-    return until(reached, lambda: f"{name} has no {what} in {phases}: {told(site, name)}")
+    return until(reached, lambda: f"{name} has no {what} in {phases}: {describe_plan(site, name)}")
 
 
 def git(site: Site, name: str, *words: str, instance: str = "one") -> str:
@@ -106,4 +111,4 @@ def subjects(site: Site, name: str, instance: str = "one") -> list[str]:
 def steps(site: Site, name: str) -> list[int]:
     """Return the number of each commit by its trailer, oldest first."""
     words = ("log", "--reverse", "--format=%(trailers:key=Efrit-Step,valueonly,separator=)")
-    return [int(each) for each in git(site, name, *words).split()]
+    return [int(number) for number in git(site, name, *words).split()]

@@ -43,7 +43,7 @@ class Pod:
         self._lisp = lisp
         self._spec = json.loads(json.dumps(template["spec"]))
         self._spec["initContainers"][0]["ports"][0]["containerPort"] = self.port
-        self._volumes = {each["name"]: self._volume(each, claims) for each in self._spec["volumes"]}
+        self._volumes = {volume["name"]: self._volume(volume, claims) for volume in self._spec["volumes"]}
         self.environment: Mapping[str, str] = {}
         """Further variables of its processes."""
         self._bridge: Process | None = None
@@ -81,23 +81,23 @@ class Pod:
     @property
     def images(self) -> set[str]:
         """The images of its containers."""
-        return {each["image"] for each in (*self._spec["initContainers"], *self._spec["containers"])}
+        return {container["image"] for container in (*self._spec["initContainers"], *self._spec["containers"])}
 
     @property
     def secret_name(self) -> str:
         """The Secret that the bridge mounts."""
-        volume = next(each for each in self._spec["volumes"] if each["name"] == "bridge")
+        volume = next(volume for volume in self._spec["volumes"] if volume["name"] == "bridge")
         name: str = volume["secret"]["secretName"]
         return name
 
     @property
     def users_secrets(self) -> dict[str, str]:
         """The Secrets of its user that it mounts: volume -> name."""
-        given = {each["name"]: each["secret"] for each in self._spec["volumes"] if "secret" in each}
+        sources = {volume["name"]: volume["secret"] for volume in self._spec["volumes"] if "secret" in volume}
         return {
-            volume: each["secretName"]
-            for volume, each in given.items()
-            if volume != "bridge" and not each.get("optional")
+            volume: source["secretName"]
+            for volume, source in sources.items()
+            if volume != "bridge" and not source.get("optional")
         }
 
     @property
@@ -112,8 +112,8 @@ class Pod:
 
     def mount_secret(self, secret: Json, volume: str = "bridge") -> None:
         """Write the files of a Secret; those of a user's may have other names than its keys."""
-        source = next(each["secret"] for each in self._spec["volumes"] if each["name"] == volume)
-        paths = {each["key"]: each["path"] for each in source.get("items", ())}
+        source = next(item["secret"] for item in self._spec["volumes"] if item["name"] == volume)
+        paths = {item["key"]: item["path"] for item in source.get("items", ())}
         files = {paths.get(name, name): base64.b64decode(value) for name, value in secret["data"].items()}
         for name, content in files.items():
             (self._volumes[volume] / name).write_bytes(content)
@@ -137,11 +137,13 @@ class Pod:
     @property
     def running(self) -> bool:
         """Whether both containers run."""
-        return all(each is not None and each.status is None for each in (self._bridge, self._emacs))
+        return all(process is not None and process.status is None for process in (self._bridge, self._emacs))
 
     def _run(self, container: Json) -> Process:
-        mounts = {each["mountPath"]: self._mounted(each) for each in container["volumeMounts"]}
-        env = {each["name"]: _moved(each["value"], mounts) for each in container["env"]}
+        mounts = {
+            volume_mount["mountPath"]: self._mounted(volume_mount) for volume_mount in container["volumeMounts"]
+        }
+        env = {variable["name"]: _moved(variable["value"], mounts) for variable in container["env"]}
         env |= {
             "PATH": f"{EMACS_PROGRAM}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "TMPDIR": str(mounts["/tmp"]),
@@ -213,9 +215,9 @@ class Pod:
 
     def kill(self) -> None:
         """SIGKILL to every process, as when the node loses power; whoever runs the pod starts them again."""
-        for each in (self._emacs, self._bridge):
-            if each is not None:
-                each.kill()
+        for process in (self._emacs, self._bridge):
+            if process is not None:
+                process.kill()
 
     @property
     def queue_outlives_it(self) -> bool:
@@ -224,16 +226,16 @@ class Pod:
 
     def end(self, grace: float) -> None:
         """Stop as the kubelet does: Emacs first, the sidecar after it, SIGKILL after `grace` seconds."""
-        for each in (self._emacs, self._bridge):
-            if each is not None:
+        for process in (self._emacs, self._bridge):
+            if process is not None:
                 with contextlib.suppress(Exception):
-                    each.terminate(grace)
-                each.kill()
+                    process.terminate(grace)
+                process.kill()
 
     def logs(self) -> str:
         """The ends of both logs, for messages."""
-        found = [each for each in (self._bridge, self._emacs) if each is not None]
-        return "\n".join(f"--- {each.log.stem}\n{each.tail(12)}" for each in found)
+        processes = [process for process in (self._bridge, self._emacs) if process is not None]
+        return "\n".join(f"--- {process.log.stem}\n{process.tail(12)}" for process in processes)
 
 
 def _moved(text: str, mounts: dict[str, Path]) -> str:
@@ -241,4 +243,4 @@ def _moved(text: str, mounts: dict[str, Path]) -> str:
     longest_first = sorted(mounts, key=len, reverse=True)
     pattern = rf"(?<![^ ])({'|'.join(map(re.escape, longest_first))})(?![^/ ])"
     # In one go: a path put in must not be looked at again.
-    return re.sub(pattern, lambda found: str(mounts[found[1]]), text)
+    return re.sub(pattern, lambda match: str(mounts[match[1]]), text)

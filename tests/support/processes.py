@@ -76,7 +76,7 @@ class Process:
 
 def free_port() -> int:
     """Return a loopback port nobody listens on."""
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        port: int = each.getsockname()[1]
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
         return port

@@ -17,6 +17,6 @@ def submit(files: QueueFiles, content: str, kind: RequestType = RequestType.EVAL
 
 def state(files: QueueFiles, rid: str) -> RequestState:
     """Return the state of a request that must be there."""
-    found = files.state(Handle(rid))
-    assert found is not None
-    return found
+    state = files.state(Handle(rid))
+    assert state is not None
+    return state

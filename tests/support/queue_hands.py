@@ -86,13 +86,13 @@ class Fault:
     at: int = 0
     lasting: bool = False
     when: Callable[[tuple[Any, ...]], bool] = lambda args: True
-    seen: int = field(default=0, init=False)
+    calls: int = field(default=0, init=False)
 
     def strike(self, method: str, args: tuple[Any, ...]) -> None:
         if method != self.method or not self.when(args):
             return
-        self.seen += 1
-        if self.seen == self.at + 1 or (self.lasting and self.seen > self.at):
+        self.calls += 1
+        if self.calls == self.at + 1 or (self.lasting and self.calls > self.at):
             raise OSError(self.number, os.strerror(self.number))
 
 

@@ -138,7 +138,7 @@ class SimulatedBridge:
         whole += [("request", view.to_json()) for view in self.views.values()]
         whole.append(("stats", self.stats().to_json()))
         with suppress(ConnectionError):
-            await response.write(b"".join(_event(*each) for each in whole))
+            await response.write(b"".join(_event(*event) for event in whole))
             self.streams.add(mine)
             try:
                 await self._stream(response, mine)
@@ -191,7 +191,7 @@ class SimulatedNode:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         async def end() -> None:
-            await asyncio.gather(*(each.cleanup() for each in self._runners))
+            await asyncio.gather(*(runner.cleanup() for runner in self._runners))
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
@@ -220,7 +220,7 @@ class SimulatedNode:
         statefulset = until(lambda: self._kube.find("statefulsets", namespace, f"efrit-{name}"), f"no set of {name}")
         template = statefulset["spec"]["template"]
         volumes = template["spec"]["volumes"]
-        secret_name = next(each["secret"]["secretName"] for each in volumes if each["name"] == "bridge")
+        secret_name = next(volume["secret"]["secretName"] for volume in volumes if volume["name"] == "bridge")
         secret = self._kube.get("secrets", namespace, secret_name)["data"]
         bridge = SimulatedBridge(f"{namespace}-{name}", order=self.order)
         port = self._wait_for(self._listen(bridge, secret))
@@ -233,7 +233,7 @@ class SimulatedNode:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with tempfile.TemporaryDirectory() as folder:
             pair = Path(folder) / "pair.pem"
-            pair.write_bytes(b"".join(base64.b64decode(secret[each]) for each in ("tls.key", "tls.crt")))
+            pair.write_bytes(b"".join(base64.b64decode(secret[name]) for name in ("tls.key", "tls.crt")))
             tls.load_cert_chain(pair)
         app = web.Application()
         app.router.add_get("/v1/events", bridge.events)
@@ -281,6 +281,6 @@ def _running(pod: Json) -> Json:
         "podIP": "127.0.0.1",
         "podIPs": [{"ip": "127.0.0.1"}],
         "startTime": now,
-        "initContainerStatuses": [container(each) for each in pod["spec"]["initContainers"]],
-        "containerStatuses": [container(each) for each in pod["spec"]["containers"]],
+        "initContainerStatuses": [container(init_container) for init_container in pod["spec"]["initContainers"]],
+        "containerStatuses": [container(spec) for spec in pod["spec"]["containers"]],
     }

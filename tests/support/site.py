@@ -14,7 +14,7 @@ from typing import Any
 from tests.cluster.control_plane import ControlPlane
 from tests.support import chart
 from tests.support.custom_resources import new_namespace
-from tests.support.failure_logs import told
+from tests.support.failure_logs import logs_on_failure
 from tests.support.kube import Json, Kube, until
 from tests.support.node import Node
 from tests.support.operator import Operator
@@ -48,8 +48,8 @@ class Site:
         self._names = itertools.count(1)
         self.operators: list[Operator] = []
         self.node = Node(plane, self.namespace, lisp, self.directory)
-        self._told = ExitStack()
-        self._told.enter_context(told(f"logs of {self.namespace}", self.logs))
+        self._failure_logs = ExitStack()
+        self._failure_logs.enter_context(logs_on_failure(f"logs of {self.namespace}", self.logs))
         self.node.start()
 
     def operator(self, name: str = "operator-0", *, server: str | None = None) -> Operator:
@@ -59,9 +59,9 @@ class Site:
         return made
 
     def close(self) -> None:
-        self._told.close()
-        for each in self.operators:
-            each.close()
+        self._failure_logs.close()
+        for operator in self.operators:
+            operator.close()
         try:
             self.node.close()
         finally:
@@ -79,17 +79,17 @@ class Site:
     def condition(self, name: str, kind: str) -> Json:
         """Return a condition of an instance, empty while there is none."""
         status = self.kube.get("efritinstances", self.namespace, name).get("status", {})
-        return next((each for each in status.get("conditions", ()) if each["type"] == kind), {})
+        return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), {})
 
-    def until_condition(self, name: str, kind: str, seconds: float = TIMEOUT, **wanted: str) -> Json:
+    def until_condition(self, name: str, kind: str, seconds: float = TIMEOUT, **expected: str) -> Json:
         """Wait for a condition with this status or reason, and return it."""
 
         def reached() -> Json | None:
-            found = self.condition(name, kind)
-            return found if wanted.items() <= found.items() else None
+            condition = self.condition(name, kind)
+            return condition if expected.items() <= condition.items() else None
 
         return until(
-            reached, lambda: f"{name}: {kind} is not {wanted}: {self.condition(name, kind)}\n{self.logs()}", seconds
+            reached, lambda: f"{name}: {kind} is not {expected}: {self.condition(name, kind)}\n{self.logs()}", seconds
         )
 
     # Requests
@@ -115,24 +115,24 @@ class Site:
 
     def status(self, name: str) -> Json:
         """Return the status of a request."""
-        found: Json = self.kube.get("efritrequests", self.namespace, name).get("status", {})
-        return found
+        status: Json = self.kube.get("efritrequests", self.namespace, name).get("status", {})
+        return status
 
-    def until_status(self, name: str, seconds: float = TIMEOUT, **wanted: Any) -> Json:
+    def until_status(self, name: str, seconds: float = TIMEOUT, **expected: Any) -> Json:
         """Wait for these fields in a request's status, and return the status."""
 
         def reached() -> Json | None:
-            found = self.status(name)
-            return found if wanted.items() <= found.items() else None
+            status = self.status(name)
+            return status if expected.items() <= status.items() else None
 
-        return until(reached, lambda: f"{name} is not {wanted}: {self.status(name)}\n{self.logs()}", seconds)
+        return until(reached, lambda: f"{name} is not {expected}: {self.status(name)}\n{self.logs()}", seconds)
 
     def answer(self, name: str, seconds: float = TIMEOUT) -> Json:
         """Wait for the end of a request and return its status."""
 
         def reached() -> Json | None:
-            found = self.status(name)
-            return found if found.get("phase") in FINAL else None
+            status = self.status(name)
+            return status if status.get("phase") in FINAL else None
 
         return until(reached, lambda: f"{name} does not end: {self.status(name)}\n{self.logs()}", seconds)
 
@@ -140,19 +140,19 @@ class Site:
         """Wait for the end of every request and return name -> status."""
 
         def reached() -> dict[str, Json] | None:
-            found = {
-                each["metadata"]["name"]: each.get("status", {})
-                for each in self.kube.list("efritrequests", self.namespace)
+            statuses = {
+                request["metadata"]["name"]: request.get("status", {})
+                for request in self.kube.list("efritrequests", self.namespace)
             }
-            return found if all(each.get("phase") in FINAL for each in found.values()) else None
+            return statuses if all(status.get("phase") in FINAL for status in statuses.values()) else None
 
         def complaint() -> str:
-            left = {
-                each["metadata"]["name"]: each.get("status", {})
-                for each in self.kube.list("efritrequests", self.namespace)
-                if each.get("status", {}).get("phase") not in FINAL
+            open_requests = {
+                request["metadata"]["name"]: request.get("status", {})
+                for request in self.kube.list("efritrequests", self.namespace)
+                if request.get("status", {}).get("phase") not in FINAL
             }
-            return f"not ended: {left}\n{self.logs()}"
+            return f"not ended: {open_requests}\n{self.logs()}"
 
         return until(reached, complaint, seconds)
 
@@ -177,16 +177,16 @@ class Site:
 
     def writes(self, name: str) -> list[tuple[str, str]]:
         """Return (verb, resource) of every write to a request that the API server accepted."""
-        found = []
+        writes = []
         for line in self._audit_log.read_text().splitlines():
             event = json.loads(line)
             of, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
             if of.get("namespace") == self.namespace and of.get("name") == name and code < 300:
                 sub = of.get("subresource")
-                found.append((event["verb"], f"{of['resource']}/{sub}" if sub else of["resource"]))
-        return found
+                writes.append((event["verb"], f"{of['resource']}/{sub}" if sub else of["resource"]))
+        return writes
 
     def logs(self) -> str:
         """The ends of all logs, for messages."""
-        own = [f"== {each.story()}" for each in self.operators]
+        own = [f"== {operator.story()}" for operator in self.operators]
         return "\n".join([*own, self.node.logs()])

@@ -43,18 +43,18 @@ class Tenant:
         self.kube.create("efritrequests", self.namespace, {"metadata": {"name": name}, "spec": spec})
 
     def status(self, name: str) -> Json:
-        found: Json = self.kube.get("efritrequests", self.namespace, name).get("status", {})
-        return found
+        status: Json = self.kube.get("efritrequests", self.namespace, name).get("status", {})
+        return status
 
     def ready(self, name: str = "one") -> Json:
         """Return the condition Ready of an instance."""
         status = self.kube.get("efritinstances", self.namespace, name).get("status", {})
-        return next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
+        return next((condition for condition in status.get("conditions", ()) if condition["type"] == "Ready"), {})
 
     def finished(self) -> int:
         """Return how many requests are final."""
-        found = self.kube.list("efritrequests", self.namespace)
-        return sum(each.get("status", {}).get("phase") in FINAL for each in found)
+        requests = self.kube.list("efritrequests", self.namespace)
+        return sum(request.get("status", {}).get("phase") in FINAL for request in requests)
 
 
 class Tenants:
@@ -105,14 +105,14 @@ class Tenants:
     ) -> None:
         self._open.close()
 
-    def until_ready(self, tenant: Tenant, name: str = "one", **wanted: str) -> Json:
+    def until_ready(self, tenant: Tenant, name: str = "one", **expected: str) -> Json:
         """Wait for a status or a reason of the condition Ready, and return the condition."""
 
         def reached() -> Json | None:
-            found = tenant.ready(name)
-            return found if wanted.items() <= found.items() else None
+            condition = tenant.ready(name)
+            return condition if expected.items() <= condition.items() else None
 
-        return until(reached, lambda: f"{name} is not {wanted}: {tenant.ready(name)}\n{self.operator.story()}")
+        return until(reached, lambda: f"{name} is not {expected}: {tenant.ready(name)}\n{self.operator.story()}")
 
     def answer(self, tenant: Tenant, name: str = "") -> Json:
         """Create an eval, wait for its end and return its status."""
@@ -120,7 +120,7 @@ class Tenants:
         tenant.ask(name)
 
         def reached() -> Json | None:
-            found = tenant.status(name)
-            return found if found.get("phase") in FINAL else None
+            status = tenant.status(name)
+            return status if status.get("phase") in FINAL else None
 
         return until(reached, lambda: f"{name} has no end: {tenant.status(name)}\n{self.operator.story()}")

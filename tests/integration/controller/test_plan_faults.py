@@ -77,10 +77,10 @@ def test_whatever_is_killed_at_every_request_each_step_is_done_once(
 
     kills = 0
     while plans.status(planning, shaken).get("phase") not in FINAL:
-        until(news, lambda: f"{shaken} stands still: {plans.told(planning, shaken)}", 90)
+        until(news, lambda: f"{shaken} stands still: {plans.describe_plan(planning, shaken)}", 90)
         kill(planning)
         kills += 1
-    assert plans.status(planning, shaken)["phase"] == "Succeeded", plans.told(planning, shaken)
+    assert plans.status(planning, shaken)["phase"] == "Succeeded", plans.describe_plan(planning, shaken)
     assert kills >= 6
     assert [each.replace(shaken, calm) for each in subjects(planning, shaken)] == subjects(planning, calm)
     assert plans.steps(planning, shaken) == [0, 1, 2, 3]

@@ -32,7 +32,7 @@ def memory_of(pid: int) -> Memory:
 
 def _fields(path: Path) -> dict[str, float]:
     words = (line.split() for line in path.read_text().splitlines())
-    return {each[0].rstrip(":"): int(each[1]) * 1024 / 1e6 for each in words if len(each) == 3 and each[2] == "kB"}
+    return {row[0].rstrip(":"): int(row[1]) * 1024 / 1e6 for row in words if len(row) == 3 and row[2] == "kB"}
 
 
 class MemoryGroup:
@@ -58,7 +58,7 @@ class MemoryGroup:
 @contextlib.contextmanager
 def memory_group(limit: int) -> Iterator[MemoryGroup]:
     """A group with a limit in bytes. Needs the rights of root."""
-    root = next(each for each in ROOTS if (each / "cgroup.procs").exists())
+    root = next(root for root in ROOTS if (root / "cgroup.procs").exists())
     directory = root / f"efrit-{os.getpid()}-{secrets.token_hex(4)}"
     directory.mkdir()
     name = "memory.limit_in_bytes" if (directory / "memory.limit_in_bytes").exists() else "memory.max"

@@ -93,7 +93,9 @@ class Crowd:
         running = {"ready": True, "imageID": "", "restartCount": 0, "state": {"running": {"startedAt": started}}}
         status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "startTime": started}
         for field, containers in (("initContainerStatuses", "initContainers"), ("containerStatuses", "containers")):
-            status[field] = [{"name": each["name"], "image": each["image"], **running} for each in spec[containers]]
+            status[field] = [
+                {"name": container["name"], "image": container["image"], **running} for container in spec[containers]
+            ]
         await self.api.patch_status(PODS, self.namespace, about["name"], {"status": status})
 
     async def until_connected(self, count: int, seconds: float = TIMEOUT) -> None:
@@ -109,8 +111,8 @@ class Crowd:
             while True:
                 self.check()
                 for name in names:
-                    found = await self.api.get(REQUESTS, self.namespace, name)
-                    if found.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+                    request = await self.api.get(REQUESTS, self.namespace, name)
+                    if request.get("status", {}).get("phase") in ("Succeeded", "Failed"):
                         return time.monotonic()
                 await asyncio.sleep(0.05)
 

@@ -198,12 +198,12 @@ class WorkloadClient:
 
         queue: whether a queue that lives in the pod went with it. end: None until the pod has been replaced.
         """
-        ephemeral = any(each.name == instance and each.ephemeral_queue for each in self.schedule.instances)
-        found = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral, held=held)
+        ephemeral = any(spec.name == instance and spec.ephemeral_queue for spec in self.schedule.instances)
+        loss = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral, held=held)
         serving = self.serving(instance)
         with self._lock:
             self._open_losses += [(len(self.losses), serving)] if end is None else []
-            self.losses.append(found)
+            self.losses.append(loss)
 
     def serving(self, instance: str) -> str:
         """Return the UID of the pod whose Emacs serves an instance; empty while none does."""
@@ -230,8 +230,8 @@ class WorkloadClient:
 
     def is_instance(self, name: str) -> bool:
         """Return whether the schedule has an instance of this name."""
-        return any(each.name == name for each in self.schedule.instances)
+        return any(instance.name == name for instance in self.schedule.instances)
 
     def closed_losses(self, ended_at: float) -> tuple[Loss, ...]:
         """Return the losses, those that are still open ended at `ended_at`."""
-        return tuple(each if each.end < ended_at else replace(each, end=ended_at) for each in self.losses)
+        return tuple(loss if loss.end < ended_at else replace(loss, end=ended_at) for loss in self.losses)

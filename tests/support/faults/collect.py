@@ -40,31 +40,31 @@ def queues(run: FaultRun) -> Iterator[tuple[RunPod, str, bool]]:
 
 def queue_files(run: FaultRun) -> tuple[QueueFile, ...]:
     """Return every file of every queue."""
-    found = []
+    files = []
     for pod, label, served in queues(run):
         for area in (*OPEN_AREAS, "archive"):
             with contextlib.suppress(FileNotFoundError):
-                found += [
+                files += [
                     QueueFile(run.namespace, pod.instance, label, area, path.name, served)
                     for path in sorted((pod.queue / area).iterdir())
                 ]
-    return tuple(found)
+    return tuple(files)
 
 
 def tidy(files: tuple[QueueFile, ...]) -> bool:
     """Return whether no request is under way on any queue that is served."""
-    return not any(each.live and each.area in OPEN_AREAS and not each.reserved for each in files)
+    return not any(file.live and file.area in OPEN_AREAS and not file.reserved for file in files)
 
 
 def instances_ready(run: FaultRun) -> dict[tuple[str, str], bool]:
     """Return by (namespace, name) whether each instance is Ready, or suspended because it is idle."""
-    found = {}
-    for each in run.cluster.kube.list("efritinstances", run.namespace):
-        conditions = each.get("status", {}).get("conditions", ())
+    ready_instances = {}
+    for instance in run.cluster.kube.list("efritinstances", run.namespace):
+        conditions = instance.get("status", {}).get("conditions", ())
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-        asleep = bool(each["spec"].get("idle")) and each.get("status", {}).get("suspendedIdle") is True
-        found[run.namespace, each["metadata"]["name"]] = ready or asleep
-    return found
+        asleep = bool(instance["spec"].get("idle")) and instance.get("status", {}).get("suspendedIdle") is True
+        ready_instances[run.namespace, instance["metadata"]["name"]] = ready or asleep
+    return ready_instances
 
 
 def collect(
@@ -131,19 +131,19 @@ def _answers(run: FaultRun) -> Iterator[Answer]:
 
 
 def _secrets(run: FaultRun) -> tuple[tuple[str, str], ...]:
-    found = run.cluster.kube.list("secrets", run.namespace, fieldSelector="type=efrit.dev/result")
+    secrets = run.cluster.kube.list("secrets", run.namespace, fieldSelector="type=efrit.dev/result")
     # No garbage collector runs here: the Secret of a deleted request stays.
-    gone = {each.uid for each in run.submitted if each.deleted}
-    names = [each["metadata"]["name"] for each in found]
+    gone = {request.uid for request in run.submitted if request.deleted}
+    names = [secret["metadata"]["name"] for secret in secrets]
     return tuple((run.namespace, name) for name in names if name.removeprefix("efrit-result-") not in gone)
 
 
 def _results(run: FaultRun) -> dict[str, Digest]:
-    found = {}
+    results = {}
     for uid, version in run.recorder.final.items():
         if version.phase == "Succeeded" and (whole := _whole(run, version)) is not None:
-            found[uid] = whole
-    return found
+            results[uid] = whole
+    return results
 
 
 def _whole(run: FaultRun, version: RequestVersion) -> Digest | None:
@@ -158,26 +158,28 @@ def _whole(run: FaultRun, version: RequestVersion) -> Digest | None:
     try:
         secret = run.cluster.kube.get("secrets", run.namespace, reference["secretName"])
     except Refused:
-        deleted = any(each.uid == version.uid and (each.deleted or each.expires) for each in run.submitted)
+        deleted = any(
+            request.uid == version.uid and (request.deleted or request.expires) for request in run.submitted
+        )
         return None if deleted else MISSING
     return Digest.of(base64.b64decode(secret["data"][reference["key"]]))
 
 
 def _allowances(run: FaultRun) -> Iterator[Allowance]:
     """Yield what the faults of this run allow beyond what `losses` says."""
-    kinds = {each.name: each.kind for each in run.schedule.requests}
+    kinds = {request.name: request.kind for request in run.schedule.requests}
     restarted = any(note.event.endswith("is started again") for note in run.notes)
     restarted = restarted or run.schedule.controllers > 1 or not run.schedule.warm
-    for each in run.submitted:
-        if kinds[each.name] is Kind.LOST and restarted:
+    for submitted in run.submitted:
+        if kinds[submitted.name] is Kind.LOST and restarted:
             why = (
                 "a controller that leads only since then cannot know whether an instance that is gone had the request"
             )
-            yield Allowance("Interrupted", why, request=each.name, runs=(0,))
-        late = min((run.created_at.get(name, float("inf")) for name in each.instances), default=0.0)
-        if late - each.at > GRACE_SECONDS - 1 and kinds[each.name] is not Kind.LOST:
+            yield Allowance("Interrupted", why, request=submitted.name, runs=(0,))
+        late = min((run.created_at.get(name, float("inf")) for name in submitted.instances), default=0.0)
+        if late - submitted.at > GRACE_SECONDS - 1 and kinds[submitted.name] is not Kind.LOST:
             for reason in ("Rejected", "Interrupted"):
-                yield Allowance(reason, "its instance was created too late", request=each.name, runs=(0,))
+                yield Allowance(reason, "its instance was created too late", request=submitted.name, runs=(0,))
     yield from _allowances_for_refusals(run)
     yield from _allowances_for_idleness(run)
     if run.schedule.theme is Theme.CLOCKS:
@@ -211,10 +213,12 @@ def _allowances_for_refusals(run: FaultRun) -> Iterator[Allowance]:
 def _allowances_for_idleness(run: FaultRun) -> Iterator[Allowance]:
     """Yield an allowance for each request created about when its instance was deleted for idleness, or later."""
     gone = {
-        each.instance: each.at for each in run.objects if each.kind == "efritinstances" and each.event == "DELETED"
+        version.instance: version.at
+        for version in run.objects
+        if version.kind == "efritinstances" and version.event == "DELETED"
     }
-    for each in run.submitted:
-        deleted = min((gone.get(name, float("inf")) for name in each.instances), default=float("inf"))
-        if each.at > deleted - CREATED_BEFORE_SECONDS:
+    for request in run.submitted:
+        deleted = min((gone.get(name, float("inf")) for name in request.instances), default=float("inf"))
+        if request.at > deleted - CREATED_BEFORE_SECONDS:
             for reason in ("Rejected", "Interrupted"):
-                yield Allowance(reason, "its instance was deleted for idleness", request=each.name, runs=(0,))
+                yield Allowance(reason, "its instance was deleted for idleness", request=request.name, runs=(0,))

@@ -262,15 +262,17 @@ class History:
     @cached_property
     def by_uid(self) -> Mapping[str, SubmittedRequest]:
         """The submitted requests by UID."""
-        return {each.uid: each for each in self.submitted}
+        return {request.uid: request for request in self.submitted}
 
     @cached_property
     def versions_of(self) -> Mapping[str, tuple[RequestVersion, ...]]:
         """Versions by UID, in order of the API server's resource versions, each once."""
-        found: dict[str, dict[tuple[int, bool], RequestVersion]] = {}
-        for each in self.versions:
-            found.setdefault(each.uid, {}).setdefault((each.resource_version, each.event in REMOVED), each)
-        return {uid: tuple(versions[key] for key in sorted(versions)) for uid, versions in found.items()}
+        by_uid: dict[str, dict[tuple[int, bool], RequestVersion]] = {}
+        for version in self.versions:
+            by_uid.setdefault(version.uid, {}).setdefault(
+                (version.resource_version, version.event in REMOVED), version
+            )
+        return {uid: tuple(versions[key] for key in sorted(versions)) for uid, versions in by_uid.items()}
 
     def last(self, request: SubmittedRequest) -> RequestVersion | None:
         """Return the newest version of a request."""
@@ -279,14 +281,14 @@ class History:
 
     def final(self, request: SubmittedRequest) -> RequestVersion | None:
         """Return the first final version of a request."""
-        return next((each for each in self.versions_of.get(request.uid, ()) if each.final), None)
+        return next((version for version in self.versions_of.get(request.uid, ()) if version.final), None)
 
     @cached_property
     def _runs(self) -> Mapping[tuple[str, str], int]:
-        found: dict[tuple[str, str], int] = {}
-        for each in self.ran:
-            found[each.namespace, each.marker] = found.get((each.namespace, each.marker), 0) + 1
-        return found
+        counts: dict[tuple[str, str], int] = {}
+        for execution in self.ran:
+            counts[execution.namespace, execution.marker] = counts.get((execution.namespace, execution.marker), 0) + 1
+        return counts
 
     def runs(self, request: SubmittedRequest) -> int:
         """Return how often a request really began to run, by its marker in the counter files."""
@@ -294,7 +296,7 @@ class History:
 
     def to_json(self) -> str:
         """Return the history as JSON, for a file beside the timeline."""
-        plain = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         plain["instances_ready"] = [[*key, value] for key, value in self.instances_ready.items()]
         return json.dumps(plain, default=_plain, indent=1)
 

@@ -38,13 +38,13 @@ def refused_secrets(audit_log: Path, namespace: str) -> frozenset[str]:
     """Return the names of the Secrets of a namespace whose creation the API server refused at least once."""
     if not audit_log.exists():
         return frozenset()
-    found = set()
+    names = set()
     for line in audit_log.read_text().splitlines():
         event = json.loads(line)
         about, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
         if about.get("namespace") == namespace and code in (403, 422):
-            found.add(about.get("name", ""))
-    return frozenset(found)
+            names.add(about.get("name", ""))
+    return frozenset(names)
 
 
 def allowances(
@@ -60,10 +60,10 @@ def allowances(
 
     refused: names of Secrets that were refused. full_volumes: volumes that were full or failed.
     """
-    cut_by_emacs = {each.uid for each in answers if each.response.get("truncated") is True}
+    cut_by_emacs = {answer.uid for answer in answers if answer.response.get("truncated") is True}
     begun: dict[str, float] = {}
-    for each in ran:
-        begun[each.marker] = min(each.written, begun.get(each.marker, each.written))
+    for execution in ran:
+        begun[execution.marker] = min(execution.written, begun.get(execution.marker, execution.written))
     for request in submitted:
         status = last.status if (last := final.get(request.uid)) else {}
         if last is None or not status.get("truncated"):
@@ -72,11 +72,11 @@ def allowances(
             why = "its workspace was full, or failed, while it ran"
             since = begun.get(request.marker, request.at)
             allowed = any(
-                each.instance in request.instances
-                and each.volume == "workspace"
-                and each.begin <= last.at
-                and each.end >= since
-                for each in full_volumes
+                full_volume.instance in request.instances
+                and full_volume.volume == "workspace"
+                and full_volume.begin <= last.at
+                and full_volume.end >= since
+                for full_volume in full_volumes
             )
         elif status.get("resultRef"):
             continue

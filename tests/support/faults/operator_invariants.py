@@ -40,12 +40,16 @@ def _with_work(history: History, event: ObjectVersion, done: str) -> Iterator[Vi
         if home == event.instance and event.at - request.at >= CREATED_BEFORE_SECONDS:
             sentence = f"its instance {event.instance} was {done} while it was open"
             yield Violation("I9", request.name, sentence, f"{evidence}; the request was {before.reason or 'new'}")
-    plans = [each for each in history.objects if each.kind == "efritplans" and each.instance == event.instance]
-    for uid in dict.fromkeys(each.uid for each in plans):
-        versions = [each for each in plans if each.uid == uid and each.resource_version < event.resource_version]
+    plans = [
+        version for version in history.objects if version.kind == "efritplans" and version.instance == event.instance
+    ]
+    for uid in dict.fromkeys(plan.uid for plan in plans):
+        versions = [
+            version for version in plans if version.uid == uid and version.resource_version < event.resource_version
+        ]
         if not versions or event.at - versions[0].at < CREATED_BEFORE_SECONDS:
             continue
-        last = max(versions, key=lambda each: each.resource_version)
+        last = max(versions, key=lambda version: version.resource_version)
         is_open = not last.final and last.event not in REMOVED
         # A suspended plan needs its volumes, not its pod.
         if is_open and (done == "deleted" or not last.suspended):
@@ -54,32 +58,33 @@ def _with_work(history: History, event: ObjectVersion, done: str) -> Iterator[Vi
 
 
 def _before(versions: tuple[RequestVersion, ...], resource_version: int) -> RequestVersion | None:
-    earlier = [each for each in versions if each.resource_version < resource_version]
+    earlier = [version for version in versions if version.resource_version < resource_version]
     return earlier[-1] if earlier else None
 
 
 def _suspensions(history: History) -> Iterator[ObjectVersion]:
     """Yield each version of a StatefulSet that removes its pod though no user has suspended the instance."""
-    instances = [each for each in history.objects if each.kind == "efritinstances"]
+    instances = [version for version in history.objects if version.kind == "efritinstances"]
     before: dict[str, ObjectVersion] = {}
-    sets = (each for each in history.objects if each.kind == "statefulsets")
-    for each in sorted(sets, key=lambda version: version.resource_version):
-        last, before[each.uid] = before.get(each.uid), each
-        if each.event in REMOVED or each.replicas or last is None or not last.replicas:
+    sets = (version for version in history.objects if version.kind == "statefulsets")
+    for stateful_set in sorted(sets, key=lambda version: version.resource_version):
+        last, before[stateful_set.uid] = before.get(stateful_set.uid), stateful_set
+        if stateful_set.event in REMOVED or stateful_set.replicas or last is None or not last.replicas:
             continue
         own = [
             one
             for one in instances
-            if (one.namespace, one.name) == (each.namespace, each.instance) and one.at <= each.at
+            if (one.namespace, one.name) == (stateful_set.namespace, stateful_set.instance)
+            and one.at <= stateful_set.at
         ]
-        by_user = any(one.mode == "Suspended" and each.at - _until(own, one) < USER_SECONDS for one in own)
+        by_user = any(one.mode == "Suspended" and stateful_set.at - _until(own, one) < USER_SECONDS for one in own)
         if not by_user and own and own[-1].event not in REMOVED:
-            yield each
+            yield stateful_set
 
 
 def _until(versions: list[ObjectVersion], one: ObjectVersion) -> float:
     """Return when a version was replaced by the next; for the last one, never."""
-    later = [each.at for each in versions if each.resource_version > one.resource_version]
+    later = [version.at for version in versions if version.resource_version > one.resource_version]
     return min(later, default=float("inf"))
 
 
@@ -89,9 +94,9 @@ def held_changes_interrupt_nothing(history: History) -> Iterator[Violation]:
         final = history.final(request)
         if final is None or final.reason != "Interrupted" or any(e.reason == "Interrupted" for e in request.ends):
             continue
-        losses = [each for each in history.losses if _meets(each, request, final.at)]
-        if losses and all(each.held for each in losses):
-            evidence = f"{', '.join(each.cause for each in losses)}; it ran {history.runs(request)} times"
+        losses = [loss for loss in history.losses if _meets(loss, request, final.at)]
+        if losses and all(loss.held for loss in losses):
+            evidence = f"{', '.join(loss.cause for loss in losses)}; it ran {history.runs(request)} times"
             yield Violation("I10", request.name, "a change of the template alone interrupted it", evidence)
 
 
@@ -106,7 +111,9 @@ def waits_have_a_reason(history: History) -> Iterator[Violation]:
         if request.deleted or request.namespace in history.namespaces_deleted:
             continue
         versions = history.versions_of.get(request.uid, ())
-        reported = next((each.at for each in versions if each.reason or each.event in REMOVED), history.ended_at)
+        reported = next(
+            (version.at for version in versions if version.reason or version.event in REMOVED), history.ended_at
+        )
         for begin, end in history.undisturbed:
             silent = min(end, reported) - max(begin, request.at)
             if silent > REASON_SECONDS:

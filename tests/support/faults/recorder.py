@@ -99,11 +99,11 @@ class Watcher(ABC):
     def _list(self) -> None:
         response = self._client.get(self._path)
         response.raise_for_status()
-        found = response.json()
-        for each in found["items"]:
-            self._note("LISTED", each)
-        self._position = found["metadata"]["resourceVersion"]
-        self._note_missing({each["metadata"]["uid"] for each in found["items"]})
+        body = response.json()
+        for item in body["items"]:
+            self._note("LISTED", item)
+        self._position = body["metadata"]["resourceVersion"]
+        self._note_missing({item["metadata"]["uid"] for item in body["items"]})
 
     def _watch(self) -> None:
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self._position}
@@ -153,10 +153,10 @@ class RequestRecorder(Watcher):
 
     def _note_missing(self, listed: set[str]) -> None:
         with self._lock:
-            for uid, known in self._latest.items():
-                if uid not in listed and known.event not in REMOVED:
+            for uid, version in self._latest.items():
+                if uid not in listed and version.event not in REMOVED:
                     # What it became after this version is unknown.
-                    unseen = replace(known, at=self._clock(), event="UNSEEN", resource_version=int(self._position))
+                    unseen = replace(version, at=self._clock(), event="UNSEEN", resource_version=int(self._position))
                     self._versions.append(unseen)
                     self._latest[uid] = unseen
 

@@ -48,9 +48,9 @@ def one_final_status(history: History) -> Iterator[Violation]:
                     f"version {version.resource_version}",
                 )
                 break
-        given = _answers_of(history, request)
-        if len({each.queue for each in given}) > 1 and not _losses(history, request, queue=True):
-            where = ", ".join(f"{each.instance}/{each.queue}" for each in given)
+        answers = _answers_of(history, request)
+        if len({answer.queue for answer in answers}) > 1 and not _losses(history, request, queue=True):
+            where = ", ".join(f"{answer.instance}/{answer.queue}" for answer in answers)
             yield Violation("I1", request.name, "it has an answer on more than one queue", where)
 
 
@@ -97,7 +97,9 @@ def begun_as_often_as_allowed(history: History) -> Iterator[Violation]:
                 request.name,
                 f"it ran {runs} times, {request.attempts} allowed",
                 ", ".join(
-                    f"pid {each.pid} on {each.instance}" for each in history.ran if each.marker == request.marker
+                    f"pid {execution.pid} on {execution.instance}"
+                    for execution in history.ran
+                    if execution.marker == request.marker
                 ),
             )
             continue
@@ -123,9 +125,9 @@ def _result_is_the_responses(
 ) -> Iterator[Violation]:
     reference = final.status.get("resultRef")
     whole = history.results.get(request.uid)
-    given = _answers_of(history, request)
+    answers = _answers_of(history, request)
     # Emacs itself may have had to cut the result: then the whole is nowhere.
-    cut_by_emacs = next((each.response for each in given if each.response.get("truncated") is True), None)
+    cut_by_emacs = next((answer.response for answer in answers if answer.response.get("truncated") is True), None)
     if reference is not None and cut_by_emacs is None:
         named = Digest(int(reference.get("bytes", -1)), str(reference.get("sha256", "")))
         if whole is not None and whole != named:
@@ -135,13 +137,13 @@ def _result_is_the_responses(
             yield Violation("I4", request.name, "its result was cut, and resultRef says that it is whole")
         if whole is not None and whole != Digest.of(cut_by_emacs.get("result") or ""):
             yield Violation("I4", request.name, "resultRef does not point at the beginning that was answered")
-    if not given:
+    if not answers:
         if request.namespace not in history.namespaces_deleted and not _losses(history, request, queue=True):
             yield Violation("I4", request.name, "it is Succeeded, and no queue has its response")
         return
-    succeeded = [each.response for each in given if each.response.get("reason") == "Succeeded"]
+    succeeded = [answer.response for answer in answers if answer.response.get("reason") == "Succeeded"]
     if not succeeded:
-        yield Violation("I4", request.name, "it is Succeeded, its response is not", str(given[0].response)[:400])
+        yield Violation("I4", request.name, "it is Succeeded, its response is not", str(answers[0].response)[:400])
         return
     response = succeeded[-1]
     text, inline = response.get("result") or "", final.status.get("result") or ""
@@ -165,14 +167,14 @@ def what_never_ran_never_ran(history: History) -> Iterator[Violation]:
 
 def nothing_is_left_behind(history: History) -> Iterator[Violation]:
     """Yield violations of I6."""
-    known = history.by_uid
+    requests = history.by_uid
     archived: dict[tuple[str, str], set[str]] = {}
     for file in history.files:
         if not file.live or file.reserved:
             continue
         place = f"{file.instance}/{file.queue}/{file.area}/{file.name}"
-        uid = found[1] if (found := _UID.match(file.name)) else ""
-        owner = known.get(uid)
+        uid = match[1] if (match := _UID.match(file.name)) else ""
+        owner = requests.get(uid)
         if file.area in OPEN_AREAS:
             yield Violation("I6", owner.name if owner else "", f"{file.area}/ still has a file at the end", place)
         elif file.area == "archive":
@@ -183,13 +185,13 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
         else:
             yield Violation("I6", "", "a file lies where none should be", place)
     for (queue, uid), kinds in archived.items():
-        if kinds == {"resp"} and _declined_on_a_full_volume(history, known[uid]):
+        if kinds == {"resp"} and _declined_on_a_full_volume(history, requests[uid]):
             continue
         if kinds - {"log"} != {"req", "resp"}:
             missing = "answer" if kinds == {"req"} else "request"
-            yield Violation("I6", known[uid].name, f"the archive has no {missing} of it", queue)
+            yield Violation("I6", requests[uid].name, f"the archive has no {missing} of it", queue)
     for namespace, name in history.secrets:
-        owner = known.get(name.removeprefix("efrit-result-"))
+        owner = requests.get(name.removeprefix("efrit-result-"))
         if owner is None or owner.namespace != namespace:
             yield Violation("I6", "", "a result Secret belongs to no request", f"{namespace}/{name}")
 
@@ -197,7 +199,7 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
 def _declined_on_a_full_volume(history: History, request: SubmittedRequest) -> bool:
     """Return whether it was cancelled before it arrived, where there was space for the answer alone."""
     full = any(history.hits.get(fault) for fault in ("fill a volume of", "ENOSPC", "half written, ENOSPC"))
-    reasons = {each.response.get("reason") for each in _answers_of(history, request)}
+    reasons = {answer.response.get("reason") for answer in _answers_of(history, request)}
     return full and reasons == {"Cancelled"} and history.runs(request) == 0
 
 
@@ -212,14 +214,14 @@ def nothing_crosses(history: History) -> Iterator[Violation]:
         placed = final.status.get("instanceName")
         if placed and placed not in request.instances:
             yield Violation("I7", request.name, f"its status names instance {placed}", ", ".join(request.instances))
-        said = {key: final.status.get(key) for key in ("result", "output", "messages", "error")}
-        others = {each.marker for each in history.submitted} - {request.marker}
-        if crossed := others & set(_WORD.findall(json.dumps(said)[: 4 * INLINE_BYTES])):
+        outputs = {key: final.status.get(key) for key in ("result", "output", "messages", "error")}
+        others = {submitted.marker for submitted in history.submitted} - {request.marker}
+        if crossed := others & set(_WORD.findall(json.dumps(outputs)[: 4 * INLINE_BYTES])):
             yield Violation("I7", request.name, "its status has words of other requests", ", ".join(sorted(crossed)))
 
 
 def _runs_are_at_home(history: History) -> Iterator[Violation]:
-    owners = {(each.namespace, each.marker): each for each in history.submitted}
+    owners = {(submitted.namespace, submitted.marker): submitted for submitted in history.submitted}
     homes: dict[str, set[str]] = {}
     for ran in history.ran:
         owner = owners.get((ran.namespace, ran.marker))
@@ -255,14 +257,14 @@ def ends_as_without_faults(history: History) -> Iterator[Violation]:
         runs, digest = history.runs(request), _digest(history, request, final)
         if _as_expected(history, request, final, runs, digest) or _allowed_by_fault(history, request, final, runs):
             continue
-        wanted = " or ".join(f"{each.reason} after {each.runs} runs" for each in request.ends)
+        expected = " or ".join(f"{end.reason} after {end.runs} runs" for end in request.ends)
         message = (final.status.get("error") or {}).get("message", "")
         yield Violation(
             "I8",
             request.name,
-            f"it ended {final.reason} after {runs} runs, without faults it is {wanted}",
-            f"result {digest}, wanted {[each.result for each in request.ends]}; {message}; losses: "
-            f"{[each.cause for each in _losses(history, request)]}",
+            f"it ended {final.reason} after {runs} runs, without faults it is {expected}",
+            f"result {digest}, wanted {[end.result for end in request.ends]}; {message}; losses: "
+            f"{[loss.cause for loss in _losses(history, request)]}",
         )
     yield from _no_more_interrupted_than_lost(history)
 
@@ -270,30 +272,30 @@ def ends_as_without_faults(history: History) -> Iterator[Violation]:
 def _as_expected(
     history: History, request: SubmittedRequest, final: RequestVersion, runs: int, digest: Digest | None
 ) -> bool:
-    spare = sum(each.runs for each in _losses(history, request) if not each.held) if request.attempts > 1 else 0
+    spare = sum(loss.runs for loss in _losses(history, request) if not loss.held) if request.attempts > 1 else 0
 
     def fits(end: ExpectedEnd) -> bool:
         same_result = end.any_result or end.result == digest
         return end.reason == final.reason and same_result and any(n <= runs <= n + spare for n in end.runs)
 
-    return any(fits(each) for each in request.ends)
+    return any(fits(end) for end in request.ends)
 
 
 def _allowed_by_fault(history: History, request: SubmittedRequest, final: RequestVersion, runs: int) -> bool:
     if final.reason == "Interrupted" and runs <= request.attempts and _losses(history, request):
         return True
-    for each in history.allowances:
-        mine = each.instance in ("", *request.instances) and each.request in ("", request.name)
-        if mine and each.reason == final.reason and runs in each.runs:
+    for allowance in history.allowances:
+        mine = allowance.instance in ("", *request.instances) and allowance.request in ("", request.name)
+        if mine and allowance.reason == final.reason and runs in allowance.runs:
             return True
     return False
 
 
 def _no_more_interrupted_than_lost(history: History) -> Iterator[Violation]:
     """Yield a violation where more requests were interrupted than Emacsen ended: each runs one at a time."""
-    for namespace, instance in sorted({(each.namespace, each.instance) for each in history.losses}):
-        losses = [each for each in history.losses if (each.namespace, each.instance) == (namespace, instance)]
-        if any(each.queue for each in losses):
+    for namespace, instance in sorted({(loss.namespace, loss.instance) for loss in history.losses}):
+        losses = [loss for loss in history.losses if (loss.namespace, loss.instance) == (namespace, instance)]
+        if any(loss.queue for loss in losses):
             continue
         interrupted = [
             request.name
@@ -303,7 +305,7 @@ def _no_more_interrupted_than_lost(history: History) -> Iterator[Violation]:
             and final.reason == "Interrupted"
             and not any(end.reason == "Interrupted" for end in request.ends)
         ]
-        if len(interrupted) > (allowed := sum(each.runs for each in losses)):
+        if len(interrupted) > (allowed := sum(loss.runs for loss in losses)):
             yield Violation(
                 "I8",
                 interrupted[-1],
@@ -326,7 +328,7 @@ def _digest(history: History, request: SubmittedRequest, final: RequestVersion) 
 
 
 def _answers_of(history: History, request: SubmittedRequest) -> list[Answer]:
-    return [each for each in history.answers if each.uid == request.uid]
+    return [answer for answer in history.answers if answer.uid == request.uid]
 
 
 def _losses(history: History, request: SubmittedRequest, *, queue: bool = False) -> list[Loss]:
@@ -334,13 +336,13 @@ def _losses(history: History, request: SubmittedRequest, *, queue: bool = False)
     final = history.final(request)
     end = final.at if final else history.ended_at
     return [
-        each
-        for each in history.losses
-        if each.namespace == request.namespace
-        and each.instance in request.instances
-        and each.begin <= end
-        and request.at <= each.end
-        and (each.queue or not queue)
+        loss
+        for loss in history.losses
+        if loss.namespace == request.namespace
+        and loss.instance in request.instances
+        and loss.begin <= end
+        and request.at <= loss.end
+        and (loss.queue or not queue)
     ]
 
 

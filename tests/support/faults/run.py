@@ -80,9 +80,9 @@ def _save_evidence(run: FaultRun, schedule: Schedule, out: Path, text: str, hist
 def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
     schedule = run.schedule
     creations: list[tuple[float, Callable[[], None]]] = [
-        *((each.at, partial(run.create_instance, each)) for each in schedule.instances),
-        *((each.at, partial(run.submit, each)) for each in schedule.requests),
-        *((each.at, partial(run.create_suspended_plan, each)) for each in schedule.plans),
+        *((instance.at, partial(run.create_instance, instance)) for instance in schedule.instances),
+        *((request.at, partial(run.submit, request)) for request in schedule.requests),
+        *((plan.at, partial(run.create_suspended_plan, plan)) for plan in schedule.plans),
     ]
     creations.sort(key=lambda creation: creation[0])
     waiting, lasting = list(schedule.steps), list[tuple[float, Step]]()
@@ -91,8 +91,8 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
         now = run.clock()
         while creations and creations[0][0] <= now:
             user_thread.submit(creations.pop(0)[1])
-        running, answered = {each.marker for each in run.executions()}, len(run.final)
-        for step in [each for each in waiting if _due(schedule, each.trigger, now, running, answered)]:
+        running, answered = {execution.marker for execution in run.executions()}, len(run.final)
+        for step in [step for step in waiting if _due(schedule, step.trigger, now, running, answered)]:
             waiting.remove(step)
             if step.op.fault:
                 run.nemesis.inject(step)
@@ -103,7 +103,7 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
                     run.nemesis.recover(step)
             else:
                 user_thread.submit(partial(run.perform, step))
-        for end, step in [each for each in lasting if each[0] <= now]:
+        for end, step in [entry for entry in lasting if entry[0] <= now]:
             lasting.remove((end, step))
             run.nemesis.recover(step)
         run.tick()
@@ -121,7 +121,7 @@ def _due(schedule: Schedule, trigger: Trigger, now: float, running: set[str], an
     if now >= trigger.at:
         return True
     if trigger.running:
-        return next(each.marker for each in schedule.requests if each.name == trigger.running) in running
+        return next(request.marker for request in schedule.requests if request.name == trigger.running) in running
     return bool(trigger.answered) and answered >= trigger.answered
 
 
@@ -135,10 +135,10 @@ def _finish(run: FaultRun) -> History:
     run.cluster.repair()
     healed_at = run.clock()
     run.note("run", "no more faults")
-    left = False
+    namespace_remains = False
     final_state = _FinalState(run)
     if run.namespace_deleted:
-        left = not _wait(run, run.schedule.recovery_seconds, lambda: _namespace_gone(run))
+        namespace_remains = not _wait(run, run.schedule.recovery_seconds, lambda: _namespace_gone(run))
         final_state.read_files()
     else:
         _wait(run, run.schedule.recovery_seconds + 5, lambda: _all_final(run))
@@ -153,7 +153,7 @@ def _finish(run: FaultRun) -> History:
         healed_at=healed_at,
         files=final_state.files,
         ready=final_state.ready,
-        namespace_left=left,
+        namespace_left=namespace_remains,
         tenant_fault_until=tenant_fault_until,
     )
 
@@ -172,9 +172,9 @@ class _FinalState:
         if self._stage.schedule.theme is not Theme.FILES:
             return set()
         now = self._stage.clock()
-        temporary = [each for each in self.files if each.live and each.area == "tmp" and not each.reserved]
-        self._lying = {each: self._lying.get(each, now) for each in temporary}
-        return {each.instance for each, since in self._lying.items() if now - since > STALE_FILE_SECONDS}
+        temporary = [file for file in self.files if file.live and file.area == "tmp" and not file.reserved]
+        self._lying = {file: self._lying.get(file, now) for file in temporary}
+        return {file.instance for file, since in self._lying.items() if now - since > STALE_FILE_SECONDS}
 
     def read_files(self) -> None:
         """Read which files lie on the queues."""
@@ -205,7 +205,7 @@ def _wait(run: FaultRun, seconds: float, condition: Callable[[], bool]) -> bool:
 def _all_final(run: FaultRun) -> bool:
     final, latest = run.recorder.final, run.recorder.latest
     gone = {uid for uid, version in latest.items() if version.event in REMOVED}
-    return all(each.uid in gone or (each.uid in final and not each.expires) for each in run.submitted)
+    return all(request.uid in gone or (request.uid in final and not request.expires) for request in run.submitted)
 
 
 def _namespace_gone(run: FaultRun) -> bool:

@@ -208,7 +208,7 @@ class Schedule:
     @property
     def faults(self) -> tuple[Step, ...]:
         """The steps that are faults."""
-        return tuple(each for each in self.steps if each.op.fault)
+        return tuple(step for step in self.steps if step.op.fault)
 
     def describe(self) -> str:
         """Return the whole schedule as text, to read and to compare."""
@@ -216,34 +216,36 @@ class Schedule:
             f"seed {self.seed}, {self.theme.value}: {len(self.instances)} instances, {len(self.requests)} requests, "
             f"{len(self.faults)} faults, {self.controllers} controllers, {'warm' if self.warm else 'cold'}"
         ]
-        lines += [f"  {_instance(each)}" for each in self.instances]
-        lines += [f"  plan {each.name} at {each.at:.2f} s: suspended, on {each.instance}" for each in self.plans]
-        lines += [f"  {_request(each)}" for each in self.requests]
-        lines += [f"  {'!!' if each.op.fault else '--'} {each}" for each in self.steps]
+        lines += [f"  {_instance(instance)}" for instance in self.instances]
+        lines += [f"  plan {plan.name} at {plan.at:.2f} s: suspended, on {plan.instance}" for plan in self.plans]
+        lines += [f"  {_request(request)}" for request in self.requests]
+        lines += [f"  {'!!' if step.op.fault else '--'} {step}" for step in self.steps]
         return "\n".join(lines)
 
 
-def _instance(each: InstanceSpec) -> str:
-    parts = [f"instance {each.name} at {each.at:.2f} s"]
-    parts.append("queue ephemeral" if each.ephemeral_queue else "queue on a claim")
-    parts.append(f"maxPending {each.max_pending}")
-    parts += [f"idle: suspended after {each.suspend_after} s"] if each.suspend_after else []
-    parts += [f"idle: deleted after {each.delete_after} s"] if each.delete_after else []
+def _instance(instance: InstanceSpec) -> str:
+    parts = [f"instance {instance.name} at {instance.at:.2f} s"]
+    parts.append("queue ephemeral" if instance.ephemeral_queue else "queue on a claim")
+    parts.append(f"maxPending {instance.max_pending}")
+    parts += [f"idle: suspended after {instance.suspend_after} s"] if instance.suspend_after else []
+    parts += [f"idle: deleted after {instance.delete_after} s"] if instance.delete_after else []
     return ", ".join(parts)
 
 
-def _request(each: RequestSpec) -> str:
-    parts = [f"{each.name} at {each.at:.2f} s: {each.kind.value} on {each.instance or 'team ' + each.team}"]
+def _request(request: RequestSpec) -> str:
+    parts = [
+        f"{request.name} at {request.at:.2f} s: {request.kind.value} on {request.instance or 'team ' + request.team}"
+    ]
     options = {
-        "seconds": each.seconds,
-        "size": each.size,
-        "timeout": each.timeout,
-        "queue timeout": each.queue_timeout,
-        "priority": each.priority,
+        "seconds": request.seconds,
+        "size": request.size,
+        "timeout": request.timeout,
+        "queue timeout": request.queue_timeout,
+        "priority": request.priority,
     }
     parts += [f"{name} {value}" for name, value in options.items() if value]
-    parts += [f"{each.attempts} attempts"] if each.attempts > 1 else []
-    parts += [f"time to live {each.ttl} s"] if each.ttl is not None else []
-    parts += ["cancelled"] if each.cancelled else []
-    parts += ["deleted"] if each.deleted else []
+    parts += [f"{request.attempts} attempts"] if request.attempts > 1 else []
+    parts += [f"time to live {request.ttl} s"] if request.ttl is not None else []
+    parts += ["cancelled"] if request.cancelled else []
+    parts += ["deleted"] if request.deleted else []
     return ", ".join(parts)

@@ -20,7 +20,7 @@ def timeline(history: History) -> str:
 
 def life_of(history: History, name: str) -> str:
     """Return the events of one request, with every fault and what happened to its instances meanwhile."""
-    request = next((each for each in history.submitted if each.name == name), None)
+    request = next((submitted for submitted in history.submitted if submitted.name == name), None)
     if request is None:
         return f"no request {name}"
     final = history.final(request)
@@ -32,45 +32,45 @@ def life_of(history: History, name: str) -> str:
         or (note.instance in request.instances and request.at <= note.at <= end)
         or (note.fault and not note.instance and request.at <= note.at <= end)
     ]
-    facts = [f"  may end: {each}" for each in request.ends]
+    facts = [f"  may end: {end}" for end in request.ends]
     facts += [
-        f"  answer: on {each.instance}, queue {each.queue}, {each.area}/: {_short(each.response)}"
-        for each in history.answers
-        if each.uid == request.uid
+        f"  answer: on {answer.instance}, queue {answer.queue}, {answer.area}/: {_short(answer.response)}"
+        for answer in history.answers
+        if answer.uid == request.uid
     ]
     where = "/".join(request.instances)
     head = f"{name} ({request.uid}), marker {request.marker}, on {where}, {request.attempts} attempts"
     return "\n".join([head, *_lines(chosen), *facts])
 
 
-def report(history: History, found: Sequence[Violation]) -> str:
+def report(history: History, violations: Sequence[Violation]) -> str:
     """Return the verdict, the events of the requests concerned, then the whole run."""
-    parts = [f"{len(history.submitted)} requests, {len(found)} violations", *map(str, found)]
-    for name in dict.fromkeys(each.request for each in found if each.request):
+    parts = [f"{len(history.submitted)} requests, {len(violations)} violations", *map(str, violations)]
+    for name in dict.fromkeys(violation.request for violation in violations if violation.request):
         parts += ["", life_of(history, name)]
     return "\n".join([*parts, "", "The whole run:", timeline(history)])
 
 
 def _notes(history: History) -> list[Note]:
-    found = [*history.notes]
-    found += [_submitted(each) for each in history.submitted]
-    names = {(each.namespace, each.marker): each.name for each in history.submitted}
-    found += [
+    notes = [*history.notes]
+    notes += [_submitted(request) for request in history.submitted]
+    names = {(request.namespace, request.marker): request.name for request in history.submitted}
+    notes += [
         Note(
-            each.written,
-            f"Emacs {each.pid}",
-            f"runs {each.marker}",
-            names.get((each.namespace, each.marker), "?"),
-            each.instance,
+            execution.written,
+            f"Emacs {execution.pid}",
+            f"runs {execution.marker}",
+            names.get((execution.namespace, execution.marker), "?"),
+            execution.instance,
         )
-        for each in history.ran
+        for execution in history.ran
     ]
     before: dict[str, RequestVersion] = {}
-    for version in sorted(history.versions, key=lambda each: (each.at, each.resource_version)):
-        found.append(_version(version, before.get(version.uid)))
+    for version in sorted(history.versions, key=lambda version: (version.at, version.resource_version)):
+        notes.append(_version(version, before.get(version.uid)))
         before[version.uid] = version
-    found += [Note(at, "recorder", "its own watch broke: it listed anew", fault=True) for at in history.watch_gaps]
-    return sorted(found, key=lambda note: note.at)
+    notes += [Note(at, "recorder", "its own watch broke: it listed anew", fault=True) for at in history.watch_gaps]
+    return sorted(notes, key=lambda note: note.at)
 
 
 def _submitted(request: SubmittedRequest) -> Note:

@@ -196,14 +196,14 @@ class RequestSpec:
 
     def ends(self) -> tuple[ExpectedEnd, ...]:
         """Return how it may end without faults."""
-        found = [self._end()]
+        ends = [self._end()]
         if self.queue_timeout:
-            found.append(ExpectedEnd("TimedOut", runs=(0,)))
+            ends.append(ExpectedEnd("TimedOut", runs=(0,)))
         if self.cancelled:
             # What ends Emacs runs again without a fault, and each of its attempts may be the one that is cancelled.
             most = self.attempts if self.kind is Kind.DIE else 1
-            found.append(ExpectedEnd("Cancelled", runs=tuple(range(most + 1))))
-        return tuple(found)
+            ends.append(ExpectedEnd("Cancelled", runs=tuple(range(most + 1))))
+        return tuple(ends)
 
     def _end(self) -> ExpectedEnd:
         match self.kind:
@@ -228,7 +228,7 @@ class RequestSpec:
     def target_instances(self, instances: tuple[InstanceSpec, ...]) -> tuple[str, ...]:
         """Return the names of the instances it may run on."""
         if self.team:
-            return tuple(each.name for each in instances if each.team == self.team)
+            return tuple(instance.name for instance in instances if instance.team == self.team)
         return (self.instance,)
 
 

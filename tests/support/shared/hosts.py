@@ -78,14 +78,14 @@ class Host:
         if not inits:
             return {}
         namespace = Path(f"/proc/{inits[0]}/ns/pid").readlink()
-        found = {}
+        names = {}
         for path in Path("/proc").iterdir():
             try:
                 if path.name.isdecimal() and (path / "ns/pid").readlink() == namespace:
-                    found[int(path.name)] = (path / "comm").read_text().strip()
+                    names[int(path.name)] = (path / "comm").read_text().strip()
             except OSError:
                 continue
-        return found
+        return names
 
     def emacs(self) -> list[int]:
         """Return the Emacsen that run there."""
@@ -100,13 +100,16 @@ class Host:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
-        told: set[int] = set()
+        signalled: set[int] = set()
         # What was about to fork may have done so meanwhile.
-        while new := {pid for pid, name in self._processes().items() if not name.startswith("delayed-mount")} - told:
+        while (
+            new := {pid for pid, name in self._processes().items() if not name.startswith("delayed-mount")}
+            - signalled
+        ):
             for pid in new:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
-            told |= new
+            signalled |= new
 
     def kill(self) -> None:
         """End everything there at once, as when the power fails."""
@@ -202,21 +205,23 @@ def play(site: Site, requests: int) -> list[dict[str, Any]]:
 def violations(site: Site, answers: list[dict[str, Any]]) -> list[str]:
     """Return what must not be: a result without its run, a request that ran twice, two Emacsen at a time."""
     answered = {answer["key"] for answer in answers}
-    found = [f"{key} has no answer" for host in site.hosts for key in host.keys if key not in answered]
+    violations = [f"{key} has no answer" for host in site.hosts for key in host.keys if key not in answered]
     notes = site.notes()
     begun = Counter(key for word, key, _ in notes if word == "begin")
     ended = Counter(key for word, key, _ in notes if word == "end")
     for answer in answers:
         key, reason = answer["key"], answer["reason"]
         if reason == "Succeeded" and (begun[key], ended[key], answer["result"]) != (1, 1, f'"{key}"'):
-            found.append(f"{key} Succeeded: began {begun[key]} times, ended {ended[key]}, result {answer['result']}")
+            violations.append(
+                f"{key} Succeeded: began {begun[key]} times, ended {ended[key]}, result {answer['result']}"
+            )
         elif reason not in ("Succeeded", "Interrupted"):
-            found.append(f"{key} ended {reason}: {answer['error']}")
-    found += [f"{key} began {times} times" for key, times in begun.items() if times > 1]
+            violations.append(f"{key} ended {reason}: {answer['error']}")
+    violations += [f"{key} began {times} times" for key, times in begun.items() if times > 1]
     newest = 0
     for word, key, number in notes:
         # What an Emacs was in the midst of when it was frozen may end late: see docs/shared-queues.md.
         if word == "begin" and number < newest:
-            found.append(f"{key} began in Emacs {number}, after Emacs {newest} had begun work")
+            violations.append(f"{key} began in Emacs {number}, after Emacs {newest} had begun work")
         newest = max(newest, number)
-    return found
+    return violations

@@ -27,7 +27,9 @@ def delayed_mount() -> Path:
     program = cache() / "bin" / f"delayed-mount-{digest}"
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
-        with locks.held(program.with_suffix(".lock"), "another process is building delayed-mount: waiting for it"):
+        with locks.exclusive_lock(
+            program.with_suffix(".lock"), "another process is building delayed-mount: waiting for it"
+        ):
             if not program.exists():
                 partial = program.with_suffix(".part")
                 run(["go", "build", "-o", str(partial), "."], doing="building delayed-mount", cwd=SOURCE)

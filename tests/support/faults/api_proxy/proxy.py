@@ -102,7 +102,7 @@ class Proxy:
 
     def watching(self, resource: str) -> int:
         """Return how many watches on a resource are open."""
-        return sum(1 for each in list(self._streams) if each.resource == resource)
+        return sum(1 for stream in list(self._streams) if stream.resource == resource)
 
     def start(self) -> None:
         """Start the thread. Return once the proxy listens."""
@@ -308,12 +308,12 @@ def _kept(answer: aiohttp.ClientResponse) -> dict[str, str]:
 
 def _parsed(data: bytes) -> Json | None:
     try:
-        found: Any = json.loads(data) if data else None
+        body: Any = json.loads(data) if data else None
     except ValueError:
         return None
-    if isinstance(found, list):
-        return {OPERATIONS: found}
-    return found if isinstance(found, dict) else None
+    if isinstance(body, list):
+        return {OPERATIONS: body}
+    return body if isinstance(body, dict) else None
 
 
 def _reset(request: web.Request) -> None:
@@ -334,9 +334,9 @@ async def _abort_all(loop: asyncio.AbstractEventLoop) -> None:
     transports: Mapping[int, asyncio.Transport] = getattr(loop, "_transports", {})
     # Aborting is done by a callback of the loop's next round; who was accepted last has no transport before.
     for _ in range(ROUNDS_TO_END):
-        for each in list(transports.values()):
-            if not each.is_closing():
-                each.abort()
+        for transport in list(transports.values()):
+            if not transport.is_closing():
+                transport.abort()
         await asyncio.sleep(0)
 
 

@@ -60,7 +60,7 @@ class Effect(StrEnum):
     """No more bytes, until `seconds` are over or the proxy is healed."""
 
 
-EVENT_EFFECTS = frozenset(each for each in Effect if each.value.startswith(("event-", "stream-")))
+EVENT_EFFECTS = frozenset(effect for effect in Effect if effect.value.startswith(("event-", "stream-")))
 WRITE_EFFECTS = (
     Effect.KILL_BEFORE_SEND,
     Effect.KILL_AFTER_COMMIT,
@@ -131,8 +131,8 @@ class Fault:
             return False
         kind = event.get("type", "")
         # A bookmark is no change of an object: only a fault for bookmarks matches it.
-        wanted = kind == self.type if self.type else kind != "BOOKMARK"
-        return wanted and self._about(event)
+        matches = kind == self.type if self.type else kind != "BOOKMARK"
+        return matches and self._about(event)
 
     def _about(self, event: Mapping[str, Any]) -> bool:
         obj = event.get("object", {})
@@ -221,6 +221,6 @@ class FaultRules:
         with self._lock:
             for armed in self._armed:
                 if not armed.spent and matches(armed.fault) and armed.count_match(time):
-                    self._armed += [ArmedFault(each) for each in armed.fault.then]
+                    self._armed += [ArmedFault(fault) for fault in armed.fault.then]
                     return armed.fault
         return None

@@ -77,14 +77,14 @@ class Operation:
 
 def parse(record: bytes) -> list[Operation]:
     """Return the operations in a record, in the order in which they happened."""
-    found, at = [], 0
+    rules, at = [], 0
     while at < len(record):
         end = record.index(b"\n", at)
         words = record[at:end].decode("utf-8", "surrogateescape").split("\t")
         number, pid, program, kind, result, error, inode, path, target, offset, size = words
         data = record[end + 1 : end + 1 + int(size)]
         at = end + 2 + int(size)
-        found.append(
+        rules.append(
             Operation(
                 int(number),
                 int(pid),
@@ -99,7 +99,7 @@ def parse(record: bytes) -> list[Operation]:
                 data,
             )
         )
-    return found
+    return rules
 
 
 class FileShim:

@@ -68,7 +68,7 @@ def _idle(seed: int, rng: random.Random) -> Schedule:
         faults.append(Step(op, Trigger(at), target, 0.0 if op is Op.KILL_BRIDGE else 3.0))
     if rng.random() < 0.3:
         faults.append(_restart(rng, length))
-    schedule = Schedule(seed, Theme.IDLE, instances, tuple(sorted(requests, key=lambda each: each.at)), ())
+    schedule = Schedule(seed, Theme.IDLE, instances, tuple(sorted(requests, key=lambda request: request.at)), ())
     return parts.finish(replace(schedule, plans=(SuspendedPlanSpec("p1", "i3", 0.1),)), faults)
 
 
@@ -77,7 +77,7 @@ def _rollout(seed: int, rng: random.Random) -> Schedule:
     schedule = replace(parts.base(seed, rng, Theme.ROLLOUT, count=(8, 20), span=span), warm=True)
     # Longer than the grace period of a pod on the light tier: the pod must not be replaced meanwhile.
     kinds = (Kind.COUNT, Kind.HOSTILE, Kind.SLEEP)
-    long = rng.choice([each.name for each in schedule.requests if each.kind in kinds] or [""])
+    long = rng.choice([request.name for request in schedule.requests if request.kind in kinds] or [""])
     seconds = round(rng.uniform(7.0, 9.0), 2)
     requests = tuple(replace(e, kind=Kind.SLEEP, seconds=seconds) if e.name == long else e for e in schedule.requests)
     schedule = replace(schedule, requests=requests)
@@ -106,10 +106,10 @@ def _refusals(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0))
     schedule = parts.base(seed, rng, Theme.REFUSALS, count=(6, 16), span=span)
     large = [
-        replace(each, kind=Kind.LARGE, size=50_000)
-        if each.kind in (Kind.COUNT, Kind.HOSTILE) and rng.random() < 0.4
-        else each
-        for each in schedule.requests
+        replace(request, kind=Kind.LARGE, size=50_000)
+        if request.kind in (Kind.COUNT, Kind.HOSTILE) and rng.random() < 0.4
+        else request
+        for request in schedule.requests
     ]
     schedule = replace(schedule, requests=tuple(large), warm=rng.random() < 0.6)
     steps = []
@@ -127,7 +127,7 @@ def _refusals(seed: int, rng: random.Random) -> Schedule:
 def _volumes(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
     schedule = parts.base(seed, rng, Theme.VOLUMES, count=(6, 20), span=span)
-    schedule = replace(schedule, requests=tuple(replace(each, counter=PROOF) for each in schedule.requests))
+    schedule = replace(schedule, requests=tuple(replace(request, counter=PROOF) for request in schedule.requests))
     steps = []
     for _ in range(rng.randint(1, 3)):
         trigger, target = Trigger(round(rng.uniform(0.0, span), 2)), rng.choice(schedule.instances).name
@@ -176,12 +176,12 @@ def _terminating(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
     schedule = parts.base(seed, rng, Theme.TERMINATING, count=(6, 20), span=span)
     seconds = round(rng.choice((1.0, 3.0, 5.0)), 1)
-    kept = Step(Op.KEEP_POD, parts.moment(rng, schedule, span), rng.choice(schedule.instances).name, seconds)
-    steps = [kept]
+    step = Step(Op.KEEP_POD, parts.moment(rng, schedule, span), rng.choice(schedule.instances).name, seconds)
+    steps = [step]
     if rng.random() < 0.6:
-        steps.append(_restart(rng, min(kept.trigger.at, span) + 1.0))
+        steps.append(_restart(rng, min(step.trigger.at, span) + 1.0))
     if rng.random() < 0.3:
-        steps.append(Step(Op.CHANGE, Trigger(round(rng.uniform(0.5, span + 1), 2)), kept.target))
+        steps.append(Step(Op.CHANGE, Trigger(round(rng.uniform(0.5, span + 1), 2)), step.target))
     return parts.finish(schedule, [*steps, *parts.instance_steps(rng, schedule, span)])
 
 

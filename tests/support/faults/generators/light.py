@@ -158,7 +158,8 @@ def _namespace(seed: int, rng: random.Random) -> Schedule:
     schedule = parts.base(seed, rng, Theme.NAMESPACE, count=(6, 16), span=2.0)
     # Claims would keep it: the controller that removes their finalizer does not run here.
     instances = tuple(
-        replace(each, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=1) for each in schedule.instances
+        replace(instance, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=1)
+        for instance in schedule.instances
     )
     steps = [Step(Op.DELETE_NAMESPACE, parts.moment(rng, schedule, 2.5))]
     if rng.random() < 0.5:
@@ -224,8 +225,8 @@ def _clocks(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((2.0, 4.0))
     schedule = parts.base(seed, rng, Theme.CLOCKS, count=(6, 20), span=span)
     # A final status dated an hour ahead is kept an hour longer.
-    schedule = replace(schedule, requests=tuple(replace(each, ttl=None) for each in schedule.requests))
-    targets = [each.name for each in schedule.instances] + ["operator-0"]
+    schedule = replace(schedule, requests=tuple(replace(request, ttl=None) for request in schedule.requests))
+    targets = [instance.name for instance in schedule.instances] + ["operator-0"]
     faults = [
         Step(
             Op.SET_CLOCK,

@@ -49,14 +49,14 @@ def generate(seed: int) -> Schedule:
     rng = random.Random(f"efrit-cluster-{seed}")  # noqa: S311 - reproducible on purpose
     # The workload and the user steps of a light schedule whose theme is processes; none of its faults.
     base = _stretched(light.generate(10 * seed), rng.choice(STRETCHES))
-    user_steps = tuple(each for each in base.steps if not each.op.fault)
+    user_steps = tuple(step for step in base.steps if not step.op.fault)
     schedule = replace(
         base, seed=seed, theme=theme, steps=user_steps, warm=rng.random() < 0.85, recovery_seconds=RECOVERY_SECONDS
     )
     schedule = _busy(rng, schedule) if theme is Theme.AWAY else schedule
     faults = GENERATORS[theme](rng, schedule)
     controllers = 2 if theme is Theme.LEADERS else 1
-    steps = sorted((*user_steps, *faults), key=lambda each: each.trigger.at)
+    steps = sorted((*user_steps, *faults), key=lambda step: step.trigger.at)
     return replace(schedule, steps=tuple(steps), controllers=controllers)
 
 
@@ -66,8 +66,8 @@ def _stretched(schedule: Schedule, factor: float) -> Schedule:
     def later(at: float) -> float:
         return round(at * factor, 2)
 
-    requests = tuple(replace(each, at=later(each.at)) for each in schedule.requests)
-    steps = tuple(replace(each, trigger=replace(each.trigger, at=later(each.trigger.at))) for each in schedule.steps)
+    requests = tuple(replace(request, at=later(request.at)) for request in schedule.requests)
+    steps = tuple(replace(step, trigger=replace(step.trigger, at=later(step.trigger.at))) for step in schedule.steps)
     return replace(schedule, requests=requests, steps=steps)
 
 
@@ -75,11 +75,15 @@ def _busy(rng: random.Random, schedule: Schedule) -> Schedule:
     """Return the schedule with more requests at once than two minutes without an API server suffice for."""
     requests = [
         replace(
-            each, kind=Kind.SLEEP, at=round(each.at / 6, 2), seconds=round(rng.uniform(2.0, 8.0), 2), queue_timeout=0
+            request,
+            kind=Kind.SLEEP,
+            at=round(request.at / 6, 2),
+            seconds=round(rng.uniform(2.0, 8.0), 2),
+            queue_timeout=0,
         )
-        if each.kind in (Kind.COUNT, Kind.SLEEP, Kind.IMPATIENT)
-        else each
-        for each in schedule.requests
+        if request.kind in (Kind.COUNT, Kind.SLEEP, Kind.IMPATIENT)
+        else request
+        for request in schedule.requests
     ]
     more = [
         RequestSpec(
@@ -92,7 +96,7 @@ def _busy(rng: random.Random, schedule: Schedule) -> Schedule:
         )
         for number in range(20)
     ]
-    instances = tuple(replace(each, at=0.0, max_pending=1000) for each in schedule.instances)
+    instances = tuple(replace(instance, at=0.0, max_pending=1000) for instance in schedule.instances)
     return replace(schedule, instances=instances, requests=(*requests, *more), warm=True)
 
 
@@ -202,7 +206,7 @@ def _fault(rng: random.Random, schedule: Schedule, op: Op) -> Step:
 
 
 def _moment(rng: random.Random, schedule: Schedule) -> Trigger:
-    last = max((each.at for each in schedule.requests), default=1.0) + 1.5
+    last = max((request.at for request in schedule.requests), default=1.0) + 1.5
     roll = rng.random()
     if roll < 0.35:
         return Trigger(round(last + 3, 2), running=rng.choice(schedule.requests).name)

@@ -29,32 +29,32 @@ def user_changes(
 ) -> tuple[tuple[RequestSpec, ...], tuple[Step, ...]]:
     """Return the requests, and the steps of users who cancel or delete some of them."""
     changed, steps = [], []
-    for each in requests:
+    for request in requests:
         roll = rng.random()
-        moment = round(each.at + rng.choice((0.0, 0.02, 0.1, rng.uniform(0, 1.5))), 2)
-        trigger = Trigger(moment) if rng.random() < 0.6 else Trigger(round(each.at + 3, 2), running=each.name)
-        if roll < cancelled and each.kind is not Kind.STILLBORN:
-            changed.append(replace(each, cancelled=True))
-            steps.append(Step(Op.CANCEL, trigger, each.name))
+        moment = round(request.at + rng.choice((0.0, 0.02, 0.1, rng.uniform(0, 1.5))), 2)
+        trigger = Trigger(moment) if rng.random() < 0.6 else Trigger(round(request.at + 3, 2), running=request.name)
+        if roll < cancelled and request.kind is not Kind.STILLBORN:
+            changed.append(replace(request, cancelled=True))
+            steps.append(Step(Op.CANCEL, trigger, request.name))
         elif roll < cancelled + 0.04:
-            changed.append(replace(each, deleted=True))
-            steps.append(Step(Op.DELETE, trigger, each.name))
+            changed.append(replace(request, deleted=True))
+            steps.append(Step(Op.DELETE, trigger, request.name))
         else:
-            changed.append(each)
+            changed.append(request)
     return tuple(changed), tuple(steps)
 
 
 def instance_steps(rng: random.Random, schedule: Schedule, span: float) -> tuple[Step, ...]:
     """Return what users do to instances meanwhile: most often nothing."""
     steps: list[Step] = []
-    for each in schedule.instances:
+    for instance in schedule.instances:
         roll = rng.random()
-        at = round(each.at + rng.uniform(0.2, span), 2)
+        at = round(instance.at + rng.uniform(0.2, span), 2)
         if roll < 0.12:
-            steps.append(Step(Op.SUSPEND, Trigger(at), each.name))
-            steps.append(Step(Op.RESUME, Trigger(round(at + rng.uniform(0.05, 3.0), 2)), each.name))
+            steps.append(Step(Op.SUSPEND, Trigger(at), instance.name))
+            steps.append(Step(Op.RESUME, Trigger(round(at + rng.uniform(0.05, 3.0), 2)), instance.name))
         elif roll < 0.24:
-            steps.append(Step(Op.CHANGE, Trigger(at), each.name))
+            steps.append(Step(Op.CHANGE, Trigger(at), instance.name))
     return tuple(steps)
 
 
@@ -63,9 +63,9 @@ def moment(rng: random.Random, schedule: Schedule, span: float) -> Trigger:
     at = round(rng.uniform(0.0, span), 2)
     roll = rng.random()
     runs = [
-        each
-        for each in schedule.requests
-        if each.kind in (Kind.COUNT, Kind.HOSTILE, Kind.SLEEP, Kind.LARGE, Kind.HUGE, Kind.LOOP)
+        request
+        for request in schedule.requests
+        if request.kind in (Kind.COUNT, Kind.HOSTILE, Kind.SLEEP, Kind.LARGE, Kind.HUGE, Kind.LOOP)
     ]
     if roll < 0.35 and runs:
         return Trigger(round(span + 1, 2), running=rng.choice(runs).name)
@@ -118,7 +118,7 @@ def finish(schedule: Schedule, steps: Sequence[Step]) -> Schedule:
     if not schedule.warm:
         # Pods do not exist in the first seconds: every other fault is delayed.
         steps = [
-            replace(each, trigger=later(each.trigger)) if at % 2 and each.op.fault else each
-            for at, each in enumerate(steps)
+            replace(step, trigger=later(step.trigger)) if at % 2 and step.op.fault else step
+            for at, step in enumerate(steps)
         ]
-    return replace(schedule, steps=tuple(sorted((*schedule.steps, *steps), key=lambda each: each.trigger.at)))
+    return replace(schedule, steps=tuple(sorted((*schedule.steps, *steps), key=lambda step: step.trigger.at)))

@@ -79,7 +79,7 @@ class Administration:
     @property
     def full_volumes(self) -> tuple[FullVolume, ...]:
         """Return which volumes were full or failed, and when."""
-        still = (FullVolume(*each, self._run.clock()) for each in self._full.values())
+        still = (FullVolume(*entry, self._run.clock()) for entry in self._full.values())
         return (*self._emptied, *still)
 
     def observe_file_fault(self, point: ArmedFileFault) -> None:
@@ -141,11 +141,11 @@ class Administration:
     def _upgrade(self, step: Step) -> None:
         """Stop the controllers and have them start with another image for the bridges, as `helm upgrade` does."""
         run, self._upgrades = self._run, self._upgrades + 1
-        for each in run.controllers:
-            image = each.operator.image.rpartition("-upgrade")[0] or each.operator.image
-            each.operator.configure(EFRIT_OPERATOR_IMAGE=f"{image}-upgrade{self._upgrades}")
-            each.relaunch_at = run.clock() + step.seconds
-            each.operator.terminate()
+        for controller in run.controllers:
+            image = controller.operator.image.rpartition("-upgrade")[0] or controller.operator.image
+            controller.operator.configure(EFRIT_OPERATOR_IMAGE=f"{image}-upgrade{self._upgrades}")
+            controller.relaunch_at = run.clock() + step.seconds
+            controller.operator.terminate()
         for instance in run.schedule.instances:
             self._nemesis.note_held_replacement(instance.name, "the bridge's image was changed")
 

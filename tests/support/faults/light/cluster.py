@@ -83,9 +83,9 @@ class LightCluster:
             self.freeze(name, False)
         self.plane.start()
 
-    def collect_garbage(self, wanted: bool) -> None:
+    def collect_garbage(self, enabled: bool) -> None:
         """Run Kubernetes' controllers that delete namespaces and orphans, or stop them."""
-        if not wanted:
+        if not enabled:
             if self._collectors is not None:
                 self._collectors.kill()
                 self._collectors = None

@@ -57,10 +57,10 @@ def select_controller(controllers: Sequence[Controller], target: str) -> Control
     if target not in ("leader", "standby"):
         return controllers[0]
     roles: dict[str, Controller] = {}
-    for each in controllers:
-        if not each.frozen and each.operator.process.status is None:
+    for controller in controllers:
+        if not controller.frozen and controller.operator.process.status is None:
             with contextlib.suppress(httpx.TransportError, AssertionError):
-                roles["leader" if each.operator.role() == "leading" else "standby"] = each
+                roles["leader" if controller.operator.role() == "leading" else "standby"] = controller
     return roles.get(target) or next(iter(roles.values()), controllers[0])
 
 

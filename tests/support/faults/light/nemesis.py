@@ -185,7 +185,7 @@ class LightNemesis(Nemesis):
                 hit = self._stopped_controller.pop(step)
                 with contextlib.suppress(ProcessLookupError):
                     hit.operator.freeze(False)
-                hit.frozen = any(each is hit for each in self._stopped_controller.values())
+                hit.frozen = any(controller is hit for controller in self._stopped_controller.values())
             case Op.KILL_API | Op.KILL_ETCD:
                 run.cluster.plane.start(wait=False)
             case Op.STOP_API | Op.STOP_ETCD:

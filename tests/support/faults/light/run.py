@@ -86,9 +86,9 @@ class LightRun(FaultRun):
             Controller(self.site.operator(f"operator-{number}", server=server))
             for number in range(schedule.controllers)
         ]
-        for each in self.controllers:
-            loaded = self.shims.for_controller(each.operator.name) if self.shims else {}
-            each.operator.launch(**env, **loaded)
+        for controller in self.controllers:
+            loaded = self.shims.for_controller(controller.operator.name) if self.shims else {}
+            controller.operator.launch(**env, **loaded)
         if schedule.warm:
             first = schedule.instances[0]
             self.create_instance(first)
@@ -99,8 +99,8 @@ class LightRun(FaultRun):
 
     def close(self) -> None:
         """Put everything away, whether or not `open` came to its end."""
-        for each in getattr(self, "controllers", ()):
-            each.operator.close()
+        for controller in getattr(self, "controllers", ()):
+            controller.operator.close()
         if self.proxy is not None:
             self.proxy.close()
         if hasattr(self, "recorder"):
@@ -123,27 +123,27 @@ class LightRun(FaultRun):
 
     def tick(self) -> None:
         """Restart controllers that ended, as the kubelet does, and note the hits of armed faults."""
-        for each in self.controllers:
-            process = each.operator.process
-            if each.frozen or process.status is None:
+        for controller in self.controllers:
+            process = controller.operator.process
+            if controller.frozen or process.status is None:
                 continue
-            if each.relaunch_at is None:
-                ended = f"{each.operator.name} ended by itself with status {process.status}"
-                each.unexpected.append(ended)
+            if controller.relaunch_at is None:
+                ended = f"{controller.operator.name} ended by itself with status {process.status}"
+                controller.unexpected.append(ended)
                 self.note("controller", ended)
                 self.disturbances.append((self.clock(), self.clock() + RELAUNCH_SECONDS))
-                each.relaunch_at = self.clock() + RELAUNCH_SECONDS
-            if self.clock() >= each.relaunch_at:
-                each.relaunch_at = None
-                each.operator.launch()
-                self.note("controller", f"{each.operator.name} is started again")
+                controller.relaunch_at = self.clock() + RELAUNCH_SECONDS
+            if self.clock() >= controller.relaunch_at:
+                controller.relaunch_at = None
+                controller.operator.launch()
+                self.note("controller", f"{controller.operator.name} is started again")
         self.close_losses()
         self.nemesis.note_hits()
 
     def _kill_controller(self) -> None:
-        each = self.controllers[0]
-        each.relaunch_at = self.clock() + 0.1
-        each.operator.kill()
+        controller = self.controllers[0]
+        controller.relaunch_at = self.clock() + 0.1
+        controller.operator.kill()
 
     # What can be observed
 
@@ -168,14 +168,14 @@ class LightRun(FaultRun):
 
     def executions(self) -> tuple[Execution, ...]:
         """Return the lines of every counter file."""
-        counter = next((each.counter for each in self.schedule.requests), COUNTER)
+        counter = next((request.counter for request in self.schedule.requests), COUNTER)
         for path, instance in {pod.workspace / counter: pod.instance for pod in self.pods()}.items():
             with contextlib.suppress(OSError):
                 size = path.stat().st_size
                 if self._counters.get(path, (-1, []))[0] != size:
                     lines = path.read_text().splitlines()
                     self._counters[path] = size, [self._execution(instance, line) for line in lines]
-        return tuple(each for _, lines in self._counters.values() for each in lines)
+        return tuple(line for _, lines in self._counters.values() for line in lines)
 
     def other_tenant_open(self) -> tuple[str, ...]:
         """Return the requests of the other tenant that are not final."""
@@ -193,7 +193,7 @@ class LightRun(FaultRun):
     @property
     def objects(self) -> tuple[ObjectVersion, ...]:
         """Return what was seen of instances, StatefulSets and plans."""
-        return tuple(version for each in self._objects for version in each.versions)
+        return tuple(version for recorder in self._objects for version in recorder.versions)
 
     def refused_secrets(self) -> frozenset[str]:
         """Return the names of the Secrets whose creation the API server has refused."""

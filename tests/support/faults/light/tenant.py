@@ -55,20 +55,20 @@ class OtherTenant:
         self.ask("last", "(sleep-for 1)")
         self._kube.call("DELETE", path)
         for plural in CONTENTS:
-            for each in self._kube.list(plural, self.namespace):
+            for item in self._kube.list(plural, self.namespace):
                 with contextlib.suppress(Refused):
-                    self._kube.delete(plural, self.namespace, each["metadata"]["name"], gracePeriodSeconds=0)
-        left = self._kube.call("GET", path)
-        left["spec"]["finalizers"] = []
-        self._kube.call("PUT", f"{path}/finalize", left)
+                    self._kube.delete(plural, self.namespace, item["metadata"]["name"], gracePeriodSeconds=0)
+        namespace = self._kube.call("GET", path)
+        namespace["spec"]["finalizers"] = []
+        self._kube.call("PUT", f"{path}/finalize", namespace)
 
     def forbid(self) -> None:
         """Delete the role bindings of the controller."""
         self.ask("forbidden", "(sleep-for 1)")
-        for each in self._kube.list("rolebindings", self.namespace):
-            kept = {"metadata": {"name": each["metadata"]["name"]}, "roleRef": each["roleRef"]}
-            self._bindings.append({**kept, "subjects": each["subjects"]})
-            self._kube.delete("rolebindings", self.namespace, each["metadata"]["name"])
+        for role_binding in self._kube.list("rolebindings", self.namespace):
+            manifest = {"metadata": {"name": role_binding["metadata"]["name"]}, "roleRef": role_binding["roleRef"]}
+            self._bindings.append({**manifest, "subjects": role_binding["subjects"]})
+            self._kube.delete("rolebindings", self.namespace, role_binding["metadata"]["name"])
 
     def refuse(self) -> None:
         """Refuse result Secrets and new StatefulSets."""
@@ -107,8 +107,10 @@ class OtherTenant:
         """Return the names of its requests that are not final; none where the namespace is gone."""
         if self.deleted:
             return ()
-        found = self._kube.list("efritrequests", self.namespace)
-        return tuple(each["metadata"]["name"] for each in found if each.get("status", {}).get("phase") not in FINAL)
+        requests = self._kube.list("efritrequests", self.namespace)
+        return tuple(
+            request["metadata"]["name"] for request in requests if request.get("status", {}).get("phase") not in FINAL
+        )
 
     def close(self) -> None:
         """End its processes and its faults."""
@@ -121,4 +123,7 @@ class OtherTenant:
 
     def _ready(self) -> bool:
         status = self._kube.get("efritinstances", self.namespace, INSTANCE).get("status", {})
-        return any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
+        return any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in status.get("conditions", ())
+        )

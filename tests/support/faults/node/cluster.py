@@ -53,10 +53,10 @@ class NodeCluster:
 
     def _adopt_leftovers(self) -> None:
         """Delete the namespaces of an earlier process that was killed."""
-        found = self.kube.call("GET", "/api/v1/namespaces", labelSelector="efrit.dev/chaos=yes")["items"]
-        for each in found:
-            self._made.append(each["metadata"]["name"])
-            self.remove(each["metadata"]["name"])
+        namespaces = self.kube.call("GET", "/api/v1/namespaces", labelSelector="efrit.dev/chaos=yes")["items"]
+        for namespace in namespaces:
+            self._made.append(namespace["metadata"]["name"])
+            self.remove(namespace["metadata"]["name"])
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -103,15 +103,15 @@ class NodeCluster:
         """Wait until every namespace of ours is gone, with its pods' directories and its volumes."""
         for name in self._made:
             self.remove(name)
-        until(lambda: not self.left(), lambda: f"left behind: {self.left()}", GONE_SECONDS)
+        until(lambda: not self.leftovers(), lambda: f"left behind: {self.leftovers()}", GONE_SECONDS)
         self._made.clear()
 
-    def left(self) -> list[str]:
+    def leftovers(self) -> list[str]:
         """Return what is left of the namespaces that should be gone."""
-        found = [each for each in self._made if self.exists(f"/api/v1/namespaces/{each}")]
-        volumes = [each.name for each in self.host.layout.volumes.glob("pvc-*")]
-        found += [each for each in volumes if each.split("_")[1] in self._made]
-        return found + [pod.name for name in self._made for pod in self.host.running(name)]
+        leftovers = [name for name in self._made if self.exists(f"/api/v1/namespaces/{name}")]
+        volumes = [path.name for path in self.host.layout.volumes.glob("pvc-*")]
+        leftovers += [volume for volume in volumes if volume.split("_")[1] in self._made]
+        return leftovers + [pod.name for name in self._made for pod in self.host.running(name)]
 
     def exists(self, path: str) -> bool:
         """Return whether there is an object at a path, once the API server has answered."""
@@ -121,7 +121,7 @@ class NodeCluster:
 
     def operators(self) -> list[HostPod]:
         """Return the operator's pods whose process runs."""
-        return [each for each in self.host.pods(SYSTEM) if each.name.startswith(RELEASE) and each.pid(Role.OPERATOR)]
+        return [pod for pod in self.host.pods(SYSTEM) if pod.name.startswith(RELEASE) and pod.pid(Role.OPERATOR)]
 
     def operator_pods(self) -> list[Json]:
         """Return the operator's pods as the API server has them."""
@@ -143,7 +143,7 @@ class NodeCluster:
             lambda: self.kube.call("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content_type=MERGE)
         )
         for pod in call_with_retries(self.operator_pods) or []:
-            if any(each["restartCount"] for each in pod["status"].get("containerStatuses", [])):
+            if any(status["restartCount"] for status in pod["status"].get("containerStatuses", [])):
                 path = f"/api/v1/namespaces/{SYSTEM}/pods/{pod['metadata']['name']}"
                 call_with_retries(partial(self.kube.call, "DELETE", path))
         self.wait_rolled_out(replicas)
@@ -152,10 +152,10 @@ class NodeCluster:
         """Wait until the operator's pods are up to date and ready, and one of them leads."""
 
         def settled() -> bool:
-            found = self.kube.call("GET", DEPLOYMENT)
-            status, generation = found.get("status", {}), found["metadata"]["generation"]
+            deployment = self.kube.call("GET", DEPLOYMENT)
+            status, generation = deployment.get("status", {}), deployment["metadata"]["generation"]
             figures = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")]
-            pods = [each["metadata"]["name"] for each in self.operator_pods()]
+            pods = [pod["metadata"]["name"] for pod in self.operator_pods()]
             new = status.get("observedGeneration") == generation and figures == [replicas] * 3
             return new and len(pods) == replicas and self.leader() in pods
 
@@ -171,12 +171,12 @@ class NodeCluster:
         body = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
         call_with_retries(lambda: self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC))
 
-    def _set_env(self, wanted: dict[str, str | None] | dict[str, str]) -> None:
-        if not wanted:
+    def _set_env(self, variables: dict[str, str | None] | dict[str, str]) -> None:
+        if not variables:
             return
         env = [
             {"name": name, "value": value} if value else {"name": name, "$patch": "delete"}
-            for name, value in wanted.items()
+            for name, value in variables.items()
         ]
         body = {"spec": {"template": {"spec": {"containers": [{"name": "controller", "env": env}]}}}}
         self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC)

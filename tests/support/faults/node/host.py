@@ -94,7 +94,7 @@ class HostPod:
 
     def processes(self) -> dict[int, str]:
         """Return the command line of every process in the pod, by pid."""
-        found = {}
+        processes = {}
         for qos_class in QOS_CLASSES:
             # Containers come and go meanwhile.
             with contextlib.suppress(OSError):
@@ -102,8 +102,8 @@ class HostPod:
                     with contextlib.suppress(OSError):
                         for pid in map(int, Path(container.path, "cgroup.procs").read_text().split()):
                             command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                            found[pid] = command.replace(b"\0", b" ").decode(errors="replace")
-        return found
+                            processes[pid] = command.replace(b"\0", b" ").decode(errors="replace")
+        return processes
 
     def pid(self, role: Role) -> int | None:
         """Return the pid of a role's process, None while there is none."""
@@ -174,7 +174,7 @@ class Host:
 
     def running(self, namespace: str) -> list[HostPod]:
         """Return the pods of a namespace that have a process."""
-        return [each for each in self._pods(namespace) if each.processes()]
+        return [pod for pod in self._pods(namespace) if pod.processes()]
 
     # Its programs: two threads that both find one dead must not both start it
 
@@ -231,4 +231,4 @@ class Host:
 
 def _cgroups(layout: Layout) -> Path:
     folders = node.cgroup_folders(layout)
-    return next((each for each in folders if each.parent.name == "pids"), folders[0])
+    return next((folder for folder in folders if folder.parent.name == "pids"), folders[0])

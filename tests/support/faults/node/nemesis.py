@@ -88,11 +88,11 @@ class NodeNemesis(Nemesis):
 
     def _select_operator(self, target: str) -> HostPod | None:
         run = self._run
-        found = run.cluster.operators()
+        operators = run.cluster.operators()
         # The API server may be away or frozen: this must not wait for it.
-        leader = _leader(found)
-        wanted = [each for each in found if (each.name == leader) == (target != "standby")]
-        return next(iter(wanted or found), None)
+        leader = _leader(operators)
+        candidates = [operator for operator in operators if (operator.name == leader) == (target != "standby")]
+        return next(iter(candidates or operators), None)
 
     def _inject_pod_fault(self, step: Step) -> None:
         run = self._run
@@ -149,8 +149,8 @@ class NodeNemesis(Nemesis):
         run.cluster.host.stop("containerd")
         for pod in (*run.cluster.host.running(run.namespace), *run.cluster.host.running(SYSTEM)):
             pod.kill()
-        for each in run.schedule.instances:
-            run.record_loss(each.name, now, run.clock(), step.op.value)
+        for instance in run.schedule.instances:
+            run.record_loss(instance.name, now, run.clock(), step.op.value)
         self._undo[step] = lambda: self._in_thread(run.cluster.host.start_dead)
 
     def _freeze(self, step: Step, pid: int | None) -> None:
@@ -188,12 +188,12 @@ class NodeNemesis(Nemesis):
 def _leader(operators: list[HostPod]) -> str:
     """Return the name of the pod that leads, by what all have logged: the API server may be away."""
     by_line = {}
-    for each in operators:
-        for log in each.log_directory.glob("*/*.log"):
+    for operator in operators:
+        for log in operator.log_directory.glob("*/*.log"):
             with contextlib.suppress(OSError):
                 lines = [line for line in log.read_text(errors="replace").splitlines() if LEADS in line]
                 if lines:
-                    by_line[lines[-1]] = each.name
+                    by_line[lines[-1]] = operator.name
     return by_line[max(by_line)] if by_line else ""
 
 

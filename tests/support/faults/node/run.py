@@ -69,9 +69,9 @@ class NodeRun(FaultRun):
         self.recorder = RequestRecorder(self.cluster.plane, self.namespace, self.clock)
         self.recorder.start()
         if self.schedule.warm:
-            for each in self.schedule.instances:
-                if each.at <= 0:
-                    self.create_instance(each)
+            for instance in self.schedule.instances:
+                if instance.at <= 0:
+                    self.create_instance(instance)
             until(self._all_ready, "the instances are not ready", READY_SECONDS)
         for pod in self.cluster.operators():
             self._operators.add((pod.uid, pod.pid(Role.OPERATOR)))
@@ -91,10 +91,10 @@ class NodeRun(FaultRun):
             file.close()
 
     def _all_ready(self) -> bool:
-        found = self.cluster.kube.list("efritinstances", self.namespace)
+        instances = self.cluster.kube.list("efritinstances", self.namespace)
         return all(
             any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-            for conditions in (instance.get("status", {}).get("conditions", ()) for instance in found)
+            for conditions in (instance.get("status", {}).get("conditions", ()) for instance in instances)
         )
 
     def tick(self) -> None:
@@ -136,7 +136,7 @@ class NodeRun(FaultRun):
 
     def running_pod(self, instance: str) -> HostPod | None:
         """Return the running pod of an instance, the newest if an old one still ends."""
-        mine = [each for each in self._host.running(self.namespace) if each.instance == instance]
+        mine = [pod for pod in self._host.running(self.namespace) if pod.instance == instance]
         return max(mine, key=_made_at, default=None)
 
     def serving(self, instance: str) -> str:
@@ -166,17 +166,17 @@ class NodeRun(FaultRun):
 
     def workspace_file(self, instance: str, path: str) -> Path:
         """Return where a file of the workspace lies on the host."""
-        pod = next(each for each in reversed(self.pods()) if each.instance == instance)
+        pod = next(pod for pod in reversed(self.pods()) if pod.instance == instance)
         return pod.workspace / Path(path).relative_to(WORKSPACE)
 
     def executions(self) -> tuple[Execution, ...]:
         """Return the lines of every counter file there ever was: an open file can be read after its removal."""
-        found = []
+        executions = []
         for instance, file in self._counter_files.values():
             file.seek(0)
             # A line that is being written is no line yet.
-            found += [self._execution(instance, line) for line in file.read().rpartition("\n")[0].splitlines()]
-        return tuple(found)
+            executions += [self._execution(instance, line) for line in file.read().rpartition("\n")[0].splitlines()]
+        return tuple(executions)
 
     def _open_counter(self, pod: HostPod) -> None:
         """Open the counter file of a pod before its first eval writes: its volume may go with the pod."""

@@ -238,6 +238,14 @@ class Processors:
         return ", ".join(f"{seconds / count * 1000:.1f} ms of the {name}" for name, seconds in took.items())
 
 
+def _refuse_instances(tenants: Tenants) -> None:
+    """Create instances of the loud tenant for which its quota allows no StatefulSet."""
+    tenants.loud.use_up_quota()
+    for number in range(INSTANCES):
+        manifest = {"metadata": {"name": f"more{number}"}, "spec": {}}
+        tenants.kube.create("efritinstances", tenants.loud.namespace, manifest)
+
+
 def _measure(tenants: Tenants, loud: OtherNode) -> list[Row]:
     creators = Creators(tenants)
     pair = Pair(tenants)
@@ -266,6 +274,10 @@ def _measure(tenants: Tenants, loud: OtherNode) -> list[Row]:
         wait()
         _settle(tenants)
     creators.close()
+
+    _refuse_instances(tenants)
+    rows.append(pair.row(f"a used-up quota, {INSTANCES} instances more"))
+    tenants.loud.drop_quota()
     rows.append(pair.row("idle again"))
     return rows
 
@@ -273,13 +285,13 @@ def _measure(tenants: Tenants, loud: OtherNode) -> list[Row]:
 def _print(rows: list[Row]) -> None:
     idle, floor = quantile(rows[0].trickle, 0.95), quantile(rows[0].floor, 0.95)
     print(f"load of the machine {os.getloadavg()[0]:.0f}, {len(rows[0].trickle)} requests each")
-    print(f"{'while the other tenant has':<34} {'p50':>9} {'p95':>9} {'of idle':>8}   floor: p50, p95, of idle")
+    print(f"{'while the other tenant has':<38} {'p50':>9} {'p95':>9} {'of idle':>8}   floor: p50, p95, of idle")
     for row in rows:
         cells = []
         for values, of in ((row.trickle, idle), (row.floor, floor)):
             p50, p95 = quantile(values, 0.5), quantile(values, 0.95)
             cells.append(f"{p50 * 1000:>6.0f} ms {p95 * 1000:>6.0f} ms {p95 / of:>7.1f}x")
-        print(f"{row.title:<34} {'  '.join(cells)}", flush=True)
+        print(f"{row.title:<38} {'  '.join(cells)}", flush=True)
 
 
 def main() -> None:

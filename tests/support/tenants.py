@@ -17,6 +17,8 @@ from tests.support.operator import Operator
 from tests.support.simulated_bridge import SimulatedBridge, SimulatedNode
 from tests.support.site import FINAL, Site
 
+QUOTA = "few"
+
 
 class Node(Protocol):
     """Where bridges run."""
@@ -55,6 +57,27 @@ class Tenant:
         """Return how many requests are final."""
         requests = self.kube.list("efritrequests", self.namespace)
         return sum(request.get("status", {}).get("phase") in FINAL for request in requests)
+
+    def use_up_quota(self) -> None:
+        """Allow no StatefulSet more. Nobody counts here: the status that the quota controller writes is given."""
+        hard = {"count/statefulsets.apps": str(len(self.kube.list("statefulsets", self.namespace)))}
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": QUOTA},
+            "spec": {"hard": hard},
+        }
+        quota = self.kube.call("POST", self._quotas, body)
+        quota["status"] = {"hard": hard, "used": hard}
+        self.kube.call("PUT", f"{self._quotas}/{QUOTA}/status", quota)
+
+    def drop_quota(self) -> None:
+        """Allow StatefulSets again."""
+        self.kube.call("DELETE", f"{self._quotas}/{QUOTA}")
+
+    @property
+    def _quotas(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/resourcequotas"
 
 
 class Tenants:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.support.kube import Json, until
+from tests.support.kube import until
 from tests.support.simulated_bridge import Mode
-from tests.support.tenants import Tenant, Tenants
+from tests.support.tenants import Tenants
 
 BURST = 300
-QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
 
 
 def test_a_request_overtakes_the_burst_of_another_namespace(tenants: Tenants) -> None:
@@ -34,19 +33,9 @@ def test_a_request_overtakes_the_burst_of_another_namespace(tenants: Tenants) ->
     until(lambda: loud.finished() == BURST or None, lambda: f"{loud.finished()} of {BURST} have ended")
 
 
-def _use_up(tenants: Tenants, tenant: Tenant) -> None:
-    """Allow no StatefulSet more. Nobody counts here: the status that the quota controller writes is given."""
-    kube, path = tenants.kube, QUOTAS.format(tenant.namespace)
-    hard = {"count/statefulsets.apps": str(len(kube.list("statefulsets", tenant.namespace)))}
-    body: Json = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": hard}}
-    made = kube.call("POST", path, body)
-    made["status"] = {"hard": hard, "used": hard}
-    kube.call("PUT", f"{path}/few/status", made)
-
-
 def test_a_quota_that_is_used_up_is_named_by_the_condition_and_keeps_nobody_else_waiting(tenants: Tenants) -> None:
     loud, quiet = tenants.loud, tenants.quiet
-    _use_up(tenants, loud)
+    loud.use_up_quota()
     for number in range(20):
         manifest = {"metadata": {"name": f"more{number}"}, "spec": {}}
         tenants.kube.create("efritinstances", loud.namespace, manifest)
@@ -59,5 +48,5 @@ def test_a_quota_that_is_used_up_is_named_by_the_condition_and_keeps_nobody_else
     for tenant in (quiet, loud):
         assert tenants.answer(tenant)["phase"] == "Succeeded"
 
-    tenants.kube.call("DELETE", f"{QUOTAS.format(loud.namespace)}/few")
+    loud.drop_quota()
     until(lambda: tenants.kube.find("statefulsets", loud.namespace, "efrit-more0"), "the quota is still in force")

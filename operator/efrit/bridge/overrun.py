@@ -5,7 +5,8 @@ waiting for the timeout. An Emacs that nothing occupies and whose heartbeat has 
 was set back its timers sleep that much longer, and code that a request has left behind is stopped by the signal. If
 it stays silent although it could run, it is killed after the grace time, and six seconds after its last heartbeat at
 the latest; if it cannot run, or a person works in it, after the stall time: nothing that waits would ever be
-answered. One whose self-check fails (`efrit.queue.self_check`) is killed while nothing occupies it.
+answered. While something occupies it, no heartbeat can come: silence begins with the end of that at the earliest.
+One whose self-check fails (`efrit.queue.self_check`) is killed while nothing occupies it.
 
 Several may run at once: one eval at most, which occupies Emacs, and sessions, which occupy it while they run a tool
 and otherwise wait for their model. Whatever occupies Emacs within its own time is left in peace: a session that is to
@@ -42,13 +43,14 @@ class Run:
 class EmacsAlive:
     """The Emacs that runs them: when we first saw this start of it, its last news, and what it said occupies it.
 
-    `unresponsive`: the seconds of the present silence in which it could run and did not answer.
-    `attended`: a person may be working in it. `cause`: why its self-check speaks for a restart.
+    `occupied`: when something last occupied it. `unresponsive`: the seconds of the present silence in which it could
+    run and did not answer. `attended`: a person may be working in it. `cause`: why its self-check asks for a restart.
     """
 
     since: float
     heard: float
     current: RequestId | None = None
+    occupied: float = 0.0
     unresponsive: float = 0.0
     attended: bool = False
     cause: RestartCause | None = None
@@ -115,6 +117,16 @@ def occupant(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> Run | None:
     return next(in_time, None)  # gate: eval-in-time
 
 
+def is_occupied(runs: Sequence[Run], current: RequestId | None) -> bool:
+    """Return whether anything occupies Emacs: an eval, or the session that its heartbeat named last."""
+    return any(not run.session or run.id == current for run in runs)
+
+
+def silence(emacs: EmacsAlive, now: float) -> float:
+    """Return for how many seconds Emacs could have given a sign of life and gave none."""
+    return now - max(emacs.heard, emacs.since, emacs.occupied)  # gate: silence-occupied
+
+
 def listening(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
     """Return whether Emacs can hear an order for what is to stop; if not, what was asked was not heard either."""
     return occupant(runs, emacs, now) is None
@@ -146,17 +158,17 @@ def decide(
             if order is None or now - order.last >= INTERRUPT_EVERY_SECONDS:
                 unheard = 0.0 if order is None else now - order.first
                 steps.append(Interrupt(run.id, insist=unheard >= SECOND_SIGNAL_SECONDS))
-    if any(not run.session or run.id == emacs.current for run in runs):  # gate: self-check-busy
+    if is_occupied(runs, emacs.current):  # gate: self-check-busy
         return steps
     if emacs.cause is not None:  # gate: self-check-kill
         return [Kill(None, emacs.cause)]
     # Only sessions that wait, or nothing: an Emacs like that gives a sign of life every second.
-    silence = now - max(emacs.heard, emacs.since)
-    if silence >= patience.stall or _is_hung(emacs, patience):
+    silent = silence(emacs, now)
+    if silent >= patience.stall or _is_hung(emacs, patience):
         return [Kill(None)]
-    if not steps and silence >= WAKE_SECONDS:
+    if not steps and silent >= WAKE_SECONDS:
         # Whoever works in it may have bound that signal.
-        return [Wake(insist=not emacs.attended and silence >= WAKE_SECONDS + INTERRUPT_EVERY_SECONDS)]
+        return [Wake(insist=not emacs.attended and silent >= WAKE_SECONDS + INTERRUPT_EVERY_SECONDS)]
     return steps
 
 
@@ -172,7 +184,7 @@ def _last_moment(
     grace = max(run.stop_since or 0.0, emacs.since, order.first if run.session else 0.0) + patience.grace
     if not run.session or run.id == emacs.current:
         return grace
-    silent = now - max(emacs.heard, emacs.since) >= patience.grace
+    silent = silence(emacs, now) >= patience.grace
     alone = not any(other.session and other.stop_since is None for other in runs)
     # Emacs lives and does not obey, or others would be lost with it: it gets the time of one that hangs.
     return grace if silent and alone else max(grace, (run.stop_since or 0.0) + patience.stall)

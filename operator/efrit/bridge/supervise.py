@@ -9,7 +9,7 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from efrit.bridge.emacs import EmacsProcess
@@ -24,8 +24,10 @@ from efrit.bridge.overrun import (
     Step,
     Wake,
     decide,
+    is_occupied,
     listening,
     next_look,
+    silence,
 )
 from efrit.errors import EfritError, ProtocolError
 from efrit.protocol import (
@@ -41,7 +43,7 @@ from efrit.protocol import (
     response_file,
 )
 from efrit.queue.layout import HEARTBEAT, Area
-from efrit.queue.process_sample import Sample, could_run
+from efrit.queue.process_sample import ResponseMeter
 from efrit.queue.queue import DurableQueue
 from efrit.queue.self_check import RestartCause, SelfCheck, SelfCheckMonitor
 from efrit.queue.state import Entry
@@ -90,9 +92,10 @@ class Supervisor:
         self._asked: dict[RequestId, Asked] = {}
         self._killed_boot: str | None = None
         self._first_look = True
-        #: Since its last heartbeat: the latest sample of Emacs, when it was made, and how long Emacs could have run.
-        self._sample: tuple[Sample, float] | None = None
-        self._unresponsive = 0.0
+        #: Whether anything occupied Emacs when we last looked, and when that was last so.
+        self._is_occupied, self._occupied = False, 0.0
+        #: How long Emacs could have run since its last heartbeat and the end of what occupied it.
+        self._unresponsive = ResponseMeter()
         #: Whose code may be what keeps Emacs busy when nothing runs.
         self._last_answered: RequestId | None = None
         self._self_check = SelfCheckMonitor(self._settings.stall)
@@ -129,11 +132,11 @@ class Supervisor:
         now = time.monotonic()
         if now - self.beat > _WE_SLEPT_SECONDS and self._heard is not None:
             self._heard = now
-            self._sample, self._unresponsive = None, 0.0
+            self._unresponsive.restart()
         self.beat = now
         self._read_heartbeat(now)
-        self._note_silence(now)
         runs = self._runs()
+        self._note_silence(runs, now)
         alive = self._alive()
         if alive is not None and not listening(runs, alive, now):
             self._asked.clear()
@@ -192,16 +195,20 @@ class Supervisor:
         return f"request {step.id} did not stop" if step.id else self._why_silent(now)
 
     def _why_silent(self, now: float) -> str:
-        silence = now - (self._heard if self._heard is not None else self._boot_seen)
+        alive = self._alive()
+        seconds = 0.0 if alive is None else silence(alive, now)
         after = "" if self._last_answered is None else f"; the last answer was that of {self._last_answered}"
-        return f"silent for {silence:.0f} s while no request ran{after}"
+        return f"silent for {seconds:.0f} s while no request ran{after}"
 
-    def _note_silence(self, now: float) -> None:
+    def _note_silence(self, runs: Sequence[Run], now: float) -> None:
+        beat, before = self._heartbeat, self._is_occupied
+        self._is_occupied = is_occupied(runs, None if beat is None else beat.current)
+        # What ended between two looks occupied Emacs until now, for all we can tell.
+        occupied = before or self._is_occupied
+        if occupied:
+            self._occupied = now
         sample = None if self._process is None else self._process.sample()
-        if self._sample is not None and sample is not None:
-            before, moment = self._sample
-            self._unresponsive += could_run(before, sample, now - moment)
-        self._sample = None if sample is None else (sample, now)
+        self._unresponsive.note(sample, now, occupied=occupied)
 
     def _may_have_ended(self, rid: RequestId | None) -> bool:
         """Return whether Emacs may be done with a request that the index calls running, and be busy with another.
@@ -232,7 +239,7 @@ class Supervisor:
         if beat is not None and beat != previous:
             # One that lay there when we started may be of an Emacs long gone.
             self._heard = None if self._first_look else now
-            self._sample, self._unresponsive = None, 0.0
+            self._unresponsive.restart()
             if previous is None or beat.boot != previous.boot:
                 self._new_boot(beat, now, restarted=previous is not None)
             if not self._first_look:
@@ -282,7 +289,8 @@ class Supervisor:
             self._boot_seen,
             self._heard if self._heard is not None else self._boot_seen,
             None if beat is None else beat.current,
-            self._unresponsive,
+            self._occupied,
+            self._unresponsive.seconds,
             beat is not None and beat.attended,
             self._self_check.cause(time.monotonic()),
         )
@@ -309,10 +317,11 @@ class Supervisor:
         runs = self._runs() if self._queue.is_open else []
         current = None if beat is None else beat.current
         # What keeps Emacs busy: a session that waits for its model does not.
-        busy = [run for run in runs if not run.session or run.id == current]
+        busy = [run for run in runs if is_occupied([run], current)]
         first = min(busy, key=lambda run: run.since, default=None)
         age = None if self._heard is None else max(0.0, now - self._heard)
-        fresh = age is not None and age < FRESH_SECONDS
+        # What occupied Emacs kept it from its heartbeat.
+        fresh = age is not None and min(age, now - self._occupied) < FRESH_SECONDS
         patience = self._settings.kill_grace + FRESH_SECONDS
         in_time = any(now - run.since < run.timeout + patience for run in busy)
         problem = self._self_check.problem if alive else None

@@ -45,3 +45,24 @@ def could_run(before: Sample, after: Sample, seconds: float) -> float:
     if after.state == "R":
         return min(seconds, max(0.0, after.cpu - before.cpu) / _ENOUGH_CPU)
     return 0.0
+
+
+class ResponseMeter:
+    """Counts the seconds of one silence in which a process could have answered, from sample to sample."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._last: tuple[Sample, float] | None = None
+
+    def restart(self) -> None:
+        """Begin anew: the process answered, or its silence until now proves nothing."""
+        self.seconds, self._last = 0.0, None
+
+    def note(self, sample: Sample | None, now: float, *, occupied: bool = False) -> None:
+        """Take note of the sample made at `now`. `occupied`: until then its work kept it from answering."""
+        if occupied:  # gate: unresponsive-occupied
+            self.restart()
+        if self._last is not None and sample is not None:
+            before, moment = self._last
+            self.seconds += could_run(before, sample, now - moment)
+        self._last = None if sample is None else (sample, now)

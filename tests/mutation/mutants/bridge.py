@@ -43,6 +43,18 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "the silence of an Emacs that begins with the end of what occupied it",
+        "silence-occupied",
+        Value("now - max(emacs.heard, emacs.since)"),
+        (f"{UNIT}/test_overrun.py::test_silence_counts_from_when_something_last_occupied_emacs",),
+    ),
+    Mutant(
+        "the time that a silent Emacs could run, which begins with the end of what occupied it",
+        "unresponsive-occupied",
+        Never(),
+        (f"{UNIT}/test_overrun.py::test_what_occupies_emacs_does_not_count_as_time_in_which_it_could_have_answered",),
+    ),
+    Mutant(
         "the number of the run in its pause",
         "pause-of-run",
         Value("$queue/control/pause"),

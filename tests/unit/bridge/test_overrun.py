@@ -18,7 +18,7 @@ from efrit.bridge.overrun import (
     occupant,
 )
 from efrit.protocol import Reason, RequestId, RestartReason, request_id
-from efrit.queue.process_sample import Sample, could_run
+from efrit.queue.process_sample import ResponseMeter, Sample, could_run
 from efrit.queue.self_check import RestartCause
 
 A = request_id("a")
@@ -83,6 +83,7 @@ def test_the_next_look_is_at_the_next_deadline() -> None:
 S, T = request_id("s"), request_id("t")
 SESSION = Run(S, 100, 600, session=True)
 STOPPED = Run(S, 100, 600, 130, session=True)
+LATE = Run(S, 100, 600, 398, session=True)
 OTHER = Run(T, 90, 600, session=True)
 EVAL = Run(A, 125, 30)
 FRESH = EmacsAlive(since=0, heard=134.5)
@@ -182,6 +183,36 @@ def test_an_emacs_that_is_busy_between_requests_is_signalled_and_then_killed(
     assert decide(runs, emacs, {}, PATIENCE, 110) == expected
 
 
+@pytest.mark.parametrize(
+    ("runs", "emacs", "asked", "now", "expected"),
+    [
+        pytest.param([], EmacsAlive(0, 100, occupied=400), {}, 400, [], id="an eval ended just now"),
+        pytest.param([], EmacsAlive(0, 100, occupied=400), {}, 402.9, [], id="its heartbeat may still come"),
+        pytest.param([], EmacsAlive(0, 100, occupied=400), {}, 403, [Wake()], id="none came in three seconds"),
+        pytest.param([], EmacsAlive(0, 100, occupied=400), {}, 404, [Wake(insist=True)], id="nor in four"),
+        pytest.param([], EmacsAlive(0, 100, occupied=400), {}, 520, [Kill(None)], id="nor in the stall time"),
+        pytest.param([], EmacsAlive(0, 401, occupied=400), {}, 403.9, [], id="one came since"),
+        pytest.param([SESSION], EmacsAlive(0, 100, occupied=400), {}, 402.9, [], id="a session waits beside it"),
+        pytest.param(
+            [LATE],
+            EmacsAlive(0, 100, occupied=400),
+            {S: Asked(398, 404)},
+            404,
+            [Wake(insist=True)],
+            id="and is to stop",
+        ),
+        pytest.param(
+            [LATE], EmacsAlive(0, 100, occupied=400), {S: Asked(398, 404)}, 405, [Kill(S)], id="and does not stop"
+        ),
+    ],
+)
+def test_silence_counts_from_when_something_last_occupied_emacs(
+    runs: list[Run], emacs: EmacsAlive, asked: dict[RequestId, Asked], now: float, expected: list[Step]
+) -> None:
+    """The eval ran from 100 on, and no heartbeat came meanwhile."""
+    assert decide(runs, emacs, asked, PATIENCE, now) == expected
+
+
 START_SECONDS = 2.0
 """In which another Emacs serves."""
 
@@ -233,3 +264,35 @@ def test_an_emacs_whose_self_check_fails_is_killed_unless_something_occupies_it(
 )
 def test_silence_counts_while_emacs_could_run(before: Sample, after: Sample, expected: float) -> None:
     assert could_run(before, after, 2) == expected
+
+
+WAITS = Sample("S", 1)
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        pytest.param([(0, False), (2, False), (4, False)], 4, id="nothing occupied it"),
+        pytest.param([(0, True), (60, True)], 0, id="an eval runs"),
+        pytest.param([(0, True), (60, True), (61, False)], 1, id="the eval ended a second ago"),
+        pytest.param([(0, False), (2, True), (9, True), (10, False)], 1, id="it was silent before the eval as well"),
+    ],
+)
+def test_what_occupies_emacs_does_not_count_as_time_in_which_it_could_have_answered(
+    looks: list[tuple[float, bool]], expected: float
+) -> None:
+    meter = ResponseMeter()
+    for now, occupied in looks:
+        meter.note(WAITS, now, occupied=occupied)
+    assert meter.seconds == expected
+
+
+def test_what_was_silent_before_a_heartbeat_does_not_count() -> None:
+    meter = ResponseMeter()
+    for now in (0, 2):
+        meter.note(WAITS, now)
+    meter.restart()
+    assert meter.seconds == 0
+    for now in (4, 5):
+        meter.note(WAITS, now)
+    assert meter.seconds == 1

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from efrit.bridge import supervise
 from efrit.bridge.emacs import EmacsProcess, is_emacs
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.protocol import RequestState
@@ -212,6 +213,45 @@ async def test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_ov
     supervised.hand.answer("s", status="error", reason="Cancelled", outcome="Failure")
     await supervised.until_in(RequestState.ANSWERED, 2)
     assert "SIGKILL" not in supervised.signals
+
+
+@dataclass
+class Clock:
+    """The supervisor's, which a test sets forward."""
+
+    ahead: float = 0.0
+    time = staticmethod(time.time)
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+async def test_an_emacs_that_an_eval_has_occupied_is_not_taken_for_silent_before_its_next_heartbeat(
+    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(supervise, "time", clock)
+    await supervised.until(lambda: supervised.stats()["responsive"])
+    await supervised.claimed(options={"timeout": 600})
+    await supervised.until_in(RequestState.RUNNING)
+
+    def silence() -> float:
+        return supervised.supervisor.stats(clock.monotonic()).heartbeat_age_seconds or 0.0
+
+    while silence() < 10:
+        # Less at once than what would tell the supervisor that it was stopped meanwhile.
+        clock.ahead += 3
+        supervised.supervisor.poke()
+        await supervised.until_next_look()
+    supervised.hand.answer("a")
+    await supervised.until_in(RequestState.ANSWERED)
+    await supervised.until_next_look()
+    supervised.supervisor.poke()
+    await supervised.until_next_look()
+    assert supervised.signals == []
+    assert silence() >= 10
+    assert supervised.supervisor.stats(clock.monotonic()).responsive
+    assert emacs.process.poll() is None
 
 
 async def test_a_session_that_waits_for_its_model_does_not_keep_emacs_busy(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from efrit.client.local.daemon import Daemon
-from efrit.queue.process_sample import HUNG_SECONDS, WAKE_SECONDS, Sample, could_run, sample
+from efrit.queue.process_sample import HUNG_SECONDS, WAKE_SECONDS, ResponseMeter, Sample, sample
 from efrit.queue.self_check import SelfCheck, SelfCheckMonitor
 
 STALL_SECONDS = 120.0
@@ -25,8 +25,7 @@ class Health:
         self._read_sample = sample
         self._beat: tuple[Any, Any] | None = None
         self._since = 0.0
-        self._sample: tuple[Sample, float] | None = None
-        self._unresponsive = 0.0
+        self._unresponsive = ResponseMeter()
         self._self_check = SelfCheckMonitor(STALL_SECONDS)
         #: Why Emacs was last ended for its self-check.
         self.problem: str | None = None
@@ -54,10 +53,11 @@ class Health:
             return
         # A request that runs may occupy Emacs: its own time limit ends it.
         if beat != self._beat or emacs.stopped or self._daemon.files.counts()[1]:
-            self._beat, self._since, self._sample, self._unresponsive = beat, now, None, 0.0
+            self._beat, self._since = beat, now
+            self._unresponsive.restart()
             return
-        self._note(self._read_sample(emacs.pid), now)
-        hung = heartbeat.get("attended") is not True and self._unresponsive >= HUNG_SECONDS
+        self._unresponsive.note(self._read_sample(emacs.pid), now)
+        hung = heartbeat.get("attended") is not True and self._unresponsive.seconds >= HUNG_SECONDS
         if hung or now - self._since >= STALL_SECONDS:
             self._daemon.kill()
         elif now - self._since >= WAKE_SECONDS:
@@ -65,12 +65,6 @@ class Health:
             if heartbeat.get("attended") is not True and now - self._since >= WAKE_SECONDS + 1.0:
                 # Code may have set `debug-on-event` to the other signal that it can be.
                 emacs.send(signal.SIGUSR1)
-
-    def _note(self, sample: Sample | None, now: float) -> None:
-        if self._sample is not None and sample is not None:
-            before, moment = self._sample
-            self._unresponsive += could_run(before, sample, now - moment)
-        self._sample = None if sample is None else (sample, now)
 
 
 def _self_check(heartbeat: dict[str, Any]) -> SelfCheck:

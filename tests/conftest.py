@@ -81,11 +81,11 @@ class NoDaemons:
         from tests.support.local_daemons import HOMES, end_daemons, serving
 
         places = [Path(self._directory), *HOMES]
-        if left := [" ".join(process.cmdline()[:2]) for process in serving(places)]:
+        if commands := [" ".join(process.cmdline()[:2]) for process in serving(places)]:
             for place in places:
                 end_daemons(place)
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            print(f"\n!! the run has left daemons behind: {left}")
+            print(f"\n!! the run has left daemons behind: {commands}")
 
 
 # Before pytest's own, which makes the factory of temporary directories.

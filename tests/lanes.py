@@ -59,11 +59,11 @@ class Lanes:
         threads = [threading.Thread(target=self._follow, args=(lane,)) for lane in self._lanes]
         for thread in threads:
             thread.start()
-        told = self._began
+        reported_at = self._began
         while alive := [thread for thread in threads if thread.is_alive()]:
             alive[0].join(0.5)
-            if time.monotonic() - told >= HEARTBEAT_SECONDS:
-                told = time.monotonic()
+            if time.monotonic() - reported_at >= HEARTBEAT_SECONDS:
+                reported_at = time.monotonic()
                 self._say(", ".join(self._under_way()))
         for name, took in self.passed.items():
             self._tell(f"{name:<{self._width}}  passed in {took}")
@@ -75,10 +75,10 @@ class Lanes:
             if self._broken is not None:
                 return
             self._broken = status
-            left = [process for process, _ in self._running.values()]
-        for process in left:
+            processes = [process for process, _ in self._running.values()]
+        for process in processes:
             _signal(process, signal.SIGINT)
-        threading.Thread(target=_kill, args=(left, self._grace), daemon=True).start()
+        threading.Thread(target=_kill, args=(processes, self._grace), daemon=True).start()
 
     def _follow(self, lane: Lane) -> None:
         for command in lane:

@@ -237,9 +237,9 @@ def idle_controller() -> int:
 def image_size() -> int:
     """Return the size of the operator image on the node in bytes."""
     nodes = json.loads(kubectl("get", "nodes", "-o", "json"))["items"]
-    images = [each for node in nodes for each in node["status"]["images"]]
+    images = [image for node in nodes for image in node["status"]["images"]]
     return max(
-        int(each["sizeBytes"]) for each in images if any("efrit/operator" in name for name in each["names"] or ())
+        int(image["sizeBytes"]) for image in images if any("efrit/operator" in name for name in image["names"] or ())
     )
 
 
@@ -257,8 +257,8 @@ def main() -> int:
     figures |= of_mcp
     width = max(len(row[0]) for row in rows)
     print(f"\n{'figure'.ljust(width)}  {'aimed for':>10}  seen")
-    for name, goal, seen in rows:
-        print(f"{name.ljust(width)}  {goal:>10}  {seen}")
+    for name, goal, measured in rows:
+        print(f"{name.ljust(width)}  {goal:>10}  {measured}")
     Path("build").mkdir(exist_ok=True)
     Path("build/bench.json").write_text(json.dumps(figures, indent=1))
     return 0

@@ -25,9 +25,11 @@ FINAL = ("Succeeded", "Failed")
 def client() -> httpx.AsyncClient:
     """Return a client for the current context of KUBECONFIG (certificates or a token in it)."""
     config = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
-    context = next(each["context"] for each in config["contexts"] if each["name"] == config["current-context"])
-    cluster = next(each["cluster"] for each in config["clusters"] if each["name"] == context["cluster"])
-    user = next(each["user"] for each in config["users"] if each["name"] == context["user"])
+    context = next(
+        context["context"] for context in config["contexts"] if context["name"] == config["current-context"]
+    )
+    cluster = next(cluster["cluster"] for cluster in config["clusters"] if cluster["name"] == context["cluster"])
+    user = next(user["user"] for user in config["users"] if user["name"] == context["user"])
     tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
     if "tls-server-name" in cluster:
         tls.check_hostname = False
@@ -116,10 +118,12 @@ def is_final(obj: Mapping[str, Any]) -> bool:
 def is_ready(obj: Mapping[str, Any]) -> bool:
     """Whether an instance is Ready."""
     conditions = obj.get("status", {}).get("conditions", ())
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def is_complete(obj: Mapping[str, Any]) -> bool:
     """Whether a Job is done."""
     conditions = obj.get("status", {}).get("conditions", ())
-    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
+    return any(
+        condition["type"] in ("Complete", "Failed") and condition["status"] == "True" for condition in conditions
+    )

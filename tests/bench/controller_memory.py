@@ -69,13 +69,13 @@ async def _measured(case: Case, directory: Path) -> str:
         made.operator.stop()
         objects.store(made.plane.ports.etcd, _requests(case, made.namespace))
         # Among the others, as chance has it.
-        asked = {f"r{number * 1000:05}-answers" for number in range(10)}
+        answer_names = {f"r{number * 1000:05}-answers" for number in range(10)}
         objects.store(
-            made.plane.ports.etcd, (objects.request(name, made.namespace, "answers", 100) for name in asked)
+            made.plane.ports.etcd, (objects.request(name, made.namespace, "answers", 100) for name in answer_names)
         )
         # What is written behind its back the API server takes in later, and keeps every list waiting meanwhile.
         there = made.api.pages(REQUESTS, made.namespace, accept=METADATA_LIST)
-        assert len([obj async for obj in there]) == case.open + case.finished + len(asked)
+        assert len([obj async for obj in there]) == case.open + case.finished + len(answer_names)
         made.operator.process.log.unlink()
         return await _restarted(made, there.version, len(names) + 1, case.open)
 

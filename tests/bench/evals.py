@@ -61,5 +61,5 @@ def measure() -> tuple[list[Row], dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    for figure, goal, seen in measure()[0]:
-        print(f"{figure:<60} {goal:<10} {seen}")
+    for figure, goal, measured in measure()[0]:
+        print(f"{figure:<60} {goal:<10} {measured}")

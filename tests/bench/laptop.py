@@ -63,7 +63,7 @@ def measure() -> dict[str, list[float]]:
         finally:
             run("stop", "bench")
     return {
-        f"{name}_{kind}": [getattr(each, field) for each in of_one]
+        f"{name}_{kind}": [getattr(measurement, field) for measurement in of_one]
         for name, of_one in costs.items()
         for kind, field in (("seconds", "wall"), ("processor_seconds", "processor"))
     }
@@ -101,26 +101,26 @@ def cost_of(command: list[str], env: Mapping[str, str]) -> Cost:
 def rows(figures: dict[str, list[float]]) -> list[tuple[str, str, str]]:
     """The figures for people: what, what was aimed for, what was seen."""
 
-    def seen(name: str) -> str:
+    def formatted(name: str) -> str:
         wall, processor = (
             quantile(figures[f"{name}_{kind}"], 0.5) * 1000 for kind in ("seconds", "processor_seconds")
         )
         return f"{wall:.0f} ms, {processor:.0f} ms of a processor"
 
     return [
-        (f"efrit eval on this machine, warm, p50 (n={EVALS})", "<= 80 ms", seen("laptop_eval")),
-        ("a Python that does nothing, in turns with it", "", seen("python")),
-        ("emacsclient --eval to the same daemon, in turns with it", "", seen("emacsclient")),
-        ("emacs -Q --batch, in turns with it", "", seen("emacs_batch")),
-        (f"efrit eval that starts the daemon, p50 (n={STARTS})", "<= 350 ms", seen("laptop_cold_eval")),
-        ("emacs -Q --batch, in turns with it", "", seen("laptop_cold_emacs_batch")),
+        (f"efrit eval on this machine, warm, p50 (n={EVALS})", "<= 80 ms", formatted("laptop_eval")),
+        ("a Python that does nothing, in turns with it", "", formatted("python")),
+        ("emacsclient --eval to the same daemon, in turns with it", "", formatted("emacsclient")),
+        ("emacs -Q --batch, in turns with it", "", formatted("emacs_batch")),
+        (f"efrit eval that starts the daemon, p50 (n={STARTS})", "<= 350 ms", formatted("laptop_cold_eval")),
+        ("emacs -Q --batch, in turns with it", "", formatted("laptop_cold_emacs_batch")),
     ]
 
 
 def main() -> None:
     """Measure and print."""
-    for what, aim, seen in rows(measure()):
-        print(f"{what:58} {aim:10} {seen}")
+    for what, aim, measured in rows(measure()):
+        print(f"{what:58} {aim:10} {measured}")
 
 
 if __name__ == "__main__":

@@ -80,5 +80,5 @@ async def _side_by_side(backend: Backend, env: dict[str, str]) -> tuple[list[flo
 
 
 if __name__ == "__main__":
-    for figure, aim, seen in asyncio.run(measure())[0]:
-        print(f"{figure:60} {aim:10} {seen}")
+    for figure, aim, measured in asyncio.run(measure())[0]:
+        print(f"{figure:60} {aim:10} {measured}")

@@ -58,7 +58,7 @@ class Trickle:
         """Send one request a second; seconds until the end of each is seen by a watch."""
         quiet, kube = self._tenants.quiet, self._tenants.kube
         created: dict[str, float] = {}
-        seen: dict[str, float] = {}
+        observed_at: dict[str, float] = {}
         watching = threading.Event()
         over = threading.Event()
 
@@ -72,7 +72,7 @@ class Trickle:
                 for event in events:
                     name, status = event["object"]["metadata"]["name"], event["object"].get("status", {})
                     if status.get("phase") in FINAL:
-                        seen.setdefault(name, time.perf_counter())
+                        observed_at.setdefault(name, time.perf_counter())
                     if over.is_set():
                         return
 
@@ -87,10 +87,10 @@ class Trickle:
             quiet.ask(name)
             time.sleep(max(0.0, began + 1 - time.perf_counter()))
         deadline = time.perf_counter() + TIMEOUT_SECONDS
-        while not created.keys() <= seen.keys() and time.perf_counter() < deadline:
+        while not created.keys() <= observed_at.keys() and time.perf_counter() < deadline:
             time.sleep(0.05)
         over.set()
-        return [seen.get(name, float("inf")) - began for name, began in created.items()]
+        return [observed_at.get(name, float("inf")) - began for name, began in created.items()]
 
 
 class Floor:
@@ -105,7 +105,7 @@ class Floor:
     def measure(self, count: int = SECONDS) -> list[float]:
         """Return the seconds until the end of each of `count` requests is seen, one a second."""
         created: dict[str, float] = {}
-        seen: dict[str, float] = {}
+        observed_at: dict[str, float] = {}
         over = threading.Event()
         watching = threading.Barrier(3, timeout=TIMEOUT_SECONDS)
 
@@ -121,11 +121,11 @@ class Floor:
                     if over.is_set():
                         return
                     if ends and "phase" not in status:
-                        known = {name: meta[name] for name in ("uid", "resourceVersion")}
-                        body = {"metadata": known, "status": ENDED}
+                        identity = {name: meta[name] for name in ("uid", "resourceVersion")}
+                        body = {"metadata": identity, "status": ENDED}
                         kube.patch("efritrequests", self._namespace, meta["name"], body, "status")
                     elif "phase" in status:
-                        seen.setdefault(meta["name"], time.perf_counter())
+                        observed_at.setdefault(meta["name"], time.perf_counter())
 
         for ends in (True, False):
             threading.Thread(target=follow, args=(ends,), daemon=True).start()
@@ -140,12 +140,12 @@ class Floor:
                 kube.create("efritrequests", self._namespace, {"metadata": {"name": name}, "spec": SPEC})
                 time.sleep(max(0.0, began + 1 - time.perf_counter()))
             deadline = time.perf_counter() + TIMEOUT_SECONDS
-            while not created.keys() <= seen.keys() and time.perf_counter() < deadline:
+            while not created.keys() <= observed_at.keys() and time.perf_counter() < deadline:
                 time.sleep(0.05)
             over.set()
             # What ends the watches.
             kube.create("efritrequests", self._namespace, {"metadata": {"name": f"over{self._number}"}, "spec": SPEC})
-        return [seen.get(name, float("inf")) - began for name, began in created.items()]
+        return [observed_at.get(name, float("inf")) - began for name, began in created.items()]
 
 
 class Row(NamedTuple):
@@ -199,8 +199,8 @@ class Creators:
         creates = [self._pool.submit(create, *self._where, names[first::CREATORS]) for first in range(CREATORS)]
 
         def wait() -> None:
-            for each in creates:
-                each.result()
+            for future in creates:
+                future.result()
 
         return wait
 
@@ -213,8 +213,8 @@ def _settle(tenants: Tenants) -> None:
     """Wait until the loud tenant's requests have ended."""
     deadline = time.perf_counter() + 10 * TIMEOUT_SECONDS
     while time.perf_counter() < deadline:
-        found = tenants.kube.list("efritrequests", tenants.loud.namespace)
-        if all(each.get("status", {}).get("phase") in FINAL for each in found):
+        requests = tenants.kube.list("efritrequests", tenants.loud.namespace)
+        if all(request.get("status", {}).get("phase") in FINAL for request in requests):
             return
         time.sleep(1)
 
@@ -230,7 +230,7 @@ class Processors:
 
     def _seconds(self) -> dict[str, float]:
         times = {name: psutil.Process(pid).cpu_times() for name, pid in self._processes.items()}
-        return {name: each.user + each.system for name, each in times.items()}
+        return {name: usage.user + usage.system for name, usage in times.items()}
 
     def of_each(self, count: int) -> str:
         """Return what each of `count` answers took since the beginning."""

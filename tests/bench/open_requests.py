@@ -132,8 +132,8 @@ async def _run() -> None:
                 world.looks = 0
                 began = time.process_time()
                 tell()
-                told = time.process_time() - began
-                took = told + await world.settled()
+                elapsed = time.process_time() - began
+                took = elapsed + await world.settled()
                 print(f"{instances:>9} {unbound:>8}  {title:<34} {world.looks:>7} {took * 1000:>8.1f}")
 
 

@@ -88,13 +88,13 @@ async def gaps(
     requests = REQUESTS.path(namespace)
     statuses: list[dict[str, Any]] = []
 
-    def over(found: Any) -> bool:
-        if found["metadata"]["name"] != name:
+    def over(obj: Any) -> bool:
+        if obj["metadata"]["name"] != name:
             return False
-        status = found.get("status", {})
+        status = obj.get("status", {})
         if status.get("counts"):
             statuses.append(status)
-        return cluster.is_final(found)
+        return cluster.is_final(obj)
 
     async with (
         cluster.watching(api, requests, lambda _: True) as made,
@@ -109,7 +109,7 @@ async def gaps(
 
 def _gaps(plan: str, made: dict[str, float], answered: dict[str, float]) -> list[float]:
     begun = {_moment(name): at for name, at in made.items() if name.startswith(f"{plan}-")}
-    found = []
+    spans = []
     for name, at in answered.items():
         moment = _moment(name) if name.startswith(f"{plan}-") else None
         if moment is None or moment[1] not in NEXT:
@@ -117,10 +117,10 @@ def _gaps(plan: str, made: dict[str, float], answered: dict[str, float]) -> list
         after = begun.get((moment[0] + 1, NEXT[moment[1]]))
         # After a parent, and at the end, there is no such request.
         if after is not None:
-            found.append(after - at)
-    return found
+            spans.append(after - at)
+    return spans
 
 
 def _moment(name: str) -> tuple[int, str] | None:
-    found = PART.search(name)
-    return (int(found[1]), found[2]) if found else None
+    match = PART.search(name)
+    return (int(match[1]), match[2]) if match else None

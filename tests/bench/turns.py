@@ -94,15 +94,15 @@ def streamed(one: Instance, model: Model) -> list[float]:
     """Return the seconds from Emacs' noting a piece of text to its arrival at who follows the work log."""
     model.play("speech", SPEECH)
     command(one, "speech", "speech", "chat")
-    found = []
+    delays = []
     with one.client.stream("GET", "/v1/requests/speech/progress", timeout=60) as stream:
         for line in stream.iter_lines():
             if line.startswith("event: end"):
                 break
             if line.startswith("data: ") and '"type":"text"' in line:
                 noted = datetime.fromisoformat(json.loads(line[6:])["time"]).timestamp()
-                found.append(time.time() - noted)
-    return found
+                delays.append(time.time() - noted)
+    return delays
 
 
 def evals(one: Instance, label: str) -> list[float]:
@@ -122,11 +122,11 @@ def beside_sessions(one: Instance, model: Model) -> list[float]:
         command(one, f"busy-{number}", "busy")
     for number in range(SESSIONS):
         one.until_running(f"busy-{number}")
-    taken = evals(one, "beside")
+    timings = evals(one, "beside")
     assert one.view(f"busy-{SESSIONS - 1}").response is None, "the sessions ended before the evals"
     for number in range(SESSIONS):
         assert one.answer(f"busy-{number}", 300).reason == "Succeeded"
-    return taken
+    return timings
 
 
 def measure() -> tuple[list[Row], dict[str, Any]]:
@@ -154,5 +154,5 @@ def measure() -> tuple[list[Row], dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    for figure, goal, seen in measure()[0]:
-        print(f"{figure:<60} {goal:<10} {seen}")
+    for figure, goal, measured in measure()[0]:
+        print(f"{figure:<60} {goal:<10} {measured}")

@@ -44,12 +44,12 @@ def main(arguments: list[str]) -> int:
     plan_parser = commands.add_parser("plan", help="print the schedule of a seed")
     plan_parser.add_argument("seed", type=int)
     runner_parser = commands.add_parser("runner")
-    for each in (soak_parser, replay_parser, plan_parser, runner_parser):
-        each.add_argument(
+    for subparser in (soak_parser, replay_parser, plan_parser, runner_parser):
+        subparser.add_argument(
             "--tier", choices=TIERS, default="light", help="where to run: `cluster` needs the bare cluster"
         )
-    for each in (soak_parser, replay_parser, runner_parser):
-        each.add_argument(
+    for subparser in (soak_parser, replay_parser, runner_parser):
+        subparser.add_argument(
             "--out", type=Path, default=OUT, help="directory for the histories and logs of failing runs"
         )
     options = parser.parse_args(arguments)

@@ -69,4 +69,4 @@ def drain_during_outage(cluster: ProxiedCluster, plane: ControlPlane, outage: Ou
     back = cluster.now()
     cluster.submit("afterwards")
     cluster.check_history()
-    return max(each.at for each in cluster.recorder.final.values()) - back
+    return max(version.at for version in cluster.recorder.final.values()) - back

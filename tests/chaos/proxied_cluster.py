@@ -149,8 +149,8 @@ class ProxiedCluster:
         at = self.now()
         self.site.ask(content or self.site.count(name), name, to=to, **spec)
         uid = self.kube.get("efritrequests", self.namespace, name)["metadata"]["uid"]
-        wanted = ends or (succeeded(name),)
-        request = SubmittedRequest(self.namespace, name, uid, at, name, (to or ONE,), wanted, attempts, deleted)
+        expected = ends or (succeeded(name),)
+        request = SubmittedRequest(self.namespace, name, uid, at, name, (to or ONE,), expected, attempts, deleted)
         self.submitted.append(request)
         return request
 
@@ -199,13 +199,13 @@ class ProxiedCluster:
         def tidy() -> bool:
             # Judged in this state: Emacs uses tmp/ every second.
             files[:] = self._files()
-            return not any(each.area in OPEN_AREAS and not each.reserved for each in files)
+            return not any(file.area in OPEN_AREAS and not file.reserved for file in files)
 
         self.until(tidy, lambda: f"the queues are not empty: {files}")
         # Not checked again below: a controller on a busy machine may hear late of a pod that was replaced before.
         self.until(lambda: all(map(self._is_ready, (ONE, EPHEMERAL))), "the instances are not ready again")
-        found = check(self.history(quiet, files))
-        assert not found, "\n".join(map(str, found)) + f"\n{self.logs()}"
+        violations = check(self.history(quiet, files))
+        assert not violations, "\n".join(map(str, violations)) + f"\n{self.logs()}"
 
     def _is_ready(self, name: str) -> bool:
         return self.site.condition(name, "Ready").get("status") == "True"
@@ -217,10 +217,10 @@ class ProxiedCluster:
 
     def _files(self) -> list[QueueFile]:
         return [
-            QueueFile(self.namespace, name, _identity(queue), area, each.name)
+            QueueFile(self.namespace, name, _identity(queue), area, path.name)
             for name, queue in self._queues()
             for area in (*OPEN_AREAS, "archive")
-            for each in sorted((queue / area).glob("*"))
+            for path in sorted((queue / area).glob("*"))
         ]
 
     def history(self, quiet: float, files: list[QueueFile]) -> History:
@@ -228,8 +228,8 @@ class ProxiedCluster:
         ran, answers = [], []
         for name, queue in self._queues():
             ran += [Execution(self.namespace, name, marker) for marker in self.site.counted(name)]
-            for each in sorted((queue / "archive").glob("resp_*.json")):
-                response = json.loads(each.read_text())
+            for path in sorted((queue / "archive").glob("resp_*.json")):
+                response = json.loads(path.read_text())
                 answers.append(Answer(self.namespace, name, _identity(queue), "archive", response["id"], response))
         return History(
             submitted=tuple(self.submitted),
@@ -247,9 +247,9 @@ class ProxiedCluster:
     def logs(self) -> str:
         """Return the last calls through the proxy, and the ends of all logs."""
         calls = [
-            f"{each.time - self.began:7.2f} {each.target} {each.status or ''} {each.effect}"
-            for each in self.proxy.calls[-60:]
-            if each.target.writes or each.effect
+            f"{call.time - self.began:7.2f} {call.target} {call.status or ''} {call.effect}"
+            for call in self.proxy.calls[-60:]
+            if call.target.writes or call.effect
         ]
         return "\n".join(["== through the proxy", *calls, self.site.logs()])
 

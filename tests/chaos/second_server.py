@@ -74,8 +74,8 @@ class Relay:
                 group.create_task(self._pass(reader, there_writer))
                 group.create_task(self._pass(there_reader, writer))
         finally:
-            for each in (writer, there_writer):
-                each.transport.abort()
+            for stream in (writer, there_writer):
+                stream.transport.abort()
 
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with suppress(OSError):

@@ -177,14 +177,14 @@ def soak(
     """
     deadline = time.monotonic() + 60 * minutes
     results: queue.Queue[Result] = queue.Queue()
-    lock, left = threading.Lock(), limit
+    lock, remaining = threading.Lock(), limit
 
     def next_seed() -> int | None:
-        nonlocal left
+        nonlocal remaining
         with lock:
-            if left <= 0 or time.monotonic() >= deadline:
+            if remaining <= 0 or time.monotonic() >= deadline:
                 return None
-            left -= 1
+            remaining -= 1
             return next(order, None)
 
     def work() -> None:
@@ -209,9 +209,9 @@ def soak(
                 print(summary(done, time.monotonic() - began), flush=True)
             if result.violations and until_broken:
                 with lock:
-                    left = 0
+                    remaining = 0
     print(summary(done, time.monotonic() - began), flush=True)
-    return 1 if any(each.violations for each in done) else 2 if any(each.error for each in done) else 0
+    return 1 if any(result.violations for result in done) else 2 if any(result.error for result in done) else 0
 
 
 def _print_result(result: Result, tier: str, out: Path) -> None:
@@ -230,17 +230,18 @@ def _print_result(result: Result, tier: str, out: Path) -> None:
 def summary(results: list[Result], seconds: float) -> str:
     """Return the figures of a soak."""
     hits: Counter[str] = Counter()
-    for each in results:
-        hits.update(each.hits)
-    bad = [each for each in results if each.violations]
-    broke = [each for each in results if each.error]
-    themes = Counter(each.theme for each in results)
+    for result in results:
+        hits.update(result.hits)
+    bad = [result for result in results if result.violations]
+    broke = [result for result in results if result.error]
+    themes = Counter(result.theme for result in results)
     spent: Counter[str] = Counter()
-    for each in results:
-        spent[each.theme] += round(each.seconds)
+    for result in results:
+        spent[result.theme] += round(result.seconds)
     lines = [
-        f"{len(results)} seeds in {seconds:.0f} s, {sum(each.requests for each in results)} requests, "
-        f"{sum(hits.values())} faults, {sum(len(each.violations) for each in bad)} violations in {len(bad)} seeds, "
+        f"{len(results)} seeds in {seconds:.0f} s, {sum(result.requests for result in results)} requests, "
+        f"{sum(hits.values())} faults, "
+        f"{sum(len(result.violations) for result in bad)} violations in {len(bad)} seeds, "
         f"{len(broke)} failures of the harness",
         "  themes: "
         + ", ".join(
@@ -249,7 +250,7 @@ def summary(results: list[Result], seconds: float) -> str:
         "  faults: " + ", ".join(f"{name} {number}" for name, number in sorted(hits.items()) if number),
     ]
     if bad:
-        lines.append("  seeds with violations: " + ", ".join(str(each.seed) for each in bad))
+        lines.append("  seeds with violations: " + ", ".join(str(result.seed) for result in bad))
     if broke:
-        lines.append("  seeds that failed in the harness: " + ", ".join(str(each.seed) for each in broke))
+        lines.append("  seeds that failed in the harness: " + ", ".join(str(result.seed) for result in broke))
     return "\n".join(lines)

@@ -67,7 +67,9 @@ def test_work_and_plans_keep_instances_that_may_not_be_idle_so_long_over_restart
     )
     schedule = Schedule(0, Theme.IDLE, instances, requests, steps, plans=(SuspendedPlanSpec("p1", "i3"),))
     history = run_and_check(cluster, schedule, tmp_path)
-    assert not [each for each in history.objects if each.kind == "efritinstances" and each.event == "DELETED"]
+    assert not [
+        version for version in history.objects if version.kind == "efritinstances" and version.event == "DELETED"
+    ]
 
 
 def test_an_upgrade_and_a_changed_template_wait_for_work_that_outlasts_its_pod(
@@ -86,8 +88,8 @@ def test_an_upgrade_and_a_changed_template_wait_for_work_that_outlasts_its_pod(
         Step(Op.KILL_CONTROLLER, Trigger(5.0), CONTROLLER),
     )
     history = run_and_check(cluster, Schedule(1, Theme.ROLLOUT, instances, requests, steps), tmp_path)
-    assert {each.status["reason"] for each in history.versions if each.final} == {"Succeeded"}
-    assert len([each for each in history.losses if each.held]) == 3
+    assert {version.status["reason"] for version in history.versions if version.final} == {"Succeeded"}
+    assert len([loss for loss in history.losses if loss.held]) == 3
 
 
 @pytest.mark.parametrize("fault", [Op.DELETE_TENANT, Op.FORBID_TENANT])
@@ -115,7 +117,9 @@ def test_who_waits_for_a_pod_or_its_statefulset_for_long_is_told_why(cluster: Li
         Step(Op.KEEP_POD, Trigger(NEVER, answered=1), "i1", 13.0),
     )
     history = run_and_check(cluster, Schedule(3, Theme.TERMINATING, instances, requests, steps), tmp_path)
-    reasons = {each.reason for each in history.versions if each.name in ("kept", "refused") and not each.final}
+    reasons = {
+        version.reason for version in history.versions if version.name in ("kept", "refused") and not version.final
+    }
     assert reasons - {""}
 
 

@@ -38,6 +38,6 @@ def test_every_write_a_controller_makes_has_a_scenario(new_cluster: ProxiedClust
     )
     new_cluster.check_history()
     new_cluster.operator.stop()
-    seen = {kind_of(call) for call in new_cluster.proxy.calls if call.target.writes and (call.status or 500) < 300}
+    kinds = {kind_of(call) for call in new_cluster.proxy.calls if call.target.writes and (call.status or 500) < 300}
     # What only asks succeeds where a controller has forgotten that a child is there, as the cases above make it do.
-    assert {each for each in seen if each.facet != ASKED} == {each for each in PLANNED if each.facet != ASKED}
+    assert {kind for kind in kinds if kind.facet != ASKED} == {kind for kind in PLANNED if kind.facet != ASKED}

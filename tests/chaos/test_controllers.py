@@ -118,9 +118,9 @@ def test_two_that_both_believe_they_lead_answer_everything_once(
 def _allow_any_lease(cluster: ProxiedCluster) -> None:
     """Let the controllers' account take a lease that the chart knows nothing of."""
     (account,) = (
-        each["metadata"]["name"]
-        for each in cluster.kube.list("serviceaccounts", cluster.namespace)
-        if each["metadata"].get("labels", {}).get("app.kubernetes.io/name") == "efrit-operator"
+        account["metadata"]["name"]
+        for account in cluster.kube.list("serviceaccounts", cluster.namespace)
+        if account["metadata"].get("labels", {}).get("app.kubernetes.io/name") == "efrit-operator"
     )
     role: Json = {
         "metadata": {"name": "any-lease"},

@@ -47,8 +47,8 @@ class PlanSite:
         def reached() -> Json | None:
             if self.operator.ended:
                 self.operator.launch()
-            found = plans.status(self.site, name)
-            return found if found.get("phase") in FINAL else None
+            status = plans.status(self.site, name)
+            return status if status.get("phase") in FINAL else None
 
         return until(reached, lambda: f"{name} does not end: {plans.describe_plan(self.site, name)}", 180)
 
@@ -92,5 +92,5 @@ def test_a_plan_comes_to_its_end_whatever_befalls_its_writes(
         plan_site.site, name
     )
     assert plans.steps(plan_site.site, name) == [0, 1, 2, 3]
-    names = [each["metadata"]["name"] for each in plans.parts(plan_site.site, name)]
+    names = [part["metadata"]["name"] for part in plans.parts(plan_site.site, name)]
     assert len(names) == len(set(names)) == 9

@@ -52,8 +52,8 @@ class Caller:
 
         def listen() -> None:
             try:
-                given = {"watch": "true", "resourceVersion": now, "timeoutSeconds": "30", **query}
-                with self.client.stream("GET", path, params=given, timeout=60) as response:
+                params = {"watch": "true", "resourceVersion": now, "timeoutSeconds": "30", **query}
+                with self.client.stream("GET", path, params=params, timeout=60) as response:
                     opened.set()
                     if response.status_code != 200:
                         heard.put(Refused(response.status_code, ""))
@@ -93,14 +93,14 @@ def caller(plane: ControlPlane, kube: Kube) -> Iterator[Caller]:
 
 def _name(event: Json | Exception | None) -> str:
     assert isinstance(event, dict), event
-    found: str = event["object"]["metadata"]["name"]
-    return found
+    name: str = event["object"]["metadata"]["name"]
+    return name
 
 
 def test_what_is_not_armed_passes_and_is_noted(caller: Caller) -> None:
     answer = caller.write("plain")
     assert (answer.status_code, answer.json()["metadata"]["name"]) == (201, "plain")
-    call = next(each for each in caller.proxy.calls if each.target.writes)
+    call = next(call for call in caller.proxy.calls if call.target.writes)
     assert (str(call.target), call.target.namespace) == ("create secrets", caller.namespace)
     assert (call.manager, call.status, call.effect) == ("me", 201, "")
     assert call.body is not None
@@ -234,7 +234,7 @@ def test_a_committed_write_can_be_late_on_the_watch(caller: Caller) -> None:
     with caller.watching() as heard:
         assert caller.write("a").status_code == 201
         assert caller.write("b").status_code == 201
-        until(lambda: any(each.injected.is_set() for each in caller.proxy.armed), "the watch does not lag")
+        until(lambda: any(fault.injected.is_set() for fault in caller.proxy.armed), "the watch does not lag")
         assert heard.empty()
         caller.proxy.heal()
         assert [_name(heard.get(timeout=10)) for _ in range(2)] == ["a", "b"]
@@ -285,9 +285,9 @@ def test_a_call_can_be_sent_to_another_server(caller: Caller) -> None:
 
 
 def test_a_closed_proxy_leaves_nothing_behind(plane: ControlPlane) -> None:
-    before = {each.name for each in threading.enumerate()}
+    before = {thread.name for thread in threading.enumerate()}
     began = time.monotonic()
     with Proxy(plane):
         pass
-    assert {each.name for each in threading.enumerate()} == before
+    assert {thread.name for thread in threading.enumerate()} == before
     assert time.monotonic() - began < 5

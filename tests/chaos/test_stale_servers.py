@@ -51,7 +51,7 @@ def test_a_controller_restarted_onto_a_frozen_replica_waits_for_it(
     cancelled = cluster.submit("cancelled-meanwhile", ends=(never_ran("Cancelled"),))
     cluster.site.cancel(cancelled.name)
     cluster.restart_if_ended()
-    cluster.until(lambda: any(each.ended is None for each in cluster.proxy.calls[-5:]), "nothing hangs")
+    cluster.until(lambda: any(call.ended is None for call in cluster.proxy.calls[-5:]), "nothing hangs")
     assert cluster.status(waiting) == {}
     lagging.relay.freeze(False)
     cluster.wait_final(waiting)
@@ -87,10 +87,10 @@ def test_watches_that_move_between_two_servers_lose_nothing(cluster: ProxiedClus
 
 
 def _now(cluster: ProxiedCluster, plural: str) -> str:
-    found: str = cluster.kube.call("GET", cluster.kube.path(plural, cluster.namespace), limit="1")["metadata"][
-        "resourceVersion"
-    ]
-    return found
+    resource_version: str = cluster.kube.call("GET", cluster.kube.path(plural, cluster.namespace), limit="1")[
+        "metadata"
+    ]["resourceVersion"]
+    return resource_version
 
 
 def _restart_into(cluster: ProxiedCluster, plural: str, version: str) -> None:
@@ -106,8 +106,8 @@ def test_requests_that_are_final_by_now_are_not_run_again(cluster: ProxiedCluste
     version = _now(cluster, "efritrequests")
     done = [cluster.submit(f"done{number}") for number in range(5)]
     done.append(cluster.submit("done-bound", to=None, selector={"matchLabels": {"team": "a"}}))
-    for each in done:
-        cluster.wait_final(each)
+    for name in done:
+        cluster.wait_final(name)
     _restart_into(cluster, "efritrequests", version)
     cluster.wait_final(cluster.submit("after-the-past"))
     cluster.proxy.heal()

@@ -66,12 +66,12 @@ def test_idle_instances_are_deleted_whatever_befalls_the_deletion(cluster: Proxi
         cluster.site.instance(
             name, ready=False, operatingMode="Suspended", idle={"deleteAfterSeconds": 10}, **CLAIMLESS
         )
-    for each in faults:
-        cluster.wait_injected(each, 60)
+    for fault in faults:
+        cluster.wait_injected(fault, 60)
 
-    def left() -> list[str]:
+    def remaining_names() -> list[str]:
         there = cluster.kube.list("efritinstances", cluster.namespace)
-        return [each["metadata"]["name"] for each in there if each["metadata"]["name"] in names]
+        return [obj["metadata"]["name"] for obj in there if obj["metadata"]["name"] in names]
 
-    cluster.until(lambda: not left(), lambda: f"{left()} stay", 60)
+    cluster.until(lambda: not remaining_names(), lambda: f"{remaining_names()} stay", 60)
     cluster.check_history()

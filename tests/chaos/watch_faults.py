@@ -193,8 +193,8 @@ def _statefulset_deleted(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
     cluster.wait_injected(armed)
 
     def made_anew() -> bool:
-        found = cluster.kube.find("statefulsets", cluster.namespace, f"efrit-{name}")
-        return found is not None and found["metadata"]["uid"] != uid
+        stateful_set = cluster.kube.find("statefulsets", cluster.namespace, f"efrit-{name}")
+        return stateful_set is not None and stateful_set["metadata"]["uid"] != uid
 
     cluster.until(made_anew, f"the StatefulSet of {name} is not made anew")
     remove(cluster, name)

@@ -73,7 +73,7 @@ def _owner_of(body: Json) -> str:
 
 
 def _of_json_patch(body: Json) -> str:
-    return ASKED if all(each["op"] == "test" for each in body.get(OPERATIONS, ())) else RECORDED
+    return ASKED if all(operation["op"] == "test" for operation in body.get(OPERATIONS, ())) else RECORDED
 
 
 def _of_lease(body: Json) -> str:
@@ -219,8 +219,8 @@ def _child(plural: str, *, later: bool = False) -> Callable[[ProxiedCluster, str
         cluster.until(
             lambda: len(_children(cluster, name)) == len(CHILDREN), lambda: f"only {_children(cluster, name)}"
         )
-        for each, child in _children(cluster, name):
-            cluster.kube.patch(each, cluster.namespace, child, {"metadata": {"labels": {SPOILT: "somebody"}}})
+        for child_plural, child in _children(cluster, name):
+            cluster.kube.patch(child_plural, cluster.namespace, child, {"metadata": {"labels": {SPOILT: "somebody"}}})
         if later:
             armed = arm(fault)
         cluster.kube.patch("efritinstances", cluster.namespace, name, {"spec": {"network": {"egress": []}}})
@@ -238,19 +238,19 @@ ANYWHERE: Json = {"to": [{"ipBlock": {"cidr": "198.51.100.7/32"}}]}
 
 def _outdated(cluster: ProxiedCluster, name: str) -> list[str]:
     """Return which children are not as applied last: a field is foreign or left over, or would be left over."""
-    found = []
+    lines = []
     for plural, pattern in CHILDREN.items():
         obj = cluster.kube.get(plural, cluster.namespace, pattern.format(name))
         meta = obj["metadata"]
         ours = [
-            each["operation"]
-            for each in meta["managedFields"]
-            if each["manager"] == "efrit-operator" and not each.get("subresource")
+            entry["operation"]
+            for entry in meta["managedFields"]
+            if entry["manager"] == "efrit-operator" and not entry.get("subresource")
         ]
         left_over = plural == "networkpolicies" and ANYWHERE in obj["spec"]["egress"]
         if meta["labels"].get(SPOILT) != "efrit-instance" or ours != ["Apply"] or left_over:
-            found.append(f"{plural}: {meta['labels']}, {ours}{', left over' if left_over else ''}")
-    return found
+            lines.append(f"{plural}: {meta['labels']}, {ours}{', left over' if left_over else ''}")
+    return lines
 
 
 def _isolated(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
@@ -266,11 +266,11 @@ def _isolated(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> Non
     cluster.until(lambda: phase_of(cluster, name) == "Ready", f"{name} is not ready")
     pod = cluster.site.node.pod(name)
     policy = f"{pod.name}-{pod.uid}"
-    found = cluster.until(
+    isolation = cluster.until(
         lambda: cluster.kube.find("networkpolicies", cluster.namespace, policy),
         f"{pod.name} has no policy of its own",
     )
-    assert [each["uid"] for each in found["metadata"]["ownerReferences"]] == [pod.uid]
+    assert [owner["uid"] for owner in isolation["metadata"]["ownerReferences"]] == [pod.uid]
     remove(cluster, name)
     cluster.kube.delete("networkpolicies", cluster.namespace, policy)
 
@@ -291,9 +291,9 @@ def remove(cluster: ProxiedCluster, name: str) -> None:
 
 def _children(cluster: ProxiedCluster, name: str) -> list[tuple[str, str]]:
     names = [(plural, pattern.format(name)) for plural, pattern in CHILDREN.items()]
-    found = [(each, cluster.kube.find(each[0], cluster.namespace, each[1])) for each in names]
+    children = [(key, cluster.kube.find(key[0], cluster.namespace, key[1])) for key in names]
     # The finalizers of claims are lifted by a controller that does not run here.
-    return [each for each, obj in found if obj is not None and "deletionTimestamp" not in obj["metadata"]]
+    return [key for key, obj in children if obj is not None and "deletionTimestamp" not in obj["metadata"]]
 
 
 def _of_phase(phase: str) -> Callable[[ProxiedCluster, str, Arm, Fault], None]:
@@ -357,7 +357,7 @@ def _switch(cluster: ProxiedCluster, name: str, mode: str) -> None:
 
 
 UNCERTAIN = (Effect.KILL_AFTER_COMMIT, Effect.LOST_REPLY, Effect.CONFLICT_409)
-DISTINCT = tuple(each for each in WRITE_EFFECTS if each is not Effect.KILL_AFTER_REPLY)
+DISTINCT = tuple(effect for effect in WRITE_EFFECTS if effect is not Effect.KILL_AFTER_REPLY)
 """To be killed after the reply leaves what being killed after the commit leaves: a write that took effect."""
 ONE_EACH = (*UNCERTAIN, Effect.KILL_BEFORE_SEND, Effect.ERROR_500)
 
@@ -423,11 +423,11 @@ PLANNED = {*(scenario.write for scenario in SCENARIOS.values()), *AT_STARTUP.val
 
 def chosen(everything: bool) -> list[tuple[str, Effect]]:
     """Return which scenario runs under which fault."""
-    others = [each for each in DISTINCT if each not in UNCERTAIN]
-    found = []
+    others = [effect for effect in DISTINCT if effect not in UNCERTAIN]
+    faults = []
     for number, (name, scenario) in enumerate(SCENARIOS.items()):
         some = scenario.effects or (*UNCERTAIN, others[number % len(others)])
-        found += [
+        faults += [
             (name, effect) for effect in (WRITE_EFFECTS if everything else DISTINCT if scenario.vital else some)
         ]
-    return found
+    return faults

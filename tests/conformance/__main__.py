@@ -50,21 +50,21 @@ def main() -> int:
     with TemporaryDirectory(prefix="efrit-conformance-") as name:
         place = Path(name)
         programs = Programs(place)
-        found = {}
+        outcomes = {}
         with laptop(place) as env:
             for server, module in SERVERS.items():
                 with over_http(module, env) as url:
-                    found[f"{server} HTTP"] = programs.suite(url, f"{server} HTTP")
+                    outcomes[f"{server} HTTP"] = programs.suite(url, f"{server} HTTP")
                     if server == "efrit-mcp":
                         inspected = {"HTTP": programs.inspector([url, "--transport", "http"], env)}
                 with over_stdio(module, env) as url:
-                    found[f"{server} stdio"] = programs.suite(url, f"{server} stdio")
+                    outcomes[f"{server} stdio"] = programs.suite(url, f"{server} stdio")
             words = [sys.executable, "-m", SERVERS["efrit-mcp"], *passed_on(env)]
             inspected["stdio"] = programs.inspector(words, env)
-    wrong = surprises(found, reasons)
-    wrong += [f"inspector over {transport}: {said}" for transport, (good, said) in inspected.items() if not good]
-    parts = [f"## {CONFORMANCE}\n\n{table(found, reasons)}"]
-    parts += [f"## {INSPECTOR} over {transport}\n\n{said}" for transport, (_, said) in inspected.items()]
+    wrong = surprises(outcomes, reasons)
+    wrong += [f"inspector over {transport}: {output}" for transport, (good, output) in inspected.items() if not good]
+    parts = [f"## {CONFORMANCE}\n\n{table(outcomes, reasons)}"]
+    parts += [f"## {INSPECTOR} over {transport}\n\n{output}" for transport, (_, output) in inspected.items()]
     text = "\n\n".join(parts)
     print(text)
     if report is not None:

@@ -183,19 +183,21 @@ def resource_at(uri: str) -> types.TextResourceContents | types.BlobResourceCont
     return None
 
 
-def prompt_of(name: str, given: dict[str, str]) -> list[types.ContentBlock] | None:
+def prompt_of(name: str, arguments: dict[str, str]) -> list[types.ContentBlock] | None:
     """What the messages of a prompt hold; None where there is no such prompt."""
     if name == "test_simple_prompt":
         return [types.TextContent(text="This is a simple prompt for testing.")]
     if name == "test_prompt_with_arguments":
-        said = ", ".join(f"{key}={given.get(key, '')!r}" for key in ("arg1", "arg2"))
-        return [types.TextContent(text=f"Prompt with arguments: {said}")]
+        text = ", ".join(f"{key}={arguments.get(key, '')!r}" for key in ("arg1", "arg2"))
+        return [types.TextContent(text=f"Prompt with arguments: {text}")]
     if name == "test_prompt_with_embedded_resource":
         embedded = types.TextResourceContents(
-            uri=given.get("resourceUri", ""), mime_type="text/plain", text="Embedded resource content for testing."
+            uri=arguments.get("resourceUri", ""),
+            mime_type="text/plain",
+            text="Embedded resource content for testing.",
         )
-        asked = types.TextContent(text="Please process the embedded resource above.")
-        return [types.EmbeddedResource(resource=embedded), asked]
+        instruction = types.TextContent(text="Please process the embedded resource above.")
+        return [types.EmbeddedResource(resource=embedded), instruction]
     if name == "test_input_required_result_prompt":
         return [types.TextContent(text="Prompt with the context that was asked for.")]
     if name == "test_prompt_with_image":

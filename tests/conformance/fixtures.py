@@ -87,31 +87,31 @@ class _Handlers:
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult | Task:
-        given = params.arguments or {}
+        arguments = params.arguments or {}
         if params.name in task_tools.REQUIRED:
             require_tasks(ctx)
         if (needed := _question(ctx, ROUNDS.get(params.name), params)) is not None:
             return needed
         if params.name in (*task_tools.NAMES, *task_tools.REQUIRED):
             result = _said(f"{params.name} is done, {_name_in(params.input_responses)}", params.name == "failing_job")
-            at_once = not declares_tasks(ctx) or given.get("seconds") == 0
-            return result if at_once else self.tasks.begin(params.name, given, result)
+            at_once = not declares_tasks(ctx) or arguments.get("seconds") == 0
+            return result if at_once else self.tasks.begin(params.name, arguments, result)
         if params.name in contents.TOOL_CONTENTS:
             return types.CallToolResult(content=contents.TOOL_CONTENTS[params.name])
         if params.name in contents.FORMS:
-            asked = await ctx.session.elicit_form(
-                str(given.get("message", "Please choose.")), contents.FORMS[params.name], ctx.request_id
+            elicited = await ctx.session.elicit_form(
+                str(arguments.get("message", "Please choose.")), contents.FORMS[params.name], ctx.request_id
             )
-            return _said(f"Elicitation completed: action={asked.action}, content={json.dumps(asked.content)}")
+            return _said(f"Elicitation completed: action={elicited.action}, content={json.dumps(elicited.content)}")
         match params.name:
             case "greet":
-                return _said(f"Hello, {given['name']}!")
+                return _said(f"Hello, {arguments['name']}!")
             case "test_missing_capability":
                 _require_sampling(ctx)
             case "test_error_handling":
                 return types.CallToolResult(content=[types.TextContent(text=contents.ERROR)], is_error=True)
             case "test_sampling":
-                return _said(f"LLM response: {await _sampled(ctx, str(given['prompt']))}")
+                return _said(f"LLM response: {await _sampled(ctx, str(arguments['prompt']))}")
             case "test_tool_with_logging" | "test_logging_tool":
                 for text in contents.LOGGED:
                     await self._log(ctx, text)
@@ -147,10 +147,10 @@ class _Handlers:
         return types.ListResourceTemplatesResult(resource_templates=contents.TEMPLATES)
 
     async def read_resource(self, _: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        found = contents.resource_at(str(params.uri))
-        if found is None:
+        resource = contents.resource_at(str(params.uri))
+        if resource is None:
             raise MCPError(types.INVALID_PARAMS, f"no resource {params.uri}", {"uri": str(params.uri)})
-        return types.ReadResourceResult(contents=[found])
+        return types.ReadResourceResult(contents=[resource])
 
     async def subscribe(self, _: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         if contents.resource_at(str(params.uri)) is None:
@@ -171,9 +171,9 @@ class _Handlers:
         self, ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
         if params.name == "test_input_required_result_prompt":
-            asked = _question(ctx, [PROMPT], params)
-            if asked is not None:
-                return asked
+            question = _question(ctx, [PROMPT], params)
+            if question is not None:
+                return question
         blocks = contents.prompt_of(params.name, params.arguments or {})
         if blocks is None:
             raise MCPError(types.INVALID_PARAMS, f"no prompt {params.name}")

@@ -31,9 +31,9 @@ class Programs:
 
     def scenarios(self) -> list[str]:
         """The scenarios for servers, in the suite's order."""
-        said = self._run("conformance", ["list"], dict(os.environ))
-        said.check_returncode()
-        return _LISTED.findall(said.stdout.partition("Server scenarios")[2].partition("Client scenarios")[0])
+        completed = self._run("conformance", ["list"], dict(os.environ))
+        completed.check_returncode()
+        return _LISTED.findall(completed.stdout.partition("Server scenarios")[2].partition("Client scenarios")[0])
 
     def suite(self, url: str, name: str) -> Found:
         """All scenarios with the server at `url`, and those of `REVISION`; what was wrong with each."""
@@ -44,15 +44,15 @@ class Programs:
     def _found(self, url: str, name: str, *words: str) -> Found:
         place = self._place / "results" / name.replace(" ", "-")
         line = ["server", "--url", url, *words, "--timeout", str(SECONDS * 1000), "--output-dir", str(place)]
-        said = self._run("conformance", line, dict(os.environ), SUITE_SECONDS)
-        found = {
-            match[1]: wrong_with(json.loads((each / "checks.json").read_text()))
-            for each in place.iterdir()
-            if (match := _RESULT.fullmatch(each.name)) is not None
+        completed = self._run("conformance", line, dict(os.environ), SUITE_SECONDS)
+        verdicts = {
+            match[1]: wrong_with(json.loads((path / "checks.json").read_text()))
+            for path in place.iterdir()
+            if (match := _RESULT.fullmatch(path.name)) is not None
         }
-        if "=== SUMMARY ===" not in said.stdout:
-            raise RuntimeError(f"the suite has not ended: {said.stdout[-2000:]}{said.stderr[-2000:]}")
-        return {scenario: found[scenario] for scenario in self.scenarios() if scenario in found}
+        if "=== SUMMARY ===" not in completed.stdout:
+            raise RuntimeError(f"the suite has not ended: {completed.stdout[-2000:]}{completed.stderr[-2000:]}")
+        return {scenario: verdicts[scenario] for scenario in self.scenarios() if scenario in verdicts}
 
     def inspector(self, server: list[str], env: dict[str, str]) -> tuple[bool, str]:
         """The inspector lists the tools and runs an eval; whether all is well, and what it said."""
@@ -66,8 +66,8 @@ class Programs:
         except (ValueError, KeyError) as error:
             return False, f"{error!r}\n{listed.stderr}\n{called.stdout}{called.stderr}"
         ran = f"{answer['status']}, {answer['result']}"
-        said = f"tools/list: {', '.join(names)}\n\ntools/call efrit_execute (+ 1 2): {ran}"
-        return len(names) == 9 and answer["result"] == "3", said
+        report = f"tools/list: {', '.join(names)}\n\ntools/call efrit_execute (+ 1 2): {ran}"
+        return len(names) == 9 and answer["result"] == "3", report
 
     def _run(
         self, program: str, words: list[str], env: dict[str, str], seconds: float = SECONDS

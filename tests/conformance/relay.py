@@ -54,16 +54,16 @@ class Session:
         lines = self._calls[name] = asyncio.Queue()
         try:
             await self.write(line)
-            while (said := await lines.get()) is not None:
-                yield _event(said)
+            while (message := await lines.get()) is not None:
+                yield _event(message)
         finally:
             del self._calls[name]
 
     async def listen(self) -> AsyncIterator[bytes]:
         """What belongs to no call, as long as the client listens."""
         try:
-            while (said := await self._others.get()) is not None:
-                yield _event(said)
+            while (message := await self._others.get()) is not None:
+                yield _event(message)
         finally:
             self.close()
 
@@ -120,8 +120,8 @@ class Relay:
             return PlainTextResponse("no such session\n", 404)
         headers = {} if session is self._sessionless else {SESSION: session.name}
         if "method" in message and "id" in message:
-            said = session.call(json.dumps(message["id"]), line)
-            return StreamingResponse(said, headers=headers, media_type="text/event-stream")
+            stream = session.call(json.dumps(message["id"]), line)
+            return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
         await session.write(line)
         return Response(status_code=202, headers=headers)
 

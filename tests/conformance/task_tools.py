@@ -39,14 +39,14 @@ class MemoryTasks:
     def __init__(self) -> None:
         self._works: dict[str, _Work] = {}
 
-    def begin(self, name: str, given: dict[str, Any], result: types.CallToolResult) -> Task:
+    def begin(self, name: str, arguments: dict[str, Any], result: types.CallToolResult) -> Task:
         """Begin the work of a tool; return its task as the result of the call."""
         now = datetime.now(UTC)
         task = Task(task_id=uuid4().hex, status="working", created_at=now, last_updated_at=now, ttl_ms=HOUR_MS)
         end: dict[str, Any] = {"status": "completed", "result": result.model_dump(by_alias=True, exclude_none=True)}
         if name == "protocol_error_job":
             end = {"status": "failed", "error": {"code": types.INTERNAL_ERROR, "message": "It failed on purpose."}}
-        due = time.monotonic() + float(given.get("seconds", 0))
+        due = time.monotonic() + float(arguments.get("seconds", 0))
         self._works[task.task_id] = _Work(task, due, end, dict(_ASKS.get(name, {})))
         return task.created()
 

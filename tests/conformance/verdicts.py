@@ -18,20 +18,20 @@ PASSED = ("SUCCESS", "INFO", "SKIPPED")
 
 @dataclass(frozen=True)
 class Reason:
-    """Why some scenarios do not pass on some runs, or (`asked` False) are not looked at."""
+    """Why some scenarios do not pass on some runs, or (`included` False) are not looked at."""
 
     why: str
     runs: frozenset[str]
     scenarios: frozenset[str]
-    asked: bool = True
+    included: bool = True
 
 
 def reasons_of(document: Mapping[str, Any]) -> tuple[Reason, ...]:
     """The reasons in expectations.yaml."""
     return tuple(
-        Reason(each["why"], frozenset(each["runs"]), _scenarios(each), asked)
-        for key, asked in (("fail", True), ("leave-out", False))
-        for each in document[key]
+        Reason(entry["why"], frozenset(entry["runs"]), _scenarios(entry), included)
+        for key, included in (("fail", True), ("leave-out", False))
+        for entry in document[key]
     )
 
 
@@ -55,42 +55,45 @@ def wrong_with(checks: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(complaints) if checks else "it checked nothing"
 
 
-def surprises(found: Mapping[str, Found], reasons: Sequence[Reason]) -> list[str]:
+def surprises(outcomes: Mapping[str, Found], reasons: Sequence[Reason]) -> list[str]:
     """A sentence for each thing that is not as expected, in the order of the runs."""
-    told = []
-    for run, scenarios in found.items():
+    sentences = []
+    for run, scenarios in outcomes.items():
         for scenario, wrong in scenarios.items():
             reason = _reason(reasons, run, scenario)
             if reason is None and wrong:
-                told.append(f"{run}: {scenario} fails: {wrong}")
-            elif reason is not None and reason.asked and not wrong:
-                told.append(f"{run}: {scenario} passes, and was expected to fail")
+                sentences.append(f"{run}: {scenario} fails: {wrong}")
+            elif reason is not None and reason.included and not wrong:
+                sentences.append(f"{run}: {scenario} passes, and was expected to fail")
     for reason in reasons:
-        told += [f"{run}: there is no such run" for run in sorted(reason.runs - found.keys())]
-        told += [
+        sentences += [f"{run}: there is no such run" for run in sorted(reason.runs - outcomes.keys())]
+        sentences += [
             f"{run}: {scenario} was not run"
-            for run in sorted(reason.runs & found.keys())
-            for scenario in sorted(reason.scenarios - found[run].keys())
+            for run in sorted(reason.runs & outcomes.keys())
+            for scenario in sorted(reason.scenarios - outcomes[run].keys())
         ]
-    every = {scenario: None for scenarios in found.values() for scenario in scenarios}
-    told += [
+    every = {scenario: None for scenarios in outcomes.values() for scenario in scenarios}
+    sentences += [
         f"{run}: {scenario} was not run, and on another run it was"
-        for run, scenarios in found.items()
+        for run, scenarios in outcomes.items()
         for scenario in every
         if scenario not in scenarios and _reason(reasons, run, scenario) is None
     ]
-    return told
+    return sentences
 
 
-def table(found: Mapping[str, Found], reasons: Sequence[Reason]) -> str:
+def table(outcomes: Mapping[str, Found], reasons: Sequence[Reason]) -> str:
     """Scenarios by runs, in Markdown; a letter tells the reason, and the reasons follow."""
-    every = {scenario: None for scenarios in found.values() for scenario in scenarios}
-    lines = [_row("scenario", *found), _row("---", *(":-:" for _ in found))]
-    lines += [_row(f"`{each}`", *(_cell(reasons, run, each, found[run]) for run in found)) for each in every]
-    lines.append(_row("**passed**", *(_total(reasons, run, scenarios) for run, scenarios in found.items())))
+    every = {scenario: None for scenarios in outcomes.values() for scenario in scenarios}
+    lines = [_row("scenario", *outcomes), _row("---", *(":-:" for _ in outcomes))]
+    lines += [
+        _row(f"`{scenario}`", *(_cell(reasons, run, scenario, outcomes[run]) for run in outcomes))
+        for scenario in every
+    ]
+    lines.append(_row("**passed**", *(_total(reasons, run, scenarios) for run, scenarios in outcomes.items())))
     lines.append("")
     for letter, reason in zip(ascii_lowercase, reasons, strict=False):
-        lines.append(f"- **{letter}**{'' if reason.asked else ' Left out.'} {reason.why}")
+        lines.append(f"- **{letter}**{'' if reason.included else ' Left out.'} {reason.why}")
     return "\n".join(lines)
 
 
@@ -98,22 +101,22 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(reasons: Sequence[Reason], run: str, scenario: str, found: Found) -> str:
+def _cell(reasons: Sequence[Reason], run: str, scenario: str, outcomes: Found) -> str:
     reason = _reason(reasons, run, scenario)
     letter = f" {ascii_lowercase[reasons.index(reason)]}" if reason is not None else ""
-    if scenario not in found or (reason is not None and not reason.asked):
+    if scenario not in outcomes or (reason is not None and not reason.included):
         return f"-{letter}"
-    return f"✗{letter}" if found[scenario] else "✓"
+    return f"✗{letter}" if outcomes[scenario] else "✓"
 
 
-def _total(reasons: Sequence[Reason], run: str, found: Found) -> str:
-    asked = [
+def _total(reasons: Sequence[Reason], run: str, outcomes: Found) -> str:
+    included = [
         wrong
-        for scenario, wrong in found.items()
-        if (reason := _reason(reasons, run, scenario)) is None or reason.asked
+        for scenario, wrong in outcomes.items()
+        if (reason := _reason(reasons, run, scenario)) is None or reason.included
     ]
-    return f"{sum(not wrong for wrong in asked)} of {len(asked)}"
+    return f"{sum(not wrong for wrong in included)} of {len(included)}"
 
 
 def _reason(reasons: Sequence[Reason], run: str, scenario: str) -> Reason | None:
-    return next((each for each in reasons if run in each.runs and scenario in each.scenarios), None)
+    return next((reason for reason in reasons if run in reason.runs and scenario in reason.scenarios), None)

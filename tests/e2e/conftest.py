@@ -50,12 +50,16 @@ def new_namespace(kube: Kube) -> Iterator[NewNamespace]:
 
     yield make
 
-    def left() -> list[str]:
+    def remaining_namespaces() -> list[str]:
         return [name for name in made if kube.find("Namespace", None, name) is not None]
 
-    for name in left():
+    for name in remaining_namespaces():
         kube.delete("Namespace", None, name)
-    until(lambda: not left(), lambda: f"namespaces do not go: {left()}\n{kubectl('get', 'ns,pods', '-A')}", 120)
+    until(
+        lambda: not remaining_namespaces(),
+        lambda: f"namespaces do not go: {remaining_namespaces()}\n{kubectl('get', 'ns,pods', '-A')}",
+        120,
+    )
 
 
 @pytest.fixture
@@ -84,7 +88,7 @@ def wait_operator(kube: Kube) -> Json:
 
     def leading() -> Json | None:
         pods = operator_pods(kube)
-        serving = [each for each in pods if not each["metadata"].get("deletionTimestamp") and _ready(each)]
+        serving = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp") and _ready(pod)]
         return serving[0] if len(pods) == 1 and serving else None
 
     return until(leading, lambda: f"the operator is not ready\n{kubectl('get', 'pods', '-n', SYSTEM)}")
@@ -96,7 +100,7 @@ def _uids(pods: list[Json]) -> set[str]:
 
 def _ready(pod: Json) -> bool:
     conditions = pod["status"].get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 @pytest.fixture(autouse=True)
@@ -119,9 +123,9 @@ def _operator_does_not_crash(kube: Kube, request: pytest.FixtureRequest) -> Iter
 def emacs_image(kube: Kube) -> str:
     """The image of instances that name none."""
     manifest = kubectl("get", "deployment", RELEASE, "-n", SYSTEM, "-o", "yaml")
-    found = re.search(r"name: EFRIT_EMACS_IMAGE\n\s+value: (\S+)", manifest)
-    assert found, manifest
-    return found.group(1)
+    match = re.search(r"name: EFRIT_EMACS_IMAGE\n\s+value: (\S+)", manifest)
+    assert match, manifest
+    return match.group(1)
 
 
 @pytest.fixture(scope="module")

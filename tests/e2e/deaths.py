@@ -74,13 +74,13 @@ def _kill(namespace: str, pod: str, role: Role) -> None:
 
     def killed() -> bool:
         """Whoever is on its way up yet is waited for: it is its death that is asked for, not its absence."""
-        return any(each.send(role, signal.SIGKILL) for each in _named(host, namespace, pod))
+        return any(pod.send(role, signal.SIGKILL) for pod in _named(host, namespace, pod))
 
     until(killed, lambda: f"there is no {role.value} in {namespace}/{pod}")
 
 
 def _named(host: Host, namespace: str, pod: str) -> list[HostPod]:
-    return [each for each in host.pods(namespace) if each.name.startswith(pod)]
+    return [candidate for candidate in host.pods(namespace) if candidate.name.startswith(pod)]
 
 
 def _worked(act: Callable[[], None]) -> bool:

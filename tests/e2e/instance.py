@@ -48,18 +48,18 @@ class Instance:
 
     def condition(self, kind: str = "Ready") -> Json:
         """Return the condition, or an empty one that is about the spec of now."""
-        found = self.get()
-        for each in found.get("status", {}).get("conditions", []):
-            if each["type"] == kind and each.get("observedGeneration") == found["metadata"]["generation"]:
-                return dict(each)
+        obj = self.get()
+        for condition in obj.get("status", {}).get("conditions", []):
+            if condition["type"] == kind and condition.get("observedGeneration") == obj["metadata"]["generation"]:
+                return dict(condition)
         return {"status": "", "reason": "", "message": ""}
 
     def wait_reason(self, reason: str, kind: str = "Ready", seconds: float = TIMEOUT) -> Json:
         """Return the condition once it has this reason."""
 
         def there() -> Json | None:
-            found = self.condition(kind)
-            return found if found["reason"] == reason else None
+            condition = self.condition(kind)
+            return condition if condition["reason"] == reason else None
 
         return until(there, lambda: f"{kind} has no reason {reason}\n{self.story()}", seconds)
 
@@ -82,11 +82,11 @@ class Instance:
         until(lambda: self.pod_uid() not in (None, old), lambda: f"the pod was not replaced\n{self.story()}")
         return self.wait_ready()
 
-    def shell(self, script: str, *arguments: str, given: str | None = None) -> str:
+    def shell(self, script: str, *arguments: str, stdin_text: str | None = None) -> str:
         """Run a script of sh in the Emacs container."""
-        stdin = ("-i",) if given is not None else ()
+        stdin = ("-i",) if stdin_text is not None else ()
         where = ("exec", *stdin, "-n", self.namespace, self.pod_name, "-c", "emacs", "--")
-        return kubectl(*where, "sh", "-c", script, "sh", *arguments, stdin=given)
+        return kubectl(*where, "sh", "-c", script, "sh", *arguments, stdin=stdin_text)
 
     def kill_emacs(self) -> None:
         self.shell(SIGNAL, "emacs *--fg-daemon*", "KILL")
@@ -136,8 +136,8 @@ class Request:
         return self.kube.get("EfritRequest", self.namespace, self.name)
 
     def status(self) -> Json:
-        found: Json = self.get().get("status", {})
-        return found
+        status: Json = self.get().get("status", {})
+        return status
 
     def cancel(self) -> None:
         self.kube.patch("EfritRequest", self.namespace, self.name, {"spec": {"cancel": True}})
@@ -150,10 +150,10 @@ class Request:
         """Return the status once it has this reason."""
         return self._wait(lambda status: status.get("reason") == reason, f"has no reason {reason}", TIMEOUT)
 
-    def _wait(self, wanted: Callable[[Json], bool], what: str, seconds: float) -> Json:
+    def _wait(self, predicate: Callable[[Json], bool], what: str, seconds: float) -> Json:
         def there() -> Json | None:
             status = self.status()
-            return status if wanted(status) else None
+            return status if predicate(status) else None
 
         def story() -> str:
             here = ("-n", self.namespace)
@@ -174,7 +174,7 @@ def send(kube: Kube, namespace: str, content: str, *, name: str | None = None, *
 def complete(status: Json) -> bool:
     """Whether a request's status is final, as `kubectl wait --for=condition=Complete` sees it."""
     conditions = status.get("conditions", [])
-    return any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Complete" and condition["status"] == "True" for condition in conditions)
 
 
 class Batch:
@@ -198,19 +198,20 @@ class Batch:
         """Return the status of each by its number."""
         prefix = f"{self.label}-"
         items = self.instance.kube.list("EfritRequest", self.instance.namespace)
-        mine = [each for each in items if each["metadata"]["name"].startswith(prefix)]
-        return {int(each["metadata"]["name"].removeprefix(prefix)): each.get("status", {}) for each in mine}
+        mine = [item for item in items if item["metadata"]["name"].startswith(prefix)]
+        return {int(item["metadata"]["name"].removeprefix(prefix)): item.get("status", {}) for item in mine}
 
     def wait_answered(self, count: int = SIZE, seconds: float = 120) -> dict[int, Json]:
         """Return every status once at least `count` are final."""
 
         def there() -> dict[int, Json] | None:
-            found = self.statuses()
-            return found if sum(complete(each) for each in found.values()) >= count else None
+            statuses = self.statuses()
+            return statuses if sum(complete(status) for status in statuses.values()) >= count else None
 
         def story() -> str:
-            left = {number: each for number, each in self.statuses().items() if not complete(each)}
-            return f"{len(left)} of {self.SIZE} are open: {json.dumps(left)[:2000]}\n{self.instance.story()}"
+            open_requests = {number: status for number, status in self.statuses().items() if not complete(status)}
+            shown = json.dumps(open_requests)[:2000]
+            return f"{len(open_requests)} of {self.SIZE} are open: {shown}\n{self.instance.story()}"
 
         return until(there, story, seconds)
 

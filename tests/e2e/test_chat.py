@@ -74,11 +74,11 @@ def test_a_command_of_twelve_steps_is_done_and_tells_how_far_it_is(instance: Ins
 
 
 def test_a_question_ends_the_request_and_its_answer_goes_on(instance: Instance) -> None:
-    asked = play(instance, "question", "Write my favourite colour to colour.txt.")
-    assert (asked["reason"], asked["outcome"], asked["phase"]) == ("InputRequired", "Partial", "Failed"), asked
-    assert asked["session"]["status"] == "need-input"
-    assert asked["session"]["question"] == "Which colour is your favourite?"
-    done = ask(instance, "Blue", session={"id": asked["session"]["id"]}).wait()
+    answer = play(instance, "question", "Write my favourite colour to colour.txt.")
+    assert (answer["reason"], answer["outcome"], answer["phase"]) == ("InputRequired", "Partial", "Failed"), answer
+    assert answer["session"]["status"] == "need-input"
+    assert answer["session"]["question"] == "Which colour is your favourite?"
+    done = ask(instance, "Blue", session={"id": answer["session"]["id"]}).wait()
     assert done["result"] == "Wrote Blue.", done
     assert instance.shell("cat /workspace/colour.txt") == "Blue"
 
@@ -142,13 +142,13 @@ def test_a_session_whose_emacs_is_killed_ends_interrupted_or_goes_on(instance: I
 def test_three_sessions_at_once_do_not_hold_up_an_eval(instance: Instance, model: ModelService) -> None:
     model.play("endless", ENDLESS)
     sessions = [ask(instance, f"Number {number}. (scenario=endless)", "chat") for number in range(3)]
-    for each in sessions:
-        speaks(instance, each)
+    for session in sessions:
+        speaks(instance, session)
     assert instance.value("(+ 1 2)") == "3"
-    assert [each.status()["phase"] for each in sessions] == ["Running"] * 3
-    for each in sessions:
-        each.cancel()
-    assert [each.wait()["reason"] for each in sessions] == ["Cancelled"] * 3
+    assert [session.status()["phase"] for session in sessions] == ["Running"] * 3
+    for session in sessions:
+        session.cancel()
+    assert [session.wait()["reason"] for session in sessions] == ["Cancelled"] * 3
 
 
 def test_a_person_who_attaches_has_the_same_by_hand(instance: Instance) -> None:
@@ -156,8 +156,8 @@ def test_a_person_who_attaches_has_the_same_by_hand(instance: Instance) -> None:
         return instance.shell('emacsclient --socket-name=efrit --eval "$1"', form).strip()
 
     def shown(text: str) -> None:
-        found = f'(with-current-buffer "*efrit*" (and (string-search "{text}" (buffer-string)) t))'
-        until(lambda: lisp(found) == "t", lambda: f"{text} is not shown: {lisp('(efrit-status)')}")
+        form = f'(with-current-buffer "*efrit*" (and (string-search "{text}" (buffer-string)) t))'
+        until(lambda: lisp(form) == "t", lambda: f"{text} is not shown: {lisp('(efrit-status)')}")
 
     instance.shell("rm -f /workspace/colour.txt")
     lisp('(efrit-do "Write my favourite colour to colour.txt. (scenario=question)")')

@@ -39,14 +39,16 @@ def test_an_instance_is_made_used_and_stopped_without_a_line_of_yaml(efrit: Prog
 
 
 def test_a_result_too_long_for_the_api_server_is_fetched_from_the_pod(efrit: Program) -> None:
-    told = efrit.ok("eval", "--raw", "(make-string 900000 ?x)")
-    assert told == "x" * 900_000 + "\n"
+    output = efrit.ok("eval", "--raw", "(make-string 900000 ?x)")
+    assert output == "x" * 900_000 + "\n"
 
 
 def test_words_of_a_model_are_shown_as_they_are_said(efrit: Program, instance: Instance) -> None:
     with Terminal(efrit, "chat", "Speak slowly. (scenario=slow)") as terminal:
         terminal.expect("word word word ")
-        (name,) = [each["name"] for each in efrit.run("requests", "-o", "json").json if not each["completed"]]
+        (name,) = [
+            request["name"] for request in efrit.run("requests", "-o", "json").json if not request["completed"]
+        ]
         assert efrit.state(name)["phase"] == "Running"
         efrit.ok("cancel", name)
         assert terminal.end() == 6
@@ -54,8 +56,8 @@ def test_words_of_a_model_are_shown_as_they_are_said(efrit: Program, instance: I
 
 
 def test_an_answer_that_was_streamed_is_there_once(efrit: Program) -> None:
-    told = efrit.ok("chat", "Good day, who are you? (scenario=chat)")
-    assert told == "Hello. I am a model that reads from a script.\n"
+    output = efrit.ok("chat", "Good day, who are you? (scenario=chat)")
+    assert output == "Hello. I am a model that reads from a script.\n"
 
 
 def test_the_work_log_of_a_command_is_followed_to_its_end(efrit: Program) -> None:

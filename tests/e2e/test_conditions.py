@@ -55,7 +55,11 @@ def make_class(instance: Instance) -> None:
     """Create the StorageClass, as a copy of the default one."""
     marker = "storageclass.kubernetes.io/is-default-class"
     classes = instance.kube.list("StorageClass", None)
-    default = next(each for each in classes if each["metadata"].get("annotations", {}).get(marker) == "true")
+    default = next(
+        storage_class
+        for storage_class in classes
+        if storage_class["metadata"].get("annotations", {}).get(marker) == "true"
+    )
     copied = {key: default[key] for key in ("provisioner", "reclaimPolicy", "volumeBindingMode")}
     instance.kube.create("StorageClass", None, {"metadata": {"name": CLASS}, **copied})
 
@@ -116,7 +120,7 @@ def broken(kube: Kube, new_namespace: NewNamespace) -> Iterator[dict[str, Instan
 
     def in_force() -> bool:
         quotas = [kube.get("ResourceQuota", namespaces[name], QUOTA) for name, case in CASES.items() if case.quota]
-        return all(each.get("status", {}).get("hard") for each in quotas)
+        return all(quota.get("status", {}).get("hard") for quota in quotas)
 
     until(in_force, "the quotas are not in force")
     yield {name: Instance.create(kube, namespaces[name], name, **case.spec) for name, case in CASES.items()}
@@ -143,11 +147,13 @@ def mended(broken: dict[str, Instance], waiting: dict[str, Request]) -> dict[str
 def test_a_mistake_is_named_by_a_reason_a_sentence_and_an_event(broken: dict[str, Instance], name: str) -> None:
     instance, case = broken[name], CASES[name]
 
-    def said() -> Json | None:
-        found = instance.condition()
-        return found if found["reason"] == case.reason and case.says in found["message"] else None
+    def matching_condition() -> Json | None:
+        condition = instance.condition()
+        return condition if condition["reason"] == case.reason and case.says in condition["message"] else None
 
-    condition = until(said, lambda: f"Ready does not say {case.reason} and {case.says}\n{instance.story()}")
+    condition = until(
+        matching_condition, lambda: f"Ready does not say {case.reason} and {case.says}\n{instance.story()}"
+    )
     assert condition["status"] == "False"
     assert instance.get()["status"]["phase"] in ("Pending", "NotReady")
 

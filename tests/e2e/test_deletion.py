@@ -25,10 +25,10 @@ def test_namespaces_go_within_a_minute_while_the_operator_is_stopped_even_while_
     busy.send("'never")
     running.wait_reason("Running")
     with stopped_operator(kube):
-        for each in (idle, busy):
-            kube.delete("Namespace", None, each.namespace)
-        for each in (idle, busy):
-            _until_gone(kube, each)
+        for instance in (idle, busy):
+            kube.delete("Namespace", None, instance.namespace)
+        for instance in (idle, busy):
+            _until_gone(kube, instance)
 
 
 def _until_gone(kube: Kube, instance: Instance) -> None:
@@ -49,9 +49,9 @@ def test_a_deleted_instance_takes_its_children_with_it(kube: Kube, namespace: st
     kube.delete("EfritInstance", namespace, "short")
     kinds = ("StatefulSet", "Pod", "PersistentVolumeClaim", "NetworkPolicy")
 
-    def left() -> list[str]:
-        found = [f"{kind}/{each['metadata']['name']}" for kind in kinds for each in kube.list(kind, namespace)]
+    def remaining_objects() -> list[str]:
+        names = [f"{kind}/{item['metadata']['name']}" for kind in kinds for item in kube.list(kind, namespace)]
         bridge = kube.find("Secret", namespace, f"efrit-{instance.name}-bridge")
-        return [*found, "Secret"] if bridge else found
+        return [*names, "Secret"] if bridge else names
 
-    until(lambda: not left(), lambda: f"left behind: {left()}")
+    until(lambda: not remaining_objects(), lambda: f"left behind: {remaining_objects()}")

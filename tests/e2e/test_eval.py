@@ -22,10 +22,10 @@ def instance(kube: Kube, shared_namespace: str, request: pytest.FixtureRequest) 
 
 
 def test_an_instance_becomes_ready_and_says_which_emacs_it_runs(instance: Instance) -> None:
-    found = instance.get()["status"]
-    assert found["phase"] == "Ready"
-    assert found["podName"] == instance.pod_name
-    assert found["emacsVersion"].startswith("28." if instance.name == "oldest" else "30.")
+    status = instance.get()["status"]
+    assert status["phase"] == "Ready"
+    assert status["podName"] == instance.pod_name
+    assert status["emacsVersion"].startswith("28." if instance.name == "oldest" else "30.")
     assert instance.condition("EmacsResponsive")["status"] == "True"
     assert instance.condition("QueueHealthy")["status"] == "True"
     assert instance.condition("Suspended")["status"] == "False"
@@ -35,7 +35,7 @@ def test_an_eval_is_answered_with_the_printed_value_of_its_last_form(instance: I
     status = instance.run('(setq e2e-x "a") (list e2e-x (+ 1 2) \'sym)')
     assert status["result"] == '("a" 3 sym)'
     assert (status["phase"], status["reason"], status["outcome"]) == ("Succeeded", "Succeeded", "Success")
-    assert {each["type"]: each["status"] for each in status["conditions"]} == {
+    assert {condition["type"]: condition["status"] for condition in status["conditions"]} == {
         "Complete": "True",
         "Succeeded": "True",
     }
@@ -55,7 +55,7 @@ def test_state_stays_in_the_daemon_from_one_eval_to_the_next(instance: Instance)
 def test_a_lisp_error_is_failed_and_never_success(instance: Instance) -> None:
     status = instance.run('(progn (princ "before") (error "No %s" "luck"))')
     assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "EvalError", "Failure")
-    assert {each["type"]: each["status"] for each in status["conditions"]} == {
+    assert {condition["type"]: condition["status"] for condition in status["conditions"]} == {
         "Complete": "True",
         "Succeeded": "False",
     }

@@ -23,8 +23,8 @@ def instance(kube: Kube, shared_namespace: str) -> Instance:
 def underway(instance: Instance, label: str) -> Batch:
     """Return a batch some of whose requests are answered, and most of which wait."""
     batch = Batch(instance, label, STEP_SECONDS)
-    found = batch.wait_answered(ANSWERED_BEFORE)
-    done = sum(each.get("phase") == "Succeeded" for each in found.values())
+    statuses = batch.wait_answered(ANSWERED_BEFORE)
+    done = sum(status.get("phase") == "Succeeded" for status in statuses.values())
     assert done < Batch.SIZE, "all were answered before anything could fail"
     return batch
 
@@ -34,7 +34,7 @@ def test_200_requests_are_each_answered_and_run_exactly_once(instance: Instance)
     assert batch.check() == {"Succeeded": Batch.SIZE}
     text = instance.value(f'(with-temp-buffer (insert-file-contents "{batch.file}") (buffer-string))')
     numbers = text.strip('"').split("\\n" if "\\n" in text else "\n")
-    assert sorted(int(each) for each in numbers if each) == list(range(Batch.SIZE))
+    assert sorted(int(number) for number in numbers if number) == list(range(Batch.SIZE))
 
 
 @pytest.mark.alone

@@ -40,7 +40,7 @@ def instance(kube: Kube, shared_namespace: str) -> Instance:
 @pytest.mark.parametrize("way", [BY_RENAME, BY_WRITING], ids=["by-rename", "by-writing"])
 def test_a_request_dropped_into_the_queue_by_hand_is_answered_in_a_file(instance: Instance, way: str) -> None:
     identifier = f"hand_{len(way)}"
-    instance.shell(way, QUEUE, identifier, given=json.dumps({"id": identifier, **REQUEST}))
+    instance.shell(way, QUEUE, identifier, stdin_text=json.dumps({"id": identifier, **REQUEST}))
     text = until(lambda: instance.shell(READ, QUEUE, identifier) or None, instance.story)
     check(json.loads(text), identifier)
     assert instance.value("'still") == "still"
@@ -57,9 +57,9 @@ def test_a_daemon_without_operator_and_bridge_answers_files(
     kube.create("Pod", shared_namespace, bare_pod(name, image or emacs_image))
     where = ("-n", shared_namespace, name)
 
-    def shell(script: str, *arguments: str, given: str | None = None) -> str:
-        stdin = ("-i",) if given is not None else ()
-        return kubectl("exec", *stdin, *where, "--", "sh", "-c", script, "sh", *arguments, stdin=given)
+    def shell(script: str, *arguments: str, stdin_text: str | None = None) -> str:
+        stdin = ("-i",) if stdin_text is not None else ()
+        return kubectl("exec", *stdin, *where, "--", "sh", "-c", script, "sh", *arguments, stdin=stdin_text)
 
     def story() -> str:
         return kubectl("describe", "pod", *where, check=False) + kubectl("logs", *where, check=False)
@@ -73,13 +73,13 @@ def test_a_daemon_without_operator_and_bridge_answers_files(
     until(lambda: shell('[ -d "$1/requests" ] && echo yes || :', queue) or None, story)
     for way in (BY_RENAME, BY_WRITING):
         identifier = f"efrit_1735939200_{len(way)}"
-        shell(way, queue, identifier, given=json.dumps({"id": identifier, **REQUEST}))
+        shell(way, queue, identifier, stdin_text=json.dumps({"id": identifier, **REQUEST}))
         check(response(identifier), identifier)
     # Nobody is there to interrupt an endless loop but the daemon's own watchdog.
     endless = {"id": "endless", "type": "eval", "content": "(while t)", "options": {"timeout": 1}}
-    shell(BY_RENAME, queue, "endless", given=json.dumps(endless))
+    shell(BY_RENAME, queue, "endless", stdin_text=json.dumps(endless))
     assert response("endless")["status"] == "timeout"
-    shell(BY_RENAME, queue, "after", given=json.dumps({"id": "after", **REQUEST}))
+    shell(BY_RENAME, queue, "after", stdin_text=json.dumps({"id": "after", **REQUEST}))
     check(response("after"), "after")
     kube.delete("Pod", shared_namespace, name, gracePeriodSeconds=0)
 

@@ -37,7 +37,7 @@ def installed(kube: Kube) -> Iterator[str]:
 def test_an_upgrade_keeps_instances_running_and_answers_what_is_in_flight(
     kube: Kube, instance: Instance, installed: str
 ) -> None:
-    pod, old = instance.pod_uid(), {each["metadata"]["name"] for each in operator_pods(kube)}
+    pod, old = instance.pod_uid(), {pod["metadata"]["name"] for pod in operator_pods(kube)}
     started = instance.value("(emacs-pid)")
     slow = instance.send("(sleep-for 8) 'slow", timeoutSeconds=60)
     batch = Batch(instance, "upgrade", 0.01)

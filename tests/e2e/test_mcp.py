@@ -10,19 +10,19 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, TextResourceContents
+from mcp.types import TextResourceContents
 
 from tests.cluster.certificates import Authority
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
 from tests.e2e.test_helm import CHART, installed
 from tests.support.cluster_kube import Kube, kubectl, run
+from tests.support.mcp_results import structured_content
 from tests.support.model_service import ModelService
 
 pytestmark = pytest.mark.alone
@@ -55,12 +55,6 @@ class Door:
         async with self.http(Authorization=f"Bearer {token or self.token}") as http:
             async with Client(streamable_http_client(where, http_client=http)) as client:
                 yield client
-
-
-def known(result: CallToolResult) -> dict[str, Any]:
-    assert result.structured_content is not None, result.content
-    content: dict[str, Any] = result.structured_content
-    return content
 
 
 def account(namespace: str, name: str, rights: dict[str, str]) -> str:
@@ -104,9 +98,9 @@ def door(
             ["kubectl", "port-forward", f"service/{SERVER}", ":443", "-n", SYSTEM], stdout=subprocess.PIPE, text=True
         )
         assert forward.stdout is not None
-        said = forward.stdout.readline()
-        port = re.search(r"127\.0\.0\.1:(\d+)", said)
-        assert port, f"no port is forwarded: {said!r}"
+        line = forward.stdout.readline()
+        port = re.search(r"127\.0\.0\.1:(\d+)", line)
+        assert port, f"no port is forwarded: {line!r}"
         trust = ssl.create_default_context(cafile=str(authority.ca))
         ann = account(shared_namespace, "ann", RIGHTS)
         Instance.create(kube, shared_namespace, "thinker", model=shared_model.spec()).wait_ready()
@@ -119,18 +113,21 @@ def door(
 
 
 async def test_a_session_starts_an_instance_works_in_it_and_stops_it(door: Door) -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message or "")
+        messages.append(message or "")
 
     async with door.client() as client:
-        started = known(await client.call_tool("efrit_start_instance", {"instance_id": "made"}))
+        started = structured_content(await client.call_tool("efrit_start_instance", {"instance_id": "made"}))
         assert started["status"] == "started", started
-        listed = known(await client.call_tool("efrit_list_instances"))["instances"]
-        assert [(each["id"], each["status"]) for each in listed] == [("made", "active"), ("thinker", "active")]
+        listed = structured_content(await client.call_tool("efrit_list_instances"))["instances"]
+        assert [(instance["id"], instance["status"]) for instance in listed] == [
+            ("made", "active"),
+            ("thinker", "active"),
+        ]
         work = {"instance_id": "made", "type": "eval", "content": "(+ 1 2)", "return_context": True}
-        three = known(await client.call_tool("efrit_execute", work))
+        three = structured_content(await client.call_tool("efrit_execute", work))
         assert (three["status"], three["result"]) == ("success", "3")
         command = {
             "instance_id": "thinker",
@@ -138,15 +135,15 @@ async def test_a_session_starts_an_instance_works_in_it_and_stops_it(door: Door)
             "content": "Go. (scenario=twelve-steps)",
             "timeout": 120,
         }
-        done = known(await client.call_tool("efrit_execute", command, progress_callback=progress))
+        done = structured_content(await client.call_tool("efrit_execute", command, progress_callback=progress))
         assert done["status"] == "success", done
-        assert any(message.startswith("step") for message in told), told
+        assert any(message.startswith("step") for message in messages), messages
         log = (await client.read_resource(f"efrit://requests/{done['request_id']}/log")).contents[0]
         assert isinstance(log, TextResourceContents)
         assert json.loads(log.text.splitlines()[-1])["type"] == "end"
-        stats = known(await client.call_tool("efrit_get_queue_stats", {"instance_id": "thinker"}))
+        stats = structured_content(await client.call_tool("efrit_get_queue_stats", {"instance_id": "thinker"}))
         assert stats["uptime_seconds"] > 0
-        stopped = known(await client.call_tool("efrit_stop_instance", {"instance_id": "made"}))
+        stopped = structured_content(await client.call_tool("efrit_stop_instance", {"instance_id": "made"}))
         assert stopped["status"] == "stopped"
 
 

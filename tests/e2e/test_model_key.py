@@ -84,22 +84,22 @@ def hello(instance: Instance) -> Json:
 
 def holders(instance: Instance, word: str, before: str = "") -> set[str]:
     """Return what has the word in the Emacs container: files, and processes of the pod."""
-    return set(instance.shell(before + FIND, given=f"{word}\n").split())
+    return set(instance.shell(before + FIND, stdin_text=f"{word}\n").split())
 
 
 def kept_by_the_cluster(kube: Kube, namespace: str) -> str:
     """Return every object and every log about the namespace as one text, without the Secrets that tests have made."""
     objects = [
-        each
+        item
         for kind in ("EfritInstance", "EfritRequest", "Pod", "StatefulSet", "ConfigMap")
-        for each in kube.list(kind, namespace)
+        for item in kube.list(kind, namespace)
     ]
-    found = [json.dumps(objects, ensure_ascii=False), kubectl("get", "events", "-n", namespace, "-o", "json")]
+    texts = [json.dumps(objects, ensure_ascii=False), kubectl("get", "events", "-n", namespace, "-o", "json")]
     for secret in kube.list("Secret", namespace):
         if secret["metadata"]["name"] not in (SECRET, SERVER_SECRET):
-            found += [base64.b64decode(value).decode(errors="replace") for value in secret.get("data", {}).values()]
-    found.append(kubectl("logs", "-l", f"app.kubernetes.io/instance={RELEASE}", "-n", SYSTEM, "--tail=-1"))
-    return "\n".join(found)
+            texts += [base64.b64decode(value).decode(errors="replace") for value in secret.get("data", {}).values()]
+    texts.append(kubectl("logs", "-l", f"app.kubernetes.io/instance={RELEASE}", "-n", SYSTEM, "--tail=-1"))
+    return "\n".join(texts)
 
 
 def test_the_key_is_nowhere_but_in_its_file(instance: Instance, kube: Kube, model: ModelService) -> None:
@@ -116,12 +116,12 @@ def test_the_key_is_nowhere_but_in_its_file(instance: Instance, kube: Kube, mode
         lambda: "word" in instance.shell(f"cat {log} 2>/dev/null || true"),
         lambda: f"the model does not speak: {nosy.status()}\n{instance.story()}",
     )
-    told = json.dumps(model.log("nosy"))
-    assert OLD not in told
-    assert told.count(REDACTED) >= 3, "the model has not got what it read"
+    logged = json.dumps(model.log("nosy"))
+    assert OLD not in logged
+    assert logged.count(REDACTED) >= 3, "the model has not got what it read"
     # While it speaks: the curl that listens to it is among the processes.
     planted = holders(instance, DECOY, PLANTED)
-    assert {each.rpartition("/")[2] for each in planted} == {"environ", "cmdline"}, planted
+    assert {path.rpartition("/")[2] for path in planted} == {"environ", "cmdline"}, planted
     where = holders(instance, OLD)
     assert len(where) == 1, where
     assert next(iter(where)).startswith(f"{MOUNT}/"), where
@@ -129,7 +129,10 @@ def test_the_key_is_nowhere_but_in_its_file(instance: Instance, kube: Kube, mode
     nosy.cancel()
     assert nosy.wait()["reason"] == "Cancelled"
     assert holders(instance, OLD) == where, "it was kept with the answer"
-    logs = [kubectl("logs", instance.pod_name, "-c", each, "-n", instance.namespace) for each in ("emacs", "bridge")]
+    logs = [
+        kubectl("logs", instance.pod_name, "-c", container, "-n", instance.namespace)
+        for container in ("emacs", "bridge")
+    ]
     everything = "\n".join([kept_by_the_cluster(kube, instance.namespace), *logs])
     assert REDACTED in everything
     assert OLD not in everything

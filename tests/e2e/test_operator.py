@@ -28,8 +28,8 @@ def test_the_operator_counts_what_it_does(kube: Kube, namespace: str) -> None:
 
     def finished(reason: str) -> float:
         pattern = rf'^efrit_requests_finished_total{{reason="{reason}"}} (\S+)$'
-        found = re.search(pattern, read(kube, "metrics"), re.MULTILINE)
-        return float(found.group(1)) if found else 0.0
+        match = re.search(pattern, read(kube, "metrics"), re.MULTILINE)
+        return float(match.group(1)) if match else 0.0
 
     before = finished("Succeeded"), finished("EvalError")
     for content in ("1", "2", '(error "x")'):

@@ -40,8 +40,8 @@ class Collected(dict[str, str]):
 def written(model: ModelService, name: str) -> None:
     scenarios = Collected()
     story.written(scenarios, name)
-    for each, toml in scenarios.items():
-        model.play(each, toml)
+    for scenario, toml in scenarios.items():
+        model.play(scenario, toml)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,8 @@ def calm(kube: Kube, shared_namespace: str, shared_model: ModelService, efrit: P
     """The instance on which the story was played and nothing happened."""
     instance = builder(kube, shared_namespace, shared_model, "calm")
     written(shared_model, CALM)
-    said = played.play(efrit, CALM, "calm", lambda file: instance.shell(f"touch /workspace/{file}"))
-    assert said.splitlines()[-1].startswith("Succeeded")
+    output = played.play(efrit, CALM, "calm", lambda file: instance.shell(f"touch /workspace/{file}"))
+    assert output.splitlines()[-1].startswith("Succeeded")
     return instance
 
 

@@ -15,9 +15,9 @@ def instance(kube: Kube, shared_namespace: str) -> Instance:
 
 @pytest.fixture
 def pod(instance: Instance) -> Json:
-    found = instance.pod()
-    assert found is not None
-    return found
+    pod = instance.pod()
+    assert pod is not None
+    return pod
 
 
 def test_the_pod_runs_where_the_restricted_pod_security_standard_is_enforced(kube: Kube, pod: Json) -> None:
@@ -31,7 +31,7 @@ def test_the_pod_runs_where_the_restricted_pod_security_standard_is_enforced(kub
 def test_no_token_of_the_cluster_is_in_the_pod(instance: Instance, pod: Json) -> None:
     assert pod["spec"]["automountServiceAccountToken"] is False
     assert instance.shell("ls /var/run/secrets/kubernetes.io 2>/dev/null || :") == ""
-    assert not [each for each in pod["spec"]["volumes"] if "projected" in each]
+    assert not [volume for volume in pod["spec"]["volumes"] if "projected" in volume]
 
 
 def test_the_root_file_system_is_read_only_and_nothing_runs_as_root(instance: Instance, pod: Json) -> None:
@@ -54,7 +54,7 @@ def test_emacs_works_in_the_workspace(instance: Instance) -> None:
 
 def test_every_child_has_the_labels_and_is_owned_by_the_instance(kube: Kube, instance: Instance, pod: Json) -> None:
     uid = instance.get()["metadata"]["uid"]
-    wanted = {"app.kubernetes.io/managed-by": "efrit-operator", "efrit.dev/instance": instance.name}
+    expected_labels = {"app.kubernetes.io/managed-by": "efrit-operator", "efrit.dev/instance": instance.name}
     names = {
         "StatefulSet": "efrit-plain",
         "ServiceAccount": "efrit-plain",
@@ -64,20 +64,20 @@ def test_every_child_has_the_labels_and_is_owned_by_the_instance(kube: Kube, ins
     }
     for kind, name in names.items():
         metadata = kube.get(kind, instance.namespace, name)["metadata"]
-        assert wanted.items() <= metadata["labels"].items(), f"{kind}: {metadata}"
-        assert [each["uid"] for each in metadata["ownerReferences"]] == [uid], f"{kind}: {metadata}"
+        assert expected_labels.items() <= metadata["labels"].items(), f"{kind}: {metadata}"
+        assert [owner["uid"] for owner in metadata["ownerReferences"]] == [uid], f"{kind}: {metadata}"
         assert not metadata.get("finalizers") or kind == "PersistentVolumeClaim", f"{kind}: {metadata}"
-    assert wanted.items() <= pod["metadata"]["labels"].items()
+    assert expected_labels.items() <= pod["metadata"]["labels"].items()
 
 
 def test_instances_and_requests_carry_nothing_the_operator_has_written_but_status(instance: Instance) -> None:
     request = instance.send("1")
     request.wait()
-    for found in (instance.get(), request.get()):
-        assert "finalizers" not in found["metadata"]
-        assert "annotations" not in found["metadata"]
-        managers = {each["manager"]: each.get("subresource") for each in found["metadata"]["managedFields"]}
-        assert sorted(each for each in managers.values() if each) == ["status"], managers
+    for obj in (instance.get(), request.get()):
+        assert "finalizers" not in obj["metadata"]
+        assert "annotations" not in obj["metadata"]
+        managers = {entry["manager"]: entry.get("subresource") for entry in obj["metadata"]["managedFields"]}
+        assert sorted(manager for manager in managers.values() if manager) == ["status"], managers
 
 
 def test_a_network_policy_shuts_both_ways_but_for_the_operator_and_dns(kube: Kube, instance: Instance) -> None:
@@ -86,6 +86,6 @@ def test_a_network_policy_shuts_both_ways_but_for_the_operator_and_dns(kube: Kub
     assert sorted(spec["policyTypes"]) == ["Egress", "Ingress"]
     assert spec["podSelector"]["matchLabels"]["efrit.dev/instance"] == instance.name
     (ingress,) = spec["ingress"]
-    assert [each["port"] for each in ingress["ports"]] == [8443]
-    assert all("namespaceSelector" in each for each in ingress["from"])
-    assert {each["port"] for rule in spec["egress"] for each in rule["ports"]} == {53}
+    assert [port["port"] for port in ingress["ports"]] == [8443]
+    assert all("namespaceSelector" in peer for peer in ingress["from"])
+    assert {port["port"] for rule in spec["egress"] for port in rule["ports"]} == {53}

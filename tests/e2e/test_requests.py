@@ -17,7 +17,7 @@ LABELS = {"team": "writers"}
 def pair(kube: Kube, shared_namespace: str) -> list[Instance]:
     """Two instances with the same label."""
     made = [Instance.create(kube, shared_namespace, name, LABELS) for name in ("left", "right")]
-    return [each.wait_ready() for each in made]
+    return [instance.wait_ready() for instance in made]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_requests_for_a_selector_go_to_the_least_loaded_of_its_instances(
     selector = {"matchLabels": LABELS}
     namespace = pair[0].namespace
     requests = [send(kube, namespace, "(sleep-for 0.5) (emacs-pid)", selector=selector) for _ in range(8)]
-    placed = Counter(each.wait()["instanceName"] for each in requests)
+    placed = Counter(request.wait()["instanceName"] for request in requests)
     assert min(placed["left"], placed["right"]) >= 2, placed
     busy = pair[0].send("(sleep-for 60)", timeoutSeconds=100)
     busy.wait_reason("Running")
@@ -74,10 +74,10 @@ def test_a_higher_priority_runs_earlier(pair: list[Instance]) -> None:
     busy.wait_reason("Running")
     write = '(write-region "{0} " nil "/workspace/order" t)'
     requests = [instance.send(write.format("low")), instance.send(write.format("high"), priority=10)]
-    for each in requests:
-        until(partial(_is_queued, each), f"{each.name} is not Queued")
+    for request in requests:
+        until(partial(_is_queued, request), f"{request.name} is not Queued")
     busy.cancel()
-    assert [each.wait()["phase"] for each in requests] == ["Succeeded", "Succeeded"]
+    assert [request.wait()["phase"] for request in requests] == ["Succeeded", "Succeeded"]
     assert instance.shell("cat /workspace/order") == "high low "
 
 

@@ -22,8 +22,8 @@ def instances(kube: Kube, shared_namespace: str) -> tuple[Instance, Instance]:
 def claims(kube: Kube, instance: Instance) -> dict[str, str]:
     """Return the UID of each volume claim of the instance."""
     selector = f"efrit.dev/instance={instance.name}"
-    found = kube.list("PersistentVolumeClaim", instance.namespace, labelSelector=selector)
-    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+    claims = kube.list("PersistentVolumeClaim", instance.namespace, labelSelector=selector)
+    return {claim["metadata"]["name"]: claim["metadata"]["uid"] for claim in claims}
 
 
 def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_when_resumed(
@@ -41,11 +41,13 @@ def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_whe
     assert instance.condition("Suspended")["status"] == "True"
     assert instance.get()["status"]["phase"] == "Suspended"
     assert claims(kube, instance) == before
-    assert any(not each.get("completionTime") for each in batch.statuses().values()), "nothing is left to be resumed"
+    assert any(not status.get("completionTime") for status in batch.statuses().values()), (
+        "nothing is left to be resumed"
+    )
 
     late = instance.send("'late")
     status = late.wait_reason("InstanceSuspended")
-    message = next(each["message"] for each in status["conditions"] if each["type"] == "Complete")
+    message = next(condition["message"] for condition in status["conditions"] if condition["type"] == "Complete")
     assert "spec.operatingMode" in message
 
     instance.patch(operatingMode="Running")
@@ -61,9 +63,9 @@ def test_an_idle_instance_is_suspended_and_woken_by_the_next_request(
     instance = instances[1]
     instance.wait_reason("SuspendedIdle")
     instance.wait_no_pod()
-    found = instance.get()
-    assert found["spec"]["operatingMode"] == "Running", "idleness must not rewrite the spec"
-    assert found["status"]["suspendedIdle"] is True
+    obj = instance.get()
+    assert obj["spec"]["operatingMode"] == "Running", "idleness must not rewrite the spec"
+    assert obj["status"]["suspendedIdle"] is True
     assert len(claims(kube, instance)) == 2
     assert instance.value("'woken") == "woken"
     instance.wait_ready()

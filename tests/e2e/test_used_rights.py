@@ -101,7 +101,7 @@ def test_every_call_of_the_operator_and_of_the_mcp_server_was_allowed_by_a_role_
 
 def test_each_right_of_the_operator_was_used(kube: Kube, events: list[Json], request: pytest.FixtureRequest) -> None:
     chosen = request.config.option
-    if chosen.markexpr != "alone" or chosen.keyword or any(Path(each).suffix for each in request.config.args):
+    if chosen.markexpr != "alone" or chosen.keyword or any(Path(argument).suffix for argument in request.config.args):
         pytest.skip("only after the whole tier: make test-e2e")
     unused = _granted(kube) - set(_used(events, _account(kube))) - RARE
 

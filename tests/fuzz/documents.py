@@ -42,7 +42,7 @@ def _members(pairs: list[tuple[str, str]]) -> str:
 values = st.recursive(
     plain,
     lambda inner: (
-        st.lists(inner, max_size=3).map(lambda each: "[" + ",".join(each) + "]")
+        st.lists(inner, max_size=3).map(lambda parts: "[" + ",".join(parts) + "]")
         | st.lists(st.tuples(strings, inner), max_size=3).map(_members)
     ),
     max_leaves=6,
@@ -58,8 +58,8 @@ def objects(usual: dict[str, str]) -> st.SearchStrategy[bytes]:
     changes = st.lists(st.tuples(keys, wild), max_size=4)
     dropped = st.sets(st.sampled_from(sorted(usual)), max_size=2)
 
-    def build(given: tuple[list[tuple[str, str]], set[str]]) -> bytes:
-        extra, missing = given
+    def build(parts: tuple[list[tuple[str, str]], set[str]]) -> bytes:
+        extra, missing = parts
         members = [(json.dumps(key), value) for key, value in usual.items() if key not in missing]
         return _members(members + extra).encode("utf-8", "surrogatepass")
 

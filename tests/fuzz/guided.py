@@ -37,12 +37,12 @@ def main() -> int:
     parser.add_argument("--runs", type=int, help="inputs for each target, however long it takes")
     parser.add_argument("--seed", type=int, default=0, help="0: a fresh one, which is printed")
     parser.add_argument("--only", action="append", choices=sorted(ORACLES), help="a target; default: all in turn")
-    given = parser.parse_args()
-    names = given.only or sorted(ORACLES)
-    seed = given.seed or secrets.randbelow(2**31 - 1) + 1
+    options = parser.parse_args()
+    names = options.only or sorted(ORACLES)
+    seed = options.seed or secrets.randbelow(2**31 - 1) + 1
     # libFuzzer looks at the clock once a second and ends in the second after.
-    share = max(1, round(given.seconds * TOGETHER / len(names)) - 1)
-    bound = f"-runs={given.runs}" if given.runs else f"-max_total_time={share}"
+    share = max(1, round(options.seconds * TOGETHER / len(names)) - 1)
+    bound = f"-runs={options.runs}" if options.runs else f"-max_total_time={share}"
     print(f"fuzzing {len(names)} targets with {bound} --seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as place:
         broken = _in_children(names, Path(place), [f"-seed={seed}", bound])
@@ -68,26 +68,26 @@ def _in_children(names: list[str], place: Path, arguments: list[str]) -> list[st
 
 
 def _start(name: str, place: Path, arguments: list[str]) -> int:
-    found, grown, log = HERE / "regressions" / name, place / name, place / f"{name}.log"
-    found.mkdir(parents=True, exist_ok=True)
+    regressions, grown, log = HERE / "regressions" / name, place / name, place / f"{name}.log"
+    regressions.mkdir(parents=True, exist_ok=True)
     grown.mkdir()
     child = os.fork()
     if child == 0:
         output = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        _fuzz(name, [*arguments, f"-artifact_prefix={found}/", str(grown)])
+        _fuzz(name, [*arguments, f"-artifact_prefix={regressions}/", str(grown)])
     return child
 
 
-def _report(name: str, told: str, withstood: bool) -> None:
-    tried = re.findall(r"^#(\d+)\s", told, re.MULTILINE)
+def _report(name: str, output: str, withstood: bool) -> None:
+    tried = re.findall(r"^#(\d+)\s", output, re.MULTILINE)
     print(f"  {name:10} {tried[-1] if tried else 'no':>9} inputs", flush=True)
     if not withstood:
-        print(told, flush=True)
-    found = HERE / "regressions" / name
-    if not any(found.iterdir()):
-        found.rmdir()
+        print(output, flush=True)
+    regressions = HERE / "regressions" / name
+    if not any(regressions.iterdir()):
+        regressions.rmdir()
 
 
 def _fuzz(name: str, arguments: list[str]) -> NoReturn:

@@ -113,8 +113,8 @@ class Outside:
 
     def untouched(self) -> None:
         """Fails if anything in it was opened, read, changed, made or removed since it was made."""
-        seen = self._told()
-        assert not seen, seen
+        events = self._told()
+        assert not events, events
         assert [path.name for path in sorted(self.place.iterdir())] == ["file", "secret"]
         assert (self.place / "file").read_text() == "not yours"
         assert stat.S_IMODE((self.place / "file").stat().st_mode) == 0o640

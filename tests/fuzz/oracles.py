@@ -182,12 +182,12 @@ def event(data: bytes) -> None:
             if isinstance(parsed, Reset):
                 EventId.parse(f"{parsed.epoch}-1")
     try:
-        known = EventId.parse(text)
+        event_id = EventId.parse(text)
     except InvalidEvent as error:
         _can_be_told(error)
     else:
-        assert str(known).encode("ascii").isalnum() or "-" in str(known)
-        assert EventId.parse(str(known)) == known
+        assert str(event_id).encode("ascii").isalnum() or "-" in str(event_id)
+        assert EventId.parse(str(event_id)) == event_id
 
 
 def stream(data: bytes) -> None:
@@ -212,12 +212,12 @@ def stream(data: bytes) -> None:
 
 def facts(data: bytes) -> None:
     """`facts_of`, lenient by design: it never raises, and what it gives can be told in a view."""
-    found = facts_of(data)
-    assert found.id is None or is_request_id(found.id)
-    assert found.timeout is None or 0 < found.timeout < 1e9
-    told = RequestView.from_dict({"id": found.id or "a", "state": "queued", "metadata": found.metadata})
-    _survives(told)
-    assert len(told.to_json()) < 64 * 1024
+    facts = facts_of(data)
+    assert facts.id is None or is_request_id(facts.id)
+    assert facts.timeout is None or 0 < facts.timeout < 1e9
+    view = RequestView.from_dict({"id": facts.id or "a", "state": "queued", "metadata": facts.metadata})
+    _survives(view)
+    assert len(view.to_json()) < 64 * 1024
 
 
 def journal(data: bytes) -> None:
@@ -255,7 +255,7 @@ def names(data: bytes) -> None:
 
 
 ORACLES: dict[str, Oracle] = {
-    each.__name__: each
-    for each in (request, response, heartbeat, view, stats, totals, event, stream, facts, journal, names)
+    oracle.__name__: oracle
+    for oracle in (request, response, heartbeat, view, stats, totals, event, stream, facts, journal, names)
 }
 """By name: the name is the target's, its corpus folder's and its regressions' too."""

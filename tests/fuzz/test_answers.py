@@ -151,11 +151,11 @@ def test_whatever_a_bridge_answers_becomes_one_final_status_the_api_server_takes
 
 def _fits_into_64_bits(value: Any) -> None:
     if isinstance(value, dict):
-        for each in value.values():
-            _fits_into_64_bits(each)
+        for item in value.values():
+            _fits_into_64_bits(item)
     elif isinstance(value, list | tuple):
-        for each in value:
-            _fits_into_64_bits(each)
+        for item in value:
+            _fits_into_64_bits(item)
     elif isinstance(value, int):
         assert -(2**63) <= value < 2**63
 
@@ -224,10 +224,10 @@ _lisp = st.recursive(
         lambda text: '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     ),
     lambda inner: (
-        st.lists(inner, max_size=4).map(lambda each: "(" + " ".join(each) + ")")
-        | st.lists(inner, max_size=4).map(lambda each: "[" + " ".join(each) + "]")
+        st.lists(inner, max_size=4).map(lambda parts: "(" + " ".join(parts) + ")")
+        | st.lists(inner, max_size=4).map(lambda parts: "[" + " ".join(parts) + "]")
         | st.tuples(inner, inner).map(lambda pair: f"({pair[0]} . {pair[1]})")
-        | inner.map(lambda each: f"'{each}")
+        | inner.map(lambda parts: f"'{parts}")
     ),
     max_leaves=12,
 )
@@ -236,7 +236,7 @@ _lisp = st.recursive(
 def test_a_printed_value_reads_back_as_what_it_was(instance: Instance) -> None:
     numbers = iter(range(10_000))
 
-    @given(st.lists(_lisp, min_size=1, max_size=6).map(lambda each: "(" + " ".join(each) + ")"))
+    @given(st.lists(_lisp, min_size=1, max_size=6).map(lambda parts: "(" + " ".join(parts) + ")"))
     @settings(max_examples=20, deadline=None, phases=(Phase.generate,))
     def same(value: str) -> None:
         rid = f"value-{next(numbers)}"

@@ -29,7 +29,7 @@ def opened(instance: Instance) -> Iterator[ssl.SSLSocket]:
             yield wrapped
 
 
-def said(wrapped: ssl.SSLSocket) -> tuple[int, bytes]:
+def read_response(wrapped: ssl.SSLSocket) -> tuple[int, bytes]:
     """Status and body of the first answer."""
     data = b""
     while b"\r\n\r\n" not in data:
@@ -80,7 +80,7 @@ def test_what_is_no_http_is_refused_in_json(instance: Instance, name: str) -> No
     with opened(instance) as wrapped:
         with contextlib.suppress(OSError):
             wrapped.sendall(MALFORMED[name])
-        status, body = said(wrapped)
+        status, body = read_response(wrapped)
     assert status in (400, 413, 422), body
     assert len(ErrorBody.parse(body).error.message) > 10
     alive(instance)
@@ -109,7 +109,7 @@ def test_odd_requests_get_an_ordinary_answer(instance: Instance, name: str) -> N
     text, expected = WELL_FORMED[name]
     with opened(instance) as wrapped:
         wrapped.sendall(text.encode())
-        status, body = said(wrapped)
+        status, body = read_response(wrapped)
     assert status in expected, body
     if status >= 400:
         assert len(ErrorBody.parse(body).error.message) > 10
@@ -125,7 +125,7 @@ def test_what_follows_a_request_is_another_request_or_none(instance: Instance) -
             f"PUT /v1/requests/raw HTTP/1.1\r\n{AUTH}Content-Length: {len(inner)}\r\n\r\n{inner}"
             f"GET /v1/nothing HTTP/1.1\r\n{AUTH}\r\n".encode()
         )
-        assert said(wrapped)[0] == 422
+        assert read_response(wrapped)[0] == 422
     alive(instance)
 
 
@@ -138,7 +138,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_there(instance: Instanc
         with contextlib.suppress(OSError):
             for _ in range(159):
                 wrapped.sendall(part)
-        status, body = said(wrapped)
+        status, body = read_response(wrapped)
     assert (status, ErrorBody.parse(body).error.code) == (413, "TooLarge")
     alive(instance)
 
@@ -146,12 +146,12 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_there(instance: Instanc
 def test_the_bridge_serves_the_others_while_many_connections_do_nothing(instance: Instance) -> None:
     assert instance.bridge is not None
     process = psutil.Process(instance.bridge.pid)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         for number in range(100):
-            plain = held.enter_context(socket.create_connection(("127.0.0.1", instance.port), timeout=TIMEOUT))
+            plain = stack.enter_context(socket.create_connection(("127.0.0.1", instance.port), timeout=TIMEOUT))
             plain.sendall(b"\x16\x03\x01" if number % 2 else b"no TLS at all\r\n\r\n")
         for _ in range(20):
-            held.enter_context(opened(instance)).sendall(b"PUT /v1/requests/slow HTTP/1.1\r\nHost: a\r\n")
+            stack.enter_context(opened(instance)).sendall(b"PUT /v1/requests/slow HTTP/1.1\r\nHost: a\r\n")
         alive(instance)
         assert process.memory_info().rss < 192 << 20
     alive(instance)
@@ -160,9 +160,9 @@ def test_the_bridge_serves_the_others_while_many_connections_do_nothing(instance
 def test_beyond_the_limit_connections_are_dropped_and_taken_again_later(instance: Instance) -> None:
     assert instance.bridge is not None
     process = psutil.Process(instance.bridge.pid)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         mine = [
-            held.enter_context(socket.create_connection(("127.0.0.1", instance.port), timeout=TIMEOUT))
+            stack.enter_context(socket.create_connection(("127.0.0.1", instance.port), timeout=TIMEOUT))
             for _ in range(3 * MOST_CONNECTIONS)
         ]
         # Those of earlier tests may still count for a moment: at most as many as allowed are kept.
@@ -185,19 +185,19 @@ def _hung_up(plain: socket.socket) -> bool:
 
 def _takes_connections(instance: Instance) -> bool:
     """Many at once: those hung up on must be forgotten, not just some of them."""
-    with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
         for _ in range(MOST_CONNECTIONS // 2):
-            held.enter_context(opened(instance))
+            stack.enter_context(opened(instance))
         return True
     return False
 
 
 def test_readers_beyond_the_limit_are_told_to_come_later(instance: Instance) -> None:
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         for _ in range(MOST_STREAMS):
-            reader = held.enter_context(opened(instance))
+            reader = stack.enter_context(opened(instance))
             reader.sendall(f"GET /v1/events HTTP/1.1\r\n{AUTH}Last-Event-ID: {'9' * 900}\r\n\r\n".encode())
-            assert said(reader)[0] == 200
+            assert read_response(reader)[0] == 200
         refused = instance.client.get("/v1/events")
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "TooManyStreams")
         alive(instance)

@@ -123,10 +123,10 @@ async def _tells_all(bridge: Bridge) -> None:
     Stats.parse(bridge.stats().to_json())
     bridge.metrics()
     for view in bridge.queue.views():
-        told = await bridge.queue.view(view.id)
-        event = parse_event("request", told.to_json())
+        later_view = await bridge.queue.view(view.id)
+        event = parse_event("request", later_view.to_json())
         assert isinstance(event, RequestView)
-        assert not told.state.final or told.response is not None
-        if told.response is not None and told.id in IDS and view.state.final:
+        assert not later_view.state.final or later_view.response is not None
+        if later_view.response is not None and later_view.id in IDS and view.state.final:
             await bridge.queue.acknowledge(view.id)
             assert bridge.queue.disk.whatever_is(Area.RESPONSES, response_file(view.id)) is None

@@ -24,8 +24,8 @@ _numbers = itertools.count()
 
 def _settled(instance: Instance) -> bool:
     """Whether nothing is left in requests/ and processing/ that Emacs would look at."""
-    left = [entry for entry in os.scandir(instance.queue / "requests") if _looked_at(entry)]
-    return not left and not list((instance.queue / "processing").iterdir())
+    entries = [entry for entry in os.scandir(instance.queue / "requests") if _looked_at(entry)]
+    return not entries and not list((instance.queue / "processing").iterdir())
 
 
 def _looked_at(entry: os.DirEntry[str]) -> bool:

@@ -49,7 +49,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     root: Path
-    asked: list[str]
+    served: list[str]
 
     def do_GET(self) -> None:
         """Answers a GET."""
@@ -65,22 +65,22 @@ class Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         path, _, query = self.path.partition("?")
         if path == "/asked":
-            self._answer(200, {}, "".join(self.asked).encode())
+            self._answer(200, {}, "".join(self.served).encode())
             return
-        given = self.headers.get("Authorization")
+        header = self.headers.get("Authorization")
         host = str(self.headers["Host"])
-        self.asked.append(f"{host.partition(':')[0]} {path} {'credential' if given else 'nothing'}\n")
+        self.served.append(f"{host.partition(':')[0]} {path} {'credential' if header else 'nothing'}\n")
         if path.startswith("/moved/"):
             port = host.partition(":")[2]
             there = self.path.replace("/moved/", "/private/", 1)
             self._answer(302, {"Location": f"http://localhost:{port}{there}"}, b"")
-        elif path.startswith("/private/") and not self._knows_token(given):
+        elif path.startswith("/private/") and not self._knows_token(header):
             self._answer(401, {"WWW-Authenticate": 'Basic realm="code"'}, b"who are you?\n")
         else:
             self._run_backend(path, query)
 
-    def _knows_token(self, given: str | None) -> bool:
-        kind, _, text = (given or "").partition(" ")
+    def _knows_token(self, header: str | None) -> bool:
+        kind, _, text = (header or "").partition(" ")
         return kind == "Basic" and base64.b64decode(text).decode().partition(":")[2] == TOKEN
 
     def _run_backend(self, path: str, query: str) -> None:
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="efrit-git-server-") as folder:
-        Handler.root, Handler.asked = Path(folder), []
+        Handler.root, Handler.served = Path(folder), []
         make_repositories(Handler.root)
         with ThreadingHTTPServer(("127.0.0.1", arguments.port), Handler) as server:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit())

@@ -103,9 +103,11 @@ def admin() -> Iterator[tuple[ControlPlane, Kube]]:
                 for word in ("--set", value)
             ]
             text = run([programs.program("helm"), "template", release, chart, "-n", HOME, *words])
-            for each in yaml_documents.load_all(text):
-                if each is not None and each["kind"] in INSTALLED:
-                    kube.call("POST", INSTALLED[each["kind"]].format(each["metadata"].get("namespace")), each)
+            for manifest in yaml_documents.load_all(text):
+                if manifest is not None and manifest["kind"] in INSTALLED:
+                    kube.call(
+                        "POST", INSTALLED[manifest["kind"]].format(manifest["metadata"].get("namespace")), manifest
+                    )
         kube.call("POST", f"/api/v1/namespaces/{TEAM}/secrets", {**secret("theirs"), "stringData": {"a": "hidden"}})
         yield plane, kube
 
@@ -148,7 +150,7 @@ def example(spec: str = "", namespace: str = TEAM, name: str = "one") -> EfritIn
 def children(spec: str = "", namespace: str = TEAM, name: str = "one") -> tuple[Json, ...]:
     now = datetime(2026, 2, 1, tzinfo=UTC)
     return tuple(
-        dict(each) for each in build(example(spec, namespace, name), CONFIG, new_identity(), 1, now).manifests
+        dict(manifest) for manifest in build(example(spec, namespace, name), CONFIG, new_identity(), 1, now).manifests
     )
 
 
@@ -159,12 +161,12 @@ def isolation(change: Callable[[Any], object]) -> Json:
 
 
 def child(kind: str, namespace: str = TEAM, name: str = "two", spec: str = "") -> Json:
-    found = next(each for each in children(spec, namespace, name) if each["kind"] == kind)
-    return copy.deepcopy(found)
+    child = next(child for child in children(spec, namespace, name) if child["kind"] == kind)
+    return copy.deepcopy(child)
 
 
-def changed(kind: str, change: Callable[[Any], object], **given: str) -> Json:
-    manifest = child(kind, **given)
+def changed(kind: str, change: Callable[[Any], object], **fields: str) -> Json:
+    manifest = child(kind, **fields)
     change(manifest["spec"]["template"]["spec"] if kind == "StatefulSet" else manifest)
     return manifest
 
@@ -175,13 +177,13 @@ HOST_NETWORK: Callable[[Any], object] = lambda pod: pod.update(hostNetwork=True)
 def test_the_controller_makes_and_applies_all_children_of_an_instance_and_results(controller: Account) -> None:
     own_policy = build_pod_network_policy(example("all"), CONFIG, "efrit-one-0", "uid-pod")
     assert controller.create(own_policy)[0] == 201, controller.create(own_policy)
-    for each in [*children("all"), result_secret(request("one"), "text")]:
-        manifest = copy.deepcopy(dict(each))
+    for source in [*children("all"), result_secret(request("one"), "text")]:
+        manifest = copy.deepcopy(dict(source))
         assert controller.create(manifest)[0] == 201, controller.create(manifest)
         resource, meta = resource_of(manifest), manifest["metadata"]
         path = resource.path(meta["namespace"], meta["name"]) + "?fieldManager=f&force=true"
-        status, said = controller.write("PATCH", path, manifest, "apply-patch+yaml")
-        assert status == 200, said
+        status, text = controller.write("PATCH", path, manifest, "apply-patch+yaml")
+        assert status == 200, text
 
 
 @pytest.mark.parametrize(
@@ -214,8 +216,8 @@ def test_the_controller_makes_and_applies_all_children_of_an_instance_and_result
     ],
 )
 def test_the_controller_creates_only_secrets_of_ours(controller: Account, body: Json, message: str) -> None:
-    status, said = controller.create(body)
-    assert (status, message in said) == (422 if message else 201, True), said
+    status, text = controller.create(body)
+    assert (status, message in text) == (422 if message else 201, True), text
 
 
 @pytest.mark.parametrize(
@@ -310,15 +312,15 @@ def test_an_object_keeps_its_owner(controller: Account, admin: tuple[ControlPlan
 def test_the_controller_makes_no_other_objects_than_an_instance_can_ask_for(
     controller: Account, body: Json, message: str
 ) -> None:
-    status, said = controller.create(body)
-    assert (status, message in said) == (422, True), said
+    status, text = controller.create(body)
+    assert (status, message in text) == (422, True), text
 
 
 def test_a_release_that_serves_its_own_namespace_makes_instances_there(account: Callable[[str], Account]) -> None:
     own = account("own-efrit-operator")
-    for each in children(namespace=HOME, name="home"):
-        status, said = own.create(each)
-        assert status == 201, said
+    for child in children(namespace=HOME, name="home"):
+        status, text = own.create(child)
+        assert status == 201, text
     assert own.create(secret("another", namespace=HOME))[0] == 422
 
 
@@ -344,14 +346,14 @@ def test_with_granted_references_a_pod_uses_nothing_that_nobody_has_granted(
 ) -> None:
     strict, kube = account("strict-efrit-operator"), admin[1]
     body = changed("StatefulSet", use, name="strict")
-    status, said = strict.create(body)
+    status, text = strict.create(body)
     assert (
         status,
-        "theirs: system:serviceaccount:efrit-system:strict-efrit-operator needs the verb use" in said,
+        "theirs: system:serviceaccount:efrit-system:strict-efrit-operator needs the verb use" in text,
     ) == (
         422,
         True,
-    ), said
+    ), text
     with granted(kube, "strict-efrit-operator"):
         path = resource_of(body).path(TEAM) + "?dryRun=All"
         until(lambda: strict.write("POST", path, body)[0] == 201, lambda: strict.write("POST", path, body)[1])

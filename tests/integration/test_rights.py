@@ -63,26 +63,26 @@ def granted(site: Site) -> set[Right]:
 
 def _cluster_roles(site: Site) -> list[Json]:
     whole = site.kube.call("GET", f"{RBAC}/clusterroles", None)["items"]
-    return [each for each in whole if CHART in each["metadata"].get("labels", {})]
+    return [role for role in whole if CHART in role["metadata"].get("labels", {})]
 
 
 def used(log: Path, *, allowed: bool) -> set[Right]:
     """Return what the controller has asked for, of what it was allowed or of what it was not."""
-    found = set()
+    permissions = set()
     for line in log.read_text().splitlines():
         event = json.loads(line)
         target = event.get("objectRef", {})
         if (event["annotations"].get("authorization.k8s.io/decision") == "allow") is allowed and "resource" in target:
             sub = target.get("subresource")
-            found.add((event["verb"], f"{target['resource']}/{sub}" if sub else target["resource"]))
-    return found
+            permissions.add((event["verb"], f"{target['resource']}/{sub}" if sub else target["resource"]))
+    return permissions
 
 
 def test_each_verb_used_is_granted_and_each_verb_granted_is_used(day: tuple[Site, Path]) -> None:
     site, log = day
     operator, port = site.operator(), free_port()
     operator.start(EFRIT_METRICS_PORT=str(port))
-    if any("metrics" in each["metadata"]["name"] for each in _cluster_roles(site)):
+    if any("metrics" in cluster_role["metadata"]["name"] for cluster_role in _cluster_roles(site)):
         _metrics(site, port)
     _instances(site)
     _requests(site)
@@ -99,7 +99,11 @@ def _metrics(site: Site, port: int) -> None:
     """Ask as nobody, as an account without the right, and as one that has it."""
     url, (reader,) = (
         f"https://127.0.0.1:{port}/metrics",
-        [each["metadata"]["name"] for each in _cluster_roles(site) if each["metadata"]["name"].endswith("reader")],
+        [
+            cluster_role["metadata"]["name"]
+            for cluster_role in _cluster_roles(site)
+            if cluster_role["metadata"]["name"].endswith("reader")
+        ],
     )
     statuses = [httpx.get(url, verify=False, trust_env=False).status_code]  # noqa: S501 - for encryption alone
     for account in ("stranger", "prometheus"):

@@ -83,11 +83,14 @@ def admin(plane: ControlPlane) -> Iterator[Kube]:
     command += ["--namespace", "efrit-system", "--values", "-", "--show-only", POLICY]
     text = run(command, cwd=REPOSITORY, text=json.dumps(VALUES))
     names = yaml_documents.load((SAMPLES / "kustomization.yaml").read_text())["resources"]
-    documents = [each for name in names for each in yaml_documents.load_all((SAMPLES / name).read_text())]
+    documents = [manifest for name in names for manifest in yaml_documents.load_all((SAMPLES / name).read_text())]
     with closing(Kube(plane)) as kube:
         install_crds(kube)
-        for each in [*documents, *(each for each in yaml_documents.load_all(text) if each is not None)]:
-            kube.call("POST", PATHS[each["kind"]], each, fieldValidation="Strict")
+        for manifest in [
+            *documents,
+            *(manifest for manifest in yaml_documents.load_all(text) if manifest is not None),
+        ]:
+            kube.call("POST", PATHS[manifest["kind"]], manifest, fieldValidation="Strict")
         yield kube
 
 
@@ -166,8 +169,8 @@ def test_a_team_reads_no_secrets_and_makes_nothing_but_ours(member: Member) -> N
 def test_the_quota_bounds_open_requests(member: Member, admin: Kube) -> None:
     # Its status is what counts, which a controller writes that does not run here.
     where, hard = f"{PATHS['ResourceQuota']}/efrit", {"count/efritrequests.efrit.dev": "1"}
-    wanted = admin.call("GET", where)["spec"]["hard"]
-    assert {"count/efritrequests.efrit.dev", "count/efritinstances.efrit.dev"} <= wanted.keys()
+    quota = admin.call("GET", where)["spec"]["hard"]
+    assert {"count/efritrequests.efrit.dev", "count/efritinstances.efrit.dev"} <= quota.keys()
     admin.call("PATCH", where, {"spec": {"hard": hard}}, content_type=MERGE)
     status = {"status": {"hard": hard, "used": {"count/efritrequests.efrit.dev": "0"}}}
     admin.call("PATCH", where + "/status", status, content_type=MERGE)

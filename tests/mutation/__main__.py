@@ -35,12 +35,12 @@ def main(words: list[str]) -> int:
     tested = words[:1] == ["--tested"]
     if tested:
         words = words[1:]
-    chosen = [each for each in MUTANTS if all(word in each.step for word in words)]
+    chosen = [mutant for mutant in MUTANTS if all(word in mutant.step for word in words)]
     if not chosen:
         print(f"no step has the words {' '.join(words)}", file=sys.stderr)
         return 64
-    silent = [each for each in chosen if each.silent]
-    others = [each for each in chosen if not each.silent]
+    silent = [mutant for mutant in chosen if mutant.silent]
+    others = [mutant for mutant in chosen if not mutant.silent]
     waiting, working = min(WAITING_RUNNERS, len(silent)), min(RUNNERS, len(others))
     with some_copies(waiting + working) as copies:
         if not tested and not _untouched_passes(copies[0], chosen):
@@ -49,18 +49,18 @@ def main(words: list[str]) -> int:
             waited = beside.submit(_try_all, copies[:waiting], silent)
             survived = [*_try_all(copies[waiting:], others), *waited.result()]
     print(f"{len(chosen) - len(survived)} of {len(chosen)} steps are guarded")
-    for each in survived:
-        print(f"NOT GUARDED: {each.step} (gate: {each.gate})")
+    for mutant in survived:
+        print(f"NOT GUARDED: {mutant.step} (gate: {mutant.gate})")
     return 1 if survived else 0
 
 
 def _untouched_passes(copy: Copy, chosen: list[Mutant]) -> bool:
     began = time.monotonic()
-    tests = dict.fromkeys(test for each in chosen for test in each.tests)
+    tests = dict.fromkeys(test for mutant in chosen for test in mutant.tests)
     failed = copy.failures(tuple(tests))
     print(f"untouched: {len(tests)} tests in {time.monotonic() - began:.0f} s", flush=True)
-    for each in failed:
-        print(f"FAILS BY ITSELF: {each}")
+    for test in failed:
+        print(f"FAILS BY ITSELF: {test}")
     return not failed
 
 
@@ -94,9 +94,9 @@ def _try_all(copies: list[Copy], chosen: list[Mutant]) -> list[Mutant]:
 def with_table(page: str) -> str:
     """Return a page with the table of mutants, in Markdown, between its marks."""
     rows = ["| without | fails |", "|---|---|"]
-    for each in MUTANTS:
-        tests = "<br>".join(f"`{test.removeprefix(ERT).rpartition('::')[2]}`" for test in each.tests)
-        rows.append(f"| {each.step} | {tests} |")
+    for mutant in MUTANTS:
+        tests = "<br>".join(f"`{test.removeprefix(ERT).rpartition('::')[2]}`" for test in mutant.tests)
+        rows.append(f"| {mutant.step} | {tests} |")
     before, _, rest = page.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
     return "".join((before, MARKS[0], "\n".join(rows), "\n", MARKS[1], after))

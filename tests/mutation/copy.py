@@ -91,10 +91,10 @@ class Copy:
     def failures(self, tests: tuple[str, ...]) -> tuple[str, ...]:
         """Run tests and return those that failed; RuntimeError with the output where they could not be run."""
         failed: list[str] = []
-        python = tuple(each for each in tests if not each.startswith(ERT))
+        python = tuple(test for test in tests if not test.startswith(ERT))
         if python:
             failed += self._pytest(python)
-        ert = tuple(each.removeprefix(ERT) for each in tests if each.startswith(ERT))
+        ert = tuple(test.removeprefix(ERT) for test in tests if test.startswith(ERT))
         if ert:
             failed += self._ert(ert)
         return tuple(failed)
@@ -109,10 +109,10 @@ class Copy:
     def _pytest(self, tests: tuple[str, ...]) -> list[str]:
         flags = ["-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-rfE"]
         code, output = self._warm_pytest([*flags, f"--basetemp={self.root / '.venv' / 'tmp'}", *tests])
-        found = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-        if code not in (0, 1) or (code == 1) != bool(found):
+        failures = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        if code not in (0, 1) or (code == 1) != bool(failures):
             raise RuntimeError(f"pytest {' '.join(tests)} ended with {code}:\n{output}")
-        return found
+        return failures
 
     def _warm_pytest(self, arguments: list[str]) -> tuple[int, str]:
         if self._warm is None:
@@ -138,10 +138,10 @@ class Copy:
     def _ert(self, tests: tuple[str, ...]) -> list[str]:
         selector = f"(member {' '.join(tests)})"
         done = self._run([LISP_TESTS, *self._compiled, "--", selector])
-        found = re.findall(r"^   FAILED +\d+/\d+ +(\S+)", done.stdout + done.stderr, re.MULTILINE)
-        if "Ran 0 tests" in done.stdout + done.stderr or (done.returncode != 0) != bool(found):
+        failures = re.findall(r"^   FAILED +\d+/\d+ +(\S+)", done.stdout + done.stderr, re.MULTILINE)
+        if "Ran 0 tests" in done.stdout + done.stderr or (done.returncode != 0) != bool(failures):
             raise RuntimeError(f"ert {selector} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(failures))
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -169,5 +169,5 @@ def some_copies(number: int) -> Iterator[list[Copy]]:
     with TemporaryDirectory(prefix="efrit-mutant-") as directory, ExitStack() as stack:
         lisp = Path(directory, "lisp")
         lisp.mkdir()
-        roots = [Path(directory, str(each)) for each in range(number)]
+        roots = [Path(directory, str(index)) for index in range(number)]
         yield [stack.enter_context(closing(Copy(root, lisp))) for root in roots]

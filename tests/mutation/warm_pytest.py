@@ -53,7 +53,7 @@ def run(arguments: list[str], seconds: float) -> tuple[int, str]:
 def _run_at(sink: IO[str], arguments: list[str]) -> int:
     """Run pytest with `sink` for all that it or a program of its prints."""
     sys.stdout.flush()
-    kept = os.dup(1), os.dup(2)
+    descriptors = os.dup(1), os.dup(2)
     try:
         os.dup2(sink.fileno(), 1)
         os.dup2(sink.fileno(), 2)
@@ -61,7 +61,7 @@ def _run_at(sink: IO[str], arguments: list[str]) -> int:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        for number, descriptor in enumerate(kept, 1):
+        for number, descriptor in enumerate(descriptors, 1):
             os.dup2(descriptor, number)
             os.close(descriptor)
 

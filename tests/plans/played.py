@@ -28,17 +28,17 @@ def play(efrit: Program, name: str, instance: str, touch: Callable[[str], object
         try:
             running.stdin.write(json.dumps(story.spec(name, instance)))
             running.stdin.close()
-            told = []
+            lines = []
             for line in running.stdout:
-                told.append(line)
+                lines.append(line)
                 if line.startswith(f"Act {story.AMENDED_AT}:"):
                     efrit.ok("plan", "amend", name, story.AMENDMENT)
                     touch(story.may_go_on(name))
         finally:
             # It leaves the plan at work, but not itself.
             running.kill()
-    assert told[-1].startswith("Succeeded"), "".join(told)
-    return "".join(told)
+    assert lines[-1].startswith("Succeeded"), "".join(lines)
+    return "".join(lines)
 
 
 def state(efrit: Program, name: str) -> dict[str, Any]:
@@ -51,18 +51,18 @@ def check(efrit: Program, name: str) -> None:
     """Assert that `plan show`, `log` and `report` tell the story as it is written."""
     stands = state(efrit, name)
     assert (stands["phase"], stands["outcome"]) == ("Succeeded", "Success"), stands
-    assert {each["id"]: each["failure_threshold"] for each in stands["tree"]} == story.THRESHOLDS
+    assert {task["id"]: task["failure_threshold"] for task in stands["tree"]} == story.THRESHOLDS
     assert stands["amendments"] == [story.AMENDMENT]
     shown = efrit.ok("plan", "show", name)
     assert all(line in shown for line in ("reader", story.BY_HAND, story.WITH_REMAINDERS, "Ran 5 tests")), shown
 
     log = efrit.run("plan", "log", name, "-o", "json").json
-    assert story.heads([each["subject"] for each in log]) == story.HISTORY
-    assert [each["step"] for each in log] == list(range(len(story.HISTORY)))
+    assert story.heads([commit["subject"] for commit in log]) == story.HISTORY
+    assert [commit["step"] for commit in log] == list(range(len(story.HISTORY)))
 
-    told = efrit.ok("plan", "report", name)
-    assert story.AMENDMENT in told
-    assert "decimals: " in told, "what the task cost that was given up is missing"
+    report = efrit.ok("plan", "report", name)
+    assert story.AMENDMENT in report
+    assert "decimals: " in report, "what the task cost that was given up is missing"
     states = re.findall("<title>([a-z]+),", efrit.ok("plan", "report", name, "--svg"))
     assert states == ["done"] * len(story.THRESHOLDS)
     assert "<h2>Costs by task</h2>" in efrit.ok("plan", "report", name, "--html")
@@ -74,6 +74,6 @@ def write_example(efrit: Program, name: str, log: str) -> None:
     (directory / "plan-example.html").write_text(efrit.ok("plan", "report", name, "--html"), "utf-8")
     (directory / "plan-example.svg").write_text(efrit.ok("plan", "report", name, "--svg"), "utf-8")
     page = directory / "plan-example.md"
-    before, said, rest = page.read_text("utf-8").partition(f"git -C /workspace/plans/calculator {LOG}\n")
+    before, separator, rest = page.read_text("utf-8").partition(f"git -C /workspace/plans/calculator {LOG}\n")
     after = rest.partition("\n```\n")[2]
-    page.write_text(f"{before}{said}{log.rstrip()}\n```\n{after}", "utf-8")
+    page.write_text(f"{before}{separator}{log.rstrip()}\n```\n{after}", "utf-8")

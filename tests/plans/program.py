@@ -36,7 +36,7 @@ def _reader(number: str, more: str = "", value: str = "string-to-number", signs:
 
 
 def _tests(about: str, feature: str, *pairs: tuple[str, str]) -> str:
-    shoulds = "\n  ".join(f"(should (equal {form} {wanted}))" for form, wanted in pairs)
+    shoulds = "\n  ".join(f"(should (equal {form} {expected}))" for form, expected in pairs)
     return f""";;; test-{about}.el --- Tests  -*- lexical-binding: t -*-
 (require 'ert)
 (require '{feature})

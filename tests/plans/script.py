@@ -47,25 +47,25 @@ class Script:
         when: Sequence[str] = (),
         first_ms: int = 0,
         shell: str = "",
-        said: str = "I wrote it.",
+        message: str = "I wrote it.",
     ) -> None:
         """Write these files, by path in the workspace, and say so; the first answer comes after `first_ms`."""
         calls = [("todo_add", {"content": "Do it"})]
         calls += [("file_write", {"path": path, "content": content}) for path, content in files.items()]
         calls += [("shell_exec", {"command": shell})] if shell else []
-        turns = [_call(tool, given) for tool, given in calls]
+        turns = [_call(tool, arguments) for tool, arguments in calls]
         turns[0] = f"pace = {{first_ms = {first_ms}}}\n{turns[0]}"
         turns.append(_call("todo_update", {"id": 1, "status": "completed"}))
-        turns.append(_call("session_complete", {"message": said}))
+        turns.append(_call("session_complete", {"message": message}))
         self._add("act", task, when, turns)
 
     def assess(self, task: str, *answers: Any, when: Sequence[str] = ()) -> None:
         """Say these texts or objects, one after the other; by default one fact."""
-        self._add("assess", task, when, [_say(each) for each in answers or ({"observations": [FACT]},)])
+        self._add("assess", task, when, [_say(answer) for answer in answers or ({"observations": [FACT]},)])
 
     def adapt(self, task: str, *answers: Any, when: Sequence[str] = ()) -> None:
         """Say these texts or objects, one after the other; by default that it is done."""
-        self._add("adapt", task, when, [_say(each) for each in answers or (DONE,)])
+        self._add("adapt", task, when, [_say(answer) for answer in answers or (DONE,)])
 
     def done(self, *tasks: str) -> None:
         """Find each of these tasks in order."""
@@ -75,11 +75,11 @@ class Script:
 
     def _add(self, part: str, task: str, when: Sequence[str], turns: Sequence[str]) -> None:
         name = f"{self.name}-{next(self._numbers)}"
-        self._model.play(name, "\n".join(f"[[turn]]\n{each}" for each in turns))
+        self._model.play(name, "\n".join(f"[[turn]]\n{turn}" for turn in turns))
         self._routes.append({"when": [f"^{HEADS[part]}", rf"# The task {task} \(", *when], "play": name})
         routes = "\n".join(
-            f"[[route]]\nwhen = {json.dumps(each['when'])}\nplay = {json.dumps(each['play'])}"
-            for each in self._routes
+            f"[[route]]\nwhen = {json.dumps(route['when'])}\nplay = {json.dumps(route['play'])}"
+            for route in self._routes
         )
         self._model.play(self.name, routes)
 
@@ -89,6 +89,6 @@ def _say(answer: Any) -> str:
     return f"[[turn.reply]]\ntext = {json.dumps(text)}"
 
 
-def _call(tool: str, given: Json) -> str:
-    fields = ", ".join(f"{name} = {json.dumps(value)}" for name, value in given.items())
+def _call(tool: str, arguments: Json) -> str:
+    fields = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arguments.items())
     return f"[[turn.reply]]\ntool = {json.dumps(tool)}\ninput = {{{fields}}}"

@@ -131,8 +131,8 @@ class _Telling(Script):
     def writes(self, task: str, files: program.Files, *when: str, shell: str = "") -> None:
         where = f"plans/{self.name}/environment"
         placed = {f"{where}/{file}": content for file, content in files.items()}
-        said = f"I wrote {' and '.join(files)}."
-        self.act(task, placed, when=[re.escape(each) for each in when], shell=shell, said=said)
+        message = f"I wrote {' and '.join(files)}."
+        self.act(task, placed, when=[re.escape(pattern) for pattern in when], shell=shell, message=message)
 
     def finds(self, task: str, answer: Json, *when: str) -> None:
         self.adapt(task, answer, when=when)
@@ -171,19 +171,19 @@ def _seen(statement: str, evidence: str) -> Json:
 def heads(subjects: Sequence[str]) -> tuple[str, ...]:
     """What each first line of a commit begins with, to be held against `HISTORY`."""
     return tuple(
-        re.sub(r"^(\[\S+\] (?:ACT|ADAPT|PLAN|[0-9]+)):.*", r"\1", each, flags=re.DOTALL) for each in subjects
+        re.sub(r"^(\[\S+\] (?:ACT|ADAPT|PLAN|[0-9]+)):.*", r"\1", subject, flags=re.DOTALL) for subject in subjects
     )
 
 
 def thresholds(tree: str) -> dict[str, float]:
     """The failure threshold of every task in a `current.json` that is done, to be held against `THRESHOLDS`."""
-    found: dict[str, float] = {}
+    thresholds: dict[str, float] = {}
 
     def visit(task: Mapping[str, Any]) -> None:
         if task["state"] == "done":
-            found[task["id"]] = task["failure_threshold"]
+            thresholds[task["id"]] = task["failure_threshold"]
         for child in task.get("children", ()):
             visit(child)
 
     visit(json.loads(tree))
-    return found
+    return thresholds

@@ -29,8 +29,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a limit of memory tak
 def allowance(*, open_requests: int, instances: int, plans: int = 0) -> float:
     """Return the megabytes that docs/install.md says the controller needs."""
     page = (REPOSITORY / "docs" / "install.md").read_text()
-    each = r"\+ (\d+) KB for each"
-    pattern = rf"(\d+) MB {each} open request {each} open plan {each} instance \+ (\d+) MB of budgets"
+    share = r"\+ (\d+) KB for each"
+    pattern = rf"(\d+) MB {share} open request {share} open plan {share} instance \+ (\d+) MB of budgets"
     formula = re.search(pattern, page)
     assert formula is not None, "docs/install.md has no formula"
     base, request, plan, instance, budgets = map(int, formula.groups())
@@ -39,9 +39,9 @@ def allowance(*, open_requests: int, instances: int, plans: int = 0) -> float:
 
 def limit_of_the_chart() -> int:
     values = (REPOSITORY / "charts" / "efrit-operator" / "values.yaml").read_text()
-    found = re.search(r"Memory the controller may not exceed\.\n +memory: (\d+)Mi", values)
-    assert found is not None
-    return int(found[1]) << 20
+    match = re.search(r"Memory the controller may not exceed\.\n +memory: (\d+)Mi", values)
+    assert match is not None
+    return int(match[1]) << 20
 
 
 async def test_what_one_tenant_leaves_open_or_finished_neither_kills_the_controller_nor_keeps_others_waiting(

@@ -22,12 +22,12 @@ def test_a_hung_disk_holds_few_calls_and_another_tenant_is_answered(tenants: Ten
         assert tenants.answer(quiet)["phase"] == "Succeeded"
 
     assert loud.bridge.handed_over == []
-    told = tenants.until_ready(loud, reason="BridgeUnresponsive")
-    assert told["status"] == "False"
+    condition = tenants.until_ready(loud, reason="BridgeUnresponsive")
+    assert condition["status"] == "False"
 
     def warned() -> bool | None:
         events = tenants.kube.list("events", loud.namespace)
-        return [each["type"] for each in events if each["reason"] == "BridgeUnresponsive"] == ["Warning"] or None
+        return [event["type"] for event in events if event["reason"] == "BridgeUnresponsive"] == ["Warning"] or None
 
     until(warned, "no event tells of it")
     assert tenants.answer(quiet)["phase"] == "Succeeded"

@@ -33,16 +33,16 @@ def unpack(target: Path) -> None:
 def clone() -> Path:
     """Return a clone that has `COMMIT`. Raises `NotAvailableError`."""
     named = os.environ.get("UPSTREAM")
-    found = Path(named) if named else cache() / "upstream.git"
-    if named and not found.is_dir():
+    directory = Path(named) if named else cache() / "upstream.git"
+    if named and not directory.is_dir():
         raise NotAvailableError(f"UPSTREAM={named} is not a directory: name a clone of {URL}")
-    if named and not _has_commit(found):
+    if named and not _has_commit(directory):
         raise NotAvailableError(f"{named} does not have {COMMIT}: run `git -C {named} fetch {URL}`")
-    if not _has_commit(found):
-        found.mkdir(parents=True, exist_ok=True)
-        _git(found, "init", "--quiet", "--bare")
-        _git(found, "fetch", "--quiet", "--depth=1", URL, COMMIT)
-    return found
+    if not _has_commit(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        _git(directory, "init", "--quiet", "--bare")
+        _git(directory, "fetch", "--quiet", "--depth=1", URL, COMMIT)
+    return directory
 
 
 def _has_commit(directory: Path) -> bool:
@@ -60,9 +60,9 @@ def _git(directory: Path, *words: str) -> bytes:
         ["git", "-C", str(directory), *words], env=env, capture_output=True, timeout=SECONDS, check=False
     )
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()
+        message = done.stderr.decode(errors="replace").strip()
         raise NotAvailableError(
-            f"`git {words[0]}` in {directory} failed: {said}\n"
+            f"`git {words[0]}` in {directory} failed: {message}\n"
             f"Without a network, name a clone of {URL} that has {COMMIT}: make upstream UPSTREAM=DIR"
         )
     return done.stdout

@@ -62,22 +62,22 @@ def test_its_own_tests_pass(client: Path) -> None:
     words = ["npm", "test", "--", "--ci", "--json", f"--outputFile={report}"]
     done = subprocess.run(words, cwd=client, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert report.exists(), done.stdout + done.stderr
-    told = json.loads(report.read_text())
+    outcome = json.loads(report.read_text())
     failed = [
         test["fullName"]
-        for file in told["testResults"]
+        for file in outcome["testResults"]
         for test in file["assertionResults"]
         if test["status"] != "passed"
     ]
-    assert (failed, told["numPassedTests"], done.returncode) == ([], OWN_TESTS, 0), done.stderr
+    assert (failed, outcome["numPassedTests"], done.returncode) == ([], OWN_TESTS, 0), done.stderr
 
 
 def test_evals_many_at_once_each_get_their_answer_and_nothing_is_left_behind(client: Path, queue: Path) -> None:
-    said = run(client, queue, *(["eval", f"(+ 1 {number})", NO_TIMEOUT] for number in range(20)))
-    assert [(end["status"], end["result"]) for end in said["ends"]] == [
+    output = run(client, queue, *(["eval", f"(+ 1 {number})", NO_TIMEOUT] for number in range(20)))
+    assert [(end["status"], end["result"]) for end in output["ends"]] == [
         ("success", str(number + 1)) for number in range(20)
     ]
-    assert said["healthy"] is True
+    assert output["healthy"] is True
     areas = [queue / name for name in ("requests", "processing", "responses")]
     until(lambda: not any(list(area.iterdir()) for area in areas), "the queue to be empty")
 

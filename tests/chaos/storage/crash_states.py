@@ -31,11 +31,11 @@ def crash_states(volume: Volume, *, seed: int, share: float = 1.0) -> list[Crash
     With a `share` below 1 every moment has the states none and all, and that share of the others, chosen by `seed`.
     """
     chance = random.Random(seed)  # noqa: S311 - a choice of tests
-    found: dict[str, CrashState] = {}
+    states: dict[str, CrashState] = {}
     for crash in range(len(volume.operations) + 1):
         for state in _states_at(volume, crash, chance, share):
-            found[fingerprint(state.tree)] = state
-    return list(found.values())
+            states[fingerprint(state.tree)] = state
+    return list(states.values())
 
 
 def _states_at(volume: Volume, crash: int, chance: random.Random, share: float) -> Iterator[CrashState]:
@@ -45,7 +45,7 @@ def _states_at(volume: Volume, crash: int, chance: random.Random, share: float) 
     for subset, why in _subsets(volume, open_changes, chance):
         if chance.random() < share:
             yield _state(volume, crash, subset, why)
-    everything = volume.kept(crash, open_changes)
+    everything = volume.persisted_operations(crash, open_changes)
     for number in open_changes:
         change = volume.changes[number]
         if change.kind is not Kind.WRITE or not change.data:
@@ -66,7 +66,7 @@ def _subsets(volume: Volume, open_changes: list[int], chance: random.Random) -> 
 
 
 def _state(volume: Volume, crash: int, chosen: Iterable[int], why: str) -> CrashState:
-    return CrashState(crash, volume.tree(volume.kept(crash, chosen)), why)
+    return CrashState(crash, volume.tree(volume.persisted_operations(crash, chosen)), why)
 
 
 def _name(volume: Volume, number: int) -> str:

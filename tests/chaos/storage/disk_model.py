@@ -190,7 +190,7 @@ class Volume:
         """Return the changes that may be lost when the first `crash` operations have happened, in order."""
         return [n for n, change in enumerate(self.changes) if change.at < crash and not change.lasts(crash)]
 
-    def kept(self, crash: int, chosen: Iterable[int]) -> frozenset[int]:
+    def persisted_operations(self, crash: int, chosen: Iterable[int]) -> frozenset[int]:
         """Return all durable changes, and of the others `chosen` and what they need."""
         result = {n for n, change in enumerate(self.changes) if change.at < crash and change.lasts(crash)}
         stack = list(chosen)
@@ -204,11 +204,11 @@ class Volume:
                 stack.append(needed)
         return frozenset(result)
 
-    def tree(self, kept: Iterable[int], torn: Mapping[int, bytes] | None = None) -> dict[str, Content]:
+    def tree(self, persisted: Iterable[int], torn: Mapping[int, bytes] | None = None) -> dict[str, Content]:
         """Return every path that exists when the changes `kept` count. `torn`: what a write left behind."""
         names = {node: dict(entries) for node, entries in self._first_names.items()}
         files = dict(self._first_files)
-        for number in sorted(kept):
+        for number in sorted(persisted):
             change = self.changes[number]
             if change.kind is Kind.ADD:
                 names.setdefault(change.node, {})[change.name] = change.child
@@ -222,9 +222,9 @@ class Volume:
                 else:
                     before = old[: change.offset].ljust(change.offset, b"\0")
                     files[change.node] = before + data + old[change.offset + len(data) :]
-        found: dict[str, Content] = {}
-        self._walk(self._top, "", names, files, found)
-        return found
+        contents: dict[str, Content] = {}
+        self._walk(self._top, "", names, files, contents)
+        return contents
 
     def _walk(
         self,
@@ -232,15 +232,15 @@ class Volume:
         path: str,
         names: Mapping[int, Mapping[str, int]],
         files: Mapping[int, bytes],
-        found: dict[str, Content],
+        contents: dict[str, Content],
     ) -> None:
         for name, child in names.get(node, {}).items():
             inner = f"{path}/{name}"
             if child in self._is_directory:
-                found[inner] = None
-                self._walk(child, inner, names, files, found)
+                contents[inner] = None
+                self._walk(child, inner, names, files, contents)
             else:
-                found[inner] = files.get(child, b"")
+                contents[inner] = files.get(child, b"")
 
 
 def fingerprint(tree: Mapping[str, Content]) -> str:

@@ -283,8 +283,8 @@ def heartbeat(harness: Harness) -> Act:
 
 
 PHASES: dict[str, Phase] = {
-    each.__name__: each
-    for each in (
+    function.__name__: function
+    for function in (
         submit,
         answer,
         answer_large,

@@ -49,7 +49,7 @@ class Recovered:
     answers: Mapping[str, Json]
     begun: Mapping[str, int]
     again: frozenset[str] = frozenset()
-    left: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
     large: Mapping[str, str] = field(default_factory=dict)
     doubled: frozenset[str] = frozenset()
     queue_id: str = ""
@@ -88,41 +88,41 @@ def promises_at(recorded: Sequence[Operation], crash: int, begun_before: Sequenc
 
 def _allowed(recorded: Sequence[Operation]) -> dict[str, int]:
     """Return how often requests that say so may be begun; one may run before its client hears that it is accepted."""
-    found = {}
+    attempts = {}
     for operation in recorded:
         if operation.kind == "mark" and operation.data.startswith(b"accepted "):
             _, rid, text = operation.data.decode().split(" ", 2)
             options = json.loads(text).get("options", {})
             if options.get("retry") == "if-interrupted":
-                found[rid] = int(options["max_attempts"])
-    return found
+                attempts[rid] = int(options["max_attempts"])
+    return attempts
 
 
 def violations(before: Promises, after: Recovered) -> list[str]:
     """Return every promise that was not kept, as a sentence."""
-    found = [f"recovery failed: {each}" for each in after.trouble]
-    found += [f"left behind: {name}" for name in after.left]
-    found += [f"{rid} has two different answers" for rid in sorted(after.doubled)]
+    violations = [f"recovery failed: {problem}" for problem in after.trouble]
+    violations += [f"left behind: {name}" for name in after.leftovers]
+    violations += [f"{rid} has two different answers" for rid in sorted(after.doubled)]
     if before.queue_id and after.queue_id != before.queue_id:
-        found.append(f"the queue was {before.queue_id} and is {after.queue_id}")
+        violations.append(f"the queue was {before.queue_id} and is {after.queue_id}")
     for rid in before.accepted:
         if rid not in after.answers and rid not in before.swept:
-            found.append(f"{rid} was confirmed and has no answer")
+            violations.append(f"{rid} was confirmed and has no answer")
         if rid in after.again:
-            found.append(f"{rid} was confirmed and is taken for a new request")
+            violations.append(f"{rid} was confirmed and is taken for a new request")
     for rid in {*before.begun, *after.begun}:
         total, allowed = before.begun.get(rid, 0) + after.begun.get(rid, 0), before.allowed.get(rid, 1)
         if total > allowed:
-            found.append(f"{rid} was begun {total} times, {after.begun.get(rid, 0)} of them after the crash")
+            violations.append(f"{rid} was begun {total} times, {after.begun.get(rid, 0)} of them after the crash")
     for rid, answer in before.reported.items():
-        told = after.answers.get(rid)
-        if told is not None and told != answer:
-            found.append(f"{rid} was answered {_short(answer)} and is answered {_short(told)}")
+        recovered_answer = after.answers.get(rid)
+        if recovered_answer is not None and recovered_answer != answer:
+            violations.append(f"{rid} was answered {_short(answer)} and is answered {_short(recovered_answer)}")
         if after.begun.get(rid):
-            found.append(f"{rid} had been answered and was begun again")
+            violations.append(f"{rid} had been answered and was begun again")
         if rid not in before.swept:
-            found += _large(rid, answer, after)
-    return found
+            violations += _large(rid, answer, after)
+    return violations
 
 
 def _large(rid: str, answer: Json, after: Recovered) -> list[str]:

@@ -132,8 +132,10 @@ def without_head(recording: Recording, path: Path, length: int) -> Recording:
     assert content is not None
     nodes[str(path)] = (inode, content[length:])
     operations = [
-        replace(each, offset=each.offset - length) if each.kind == "write" and each.inode == inode else each
-        for each in recording.operations
+        replace(operation, offset=operation.offset - length)
+        if operation.kind == "write" and operation.inode == inode
+        else operation
+        for operation in recording.operations
     ]
     return replace(recording, start=Tree(nodes), operations=operations)
 

@@ -54,12 +54,12 @@ class Emacs:
         assert self._process.stderr is not None
         self._process.stdin.write(f"{place}\n")
         self._process.stdin.flush()
-        said = []
+        lines = []
         while line := self._process.stderr.readline():
             if line.startswith("REPLAYED"):
                 return line.removeprefix("REPLAYED").strip()
-            said.append(line)
-        raise AssertionError(f"Emacs ended: {''.join(said)[-2000:]}")
+            lines.append(line)
+        raise AssertionError(f"Emacs ended: {''.join(lines)[-2000:]}")
 
 
 def write_tree(tree: Mapping[str, Content], origin: Path, target: Path) -> None:
@@ -83,8 +83,8 @@ def write_tree(tree: Mapping[str, Content], origin: Path, target: Path) -> None:
 async def recover(place: Path, emacs: Emacs, before: Promises, *, emacs_first: bool) -> Recovered:
     """Start both halves on `place`, in this order, let them answer everything, and ask for what was promised."""
     trouble: list[str] = []
-    if emacs_first and (said := emacs.serve(place)):
-        trouble.append(said)
+    if emacs_first and (failure := emacs.serve(place)):
+        trouble.append(failure)
     queue = DurableQueue(place / "volume/queue")
     try:
         await queue.open()
@@ -92,12 +92,12 @@ async def recover(place: Path, emacs: Emacs, before: Promises, *, emacs_first: b
         return Recovered({}, {}, trouble=(*trouble, f"the bridge does not open the queue: {error}"))
     running = asyncio.create_task(queue.run())
     try:
-        if said := await asyncio.to_thread(emacs.serve, place):
-            trouble.append(said)
+        if failure := await asyncio.to_thread(emacs.serve, place):
+            trouble.append(failure)
         await _settled(queue)
         again = await _submit_again(queue, before)
-        if said := await asyncio.to_thread(emacs.serve, place):
-            trouble.append(said)
+        if failure := await asyncio.to_thread(emacs.serve, place):
+            trouble.append(failure)
         await _settled(queue)
         answers = {rid: answer for rid in before.accepted if (answer := await _answer(queue, rid)) is not None}
     except (EfritError, TimeoutError) as error:
@@ -153,7 +153,7 @@ async def _answer(queue: DurableQueue, rid: str) -> Json | None:
 
 def leftovers(queue: Path) -> tuple[str, ...]:
     """Return the files that have no place in a queue where everything is answered."""
-    found = []
+    names = []
     for path in queue.rglob("*"):
         name = str(path.relative_to(queue))
         area = name.partition("/")[0]
@@ -161,8 +161,8 @@ def leftovers(queue: Path) -> tuple[str, ...]:
             continue
         if name.startswith(("control/pause_", "tmp/reserve_")):
             continue
-        found.append(name)
-    return tuple(sorted(found))
+        names.append(name)
+    return tuple(sorted(names))
 
 
 def _counted(place: Path) -> dict[str, int]:

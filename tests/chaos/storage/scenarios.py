@@ -130,7 +130,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 SHORT_LIVED: tuple[Scenario, ...] = (swept_and_rotated,)
 CLAIMED = "claimed_while_journals_are_exchanged"
-NAMES = (*(each.__name__ for each in (*SCENARIOS, *SHORT_LIVED)), CLAIMED)
+NAMES = (*(function.__name__ for function in (*SCENARIOS, *SHORT_LIVED)), CLAIMED)
 
 
 def record_all(directory: Path, lisp: Path) -> dict[str, Recording]:
@@ -140,7 +140,7 @@ def record_all(directory: Path, lisp: Path) -> dict[str, Recording]:
         *_record(directory / "short", lisp, SHORT_LIVED, {"EFRIT_ARCHIVE_SECONDS": "2"}, journal=LONG_JOURNAL),
     ]
     made.append(_record_race(directory / "race", lisp))
-    return {each.name: each for each in made}
+    return {recording.name: recording for recording in made}
 
 
 def _record_race(directory: Path, lisp: Path) -> Recording:

@@ -88,8 +88,8 @@ def steps(phase: str, operations: Sequence[Operation], place: Path) -> list[Step
 
     Totals and heartbeats are written whenever they are due: they are phases of their own.
     """
-    seen: Counter[tuple[str, str, str]] = Counter()
-    found = []
+    counts: Counter[tuple[str, str, str]] = Counter()
+    steps = []
     background = {
         operation.inode: path
         for operation in operations
@@ -102,14 +102,14 @@ def steps(phase: str, operations: Sequence[Operation], place: Path) -> list[Step
         program = "bridge" if operation.program.startswith("python") else operation.program
         key = (program, "open" if operation.kind in ("create", "cut") else operation.kind, path)
         if operation.inode in background:
-            found.append(Step(background[operation.inode], program, operation.kind, path, 0))
+            steps.append(Step(background[operation.inode], program, operation.kind, path, 0))
         else:
-            found.append(Step(phase, program, operation.kind, path, seen[key]))
-        seen[key] += 1
-    return found
+            steps.append(Step(phase, program, operation.kind, path, counts[key]))
+        counts[key] += 1
+    return steps
 
 
-def known() -> list[Step]:
+def known_steps() -> list[Step]:
     """Return the steps that have faults, and those that are the same as in another phase."""
     return [Step.parse(line) for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
 

@@ -44,8 +44,8 @@ def test_no_state_a_crash_can_leave_breaks_a_promise(
                 write_tree(state.tree, recording.place, place)
                 after = asyncio.run(recover(place, emacs, before, emacs_first=emacs_first))
                 shutil.rmtree(place)
-                if found := violations(before, after):
-                    problems.append(f"after {state.crash} operations, {state.why}: " + "; ".join(found))
+                if breaches := violations(before, after):
+                    problems.append(f"after {state.crash} operations, {state.why}: " + "; ".join(breaches))
             if len(problems) >= SHOWN:
                 break
     assert not problems, "\n".join([f"{len(states)} states of {name}:", *problems])

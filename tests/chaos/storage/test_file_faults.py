@@ -13,11 +13,11 @@ from efrit.protocol import Reason
 from tests.chaos.storage.phases import PHASES, SECONDS, Harness
 from tests.chaos.storage.recording import WatchedInstance
 from tests.chaos.storage.replay import leftovers
-from tests.chaos.storage.steps import StepFault, faults_at, known, steps
+from tests.chaos.storage.steps import StepFault, faults_at, known_steps, steps
 from tests.support.bridge_instance import until
 from tests.support.faults.file_shim.shim import Action, FileShim
 
-STEP_FAULTS = faults_at(known())
+STEP_FAULTS = faults_at(known_steps())
 KILLS = (Action.KILL_BEFORE, Action.KILL_AFTER)
 
 pytestmark = pytest.mark.slow
@@ -56,8 +56,8 @@ def test_every_recorded_step_has_its_faults(harness: Harness, phase: str) -> Non
     recorded = steps(phase, harness.shim.operations(since), harness.instance.place)
     settle(harness, killed=False)
     assert recorded
-    assert set(recorded) <= set(known()), "add to known_steps.txt: " + ", ".join(
-        str(step) for step in recorded if step not in known()
+    assert set(recorded) <= set(known_steps()), "add to known_steps.txt: " + ", ".join(
+        str(step) for step in recorded if step not in known_steps()
     )
 
 
@@ -103,8 +103,8 @@ def settle(harness: Harness, *, killed: bool) -> None:
 
 def orphans(harness: Harness) -> list[str]:
     """Return files without a place, but for temporary ones, which the next start of their owner removes."""
-    left = [name for name in leftovers(harness.instance.queue) if not name.startswith(("tmp/bridge_", "tmp/emacs_"))]
-    return left + [path.name for path in (harness.instance.workspace / ".efrit").rglob("*.part")]
+    names = [name for name in leftovers(harness.instance.queue) if not name.startswith(("tmp/bridge_", "tmp/emacs_"))]
+    return names + [path.name for path in (harness.instance.workspace / ".efrit").rglob("*.part")]
 
 
 def test_a_restart_sweeps_what_the_faults_have_left(harness: Harness) -> None:

@@ -41,13 +41,17 @@ Seen = Counter[tuple[str, str, bool]]
 
 def traced(trace: Path, roots: tuple[Path, ...]) -> Seen:
     """Return what strace saw below `roots`: (kind, path, whether it succeeded), how often."""
-    seen: Seen = Counter()
+    counts: Seen = Counter()
     for line in trace.read_text(errors="replace").splitlines():
         call = CALL.match(line)
-        found = _operation(call[1], call[2]) if call else None
-        if call and found and any(found[1] == str(root) or found[1].startswith(f"{root}/") for root in roots):
-            seen[found[0], found[1], int(call[3]) >= 0] += 1
-    return seen
+        operation = _operation(call[1], call[2]) if call else None
+        if (
+            call
+            and operation
+            and any(operation[1] == str(root) or operation[1].startswith(f"{root}/") for root in roots)
+        ):
+            counts[operation[0], operation[1], int(call[3]) >= 0] += 1
+    return counts
 
 
 def _operation(name: str, arguments: str) -> tuple[str, str] | None:
@@ -68,22 +72,22 @@ def _operation(name: str, arguments: str) -> tuple[str, str] | None:
 
 def _paths(arguments: str) -> list[str]:
     """Return the absolute paths of a call: a name in quotes, below the directory that precedes it."""
-    found = []
+    paths = []
     for directory, name in re.findall(r"(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?\"([^\"]*)\"", arguments):
         path = name if name.startswith("/") else f"{directory}/{name}"
-        found.append(path.rstrip("/").replace("/./", "/"))
-    return found
+        paths.append(path.rstrip("/").replace("/./", "/"))
+    return paths
 
 
 def recorded(operations: list[Operation]) -> Seen:
     """Return the same of the record."""
-    seen: Seen = Counter()
+    counts: Seen = Counter()
     for operation in operations:
         if operation.kind == "mark":
             continue
         kind = "open" if operation.kind in ("create", "open", "cut") else operation.kind
-        seen[kind, operation.target or operation.path, not operation.failed] += 1
-    return seen
+        counts[kind, operation.target or operation.path, not operation.failed] += 1
+    return counts
 
 
 @pytest.mark.slow

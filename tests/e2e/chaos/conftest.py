@@ -43,8 +43,8 @@ class RecordedRun:
 
     def finals(self) -> list[tuple[SubmittedRequest, RequestVersion]]:
         """Return each request that ended, with its final version."""
-        found = [(request, self.history.final(request)) for request in self.history.submitted]
-        return [(request, final) for request, final in found if final is not None]
+        pairs = [(request, self.history.final(request)) for request in self.history.submitted]
+        return [(request, final) for request, final in pairs if final is not None]
 
     def reasons(self) -> dict[str, int]:
         """Return how many requests ended with which reason."""
@@ -52,13 +52,13 @@ class RecordedRun:
 
     def moment(self, event: str) -> float:
         """Return when something was first noted."""
-        found = [note.at for note in self.history.notes if event in note.event]
-        assert found, f"never happened: {event}\n{json.dumps([note.event for note in self.history.notes])}"
-        return found[0]
+        moments = [note.at for note in self.history.notes if event in note.event]
+        assert moments, f"never happened: {event}\n{json.dumps([note.event for note in self.history.notes])}"
+        return moments[0]
 
     def began_between(self, begin: float, end: float) -> int:
         """Return how many evals began to run in a span of time."""
-        return sum(begin <= each.written <= end for each in self.history.ran)
+        return sum(begin <= execution.written <= end for execution in self.history.ran)
 
 
 ExecuteAll = Callable[..., list[RecordedRun]]

@@ -49,7 +49,7 @@ def test_pods_go_on_with_their_queues_while_the_api_server_is_away(outage: Recor
 
 def test_answers_that_nobody_could_store_are_stored_afterwards(outage: RecordedRun) -> None:
     gone, back = outage.moment(Op.KILL_API.value), outage.moment(f"{Op.KILL_API.value} is over")
-    ran = {each.marker for each in outage.history.ran if gone + 1 < each.written < back - 1}
+    ran = {execution.marker for execution in outage.history.ran if gone + 1 < execution.written < back - 1}
     stored = [final.at for request, final in outage.finals() if request.marker in ran]
     assert len(stored) >= 5
     assert min(stored) > back

@@ -106,11 +106,11 @@ def _array(schema: Json) -> Iterator[Side]:
 
 
 def _items(schema: Json, count: int) -> list[Any]:
-    found = [minimal(schema["items"]) for _ in range(count)]
+    items = [minimal(schema["items"]) for _ in range(count)]
     for key in schema.get("x-kubernetes-list-map-keys", ()):
-        for number, each in enumerate(found):
-            each[key] = f"Key{number}"
-    return found
+        for number, item in enumerate(items):
+            item[key] = f"Key{number}"
+    return items
 
 
 def _object(schema: Json) -> Iterator[Side]:

@@ -45,8 +45,8 @@ def rules() -> Iterator[Rule]:
 
 
 def _rules(plural: str, where: str, schema: Json) -> Iterator[Rule]:
-    for each in schema.get("x-kubernetes-validations", ()):
-        yield Rule(plural, where, each["message"])
+    for rule in schema.get("x-kubernetes-validations", ()):
+        yield Rule(plural, where, rule["message"])
     for name, below in schema.get("properties", {}).items():
         yield from _rules(plural, f"{where}.{name}".strip("."), below)
     if isinstance(schema.get("items"), dict):

@@ -67,23 +67,23 @@ def _intent() -> Iterator[Example]:
 
 def _amendments() -> Iterator[Example]:
     rule = Rule(PLANS, "spec", "spec.amendments only grows at its end")
-    said = ["First.", "Second."]
+    amendments = ["First.", "Second."]
     yield from group(
         rule,
-        {"kept": plan(amendments=said), "added": plan(amendments=[*said, "Third.", "Fourth."])},
+        {"kept": plan(amendments=amendments), "added": plan(amendments=[*amendments, "Third.", "Fourth."])},
         {
             "changed": plan(amendments=["First.", "Other."]),
             "the first changed": plan(amendments=["Other.", "Second.", "Third."]),
-            "the last taken back": plan(amendments=said[:1]),
-            "the first taken back": plan(amendments=said[1:]),
-            "another order": plan(amendments=said[::-1]),
-            "put in front": plan(amendments=["Third.", *said]),
+            "the last taken back": plan(amendments=amendments[:1]),
+            "the first taken back": plan(amendments=amendments[1:]),
+            "another order": plan(amendments=amendments[::-1]),
+            "put in front": plan(amendments=["Third.", *amendments]),
             "emptied": plan(amendments=[]),
             "removed": plan(),
         },
-        plan(amendments=said),
+        plan(amendments=amendments),
     )
-    yield from group(rule, {"the first": plan(amendments=said), "still none": plan()}, {}, plan())
+    yield from group(rule, {"the first": plan(amendments=amendments), "still none": plan()}, {}, plan())
     many = [f"Amendment {number}." for number in range(MAX_AMENDMENTS)]
     yield from group(
         rule,

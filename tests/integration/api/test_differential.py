@@ -176,8 +176,8 @@ def _agrees(model: type[EfritInstance | EfritRequest | EfritPlan], manifest: Jso
 def _without_nulls(value: Any) -> Any:
     """A null is dropped by the API server, and the default put in its place: the models never see one."""
     if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _instance_is_decided_about(instance: EfritInstance) -> None:
@@ -218,7 +218,7 @@ def _request_is_decided_about(request: EfritRequest) -> None:
         for snapshot in (
             base,
             replace(base, gone=True),
-            *(replace(base, bridge_view=each) for each in (queued, running, answer)),
+            *(replace(base, bridge_view=view) for view in (queued, running, answer)),
             replace(base, bridge_view=answer, reduced_status=True),
         ):
             for action in _is_json(decide_request(snapshot, NOW)):
@@ -238,8 +238,8 @@ def _is_json(actions: list[Action]) -> Iterator[Action]:
     """What goes over the wire can."""
     for action in actions:
         match action:
-            case ApplyChildren(manifests=given):
-                json.dumps(given, allow_nan=False).encode()
+            case ApplyChildren(manifests=manifests):
+                json.dumps(manifests, allow_nan=False).encode()
             case StoreResult(manifest=one):
                 json.dumps(one, allow_nan=False).encode()
             case _:

@@ -31,7 +31,7 @@ def room(kube: Kube) -> str:
 
 
 def test_a_rule_accepts_and_refuses(kube: Kube, room: str) -> None:
-    wrong = {str(example): said for example in EXAMPLES if (said := _wrong(kube, room, example))}
+    wrong = {str(example): message for example in EXAMPLES if (message := _wrong(kube, room, example))}
     assert wrong == {}
 
 
@@ -40,15 +40,15 @@ def _wrong(kube: Kube, room: str, example: Example) -> str:
     plural = example.rule.plural
     name = f"e{EXAMPLES.index(example)}"
     if example.old is not None:
-        found = kube.create(plural, room, _named(plural, example.old, name))
+        obj = kube.create(plural, room, _named(plural, example.old, name))
         if example.sub:
-            found = kube.replace(plural, room, {**found, **example.old}, "status")
+            obj = kube.replace(plural, room, {**obj, **example.old}, "status")
 
     def write() -> None:
         if example.old is None:
             kube.create(plural, room, _named(plural, example.new, name), dryRun="All", fieldValidation="Strict")
         else:
-            head = {key: found[key] for key in ("apiVersion", "kind", "metadata", "spec")}
+            head = {key: obj[key] for key in ("apiVersion", "kind", "metadata", "spec")}
             kube.replace(plural, room, {**head, **example.new}, example.sub, dryRun="All", fieldValidation="Strict")
 
     try:
@@ -64,7 +64,7 @@ def _named(plural: str, part: Json, name: str) -> Json:
 
 
 def test_every_rule_has_an_accepted_and_a_refused_example() -> None:
-    seen: dict[Rule, set[bool]] = defaultdict(set)
+    outcomes: dict[Rule, set[bool]] = defaultdict(set)
     for example in EXAMPLES:
         matching = [
             rule
@@ -73,8 +73,8 @@ def test_every_rule_has_an_accepted_and_a_refused_example() -> None:
             and rule.message.startswith(example.rule.message)
         ]
         assert len(matching) == 1, example
-        seen[matching[0]].add(example.accepted)
-    assert {rule: seen[rule] for rule in rules()} == {rule: {True, False} for rule in rules()}
+        outcomes[matching[0]].add(example.accepted)
+    assert {rule: outcomes[rule] for rule in rules()} == {rule: {True, False} for rule in rules()}
 
 
 def test_every_field_of_a_request_but_cancel_is_tried_for_immutability() -> None:

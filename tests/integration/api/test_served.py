@@ -101,8 +101,8 @@ def test_a_plan_gets_its_defaults_and_no_more(kube: Kube, namespace: str) -> Non
 
 
 def test_a_status_given_at_creation_is_dropped(kube: Kube, namespace: str) -> None:
-    given = {"metadata": {"name": "forged"}, **REQUEST, "status": {"phase": "Succeeded", "result": "forged"}}
-    assert "status" not in kube.create("efritrequests", namespace, given)
+    manifest = {"metadata": {"name": "forged"}, **REQUEST, "status": {"phase": "Succeeded", "result": "forged"}}
+    assert "status" not in kube.create("efritrequests", namespace, manifest)
 
 
 def test_an_unknown_field_is_refused_by_strict_validation(kube: Kube, namespace: str) -> None:
@@ -124,7 +124,9 @@ def test_requests_are_selected_by_phase_instance_and_type(kube: Kube, namespace:
     _phase(kube, namespace, "chosen", "Running", instanceName="two")
 
     def names(selector: str) -> set[str]:
-        return {each["metadata"]["name"] for each in kube.list("efritrequests", namespace, fieldSelector=selector)}
+        return {
+            request["metadata"]["name"] for request in kube.list("efritrequests", namespace, fieldSelector=selector)
+        }
 
     assert names(OPEN) == {"new", "other", "chosen"}
     assert names("status.phase=Succeeded") == {"done"}
@@ -139,21 +141,21 @@ def test_instances_are_selected_by_mode_and_phase(kube: Kube, namespace: str) ->
     kube.create("efritinstances", namespace, {"metadata": {"name": "down"}, "spec": {"operatingMode": "Suspended"}})
     kube.patch("efritinstances", namespace, "up", {"status": {"phase": "Ready"}}, "status")
     for selector, name in (("spec.operatingMode=Suspended", "down"), ("status.phase=Ready", "up")):
-        found = kube.list("efritinstances", namespace, fieldSelector=selector)
-        assert [each["metadata"]["name"] for each in found] == [name]
+        instances = kube.list("efritinstances", namespace, fieldSelector=selector)
+        assert [instance["metadata"]["name"] for instance in instances] == [name]
 
 
 def test_leaving_the_watched_selection_arrives_as_deleted(kube: Kube, namespace: str) -> None:
     with kube.watch("efritrequests", namespace, seconds=20, fieldSelector=OPEN) as events:
         _create(kube, namespace, "work")
-        seen = [next(events)]
+        received = [next(events)]
         _phase(kube, namespace, "work", "Running")
-        seen.append(next(events))
+        received.append(next(events))
         _phase(kube, namespace, "work", "Succeeded", result="3")
-        seen.append(next(events))
-    assert [each["type"] for each in seen] == ["ADDED", "MODIFIED", "DELETED"]
+        received.append(next(events))
+    assert [event["type"] for event in received] == ["ADDED", "MODIFIED", "DELETED"]
     # The object as it is now, or as it was last selected: a watcher cannot tell, and has to ask.
-    assert seen[-1]["object"]["metadata"]["name"] == "work"
+    assert received[-1]["object"]["metadata"]["name"] == "work"
     assert kube.get("efritrequests", namespace, "work")["status"]["result"] == "3"
 
 
@@ -161,8 +163,8 @@ def _table(kube: Kube, namespace: str, plural: str) -> tuple[list[str], list[str
     """Return the narrow columns, the wide ones, and the cells of the only row by column."""
     table = kube.table(plural, namespace)
     columns = table["columnDefinitions"]
-    cells = {each["name"]: cell for each, cell in zip(columns, table["rows"][0]["cells"], strict=True)}
-    narrow, wide = ([each["name"] for each in columns if each["priority"] == priority] for priority in (0, 1))
+    cells = {column["name"]: cell for column, cell in zip(columns, table["rows"][0]["cells"], strict=True)}
+    narrow, wide = ([column["name"] for column in columns if column["priority"] == priority] for priority in (0, 1))
     return narrow, wide, cells
 
 
@@ -173,8 +175,8 @@ def test_the_columns_of_a_request_tell_its_story(kube: Kube, namespace: str) -> 
     narrow, wide, cells = _table(kube, namespace, "efritrequests")
     assert narrow == ["Name", "Instance", "Type", "Phase", "Reason", "Duration", "Age"]
     assert wide == ["Result", "Error"]
-    wanted = {"Instance": "one", "Type": "eval", "Phase": "Failed", "Reason": "EvalError", "Duration": 1.5}
-    assert wanted.items() <= cells.items()
+    expected = {"Instance": "one", "Type": "eval", "Phase": "Failed", "Reason": "EvalError", "Duration": 1.5}
+    assert expected.items() <= cells.items()
     assert (cells["Result"], cells["Error"]) == ("nil", "x is void")
 
 
@@ -192,8 +194,15 @@ def test_the_columns_of_an_instance_tell_its_story(kube: Kube, namespace: str) -
     narrow, wide, cells = _table(kube, namespace, "efritinstances")
     assert narrow == ["Name", "Mode", "Ready", "Reason", "Pending", "Processing", "Processed", "Age"]
     assert wide == ["Image", "Last activity"]
-    wanted = {"Mode": "Running", "Ready": "True", "Pending": 1, "Processing": 2, "Processed": 3, "Image": "emacs:30"}
-    assert wanted.items() <= cells.items()
+    expected = {
+        "Mode": "Running",
+        "Ready": "True",
+        "Pending": 1,
+        "Processing": 2,
+        "Processed": 3,
+        "Image": "emacs:30",
+    }
+    assert expected.items() <= cells.items()
 
 
 def test_the_columns_of_a_plan_tell_its_story(kube: Kube, namespace: str) -> None:
@@ -211,8 +220,8 @@ def test_the_columns_of_a_plan_tell_its_story(kube: Kube, namespace: str) -> Non
     narrow, wide, cells = _table(kube, namespace, "efritplans")
     assert narrow == ["Name", "Phase", "Reason", "Task", "Step", "Done", "Tasks", "Age"]
     assert wide == ["Instance", "Commits", "Intent"]
-    wanted = {"Phase": "Running", "Task": "root", "Step": "Act", "Done": 2, "Tasks": 9, "Commits": 4}
-    assert wanted.items() <= cells.items()
+    expected = {"Phase": "Running", "Task": "root", "Step": "Act", "Done": 2, "Tasks": 9, "Commits": 4}
+    assert expected.items() <= cells.items()
     assert (cells["Instance"], cells["Intent"]) == ("one", "Build it.")
 
 
@@ -226,8 +235,8 @@ def test_plans_are_selected_by_phase_and_instance(kube: Kube, namespace: str) ->
         ("status.instanceName=one", ["done"]),
         ("spec.instanceRef.name=one", ["done", "open"]),
     ):
-        found = kube.list("efritplans", namespace, fieldSelector=selector)
-        assert sorted(each["metadata"]["name"] for each in found) == names
+        plans = kube.list("efritplans", namespace, fieldSelector=selector)
+        assert sorted(plan["metadata"]["name"] for plan in plans) == names
 
 
 def test_short_names_and_the_category_find_everything(

@@ -18,10 +18,10 @@ LEFT = (
 DEAF = "(let ((debug-on-event nil) (inhibit-quit t)) (while t))"
 
 
-def leave(instance: Instance, rid: str, left: str) -> None:
+def leave(instance: Instance, rid: str, leftover: str) -> None:
     """Have a request leave `left` behind, and return once it runs."""
     begun = instance.workspace / rid
-    form = f'(progn (defun begun () (write-region "" nil "{begun}")) {left} 1)'
+    form = f'(progn (defun begun () (write-region "" nil "{begun}")) {leftover} 1)'
     assert instance.eval(rid, form).result == "1"
     until(begun.exists)
 
@@ -38,8 +38,8 @@ def test_what_a_request_leaves_running_is_stopped_and_emacs_keeps_its_state(make
     instance = make()
     pid = instance.emacs_pid()
     instance.eval("state", "(defvar kept 5)")
-    for number, left in enumerate(LEFT):
-        leave(instance, f"left{number}", left)
+    for number, leftover in enumerate(LEFT):
+        leave(instance, f"left{number}", leftover)
         assert instance.eval(f"next{number}", "(list kept (+ 1 2))").result == "(5 3)"
         until(partial(logs, instance, f"left behind by request left{number}"))
     assert instance.emacs_pid() == pid

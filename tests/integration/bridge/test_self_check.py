@@ -25,25 +25,25 @@ SABOTAGE = (
 
 
 def restarted(instance: Instance, count: int = 1) -> bool:
-    told = instance.stats().emacs.restarted
-    return told is not None and told.count >= count
+    restarts = instance.stats().emacs.restarted
+    return restarts is not None and restarts.count >= count
 
 
-@pytest.mark.parametrize("left", SABOTAGE)
+@pytest.mark.parametrize("leftover", SABOTAGE)
 def test_an_emacs_that_was_sabotaged_while_idle_is_restarted_and_the_next_answer_is_right(
-    make: Make, left: str
+    make: Make, leftover: str
 ) -> None:
     instance = make()
     pid = instance.emacs_pid()
-    assert instance.eval("left", f"(progn {QUIET} (run-with-timer 0.1 nil (lambda () {left})) 1)").result == "1"
+    assert instance.eval("left", f"(progn {QUIET} (run-with-timer 0.1 nil (lambda () {leftover})) 1)").result == "1"
     until(partial(restarted, instance))
     assert instance.eval("next", '(list (+ 1 2) "é")').result == '(3 "é")'
     assert instance.emacs_pid() != pid
-    told = instance.stats().emacs.restarted
-    assert told is not None
-    assert told.reason is RestartReason.SELF_CHECK_FAILED
-    assert "known form" in told.message
-    assert f"SelfCheckFailed: {told.message}" in (instance.place / "bridge.log").read_text()
+    restart = instance.stats().emacs.restarted
+    assert restart is not None
+    assert restart.reason is RestartReason.SELF_CHECK_FAILED
+    assert "known form" in restart.message
+    assert f"SelfCheckFailed: {restart.message}" in (instance.place / "bridge.log").read_text()
 
 
 @pytest.fixture

@@ -72,18 +72,18 @@ def test_streamed_text_reaches_whoever_follows_the_work_log_before_the_answer_is
 
 def test_a_command_tells_how_far_it_has_come_and_its_log_is_kept_with_it(talking: Instance) -> None:
     ask(talking, "twelve", "Do twelve steps. (scenario=twelve-steps)")
-    told: list[Progress] = []
+    reports: list[Progress] = []
     for _, name, view in talking.events():
         if name == "request" and view["id"] == "twelve":
-            told += [Progress.from_dict(view["progress"])] if view["progress"] else []
+            reports += [Progress.from_dict(view["progress"])] if view["progress"] else []
             if view["state"] == "answered":
                 break
     answer = talking.answer("twelve")
     assert answer.result == '"twelve steps done"'
     assert answer.progress is not None
     assert answer.progress.tool_calls == 13
-    assert [each.step or 0 for each in told] == sorted(each.step or 0 for each in told)
-    assert {each.session for each in told} <= {"twelve"}
+    assert [report.step or 0 for report in reports] == sorted(report.step or 0 for report in reports)
+    assert {report.session for report in reports} <= {"twelve"}
     whole = list(talking.work_log("twelve"))
     assert talking.client.delete("/v1/requests/twelve").status_code == 204
     assert list(talking.work_log("twelve")) == whole

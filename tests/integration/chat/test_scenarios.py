@@ -33,7 +33,7 @@ def test_a_scenario_ends_as_it_says(scenario: Scenario, instances: dict[str, Ins
     session = None
     for number, request in enumerate(scenario.request):
         response = played(instance, f"{scenario.name}-{number}", request, scenario, session)
-        check(request, response, told(model, scenario))
+        check(request, response, describe_turns(model, scenario))
         assert response.session is not None
         session = response.session.id
     for name, pattern in scenario.files_after.items():
@@ -47,7 +47,7 @@ def played(instance: Instance, rid: str, request: Request, scenario: Scenario, s
     return instance.answer(rid)
 
 
-def told(model: Model, scenario: Scenario) -> str:
+def describe_turns(model: Model, scenario: Scenario) -> str:
     """What the model has said to the calls it got, for a test that fails."""
     log = model.log(scenario.name)
     keys = ("turn", "attempt", "status", "ended", "fault", "unmet")

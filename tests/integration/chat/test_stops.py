@@ -120,9 +120,9 @@ def under_way(instance: Instance, model: Model, name: str) -> bool:
 
 def sleepers(instance: Instance) -> list[psutil.Process]:
     """The processes of the scenario's shell command, wherever they hang."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.cmdline() == ["sleep", "600"] and process.cwd() == str(instance.workspace):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes

@@ -73,13 +73,13 @@ def test_a_key_that_is_too_short_is_a_condition_that_doctor_repeats_and_evals_go
 
     def refused() -> Json | None:
         status = kube.get("efritinstances", namespace_of, "short").get("status", {})
-        found: Json | None = next(
-            (each for each in status.get("conditions", ()) if each["type"] == "ModelReady"), None
+        condition: Json | None = next(
+            (condition for condition in status.get("conditions", ()) if condition["type"] == "ModelReady"), None
         )
-        return found if found is not None and found["status"] == "False" else None
+        return condition if condition is not None and condition["status"] == "False" else None
 
     def warnings() -> list[Json]:
-        return [each for each in kube.list("events", namespace_of) if each["reason"] == "KeyTooShort"]
+        return [event for event in kube.list("events", namespace_of) if event["reason"] == "KeyTooShort"]
 
     try:
         condition = until(refused, "the condition ModelReady of the instance short is not False")
@@ -89,7 +89,7 @@ def test_a_key_that_is_too_short_is_a_condition_that_doctor_repeats_and_evals_go
         assert (done.code, condition["message"] in done.out) == (1, True), done
         assert in_a_cluster.ok("eval", "--instance", "short", "(+ 1 2)") == "3\n"
         events = until(warnings, "no Event tells of the key")
-        assert {each["type"] for each in events} == {"Warning"}
+        assert {event["type"] for event in events} == {"Warning"}
         assert "sk-1" not in json.dumps([kube.get("efritinstances", namespace_of, "short"), events])
     finally:
         kube.delete("efritinstances", namespace_of, "short")

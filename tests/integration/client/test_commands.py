@@ -54,9 +54,14 @@ def test_submitted_work_can_be_waited_for_from_another_process(efrit: Program) -
     assert efrit.ok("wait", name) == "42\n"
     assert efrit.ok("wait", name) == "42\n"
     assert efrit.ok("result", name) == "42\n"
-    told = efrit.state(name)
-    assert (told["name"], told["instance"], told["phase"], told["outcome"]) == (name, "one", "Succeeded", "Success")
-    assert (told["type"], told["content"], told["attempt"]) == ("eval", "(* 6 7)", 1)
+    state = efrit.state(name)
+    assert (state["name"], state["instance"], state["phase"], state["outcome"]) == (
+        name,
+        "one",
+        "Succeeded",
+        "Success",
+    )
+    assert (state["type"], state["content"], state["attempt"]) == ("eval", "(* 6 7)", 1)
     assert name in efrit.ok("requests", "-o", "name").split()
 
 
@@ -135,19 +140,19 @@ def test_ctrl_c_at_a_terminal_asks_whether_to_cancel(efrit: Program) -> None:
 def test_instances_and_their_figures_are_told_in_every_format(efrit: Program) -> None:
     efrit.ok("eval", "1")
     assert efrit.ok("instances", "-o", "name") == "one\n"
-    (told,) = efrit.run("instances", "-o", "json").json
-    assert (told["id"], told["status"], told["reason"]) == ("one", "active", "Ready")
-    assert yaml.safe_load(efrit.ok("instances", "one", "-o", "yaml"))["emacs_version"] == told["emacs_version"]
+    (instance,) = efrit.run("instances", "-o", "json").json
+    assert (instance["id"], instance["status"], instance["reason"]) == ("one", "active", "Ready")
+    assert yaml.safe_load(efrit.ok("instances", "one", "-o", "yaml"))["emacs_version"] == instance["emacs_version"]
     head, row = efrit.ok("instances").splitlines()
     assert head.split()[:2] == ["NAME", "STATUS"]
     assert row.split()[:3] == ["one", "active", "Ready"]
 
     def figures() -> dict[str, float] | None:
-        found = efrit.run("stats", "one", "-o", "json").json
-        return found if found["processed"] and found["processed"] == found["succeeded"] + found["failed"] else None
+        stats = efrit.run("stats", "one", "-o", "json").json
+        return stats if stats["processed"] and stats["processed"] == stats["succeeded"] + stats["failed"] else None
 
-    told = until(figures, "the figures do not come")
-    assert told["uptime_seconds"] > 0
+    instance = until(figures, "the figures do not come")
+    assert instance["uptime_seconds"] > 0
 
 
 def test_what_is_not_there_is_told_with_exit_code_8(efrit: Program) -> None:
@@ -194,8 +199,8 @@ def test_doctor_finds_nothing_wrong(efrit: Program) -> None:
 
 
 def test_a_chat_streams_or_prints_its_answer_once(efrit: Program) -> None:
-    told = efrit.ok("chat", "Good day, who are you? (scenario=chat)")
-    assert told == "Hello. I am a model that reads from a script.\n"
+    output = efrit.ok("chat", "Good day, who are you? (scenario=chat)")
+    assert output == "Hello. I am a model that reads from a script.\n"
 
 
 def test_a_question_of_the_model_ends_a_pipe_with_exit_code_4_and_is_answered_by_going_on(efrit: Program) -> None:

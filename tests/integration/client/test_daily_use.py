@@ -15,7 +15,7 @@ def test_the_log_of_an_eval_has_what_it_printed_and_where_its_error_came_from(ef
     assert done.code == 1
     assert done.json["error"]["message"].endswith("(in the form at line 2, column 3)")
     entries = [json.loads(line) for line in efrit.ok("logs", done.json["name"]).splitlines()]
-    assert [each["type"] for each in entries] == ["output", "messages", "error", "end"]
+    assert [entry["type"] for entry in entries] == ["output", "messages", "error", "end"]
     assert entries[0]["text"] == "noise"
     assert entries[1]["text"].startswith("Backtrace (in the form at line 2, column 3):\n  car(7)\n")
     assert entries[3]["reason"] == "EvalError"

@@ -37,8 +37,8 @@ def test_an_emacs_that_was_stopped_by_a_signal_goes_on_and_keeps_its_state(fresh
     fresh.ok("eval", "(setq kept 5)")
     pid = pid_of(fresh)
     os.kill(pid, signal.SIGSTOP)
-    told = fresh.run("doctor")
-    assert (told.code, "is stopped by a signal" in told.out) == (1, True), told
+    doctor = fresh.run("doctor")
+    assert (doctor.code, "is stopped by a signal" in doctor.out) == (1, True), doctor
     assert fresh.ok("eval", "kept") == "5\n"
     assert pid_of(fresh) == pid
 
@@ -55,7 +55,7 @@ def test_an_emacs_that_code_outside_a_request_keeps_busy_is_ended_and_the_next_o
 
 
 @pytest.mark.parametrize(
-    "left",
+    "leftover",
     [
         "(run-with-timer 0.1 nil #'looping)",
         "(run-with-idle-timer 0.1 nil #'looping)",
@@ -64,10 +64,12 @@ def test_an_emacs_that_code_outside_a_request_keeps_busy_is_ended_and_the_next_o
         "(make-thread #'looping)",
     ],
 )
-def test_code_that_a_request_left_running_is_interrupted_and_emacs_keeps_its_state(fresh: Program, left: str) -> None:
+def test_code_that_a_request_left_running_is_interrupted_and_emacs_keeps_its_state(
+    fresh: Program, leftover: str
+) -> None:
     place = fresh.workspace("one") / "looping"
     loop = f'(defun looping (&rest _) (write-region "" nil "{place}") (while t))'
-    fresh.ok("eval", f"(progn (setq kept 5) {loop} {left} 1)")
+    fresh.ok("eval", f"(progn (setq kept 5) {loop} {leftover} 1)")
     pid = pid_of(fresh)
     until(lambda: (fresh.workspace("one") / "looping").exists(), "the loop does not begin")
     assert fresh.ok("eval", "kept") == "5\n"
@@ -80,8 +82,8 @@ def test_an_emacs_that_would_answer_wrongly_is_ended_by_who_waits_and_the_next_o
     fresh.ok("eval", f"(progn {quiet} (run-with-timer 0.1 nil (lambda () {wrong})) 1)")
     pid = pid_of(fresh)
     until(lambda: (heartbeat_of(fresh)["self_check"] or {}).get("passed") is False, "the self-check does not fail")
-    told = fresh.run("doctor")
-    assert (told.code, "fails its self-check: a known form was answered" in told.out) == (1, True), told
+    doctor = fresh.run("doctor")
+    assert (doctor.code, "fails its self-check: a known form was answered" in doctor.out) == (1, True), doctor
     assert fresh.ok("eval", "(+ 1 2)") == "3\n"
     assert pid_of(fresh) != pid
 
@@ -163,8 +165,8 @@ def test_a_full_disk_is_named_as_such(fresh: Program, small_disk: Path) -> None:
     done = fresh.run("eval", "2")
     assert done.code == 9
     assert f"the disk of {small_disk / 'queue'} is full" in done.err
-    told = fresh.run("doctor")
-    assert (told.code, "is full" in told.out) == (1, True), told
+    doctor = fresh.run("doctor")
+    assert (doctor.code, "is full" in doctor.out) == (1, True), doctor
     (small_disk / "filler").unlink()
     assert fresh.ok("eval", "3") == "3\n"
     fresh.ok("stop", "one")

@@ -37,8 +37,8 @@ def queue(program: Program, name: str = "one") -> Path:
 
 
 def heartbeat(program: Program, name: str = "one") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((queue(program, name) / "heartbeat").read_text())
-    return found
+    heartbeat: dict[str, Any] = json.loads((queue(program, name) / "heartbeat").read_text())
+    return heartbeat
 
 
 def configure(program: Program, **config: object) -> None:

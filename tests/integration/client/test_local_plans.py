@@ -35,7 +35,7 @@ def subjects(directory: Path) -> list[str]:
 
 
 def tree(name: str, *tasks: str) -> str:
-    children = [{"id": each, "type": "atomic", "description": f"Do {each}."} for each in tasks]
+    children = [{"id": task, "type": "atomic", "description": f"Do {task}."} for task in tasks]
     children[0]["failure_threshold"] = 0.4  # type: ignore[assignment]
     root = {"type": "parent", "description": f"A friendly greeting. (scenario={name})", "children": children}
     return json.dumps(root)
@@ -58,9 +58,9 @@ def test_a_tree_is_run_to_its_end_in_a_directory_and_told(machine: Program, mode
 
     shown = machine.run("plan", "show", "letter", "-o", "json").json
     assert (shown["phase"], shown["outcome"], shown["counts"]["done"]) == ("Succeeded", "Success", 3)
-    assert {each["id"]: each["failure_threshold"] for each in shown["tree"]}["write"] == 0.4
+    assert {task["id"]: task["failure_threshold"] for task in shown["tree"]}["write"] == 0.4
     assert machine.ok("plan", "list", "-o", "name").split() == ["letter"]
-    assert [each["step"] for each in machine.run("plan", "log", "letter", "-o", "json").json] == list(range(6))
+    assert [commit["step"] for commit in machine.run("plan", "log", "letter", "-o", "json").json] == list(range(6))
     assert "[root] ADAPT" in machine.ok("plan", "report", "letter")
     assert machine.ok("plan", "report", "letter", "--html").startswith("<!doctype html>")
     # Run again it is the same plan, which is over; another one of the name is refused.
@@ -111,7 +111,7 @@ def test_killed_at_several_points_it_goes_on_where_it_was(machine: Program, mode
     for line in ("Act one:", "Assess one:", "Adapt one:", "Act two:"):
         with machine.begin("plan", "watch", "killed") as watching:
             assert watching.stdout is not None
-            assert any(each.startswith((line, "Act two:")) for each in watching.stdout), line
+            assert any(printed.startswith((line, "Act two:")) for printed in watching.stdout), line
             os.kill(watching.pid, signal.SIGKILL)
         (tmp_path / "one-may-go").touch()
     (tmp_path / "two-may-go").touch()
@@ -203,7 +203,7 @@ def test_without_a_model_nothing_is_begun_and_the_remedy_is_told(model: Model, t
 
 
 def test_what_only_a_cluster_has_is_refused(machine: Program) -> None:
-    for words, said in (
+    for words, message in (
         (("t", "--pool", "many"), "only a cluster has pools"),
         (("t", "--git", "https://example.org/x", "--git-secret", "s"), "only a cluster has Secrets"),
         (("t", "-i", "nobody"), "there is no instance 'nobody'"),
@@ -212,7 +212,7 @@ def test_what_only_a_cluster_has_is_refused(machine: Program) -> None:
     ):
         done = machine.run("plan", "run", *words, "-d")
         assert done.code in (2, 8), (words, done)
-        assert said in done.err, (words, done.err)
+        assert message in done.err, (words, done.err)
     for word in ("show", "watch", "log", "cancel"):
         done = machine.run("plan", word, "nobody")
         assert (done.code, done.out) == (8, ""), word

@@ -50,8 +50,8 @@ def test_json_holds_the_whole_of_a_result_that_a_status_cuts(efrit: Program) -> 
 
 
 def test_what_emacs_cut_is_printed_with_a_warning_and_exit_code_11(limited: tuple[Program, int]) -> None:
-    program, kept = limited
-    beginning = ('"' + "x" * LONG)[:kept]
+    program, limit = limited
+    beginning = ('"' + "x" * LONG)[:limit]
     done = program.run("eval", f"(make-string {LONG} ?x)")
     assert says_truncated(done), done.err
     assert done.out == beginning + "\n"

@@ -32,8 +32,8 @@ def test_a_daemon_without_the_model_is_noticed_and_a_restart_gives_it_one(
     assert done.code == 9
     assert "one was started without a model" in done.err
     assert "efrit restart one" in done.err
-    told = fresh.run("doctor")
-    assert (told.code, "efrit restart one" in told.out) == (1, True), told
+    doctor = fresh.run("doctor")
+    assert (doctor.code, "efrit restart one" in doctor.out) == (1, True), doctor
     fresh.ok("restart", "one")
     assert fresh.ok("chat", CHAT) == ANSWER
     assert fresh.run("doctor").code == 0
@@ -68,18 +68,22 @@ def test_another_model_than_the_daemons_is_reported_and_work_goes_on(
 
 def test_doctor_asks_the_model_and_says_what_is_wrong(fresh: Program, model: Model, tmp_path: Path) -> None:
     fresh.env |= model_environment(model, tmp_path)
-    told = fresh.run("doctor")
-    assert (told.code, f"m at {model.url} answers" in told.out) == (0, True), told
+    doctor = fresh.run("doctor")
+    assert (doctor.code, f"m at {model.url} answers" in doctor.out) == (0, True), doctor
     (tmp_path / "key").write_text("another-key")
-    told = fresh.run("doctor")
-    assert (told.code, "answers 401" in told.out, "EFRIT_MODEL_API_KEY_FILE" in told.out) == (1, True, True), told
-    assert "another-key" not in told.out
+    doctor = fresh.run("doctor")
+    assert (doctor.code, "answers 401" in doctor.out, "EFRIT_MODEL_API_KEY_FILE" in doctor.out) == (1, True, True), (
+        doctor
+    )
+    assert "another-key" not in doctor.out
     fresh.env["EFRIT_MODEL_BASE_URL"] = "http://127.0.0.1:9"
-    told = fresh.run("doctor")
-    assert (told.code, "does not answer" in told.out, "EFRIT_MODEL_BASE_URL" in told.out) == (1, True, True), told
+    doctor = fresh.run("doctor")
+    assert (doctor.code, "does not answer" in doctor.out, "EFRIT_MODEL_BASE_URL" in doctor.out) == (1, True, True), (
+        doctor
+    )
     del fresh.env["EFRIT_MODEL_BASE_URL"], fresh.env["EFRIT_MODEL_API_KEY_FILE"]
-    told = fresh.run("doctor")
-    assert "https://api.anthropic.com takes a key, and none is set" in told.out
+    doctor = fresh.run("doctor")
+    assert "https://api.anthropic.com takes a key, and none is set" in doctor.out
 
 
 def test_a_server_of_ones_own_needs_no_key(fresh: Program) -> None:

@@ -28,7 +28,7 @@ def queue(program: Program, name: str = "default") -> Path:
     return home(program) / ".local/state/efrit/instances" / name / "queue"
 
 
-def known(program: Program) -> list[str]:
+def instance_names(program: Program) -> list[str]:
     return program.ok("instances", "-o", "name").split()
 
 
@@ -168,8 +168,8 @@ def test_a_broken_init_file_is_reported_by_start_and_by_doctor(fresh: Program) -
     done = fresh.run("start", "default", "--init")
     assert (done.code, "the init file of default failed" in done.err) == (0, True), done
     assert "No such theme" in (queue(fresh) / "daemon.log").read_text()
-    told = fresh.run("doctor")
-    assert (told.code, "its init file failed" in told.out) == (1, True), told
+    doctor = fresh.run("doctor")
+    assert (doctor.code, "its init file failed" in doctor.out) == (1, True), doctor
 
 
 def test_unnamed_work_goes_to_default_whatever_else_is_idle(fresh: Program) -> None:
@@ -195,7 +195,7 @@ def test_a_start_that_fails_leaves_no_configuration(fresh: Program) -> None:
     fresh.env["EFRIT_EMACS"] = shutil.which("false") or "/bin/false"
     assert fresh.run("start", "twoo").code == 9
     assert not Path(fresh.env["EFRIT_CONFIG"]).exists()
-    assert known(fresh) == ["default"]
+    assert instance_names(fresh) == ["default"]
 
 
 def test_a_start_on_the_queue_of_another_instance_is_refused(fresh: Program) -> None:
@@ -214,7 +214,7 @@ def test_rm_removes_a_stopped_instance_and_its_queue_and_keeps_its_workspace(fre
     fresh.ok("stop", "two")
     workspace = home(fresh) / ".local/share/efrit/instances/two/workspace"
     assert str(workspace) in fresh.ok("rm", "two")
-    assert known(fresh) == ["default"]
+    assert instance_names(fresh) == ["default"]
     assert not queue(fresh, "two").exists()
     assert workspace.is_dir()
     fresh.ok("start", "two")
@@ -250,5 +250,5 @@ def test_a_daemon_name_that_another_emacs_has_is_refused_before_work_begins(fres
     done = fresh.run("start", "b", "--daemon-name", "shared")
     assert done.code == 9
     assert "the daemon name shared belongs to another Emacs" in done.err
-    assert known(fresh) == ["a", "default"]
+    assert instance_names(fresh) == ["a", "default"]
     assert (queue(fresh, "b") / "daemon.log").exists()

@@ -29,8 +29,8 @@ def team(in_a_cluster: Program) -> str:
 
 
 def manifest(name: str, intent: Json, *tasks: str, **spec: object) -> str:
-    given = [{"name": each, "description": f"Do {each}."} for each in tasks]
-    whole = {"intent": intent, "instanceRef": {"name": "one"}, "tasks": given, **spec}
+    entries = [{"name": task, "description": f"Do {task}."} for task in tasks]
+    whole = {"intent": intent, "instanceRef": {"name": "one"}, "tasks": entries, **spec}
     return yaml.safe_dump(PLANS.manifest({"name": name}, spec=whole))
 
 
@@ -48,7 +48,7 @@ def test_a_plan_is_run_watched_shown_logged_and_reported(in_a_cluster: Program, 
     lines = done.out.splitlines()
     assert lines[-1].startswith("Succeeded")
     commits = [line.split(" ", 2)[2] for line in lines if line.startswith("commit ")]
-    assert [each.split(":")[0] for each in commits if "begin" not in each] == [
+    assert [commit.split(":")[0] for commit in commits if "begin" not in commit] == [
         "[write] ACT",
         "[write] ADAPT",
         "[root] ADAPT",
@@ -58,13 +58,13 @@ def test_a_plan_is_run_watched_shown_logged_and_reported(in_a_cluster: Program, 
     shown = in_a_cluster.ok("plan", "show", "letter")
     assert shown.startswith("letter: Succeeded")
     assert "write  Do write." in shown
-    told = in_a_cluster.run("plan", "show", "letter", "-o", "json").json
-    assert (told["name"], told["outcome"], told["counts"]["done"]) == ("letter", "Success", 2)
-    assert {each["id"]: each["state"] for each in told["tree"]} == {"root": "done", "write": "done"}
+    plan = in_a_cluster.run("plan", "show", "letter", "-o", "json").json
+    assert (plan["name"], plan["outcome"], plan["counts"]["done"]) == ("letter", "Success", 2)
+    assert {task["id"]: task["state"] for task in plan["tree"]} == {"root": "done", "write": "done"}
 
     log = in_a_cluster.run("plan", "log", "letter", "-o", "json").json
-    assert [each["step"] for each in log] == [0, 1, 2, 3]
-    assert [each["subject"].split(":")[0] for each in log] == [
+    assert [commit["step"] for commit in log] == [0, 1, 2, 3]
+    assert [commit["subject"].split(":")[0] for commit in log] == [
         "[begin] PLAN",
         "[write] ACT",
         "[write] ADAPT",
@@ -72,7 +72,7 @@ def test_a_plan_is_run_watched_shown_logged_and_reported(in_a_cluster: Program, 
     ]
     assert in_a_cluster.ok("plan", "log", "letter", "--last", "1").split()[-1] != ""
     assert len(in_a_cluster.ok("plan", "log", "letter", "--last", "1").splitlines()) == 1
-    assert in_a_cluster.ok("plan", "log", "letter", "-o", "name").split() == [each["hash"] for each in log]
+    assert in_a_cluster.ok("plan", "log", "letter", "-o", "name").split() == [commit["hash"] for commit in log]
 
     page = in_a_cluster.ok("plan", "report", "letter", "--html")
     assert page.startswith("<!doctype html>")
@@ -111,8 +111,8 @@ def test_a_tree_of_the_original_design_is_handed_in_with_its_thresholds(in_a_clu
     path.write_text(json.dumps(tree))
     done = in_a_cluster.run("plan", "run", "-f", str(path), "--name", "users", "-i", "one")
     assert (done.code, done.out.splitlines()[-1].split()[0]) == (0, "Succeeded:"), done
-    told = in_a_cluster.run("plan", "show", "users", "-o", "json").json
-    assert {each["id"]: (each["state"], each["failure_threshold"]) for each in told["tree"]} == {
+    plan = in_a_cluster.run("plan", "show", "users", "-o", "json").json
+    assert {task["id"]: (task["state"], task["failure_threshold"]) for task in plan["tree"]} == {
         "root": ("done", 0.0),
         "model": ("done", 0.4),
         "crud": ("done", 0.0),
@@ -166,13 +166,13 @@ def test_a_name_and_a_key_are_one_plan_however_often_it_is_run(in_a_cluster: Pro
     assert (other.code, other.out) == (2, "")
     assert "choose another name or key" in other.err
     assert run("Greet everybody, kindly!").startswith("greet-everybody-kindly-")
-    found = kube.get("efritplans", team, "once")
-    assert found["spec"]["intent"] == {"description": "Greet."}
+    plan = kube.get("efritplans", team, "once")
+    assert plan["spec"]["intent"] == {"description": "Greet."}
     in_a_cluster.ok("plan", "cancel", "once", *names)
 
 
 def test_what_the_api_refuses_is_told_in_its_words(in_a_cluster: Program) -> None:
-    for words, said in (
+    for words, message in (
         (("t", "--git", "ext::sh -c x"), "spec.environment.git.url"),
         (("t", "--git", "https://a:b@example.org/x"), "put it into a Secret"),
         (("t", "--name", "Not-A-Name"), "cannot be the name of a plan"),
@@ -182,7 +182,7 @@ def test_what_the_api_refuses_is_told_in_its_words(in_a_cluster: Program) -> Non
     ):
         done = in_a_cluster.run("plan", "run", *words, "--detach")
         assert done.code in (2, 8), (words, done)
-        assert said in done.err, (words, done.err)
+        assert message in done.err, (words, done.err)
 
 
 def test_a_plan_is_suspended_resumed_amended_and_cancelled(in_a_cluster: Program, kube: Kube, team: str) -> None:
@@ -222,7 +222,7 @@ def test_whoever_amends_at_the_same_time_is_heard(
     in_a_cluster: Program, kube: Kube, team: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twelve at once, on a plan nobody has amended and whose status changes all the while."""
-    said = [f"Amendment {number}." for number in range(12)]
+    amendments = [f"Amendment {number}." for number in range(12)]
 
     async def amend() -> None:
         backend = await open_backend(Place(kubeconfig=Path(in_a_cluster.env["KUBECONFIG"]), namespace=team))
@@ -230,7 +230,7 @@ def test_whoever_amends_at_the_same_time_is_heard(
             plans = backend.planning()
             await plans.create_plan(NewPlan(Intent("Wait."), name="busy", pool="nobody"))
             disturbed = asyncio.create_task(asyncio.to_thread(disturb))
-            await asyncio.gather(*(plans.amend_plan("busy", text) for text in said))
+            await asyncio.gather(*(plans.amend_plan("busy", text) for text in amendments))
             await disturbed
             await plans.change_plan("busy", Change.CANCEL)
         finally:
@@ -241,7 +241,7 @@ def test_whoever_amends_at_the_same_time_is_heard(
             kube.patch("efritplans", team, "busy", {"metadata": {"annotations": {"test": str(number)}}})
 
     asyncio.run(amend())
-    assert sorted(kube.get("efritplans", team, "busy")["spec"]["amendments"]) == sorted(said)
+    assert sorted(kube.get("efritplans", team, "busy")["spec"]["amendments"]) == sorted(amendments)
 
 
 def test_an_amendment_beyond_the_last_place_is_refused_and_not_tried_for_ever(
@@ -280,12 +280,14 @@ def test_a_history_too_long_for_a_status_comes_whole(in_a_cluster: Program, kube
     missing = [number for number in range(400) if hashlib.sha512(str(number).encode()).hexdigest()[:40] not in text]
     assert missing == []
     form = '(efrit-plan-history "{\\"plan\\":\\"long\\"'
-    asked = [each for each in kube.list("efritrequests", team) if each["spec"]["content"].startswith(form)]
-    assert [each["status"]["resultRef"]["bytes"] > 32_768 for each in asked] == [True]
-    assert [each["spec"]["ttlSecondsAfterFinished"] for each in asked] == [600]
+    requests = [
+        request for request in kube.list("efritrequests", team) if request["spec"]["content"].startswith(form)
+    ]
+    assert [request["status"]["resultRef"]["bytes"] > 32_768 for request in requests] == [True]
+    assert [request["spec"]["ttlSecondsAfterFinished"] for request in requests] == [600]
     in_a_cluster.ok("plan", "cancel", "long")
 
 
 def suspended(kube: Kube, team: str, name: str) -> Json | None:
-    found = kube.get("efritplans", team, name)
-    return found if found.get("status", {}).get("phase") == "Suspended" else None
+    plan = kube.get("efritplans", team, name)
+    return plan if plan.get("status", {}).get("phase") == "Suspended" else None

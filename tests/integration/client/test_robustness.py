@@ -178,10 +178,10 @@ def test_top_leaves_the_terminal_as_it_was_when_it_is_terminated(efrit: Program)
 
 
 def test_a_port_that_is_used_is_named(efrit: Program) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         done = subprocess.run(
             [
                 str(Path(sys.executable).with_name("efrit-mcp")),

@@ -16,7 +16,7 @@ LOOP = "(while t)"
 
 
 def _condition(status: Json, kind: str) -> Json:
-    return next(each for each in status["conditions"] if each["type"] == kind)
+    return next(condition for condition in status["conditions"] if condition["type"] == kind)
 
 
 def test_an_eval_is_answered_with_its_value_and_where_it_ran(shared: Site) -> None:
@@ -181,14 +181,14 @@ def test_a_request_for_an_instance_that_never_comes_is_rejected(shared: Site) ->
 def test_higher_priority_runs_first_and_equal_ones_in_order(shared: Site) -> None:
     blocker = shared.ask(LOOP)
     shared.until_status(blocker, phase="Running")
-    asked = [("p-low", -5), ("p-first", 0), ("p-second", 0), ("p-high", 5)]
-    for name, priority in asked:
+    requests = [("p-low", -5), ("p-first", 0), ("p-second", 0), ("p-high", 5)]
+    for name, priority in requests:
         shared.ask(shared.count(name), name, priority=priority)
         until(partial(_queued, shared, name), f"{name} is not on the queue")
     shared.cancel(blocker)
-    for name, _ in asked:
+    for name, _ in requests:
         shared.answer(name)
-    ran = [each for each in shared.counted() if each.startswith("p-")]
+    ran = [name for name in shared.counted() if name.startswith("p-")]
     assert ran == ["p-high", "p-first", "p-second", "p-low"]
 
 
@@ -222,9 +222,9 @@ def test_nothing_of_ours_carries_a_finalizer_or_an_annotation_of_kopf(shared: Si
     shared.answer(name)
     owned = ("statefulsets", "secrets", "persistentvolumeclaims", "serviceaccounts", "networkpolicies")
     objects = [shared.kube.get("efritrequests", shared.namespace, name)]
-    objects += [each for plural in ("efritinstances", *owned) for each in shared.kube.list(plural, shared.namespace)]
-    for each in objects:
+    objects += [item for plural in ("efritinstances", *owned) for item in shared.kube.list(plural, shared.namespace)]
+    for obj in objects:
         # The API server's own mark on a claim in use is the only finalizer there may be.
-        finalizers = set(each["metadata"].get("finalizers", ())) - {"kubernetes.io/pvc-protection"}
-        assert not finalizers, each["metadata"]
-        assert not any("kopf" in key for key in each["metadata"].get("annotations", {})), each["metadata"]
+        finalizers = set(obj["metadata"].get("finalizers", ())) - {"kubernetes.io/pvc-protection"}
+        assert not finalizers, obj["metadata"]
+        assert not any("kopf" in key for key in obj["metadata"].get("annotations", {})), obj["metadata"]

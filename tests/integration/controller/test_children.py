@@ -13,8 +13,8 @@ CLAIM = "efrit-one-queue"
 
 
 def _uid(site: Site, plural: str, name: str) -> str | None:
-    found = site.kube.find(plural, site.namespace, name)
-    return found["metadata"]["uid"] if found is not None else None
+    obj = site.kube.find(plural, site.namespace, name)
+    return obj["metadata"]["uid"] if obj is not None else None
 
 
 def _until_remade(site: Site, plural: str, name: str, before: str) -> None:
@@ -57,8 +57,8 @@ def test_a_claim_that_is_being_deleted_is_waited_for_and_remade(site: Site) -> N
     waiting = site.ask("'started")
     site.kube.patch("efritinstances", site.namespace, "one", {"spec": {"operatingMode": "Running"}})
 
-    told = site.until_condition("one", "Ready", reason="ClaimTerminating")
-    assert CLAIM in told["message"]
+    condition = site.until_condition("one", "Ready", reason="ClaimTerminating")
+    assert CLAIM in condition["message"]
     going = site.kube.get("persistentvolumeclaims", site.namespace, CLAIM)
     assert going["metadata"]["uid"] == old["metadata"]["uid"]
     statefulset: Json = site.kube.get("statefulsets", site.namespace, "efrit-one")
@@ -77,14 +77,14 @@ FOREIGN: tuple[tuple[str, str, Json], ...] = (
 )
 
 
-@pytest.mark.parametrize(("plural", "name", "rest"), FOREIGN, ids=[each[0] for each in FOREIGN])
+@pytest.mark.parametrize(("plural", "name", "rest"), FOREIGN, ids=[case[0] for case in FOREIGN])
 def test_an_object_of_somebody_else_is_named_and_left_alone(site: Site, plural: str, name: str, rest: Json) -> None:
     before = site.kube.create(plural, site.namespace, {"metadata": {"name": name}, **rest})
     site.operator().start(**NEVER)
     site.instance(ready=False)
 
-    told = site.until_condition("one", "Ready", reason="ChildRefused")
-    assert f"{before['kind']} {name} already exists and does not belong to this EfritInstance" in told["message"]
+    condition = site.until_condition("one", "Ready", reason="ChildRefused")
+    assert f"{before['kind']} {name} already exists and does not belong to this EfritInstance" in condition["message"]
     site.kube.delete("efritinstances", site.namespace, "one")
     assert site.kube.get(plural, site.namespace, name) == before
 
@@ -93,12 +93,12 @@ def test_what_a_created_child_loses_later_is_taken_out(site: Site) -> None:
     site.operator().start(**NEVER)
     site.instance(podTemplate={"nodeSelector": {"kubernetes.io/os": "linux"}})
     made = site.kube.get("statefulsets", site.namespace, "efrit-one")
-    ours = [each["operation"] for each in made["metadata"]["managedFields"] if each["manager"] == "efrit-operator"]
+    ours = [entry["operation"] for entry in made["metadata"]["managedFields"] if entry["manager"] == "efrit-operator"]
     assert ours == ["Apply"]
     site.kube.patch("efritinstances", site.namespace, "one", {"spec": {"podTemplate": {"nodeSelector": None}}})
 
     def selector() -> bool:
-        found = site.kube.get("statefulsets", site.namespace, "efrit-one")
-        return "nodeSelector" not in found["spec"]["template"]["spec"]
+        stateful_set = site.kube.get("statefulsets", site.namespace, "efrit-one")
+        return "nodeSelector" not in stateful_set["spec"]["template"]["spec"]
 
     until(selector, "the selector stays")

@@ -58,12 +58,15 @@ def test_everything_of_an_instance_goes_with_it_and_its_work_ends(site: Site) ->
     site.kube.delete("efritinstances", site.namespace, "one")
     owned = ("statefulsets", "secrets", "persistentvolumeclaims", "serviceaccounts", "networkpolicies", "pods")
 
-    def left() -> list[str]:
-        found = [each for plural in owned for each in site.kube.list(plural, site.namespace)]
-        return [each["metadata"]["name"] for each in found if each["metadata"]["name"].startswith("efrit-one")]
+    def remaining_names() -> list[str]:
+        objects = [obj for plural in owned for obj in site.kube.list(plural, site.namespace)]
+        return [obj["metadata"]["name"] for obj in objects if obj["metadata"]["name"].startswith("efrit-one")]
 
     # The claims' protection is lifted by a controller that does not run here; they are marked for deletion.
-    until(lambda: all("queue" in name or "workspace" in name for name in left()), lambda: f"left: {left()}")
+    until(
+        lambda: all("queue" in name or "workspace" in name for name in remaining_names()),
+        lambda: f"remain: {remaining_names()}",
+    )
     status = site.answer(running)
     assert (status["phase"], status["reason"]) == ("Failed", "Interrupted")
 
@@ -75,7 +78,7 @@ def test_the_pod_of_a_deleted_instance_is_isolated_until_it_has_stopped(site: Si
     own = f"efrit-one-0-{pod['metadata']['uid']}"
 
     def policies() -> list[str]:
-        return sorted(each["metadata"]["name"] for each in site.kube.list("networkpolicies", site.namespace))
+        return sorted(policy["metadata"]["name"] for policy in site.kube.list("networkpolicies", site.namespace))
 
     until(lambda: policies() == ["efrit-one", own], lambda: f"there are {policies()}")
     site.node.kept.add("one")
@@ -119,8 +122,8 @@ def test_a_namespace_can_be_deleted_while_no_controller_runs(site: Site) -> None
 
 
 def _until_gone(site: Site) -> None:
-    def left() -> str | None:
-        found = site.kube.call("GET", "/api/v1/namespaces", fieldSelector=f"metadata.name={site.namespace}")
-        return str(found["items"][0]["status"]) if found["items"] else None
+    def namespace_status() -> str | None:
+        body = site.kube.call("GET", "/api/v1/namespaces", fieldSelector=f"metadata.name={site.namespace}")
+        return str(body["items"][0]["status"]) if body["items"] else None
 
-    until(lambda: left() is None, lambda: f"the namespace stays: {left()}")
+    until(lambda: namespace_status() is None, lambda: f"the namespace stays: {namespace_status()}")

@@ -37,8 +37,8 @@ async def test_a_repeated_event_raises_the_count_of_the_first(site: Site, contro
     for _ in range(3):
         await recorder.record(event)
 
-    found = site.kube.list("events", site.namespace, fieldSelector="involvedObject.name=one")
-    assert [(each["reason"], each["count"]) for each in found] == [("CrashLooping", 3)]
+    events = site.kube.list("events", site.namespace, fieldSelector="involvedObject.name=one")
+    assert [(event["reason"], event["count"]) for event in events] == [("CrashLooping", 3)]
 
 
 async def test_only_warnings_about_the_objects_of_an_instance_explain_it(site: Site, controllers: Kube) -> None:

@@ -12,8 +12,8 @@ RESUME = {"spec": {"operatingMode": "Running"}}
 
 
 def _handover(site: Site) -> Json:
-    found: Json = site.kube.get("efritinstances", site.namespace, "one").get("status", {}).get("handover", {})
-    return found
+    handover: Json = site.kube.get("efritinstances", site.namespace, "one").get("status", {}).get("handover", {})
+    return handover
 
 
 def _until_closed(site: Site) -> None:
@@ -75,7 +75,7 @@ def test_what_was_handed_over_is_marked_and_goes_on_after_a_suspension_and_a_res
     # It may be on the queue: its end is known once the instance runs again.
     waits = until(
         lambda: (
-            found if "it is stopped once" in (found := site.status(cancelled))["conditions"][0]["message"] else None
+            status if "it is stopped once" in (status := site.status(cancelled))["conditions"][0]["message"] else None
         ),
         lambda: f"nothing is told: {site.status(cancelled)}\n{site.logs()}",
     )

@@ -18,8 +18,8 @@ def _instance(site: Site, name: str = "one") -> Json | None:
 
 
 def _uid(site: Site, name: str = "one") -> str:
-    found: str = site.kube.get("efritinstances", site.namespace, name)["metadata"]["uid"]
-    return found
+    uid: str = site.kube.get("efritinstances", site.namespace, name)["metadata"]["uid"]
+    return uid
 
 
 def _end_when_idle(site: Site, **idle: int) -> None:

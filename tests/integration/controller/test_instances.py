@@ -27,21 +27,21 @@ def _change(site: Site, **spec: object) -> None:
 
 
 def test_an_instance_becomes_ready_and_says_what_it_runs(shared: Site) -> None:
-    found = _instance(shared)
-    status = found["status"]
-    assert (status["phase"], status["observedGeneration"]) == ("Ready", found["metadata"]["generation"])
+    instance = _instance(shared)
+    status = instance["status"]
+    assert (status["phase"], status["observedGeneration"]) == ("Ready", instance["metadata"]["generation"])
     assert status["podName"] == "efrit-one-0"
     assert status["emacsVersion"].startswith("28.")
     assert status["image"].startswith("efrit/emacs:")
     for kind, reason in {"Ready": "Ready", "EmacsResponsive": "Responding", "Suspended": "Running"}.items():
         assert shared.condition("one", kind)["reason"] == reason
 
-    def told() -> list[tuple[str, str]]:
+    def ready_events() -> list[tuple[str, str]]:
         events = shared.kube.list("events", shared.namespace, fieldSelector="involvedObject.name=one")
-        return [(each["type"], each["reason"]) for each in events if each["reason"] == "Ready"]
+        return [(event["type"], event["reason"]) for event in events if event["reason"] == "Ready"]
 
     # The event is posted after the status.
-    assert until(told, "no event tells of it") == [("Normal", "Ready")]
+    assert until(ready_events, "no event tells of it") == [("Normal", "Ready")]
 
 
 def test_the_figures_of_the_queue_reach_the_instance(shared: Site) -> None:
@@ -73,9 +73,9 @@ def test_the_controller_tells_of_itself(shared: Site) -> None:
 
 def test_the_users_spec_is_never_written(shared: Site) -> None:
     shared.answer(shared.ask("1"))
-    managers = {each["manager"]: each for each in _instance(shared)["metadata"]["managedFields"]}
-    ours = [each for name, each in managers.items() if name == "efrit-operator"]
-    assert [each["subresource"] for each in ours] == ["status"]
+    managers = {entry["manager"]: entry for entry in _instance(shared)["metadata"]["managedFields"]}
+    ours = [entry for name, entry in managers.items() if name == "efrit-operator"]
+    assert [entry["subresource"] for entry in ours] == ["status"]
 
 
 def test_a_suspended_instance_holds_its_requests_until_it_is_resumed(site: Site) -> None:
@@ -135,13 +135,15 @@ def test_a_full_queue_holds_work_back_in_the_cluster(site: Site) -> None:
     site.until_status(blocker, phase="Running")
     names = [site.ask(site.count(f"n{number}"), f"n{number}") for number in range(6)]
 
-    def held() -> list[Json] | None:
-        found = [each for each in map(site.status, names) if each.get("reason") == "Backpressure"]
-        return found if len(found) == 4 else None
+    def backpressured() -> list[Json] | None:
+        statuses = [status for status in map(site.status, names) if status.get("reason") == "Backpressure"]
+        return statuses if len(statuses) == 4 else None
 
-    told = until(held, lambda: f"not held back: {[site.status(name).get('reason') for name in names]}\n{site.logs()}")
-    assert {each["phase"] for each in told} == {"Pending"}
-    assert "maxPending" in told[0]["conditions"][0]["message"]
+    pending = until(
+        backpressured, lambda: f"not held back: {[site.status(name).get('reason') for name in names]}\n{site.logs()}"
+    )
+    assert {status["phase"] for status in pending} == {"Pending"}
+    assert "maxPending" in pending[0]["conditions"][0]["message"]
     queue = site.node.pod("one").queue
     assert (_files(queue / "processing"), _files(queue / "requests")) == (1, 2)
     site.cancel(blocker)
@@ -164,7 +166,7 @@ def test_a_refused_child_is_told_in_the_api_servers_words_until_it_is_mended(sit
     _change(site, podTemplate=None)
     assert site.answer(waiting)["result"] == "mended"
     events = site.kube.list("events", site.namespace, fieldSelector="involvedObject.name=one")
-    assert ("Warning", "ChildRefused") in {(each["type"], each["reason"]) for each in events}
+    assert ("Warning", "ChildRefused") in {(event["type"], event["reason"]) for event in events}
 
 
 def test_a_claim_against_the_namespaces_limits_is_told(site: Site) -> None:

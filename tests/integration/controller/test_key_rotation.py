@@ -34,8 +34,8 @@ def _until_written(site: Site, old: Json, names: set[str]) -> Json:
     """Wait until the controller has written the bridge's Secret anew, with these keys."""
 
     def written() -> Json | None:
-        found: Json = site.kube.get("secrets", site.namespace, "efrit-one-bridge")["data"]
-        return found if found != old and set(found) == names else None
+        data: Json = site.kube.get("secrets", site.namespace, "efrit-one-bridge")["data"]
+        return data if data != old and set(data) == names else None
 
     return until(written, lambda: f"the Secret is not written anew\n{site.logs()}")
 
@@ -49,7 +49,7 @@ def _is_accepted(site: Site, token: str) -> bool:
 
 
 def test_a_new_key_takes_over_while_work_runs_and_the_former_one_is_of_no_use_then(site: Site) -> None:
-    begins, ends = (each.text for each in blocks_of("docs/install.md", "install") if each.tested == ITSELF)
+    begins, ends = (block.text for block in blocks_of("docs/install.md", "install") if block.tested == ITSELF)
     operator = site.operator()
     operator.start()
     site.instance()

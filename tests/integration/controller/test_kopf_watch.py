@@ -65,7 +65,7 @@ def test_a_watch_that_is_refused_leaves_no_task_behind(site: Site, monkeypatch: 
     monkeypatch.setenv("KUBECONFIG", str(site.operator().kubeconfig))
     for role in site.kube.list("roles", site.namespace):
         rules = [
-            {**rule, "resources": [each for each in rule["resources"] if each != "efritinstances"]}
+            {**rule, "resources": [resource for resource in rule["resources"] if resource != "efritinstances"]}
             for rule in role["rules"]
         ]
         rules = [rule for rule in rules if rule["resources"]]
@@ -83,10 +83,10 @@ async def _refused(site: Site) -> None:
         with pytest.raises(ApiForbidden):
             await watch(store, site.namespace, lambda: None, impatient)
 
-    left = [task.get_name() for task in asyncio.all_tasks() - before]
+    tasks = [task.get_name() for task in asyncio.all_tasks() - before]
     for task in asyncio.all_tasks() - before:
         # Not the tasks that a watch needs for its end: without them it never comes.
         if task.get_name().startswith(WATCHER_PREFIX):
             task.cancel()
             await asyncio.wait([task], timeout=TIMEOUT)
-    assert left == []
+    assert tasks == []

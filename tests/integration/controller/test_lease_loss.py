@@ -15,7 +15,7 @@ LEASE_SECONDS = "15"
 def take_the_lease(site: Site, operator: Operator) -> None:
     """Write somebody else into the lease as soon as the controller holds it."""
 
-    def taken() -> bool:
+    def lease_is_taken() -> bool:
         for lease in site.kube.list("leases", site.namespace):
             if lease["spec"].get("holderIdentity") == operator.name:
                 lease["spec"]["holderIdentity"] = "somebody-else"
@@ -28,7 +28,7 @@ def take_the_lease(site: Site, operator: Operator) -> None:
                 return True
         return False
 
-    until(taken, operator.story)
+    until(lease_is_taken, operator.story)
 
 
 def assert_ended_cleanly(operator: Operator) -> None:

@@ -10,7 +10,7 @@ TEAM = {"team": "a"}
 
 def _warnings(site: Site) -> list[str]:
     events = site.kube.call("GET", site.kube.path("events", site.namespace))["items"]
-    return [each["type"] for each in events if each["reason"] == "NodeLost"]
+    return [event["type"] for event in events if event["reason"] == "NodeLost"]
 
 
 def test_a_request_that_was_never_handed_over_goes_elsewhere_when_the_node_of_its_instance_is_lost(
@@ -22,8 +22,8 @@ def test_a_request_that_was_never_handed_over_goes_elsewhere_when_the_node_of_it
     site.until_condition("one", "Suspended", status="True")
     # Its next pod never runs: the request is bound to it, wakes it, and is handed over to nobody.
     site.node.broken_images |= site.node.pod("two").images
-    asked = site.ask(site.count("once"), to=None, selector={"matchLabels": TEAM})
-    site.until_status(asked, instanceName="one")
+    name = site.ask(site.count("once"), to=None, selector={"matchLabels": TEAM})
+    site.until_status(name, instanceName="one")
     site.until_condition("one", "Ready", reason="ImagePullFailed")
 
     site.node.kept.add("one")
@@ -31,9 +31,9 @@ def test_a_request_that_was_never_handed_over_goes_elsewhere_when_the_node_of_it
     lost = site.until_condition("one", "Ready", reason="NodeLost")
     assert "out-of-service" in lost["message"]
     until(lambda: _warnings(site) == ["Warning"], lambda: f"{_warnings(site)}\n{site.logs()}")
-    assert site.status(asked)["instanceName"] == "one"
+    assert site.status(name)["instanceName"] == "one"
 
     site.kube.patch("efritinstances", site.namespace, "two", {"metadata": {"labels": TEAM}})
-    assert site.answer(asked)["instanceName"] == "two"
+    assert site.answer(name)["instanceName"] == "two"
     until(lambda: site.counted("two") == ["once"], lambda: site.logs())
     site.node.kept.discard("one")

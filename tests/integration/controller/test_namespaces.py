@@ -96,8 +96,8 @@ def test_a_namespace_that_is_deleted_and_made_again_is_served_again(site: Site, 
     until_applied(site.kube, other, "two", operator)
     site.kube.call("DELETE", f"/api/v1/namespaces/{other}")
     until_served(operator, other, False)
-    found = {"fieldSelector": f"metadata.name={other}"}
-    until(lambda: not site.kube.call("GET", "/api/v1/namespaces", **found)["items"], "the namespace stays")
+    query = {"fieldSelector": f"metadata.name={other}"}
+    until(lambda: not site.kube.call("GET", "/api/v1/namespaces", **query)["items"], "the namespace stays")
     assert site.answer(site.ask("(+ 1 1)"))["result"] == "2"
     site.kube.call(
         "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}

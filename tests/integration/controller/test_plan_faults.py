@@ -68,11 +68,11 @@ def test_whatever_is_killed_at_every_request_each_step_is_done_once(
     begin(planning, calm, written(model, calm).intent, "write")
     assert end(planning, calm)["phase"] == "Succeeded"
     begin(planning, shaken, written(model, shaken).intent, "write")
-    seen: set[str] = set()
+    names: set[str] = set()
 
     def news() -> bool:
-        fresh = {each["metadata"]["name"] for each in plans.parts(planning, shaken)} - seen
-        seen.update(fresh)
+        fresh = {part["metadata"]["name"] for part in plans.parts(planning, shaken)} - names
+        names.update(fresh)
         return bool(fresh) or plans.status(planning, shaken).get("phase") in FINAL
 
     kills = 0
@@ -82,7 +82,7 @@ def test_whatever_is_killed_at_every_request_each_step_is_done_once(
         kills += 1
     assert plans.status(planning, shaken)["phase"] == "Succeeded", plans.describe_plan(planning, shaken)
     assert kills >= 6
-    assert [each.replace(shaken, calm) for each in subjects(planning, shaken)] == subjects(planning, calm)
+    assert [subject.replace(shaken, calm) for subject in subjects(planning, shaken)] == subjects(planning, calm)
     assert plans.steps(planning, shaken) == [0, 1, 2, 3]
     trees = [plans.git(planning, name, "show", "HEAD:working_plan/current.json") for name in (calm, shaken)]
     assert trees[0].replace(calm, shaken) == trees[1]
@@ -106,10 +106,10 @@ def test_a_final_request_that_was_deleted_does_not_stop_a_new_controller(plannin
     plans.until_part(planning, "pruned", "adapt", *FINAL)
     (operator,) = planning.operators
     operator.kill()
-    for each in plans.parts(planning, "pruned"):
-        labels = each["metadata"]["labels"]
+    for part in plans.parts(planning, "pruned"):
+        labels = part["metadata"]["labels"]
         if labels["efrit.dev/plan-part"] == "begin":
-            planning.kube.delete("efritrequests", planning.namespace, each["metadata"]["name"])
+            planning.kube.delete("efritrequests", planning.namespace, part["metadata"]["name"])
     operator.start()
     assert end(planning, "pruned")["phase"] == "Succeeded"
     assert plans.steps(planning, "pruned") == [0, 1, 2, 3, 4, 5]

@@ -49,7 +49,7 @@ def test_a_plan_goes_from_its_intent_to_its_end_a_commit_a_step(planning: Site, 
     begin(planning, "happy", script.intent, "write", "polish", assess={"build": ["cat greeting.txt"]})
     status = end(planning, "happy")
     assert (status["phase"], status["reason"], status["outcome"]) == ("Succeeded", "Succeeded", "Success")
-    assert [each.split(":")[0] for each in subjects(planning, "happy")] == [
+    assert [subject.split(":")[0] for subject in subjects(planning, "happy")] == [
         "[begin] PLAN",
         "[write] ACT",
         "[write] ADAPT",
@@ -60,15 +60,15 @@ def test_a_plan_goes_from_its_intent_to_its_end_a_commit_a_step(planning: Site, 
     assert plans.steps(planning, "happy") == [0, 1, 2, 3, 4, 5]
     assert plans.git(planning, "happy", "show", "HEAD:environment/greeting.txt") == "Good day.\n"
     assert plans.git(planning, "happy", "status", "--porcelain") == ""
-    assert {each["id"]: each["state"] for each in status["tree"]} == dict.fromkeys(
+    assert {task["id"]: task["state"] for task in status["tree"]} == dict.fromkeys(
         ("root", "write", "polish"), "done"
     )
     assert (status["counts"]["tasks"], status["counts"]["done"], status["counts"]["acts"]) == (3, 3, 2)
     assert status["commitCount"] == 6
-    assert sorted(each["step"] for each in status["commits"]) == [0, 1, 2, 3, 4, 5]
+    assert sorted(commit["step"] for commit in status["commits"]) == [0, 1, 2, 3, 4, 5]
     assert status["cost"]["inputTokens"] > 0
-    told = {"perspective": "build", "statement": "`cat greeting.txt`: exit code 0", "evidence": "Good day."}
-    assert status["observations"] == [told, FACT]
+    observation = {"perspective": "build", "statement": "`cat greeting.txt`: exit code 0", "evidence": "Good day."}
+    assert status["observations"] == [observation, FACT]
     assert status["instanceName"] == "one"
 
 
@@ -80,12 +80,12 @@ def test_every_request_is_the_plans_own_and_a_visit_costs_few_writes(planning: S
     end(planning, "owned")
     uid = planning.kube.get("efritplans", planning.namespace, "owned")["metadata"]["uid"]
     made = plans.parts(planning, "owned")
-    for each in made:
-        (owner,) = each["metadata"]["ownerReferences"]
+    for request in made:
+        (owner,) = request["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("EfritPlan", uid, True)
-        assert each["spec"]["retryPolicy"] == "IfInterrupted"
-        assert each["spec"]["instanceRef"] == {"name": "one"}
-    writes = [each for each in planning.writes("owned") if each == ("patch", "efritplans/status")]
+        assert request["spec"]["retryPolicy"] == "IfInterrupted"
+        assert request["spec"]["instanceRef"] == {"name": "one"}
+    writes = [write for write in planning.writes("owned") if write == ("patch", "efritplans/status")]
     # Taken up, begun; act, assess, adapt of the task; assess, adapt of the root; the end.
     assert len(writes) <= 9 < len(made) + 1
 
@@ -102,7 +102,7 @@ def test_a_plan_without_tasks_is_divided_by_its_navigator(planning: Site, model:
     script.done(r"\d+\.1")
     begin(planning, "divided", script.intent)
     assert end(planning, "divided")["phase"] == "Succeeded"
-    assert [each.rpartition("]")[2].split(":")[0] for each in subjects(planning, "divided")] == [
+    assert [subject.rpartition("]")[2].split(":")[0] for subject in subjects(planning, "divided")] == [
         " PLAN",
         " ADAPT",
         " ACT",
@@ -125,10 +125,10 @@ def test_a_task_that_failed_is_tried_again_with_what_was_learned(planning: Site,
     begin(planning, "again", script.intent, "write")
     status = end(planning, "again")
     assert status["phase"] == "Succeeded"
-    tried = next(each for each in status["tree"] if each["id"] != "root")
+    tried = next(task for task in status["tree"] if task["id"] != "root")
     assert (tried["state"], tried["failureThreshold"]) == ("done", 0.2)
-    kept = json.loads(plans.git(planning, "again", "show", "HEAD:working_plan/current.json"))
-    assert kept["children"][0]["lessons"] == ["Say it kindly."]
+    tree = json.loads(plans.git(planning, "again", "show", "HEAD:working_plan/current.json"))
+    assert tree["children"][0]["lessons"] == ["Say it kindly."]
     assert subjects(planning, "again")[2].startswith("[write] ADAPT: It is rude.")
 
 
@@ -144,9 +144,9 @@ def test_an_answer_that_is_malformed_or_refused_is_asked_for_once_more_in_its_se
     begin(planning, "mended", script.intent, "write")
     assert end(planning, "mended")["phase"] == "Succeeded"
     assert plans.steps(planning, "mended") == [0, 1, 2, 3]
-    said = json.dumps([each["body"] for each in model.log()])
-    assert "nothing-here" in said
-    assert "Your answer was refused, and nothing of it was carried out" in said
+    log = json.dumps([entry["body"] for entry in model.log()])
+    assert "nothing-here" in log
+    assert "Your answer was refused, and nothing of it was carried out" in log
 
 
 def test_what_commands_print_is_a_fact_however_long_it_is(planning: Site, model: Model) -> None:
@@ -162,8 +162,8 @@ def test_what_commands_print_is_a_fact_however_long_it_is(planning: Site, model:
     facts = plans.part(planning, "long", "facts")
     assert facts is not None
     assert facts["status"]["truncated"]
-    seen = [json.dumps(each["body"]) for each in model.log() if "scenario=long" in json.dumps(each["body"])]
-    assert any("the end of it" in each and "exit code 3" in each for each in seen)
+    bodies = [json.dumps(entry["body"]) for entry in model.log() if "scenario=long" in json.dumps(entry["body"])]
+    assert any("the end of it" in body and "exit code 3" in body for body in bodies)
 
 
 def test_an_amendment_is_committed_and_seen_from_the_next_visit_on(planning: Site, model: Model) -> None:
@@ -176,7 +176,7 @@ def test_an_amendment_is_committed_and_seen_from_the_next_visit_on(planning: Sit
     change(planning, "amended", amendments=["Greet the cat, too."])
     status = end(planning, "amended")
     assert (status["phase"], status["counts"]["amendments"]) == ("Succeeded", 1)
-    assert [each.split("]")[0] for each in subjects(planning, "amended")] == [
+    assert [subject.split("]")[0] for subject in subjects(planning, "amended")] == [
         "[begin",
         "[write",
         "[write",
@@ -185,8 +185,8 @@ def test_an_amendment_is_committed_and_seen_from_the_next_visit_on(planning: Sit
         "[polish",
         "[root",
     ]
-    kept = plans.git(planning, "amended", "show", "HEAD:user_intent/amendments/0001.json")
-    assert "Greet the cat, too." in kept
+    amendment = plans.git(planning, "amended", "show", "HEAD:user_intent/amendments/0001.json")
+    assert "Greet the cat, too." in amendment
 
 
 def test_a_budget_of_steps_that_ends_keeps_what_was_reached(planning: Site, model: Model) -> None:
@@ -197,7 +197,7 @@ def test_a_budget_of_steps_that_ends_keeps_what_was_reached(planning: Site, mode
     status = end(planning, "bounded")
     assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "BudgetExhausted", "Partial")
     assert plans.steps(planning, "bounded") == [0, 1, 2]
-    states = {each["id"]: each["state"] for each in status["tree"]}
+    states = {task["id"]: task["state"] for task in status["tree"]}
     assert states == {"root": "pending", "write": "done", "polish": "pending"}
 
 
@@ -221,10 +221,10 @@ def test_a_suspended_plan_begins_nothing_more_until_it_is_resumed(planning: Site
     change(planning, "held", suspend=True)
     until_plan(planning, "held", phase="Suspended")
     until_part(planning, "held", "act", *FINAL)
-    before = [each["metadata"]["name"] for each in plans.parts(planning, "held")]
+    before = [part["metadata"]["name"] for part in plans.parts(planning, "held")]
     # Whatever else this controller does goes through the same queue: the plan had its chance.
     planning.answer(planning.ask("'meanwhile"))
-    assert [each["metadata"]["name"] for each in plans.parts(planning, "held")] == before
+    assert [part["metadata"]["name"] for part in plans.parts(planning, "held")] == before
     change(planning, "held", suspend=False)
     assert end(planning, "held")["phase"] == "Succeeded"
     assert plans.steps(planning, "held") == [0, 1, 2, 3]
@@ -252,7 +252,7 @@ def test_a_plan_for_a_pool_stays_with_the_member_that_took_it(planning: Site, mo
     assert (status["phase"], status["instanceName"]) == ("Succeeded", "one")
     first, *rest = plans.parts(planning, "pooled")
     assert first["spec"]["poolRef"] == {"name": "many"}
-    assert {each["spec"]["instanceRef"]["name"] for each in rest} == {"one"}
+    assert {request["spec"]["instanceRef"]["name"] for request in rest} == {"one"}
 
 
 def test_a_plan_whose_secret_is_not_mounted_says_what_to_add(planning: Site, model: Model) -> None:
@@ -274,8 +274,8 @@ def test_a_plan_that_is_deleted_makes_no_more_requests(planning: Site, model: Mo
     # What the garbage collector does.
     planning.kube.delete("efritrequests", planning.namespace, act)
     planning.answer(planning.ask("'meanwhile"))
-    left = planning.kube.list("efritrequests", planning.namespace, labelSelector=f"efrit.dev/plan={uid}")
-    assert {each["metadata"]["labels"]["efrit.dev/plan-part"] for each in left} == {"begin"}
+    requests = planning.kube.list("efritrequests", planning.namespace, labelSelector=f"efrit.dev/plan={uid}")
+    assert {request["metadata"]["labels"]["efrit.dev/plan-part"] for request in requests} == {"begin"}
 
 
 def test_requests_of_steps_long_past_are_deleted(planning: Site, model: Model) -> None:
@@ -287,9 +287,9 @@ def test_requests_of_steps_long_past_are_deleted(planning: Site, model: Model) -
     status = end(planning, "many", 240)
     assert status["phase"] == "Succeeded"
     assert plans.steps(planning, "many") == list(range(2 * len(tasks) + 2))
-    left = {int(each["metadata"]["labels"]["efrit.dev/plan-step"]) for each in plans.parts(planning, "many")}
-    assert 0 not in left
-    assert left >= set(range(21, 2 * len(tasks) + 2))
+    steps = {int(part["metadata"]["labels"]["efrit.dev/plan-step"]) for part in plans.parts(planning, "many")}
+    assert 0 not in steps
+    assert steps >= set(range(21, 2 * len(tasks) + 2))
     (operator,) = planning.operators
     # Each is deleted once, and no more is thought of it.
     assert operator.metric('efrit_reconcile_failures_total{kind="EfritPlan"}') == 0

@@ -95,13 +95,13 @@ def test_a_result_that_is_refused_ends_the_request_with_its_beginning_and_the_re
     # Where it says that the whole result is, it is, once the answer is acknowledged.
     uid = site.kube.get("efritrequests", site.namespace, name)["metadata"]["uid"]
     assert f"/archive/resp_{uid}.json" in message
-    kept = site.node.pod("one").queue / "archive" / f"resp_{uid}.json"
-    until(kept.exists, "the answer is not acknowledged")
-    assert json.loads(kept.read_text())["result"] == '"' + "x" * 100000 + '"'
+    path = site.node.pod("one").queue / "archive" / f"resp_{uid}.json"
+    until(path.exists, "the answer is not acknowledged")
+    assert json.loads(path.read_text())["result"] == '"' + "x" * 100000 + '"'
 
 
 def _complete(status: Json) -> Json:
-    return next((each for each in status.get("conditions", ()) if each["type"] == "Complete"), {})
+    return next((condition for condition in status.get("conditions", ()) if condition["type"] == "Complete"), {})
 
 
 def test_a_secret_that_somebody_created_in_advance_is_not_named_as_the_result(site: Site) -> None:

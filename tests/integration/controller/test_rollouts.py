@@ -15,8 +15,11 @@ BROKEN = "efrit/operator:broken"
 
 def _updated(instance: Json) -> tuple[str, str]:
     """Status and reason of the condition Updated, empty while there is none."""
-    found = instance.get("status", {}).get("conditions", ())
-    return next(((each["status"], each["reason"]) for each in found if each["type"] == "Updated"), ("", ""))
+    conditions = instance.get("status", {}).get("conditions", ())
+    return next(
+        ((condition["status"], condition["reason"]) for condition in conditions if condition["type"] == "Updated"),
+        ("", ""),
+    )
 
 
 def _until_updated_with(site: Site, image: str, *names: str) -> None:
@@ -58,8 +61,8 @@ def test_a_change_that_was_held_too_long_holds_new_requests_back_and_interrupts_
     operator, running, pod = _killed_while_an_eval_runs(site)
     operator.start(EFRIT_OPERATOR_IMAGE=NEW, EFRIT_ROLLOUT_MAX_HOLD_SECONDS="1")
     site.until_condition("one", "Updated", status="Unknown", reason="UpdateDraining")
-    held = site.ask("'held")
-    site.until_status(held, reason="InstanceUpdating")
+    name = site.ask("'held")
+    site.until_status(name, reason="InstanceUpdating")
     # Another leader goes by the status.
     operator.kill()
     operator.start()
@@ -67,7 +70,7 @@ def test_a_change_that_was_held_too_long_holds_new_requests_back_and_interrupts_
     assert site.node.find("one") is pod
     (pod.workspace / "go").touch()
     assert site.answer(running)["result"] == "done"
-    assert site.answer(held)["result"] == "held"
+    assert site.answer(name)["result"] == "held"
     _until_updated_with(site, NEW, "one")
 
 
@@ -80,16 +83,16 @@ def test_a_release_reaches_few_instances_at_a_time(site: Site) -> None:
     for name in names:
         site.until_condition(name, "Ready", status="True")
     operator.kill()
-    seen: dict[str, tuple[str, str]] = {}
+    updates: dict[str, tuple[str, str]] = {}
     most = 0
     with site.kube.watch("efritinstances", site.namespace, seconds=int(TIMEOUT)) as events:
         operator.start(EFRIT_OPERATOR_IMAGE=NEW, EFRIT_ROLLOUT_MAX_CONCURRENT="2")
         updated: set[str] = set()
         for event in events:
             name = event["object"]["metadata"]["name"]
-            before, seen[name] = seen.get(name), _updated(event["object"])
-            most = max(most, sum(1 for status, _ in seen.values() if status == "Unknown"))
-            if before is not None and before[0] == "Unknown" and seen[name][0] == "True":
+            before, updates[name] = updates.get(name), _updated(event["object"])
+            most = max(most, sum(1 for status, _ in updates.values() if status == "Unknown"))
+            if before is not None and before[0] == "Unknown" and updates[name][0] == "True":
                 updated.add(name)
             if updated == set(names):
                 break
@@ -145,8 +148,8 @@ def test_everything_but_the_pod_template_is_changed_while_work_runs(site: Site) 
     site.kube.patch("efritinstances", site.namespace, "one", {"spec": change})
 
     def egress() -> bool:
-        found = site.kube.get("networkpolicies", site.namespace, "efrit-one")
-        return ADDED in found["spec"]["egress"]
+        policy = site.kube.get("networkpolicies", site.namespace, "efrit-one")
+        return ADDED in policy["spec"]["egress"]
 
     until(egress, lambda: f"the policy is not changed\n{site.logs()}")
     site.until_condition("one", "Updated", reason="UpdateHeld")

@@ -15,17 +15,17 @@ def test_an_emacs_that_would_answer_wrongly_is_restarted_and_the_instance_says_s
     site.operator().start()
     site.instance()
     assert site.answer(site.ask(WRONG))["result"] == "1"
-    found = site.until_condition("one", "SelfCheckPassed", status="True")
-    assert found["reason"] == "Passed"
-    assert "Emacs was restarted at " in found["message"]
-    assert "a known form was answered with" in found["message"]
+    condition = site.until_condition("one", "SelfCheckPassed", status="True")
+    assert condition["reason"] == "Passed"
+    assert "Emacs was restarted at " in condition["message"]
+    assert "a known form was answered with" in condition["message"]
 
     def restarts() -> list[Json]:
         events = site.kube.list("events", site.namespace, fieldSelector="involvedObject.name=one")
-        return [each for each in events if each["reason"] == "EmacsRestarted"]
+        return [event for event in events if event["reason"] == "EmacsRestarted"]
 
     (event,) = until(restarts, "no event tells of it")
     assert event["type"] == "Warning"
-    assert event["message"] in found["message"]
+    assert event["message"] in condition["message"]
     assert site.answer(site.ask("(+ 1 2)"))["result"] == "3"
     site.until_condition("one", "Ready", status="True")

@@ -52,9 +52,9 @@ def until_third_step(site: Site, name: str) -> Json:
     """Wait until a command of the scenario slow-command has called its tools and begins to speak."""
 
     def reached() -> Json | None:
-        found = site.status(name)
-        progress = found.get("progress", {})
-        return found if (progress.get("step"), progress.get("toolCalls")) == (3, 3) else None
+        status = site.status(name)
+        progress = status.get("progress", {})
+        return status if (progress.get("step"), progress.get("toolCalls")) == (3, 3) else None
 
     return until(reached, lambda: f"{name} has not come so far: {site.status(name)}\n{site.logs()}")
 
@@ -87,8 +87,8 @@ def test_a_running_command_says_how_far_it_has_come_and_costs_a_write_a_second_a
     began = time.monotonic()
     name = command(talking, "Do twelve steps. (scenario=twelve-steps)")
     slow = command(talking, "Act, then speak slowly. (scenario=slow-command)")
-    seen = until_third_step(talking, slow)
-    assert seen["session"] == {"id": seen["session"]["id"], "status": "continue"}
+    third_step = until_third_step(talking, slow)
+    assert third_step["session"] == {"id": third_step["session"]["id"], "status": "continue"}
     status = talking.answer(name)
     assert status["result"] == '"twelve steps done"'
     assert status["progress"]["toolCalls"] == 13
@@ -97,20 +97,20 @@ def test_a_running_command_says_how_far_it_has_come_and_costs_a_write_a_second_a
     took = time.monotonic() - began
     assert (cancelled["reason"], cancelled["outcome"], cancelled["phase"]) == ("Cancelled", "Partial", "Failed")
     assert "word" in cancelled["result"], "what was done is kept"
-    for each in (name, slow):
-        progress = [write for write in talking.writes(each) if write == ("patch", "efritrequests/status")]
+    for request in (name, slow):
+        progress = [write for write in talking.writes(request) if write == ("patch", "efritrequests/status")]
         # The final status and the first that it runs are none of them.
         assert len(progress) <= took + 2
     assert cancelled["progress"]["toolCalls"] == 3
 
 
 def test_a_question_ends_the_request_and_the_next_one_answers_it(talking: Site) -> None:
-    asked = talking.answer(command(talking, "Write my favourite colour to colour.txt. (scenario=question)"))
-    assert (asked["phase"], asked["reason"], asked["outcome"]) == ("Failed", "InputRequired", "Partial")
+    answer = talking.answer(command(talking, "Write my favourite colour to colour.txt. (scenario=question)"))
+    assert (answer["phase"], answer["reason"], answer["outcome"]) == ("Failed", "InputRequired", "Partial")
     question = "Which colour is your favourite?"
-    assert asked["session"]["question"] == question
-    assert asked["error"]["message"] == question
-    done = talking.answer(command(talking, "Blue", session={"id": asked["session"]["id"]}))
+    assert answer["session"]["question"] == question
+    assert answer["error"]["message"] == question
+    done = talking.answer(command(talking, "Blue", session={"id": answer["session"]["id"]}))
     assert (done["phase"], done["result"], done["session"]["status"]) == ("Succeeded", "Wrote Blue.", "complete")
     assert (talking.node.pod("one").workspace / "colour.txt").read_text() == "Blue"
 
@@ -145,10 +145,10 @@ def test_an_instance_whose_key_is_missing_says_so_and_answers_once_it_is_there(t
 
 def test_the_last_words_of_a_command_whose_emacs_died_stay(talking: Site) -> None:
     name = command(talking, "Act, then speak slowly. (scenario=slow-command)", to="two")
-    seen = until_third_step(talking, name)
+    third_step = until_third_step(talking, name)
     pid = talking.node.pod("two").emacs_pid()
     talking.node.pod("two").kill_emacs()
     status = talking.answer(name)
     assert (status["reason"], status["phase"]) == ("Interrupted", "Failed")
-    assert (status["progress"], status["session"]["id"]) == (seen["progress"], seen["session"]["id"])
+    assert (status["progress"], status["session"]["id"]) == (third_step["progress"], third_step["session"]["id"])
     until(lambda: talking.node.pod("two").emacs_pid() != pid, "no other Emacs started")

@@ -85,12 +85,12 @@ def _block(page: str, place: str, text: str, match: re.Match[str]) -> Block:
 def _commands(language: str, text: str) -> tuple[Command, ...]:
     if language == "sh":
         # Continued lines are one command; each other line is one.
-        return tuple(Command(each) for each in re.sub(r"\\\n\s*", "", text).splitlines() if each.strip())
-    found: list[Command] = []
+        return tuple(Command(line) for line in re.sub(r"\\\n\s*", "", text).splitlines() if line.strip())
+    commands: list[Command] = []
     for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
         command, _, rest = re.sub(r"\\\n\s*", "", part).partition("\n")
-        found.append(Command(command, rest if rest.strip() else None))
-    return tuple(found)
+        commands.append(Command(command, rest if rest.strip() else None))
+    return tuple(commands)
 
 
 def played_in(place: str) -> list[Block]:

@@ -54,11 +54,11 @@ def played(
 ) -> dict[str, Ran]:
     """Play these lines one after the other; by their text."""
     block = Block("docs/cli.md", 0, "console", "", "", commands=tuple(Command(line) for line in lines))
-    return {each.command: each for each in play([block], env, work, scratch, replace)}
+    return {result.command: result for result in play([block], env, work, scratch, replace)}
 
 
 def problems(done: dict[str, Ran]) -> list[str]:
-    return [each.problem for each in done.values() if each.problem]
+    return [result.problem for result in done.values() if result.problem]
 
 
 def test_the_examples_for_this_machine_do_what_they_say(machine: Program, model: Model, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_the_examples_for_this_machine_do_what_they_say(machine: Program, model:
     }
     done = played(lines, on_path(machine.env), work, tmp_path, names)
     assert problems(done) == [], "\n\n".join(problems(done))
-    printed = {line: each.printed for line, each in done.items()}
+    printed = {line: result.printed for line, result in done.items()}
     assert printed["efrit eval --raw --timeout 5m - < check.el"] == "42\n"
     assert (work / "result.txt").read_text() == "done\n"
     assert "Wrote Blue." in printed["efrit command -s 6f1c2a 'Blue.'"]

@@ -44,7 +44,7 @@ def test_the_first_half_hour_goes_as_its_page_says(fresh: Program, model: Model,
     finally:
         model.accept(KEY)
     places = {model.url: LOCAL_URL, str(REPOSITORY): f"{HOME}/efrit-operator", str(home): HOME}
-    outputs = iter([_elsewhere(each.printed, places) for each in ran])
+    outputs = iter([_elsewhere(result.printed, places) for result in ran])
     printed = {part.title: [next(outputs) for _ in part.commands] for part in PARTS}
     text = page(printed)
     shown = "".join(transcript(part, printed[part.title]) for part in PARTS if part.title in IN_THE_PICTURE)

@@ -63,26 +63,26 @@ def ran(page: str, engine: Path, scratch: Path) -> dict[str, Ran]:
     programs.ensure_go_programs(["kind"])
     env = environment(scratch, engine, programs.program("kind").parent)
     blocks = [block for block in played_in("kind") if block.page == page]
-    return {each.command: each for each in play(blocks, env, REPOSITORY, scratch, {})}
+    return {result.command: result for result in play(blocks, env, REPOSITORY, scratch, {})}
 
 
 def test_the_engine_s_commands_and_kind_s_are_those_of_the_page(engine: Path, tmp_path: Path) -> None:
     """Without an engine that runs containers no cluster comes up: kind gets as far as running the node."""
     done = ran("docs/kind.md", engine, tmp_path)
     create = done.pop("kind create cluster --name efrit")
-    assert [each.problem for each in done.values() if each.problem] == []
-    asked = (engine / "asked").read_text().splitlines()
+    assert [result.problem for result in done.values() if result.problem] == []
+    calls = (engine / "asked").read_text().splitlines()
     assert (engine / "images").read_text().split() == BUILT
     assert "this engine runs nothing" in create.printed
-    assert [line for line in asked if line.startswith("run ") and "--name efrit-control-plane" in line] != []
-    (saved,) = [line.split() for line in asked if line.startswith("save ")]
+    assert [line for line in calls if line.startswith("run ") and "--name efrit-control-plane" in line] != []
+    (saved,) = [line.split() for line in calls if line.startswith("save ")]
     assert saved[3:] == BUILT
-    assert any(line.startswith("rm ") and line.endswith("efrit-control-plane") for line in asked)
+    assert any(line.startswith("rm ") and line.endswith("efrit-control-plane") for line in calls)
 
 
 def test_the_images_for_a_registry_are_built_and_pushed_under_one_name(engine: Path, tmp_path: Path) -> None:
     done = ran("docs/install.md", engine, tmp_path)
-    assert [each.problem for each in done.values() if each.problem] == []
+    assert [result.problem for result in done.values() if result.problem] == []
     assert (engine / "images").read_text().split() == [f"registry.example.org/{name}" for name in BUILT]
 
 
@@ -107,7 +107,7 @@ def test_kind_refuses_what_it_does_not_know(engine: Path, tmp_path: Path) -> Non
     (tmp_path / "kind.yaml").write_text(
         "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: [{roel: worker}]\n"
     )
-    for words, told in ((("--nam", "efrit"), "unknown flag: --nam"), (("--config", "kind.yaml"), "field roel")):
+    for words, message in ((("--nam", "efrit"), "unknown flag: --nam"), (("--config", "kind.yaml"), "field roel")):
         done = subprocess.run(
             [str(programs.program("kind")), "create", "cluster", *words],
             cwd=tmp_path,
@@ -115,7 +115,7 @@ def test_kind_refuses_what_it_does_not_know(engine: Path, tmp_path: Path) -> Non
             capture_output=True,
             text=True,
         )
-        assert (done.returncode, told in done.stderr) == (1, True), done.stderr
+        assert (done.returncode, message in done.stderr) == (1, True), done.stderr
 
 
 def test_the_configuration_of_the_test_cluster_is_one_that_kind_reads(engine: Path, tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ ALL = [block for page, place in PAGES.items() for block in blocks_of(page, place
 
 
 def page_by_page(place: str) -> list[pytest.param]:  # type: ignore[valid-type]
-    found = itertools.groupby(played_in(place), key=lambda block: block.page)
-    return [pytest.param(list(blocks), id=page) for page, blocks in found]
+    groups = itertools.groupby(played_in(place), key=lambda block: block.page)
+    return [pytest.param(list(blocks), id=page) for page, blocks in groups]
 
 
 def check(blocks: list[Block], env: dict[str, str], cwd: Path, scratch: Path, replace: dict[str, str]) -> None:
     ran = play(blocks, env, cwd, scratch, replace)
-    problems = [each.problem for each in ran if each.problem]
+    problems = [result.problem for result in ran if result.problem]
     assert problems == [], "\n\n".join(problems)
 
 

@@ -49,7 +49,7 @@ def examples(commands: list[str], env: dict[str, str], scratch: Path, replace: d
 
 
 def problems(done: list[Ran]) -> list[str]:
-    return [each.problem for each in done if each.problem]
+    return [result.problem for result in done if result.problem]
 
 
 def test_a_plan_of_the_page_succeeds_and_the_examples_read_it(
@@ -63,7 +63,7 @@ def test_a_plan_of_the_page_succeeds_and_the_examples_read_it(
 
     done = examples(["list", "show", "watch", "log", "report"], team, tmp_path, {})
     assert problems(done) == []
-    printed = {each.command: each.printed for each in done}
+    printed = {result.command: result.printed for result in done}
     assert "calculator" in printed["efrit plan list -o name"].split()
     assert "Write the calculator." in printed["efrit plan show calculator"]
     assert len(printed["efrit plan log calculator --last 5"].splitlines()) == 5

@@ -29,13 +29,14 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
 from tests.integration.mcp.test_access_review import AUDIENCE, RBAC, account, allow
-from tests.integration.mcp.test_stdio import QUESTION, RENAME, known
+from tests.integration.mcp.test_stdio import QUESTION, RENAME
 from tests.model.running import Model
 from tests.plans.script import Script
 from tests.support.chart import token
 from tests.support.custom_resources import install_crds, new_namespace
 from tests.support.fixtures import AUDIT_POLICY, audited
 from tests.support.kube import Kube, until
+from tests.support.mcp_results import structured_content
 from tests.support.mcp_tasks import Tasks, ask, begin, ended
 from tests.support.model_access import secret, with_model
 from tests.support.site import Site
@@ -61,8 +62,8 @@ class Served:
         return ssl.create_default_context(cafile=str(self.certificate))
 
     def http(self, bearer: str | None, **headers: str) -> httpx2.AsyncClient:
-        given = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-        return httpx2.AsyncClient(headers={**given, **headers}, verify=self.trust, timeout=TIMEOUT)
+        authorization = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        return httpx2.AsyncClient(headers={**authorization, **headers}, verify=self.trust, timeout=TIMEOUT)
 
     @asynccontextmanager
     async def client(self, bearer: str, namespace: str = "", **options: Any) -> AsyncIterator[Client]:
@@ -84,16 +85,20 @@ def give_rights(kube: Kube, namespace: str) -> str:
     chart = REPOSITORY / "charts" / "efrit-operator"
     # A release of another name than the controller's, so that the objects of both fit into one namespace.
     text = run([programs.program("helm"), "template", namespace, chart, "-n", namespace, *words])
-    made = [each for each in yaml.safe_load_all(text) if each and each["metadata"]["labels"].get(PART) == "mcp"]
-    for each in made:
-        kind = each["kind"]
+    made = [
+        manifest
+        for manifest in yaml.safe_load_all(text)
+        if manifest and manifest["metadata"]["labels"].get(PART) == "mcp"
+    ]
+    for manifest in made:
+        kind = manifest["kind"]
         if kind == "ServiceAccount":
-            kube.create("serviceaccounts", namespace, each)
+            kube.create("serviceaccounts", namespace, manifest)
         elif kind in ("Role", "RoleBinding"):
-            kube.call("POST", f"{RBAC}/namespaces/{namespace}/{kind.lower()}s", each)
+            kube.call("POST", f"{RBAC}/namespaces/{namespace}/{kind.lower()}s", manifest)
         elif kind in ("ClusterRole", "ClusterRoleBinding"):
-            kube.call("POST", f"{RBAC}/{kind.lower()}s", each)
-    return str(next(each["metadata"]["name"] for each in made if each["kind"] == "ServiceAccount"))
+            kube.call("POST", f"{RBAC}/{kind.lower()}s", manifest)
+    return str(next(manifest["metadata"]["name"] for manifest in made if manifest["kind"] == "ServiceAccount"))
 
 
 MODE = "impersonate-on:serviceaccount:"
@@ -186,33 +191,33 @@ async def test_a_session_starts_evals_commands_reads_figures_and_stops(served: S
     (workspace / "two.el").write_text("(list (old-name) (old-name))\n")
     (workspace / "sub/three.el").write_text("(defun other () (+ 1 (old-name)))\n")
     (workspace / "sub/four.el").write_text("(defun unrelated () 'older-names)\n")
-    told: list[str] = []
+    messages: list[str] = []
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message or "")
+        messages.append(message or "")
 
     async with served.client(served.ann) as client:
-        started = known(await client.call_tool("efrit_start_instance", {"instance_id": "two"}))
+        started = structured_content(await client.call_tool("efrit_start_instance", {"instance_id": "two"}))
         assert started["status"] == "started"
-        listed = known(await client.call_tool("efrit_list_instances"))["instances"]
-        assert [(each["id"], each["status"]) for each in listed] == [("one", "active"), ("two", "active")]
+        listed = structured_content(await client.call_tool("efrit_list_instances"))["instances"]
+        assert [(instance["id"], instance["status"]) for instance in listed] == [("one", "active"), ("two", "active")]
 
         work = {"instance_id": "two", "type": "eval", "content": "(+ 1 2)", "return_context": True}
-        three = known(await client.call_tool("efrit_execute", work))
+        three = structured_content(await client.call_tool("efrit_execute", work))
         assert (three["status"], three["result"]) == ("success", "3")
         assert three["context"]["emacs_version"]
 
         command = {"instance_id": "one", "type": "command", "content": RENAME, "timeout": 60}
-        renamed = known(await client.call_tool("efrit_execute", command, progress_callback=progress))
+        renamed = structured_content(await client.call_tool("efrit_execute", command, progress_callback=progress))
         assert (renamed["status"], renamed["result"]) == ("success", "Renamed old-name in 3 files.")
-        assert told
+        assert messages
 
-        stats = known(await client.call_tool("efrit_get_queue_stats", {"instance_id": "two"}))
+        stats = structured_content(await client.call_tool("efrit_get_queue_stats", {"instance_id": "two"}))
         assert set(stats) >= {"requests_processed", "uptime_seconds"}
-        stopped = known(await client.call_tool("efrit_stop_instance", {"instance_id": "two"}))
+        stopped = structured_content(await client.call_tool("efrit_stop_instance", {"instance_id": "two"}))
         assert stopped["status"] == "stopped"
-    found = served.site.kube.get("efritinstances", served.site.namespace, "two")
-    assert found["spec"]["operatingMode"] == "Suspended"
+    instance = served.site.kube.get("efritinstances", served.site.namespace, "two")
+    assert instance["spec"]["operatingMode"] == "Suspended"
 
 
 async def test_the_model_asks_and_the_person_answers(served: Served) -> None:
@@ -221,18 +226,18 @@ async def test_the_model_asks_and_the_person_answers(served: Served) -> None:
 
     async with served.client(served.ann, elicitation_callback=person) as client:
         command = {"instance_id": "one", "type": "command", "content": QUESTION, "timeout": 60}
-        result = known(await client.call_tool("efrit_execute", command))
+        result = structured_content(await client.call_tool("efrit_execute", command))
     assert (result["status"], result["result"]) == ("success", "Wrote Blue.")
 
 
 async def test_one_key_is_one_request_in_the_cluster_too(served: Served) -> None:
     work = {"type": "eval", "content": "(+ 2 3)", "instance_id": "one", "idempotency_key": "five"}
     async with served.client(served.ann) as client:
-        first = known(await client.call_tool("efrit_submit", work))
+        first = structured_content(await client.call_tool("efrit_submit", work))
     async with served.client(served.ann) as client:
-        again = known(await client.call_tool("efrit_submit", work))
+        again = structured_content(await client.call_tool("efrit_submit", work))
         other = await client.call_tool("efrit_submit", work | {"content": "(+ 3 3)"})
-        waited = known(await client.call_tool("efrit_wait", {"request_id": first["request_id"]}))
+        waited = structured_content(await client.call_tool("efrit_wait", {"request_id": first["request_id"]}))
         assert not (await client.call_tool("efrit_cancel", {"request_id": first["request_id"]})).is_error
     assert again["request_id"] == first["request_id"]
     assert other.is_error
@@ -291,10 +296,10 @@ async def test_an_agent_runs_a_plan_follows_its_steps_and_reads_what_it_left(ser
     script = Script(model, "letter")
     script.act("write", {"plans/letter/environment/greeting.txt": "Good day.\n"})
     script.done("write", "root")
-    told: list[str] = []
+    messages: list[str] = []
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message or "")
+        messages.append(message or "")
 
     plan = {
         "intent": script.intent["description"],
@@ -305,18 +310,21 @@ async def test_an_agent_runs_a_plan_follows_its_steps_and_reads_what_it_left(ser
     }
     named = {"plan_id": "letter"}
     async with served.client(served.ann) as client:
-        assert known(await client.call_tool("efrit_run_plan", plan))["plan_id"] == "letter"
-        again = known(await client.call_tool("efrit_run_plan", plan))
-        assert (again["plan_id"], len(known(await client.call_tool("efrit_list_plans"))["plans"])) == ("letter", 1)
+        assert structured_content(await client.call_tool("efrit_run_plan", plan))["plan_id"] == "letter"
+        again = structured_content(await client.call_tool("efrit_run_plan", plan))
+        assert (again["plan_id"], len(structured_content(await client.call_tool("efrit_list_plans"))["plans"])) == (
+            "letter",
+            1,
+        )
         wait = named | {"timeout": 100}
-        ended = known(await client.call_tool("efrit_wait_plan", wait, progress_callback=progress))
+        ended = structured_content(await client.call_tool("efrit_wait_plan", wait, progress_callback=progress))
         assert (ended["final"], ended["outcome"], ended["instance_id"]) == (True, "Success", "one")
         assert {task["id"]: task["state"] for task in ended["tree"]} == {"root": "done", "write": "done"}
-        assert any(each.startswith("Act write: Do write.") for each in told)
-        assert any(each.startswith("[write] ACT") for each in told)
-        log = known(await client.call_tool("efrit_get_plan_log", named))
+        assert any(message.startswith("Act write: Do write.") for message in messages)
+        assert any(message.startswith("[write] ACT") for message in messages)
+        log = structured_content(await client.call_tool("efrit_get_plan_log", named))
         assert log["complete"]
-        assert [each["kind"] for each in log["commits"]] == ["begin", "act", "adapt", "adapt"]
+        assert [commit["kind"] for commit in log["commits"]] == ["begin", "act", "adapt", "adapt"]
         page = (await client.read_resource("efrit://plans/letter/report")).contents[0]
         assert "[write] ACT" in str(getattr(page, "text", ""))
         late = await client.call_tool("efrit_amend_plan", named | {"text": "And sign it."})
@@ -330,14 +338,14 @@ async def test_who_may_only_look_sees_plans_and_changes_none(served: Served) -> 
     allow(kube, namespace, "cat", ["get", "list", "watch"], RESOURCES)
     async with served.client(served.ann) as client:
         waiting = {"intent": "Wait.", "plan_id": "waiting", "pool": "nobody"}
-        known(await client.call_tool("efrit_run_plan", waiting))
+        structured_content(await client.call_tool("efrit_run_plan", waiting))
     kube.patch("efritplans", namespace, "waiting", {"status": {"instanceName": "one"}}, sub="status")
     before = served.requests()
     named = {"plan_id": "waiting"}
     async with served.client(cat) as client:
-        assert known(await client.call_tool("efrit_get_plan", named))["intent"]["description"] == "Wait."
-        assert not known(await client.call_tool("efrit_wait_plan", named | {"timeout": 0.1}))["final"]
-        log = known(await client.call_tool("efrit_get_plan_log", named))
+        assert structured_content(await client.call_tool("efrit_get_plan", named))["intent"]["description"] == "Wait."
+        assert not structured_content(await client.call_tool("efrit_wait_plan", named | {"timeout": 0.1}))["final"]
+        log = structured_content(await client.call_tool("efrit_get_plan_log", named))
         assert (log["complete"], ':cat" cannot create' in log["note"]) == (False, True)
         for tool, arguments in (
             ("efrit_run_plan", {"intent": "x", "instance_id": "one"}),
@@ -347,11 +355,13 @@ async def test_who_may_only_look_sees_plans_and_changes_none(served: Served) -> 
             result = await client.call_tool(tool, arguments)
             assert result.is_error
             assert re.search(r":cat\W+cannot", str(result.content))
-    found = kube.get("efritplans", namespace, "waiting")["spec"]
-    assert (found.get("amendments"), found.get("cancel")) in ((None, None), (None, False))
+    spec = kube.get("efritplans", namespace, "waiting")["spec"]
+    assert (spec.get("amendments"), spec.get("cancel")) in ((None, None), (None, False))
     assert served.requests() == before
     async with served.client(served.ann) as client:
-        assert known(await client.call_tool("efrit_change_plan", named | {"change": "cancel"}))["cancelled"]
+        assert structured_content(await client.call_tool("efrit_change_plan", named | {"change": "cancel"}))[
+            "cancelled"
+        ]
 
 
 def lines(file: Path) -> list[str]:

@@ -10,7 +10,6 @@ import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp.types import (
-    CallToolResult,
     ElicitRequestParams,
     ElicitResult,
     InputRequiredResult,
@@ -19,6 +18,7 @@ from mcp.types import (
 )
 
 from tests.integration.mcp.conftest import Laptop, Serve
+from tests.support.mcp_results import structured_content
 from tests.support.mcp_tasks import Tasks, ask, begin, ended
 from tests.support.timeout import TIMEOUT
 
@@ -26,12 +26,6 @@ RENAME = "Rename the function old-name to new-name everywhere. (scenario=rename)
 QUESTION = "Write my favourite colour to colour.txt. (scenario=question)"
 SLOW = "Act, then speak slowly. (scenario=slow-command)"
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
-
-
-def known(result: CallToolResult) -> dict[str, Any]:
-    assert result.structured_content is not None, result.content
-    content: dict[str, Any] = result.structured_content
-    return content
 
 
 def evaluate(content: str, **more: Any) -> dict[str, Any]:
@@ -42,7 +36,7 @@ async def processed(client: Client, number: int) -> dict[str, Any]:
     """The queue's figures once they count `number` answers."""
     with anyio.fail_after(TIMEOUT):
         while True:
-            stats = known(await client.call_tool("efrit_get_queue_stats", {"instance_id": "default"}))
+            stats = structured_content(await client.call_tool("efrit_get_queue_stats", {"instance_id": "default"}))
             if stats["requests_processed"] >= number:
                 return stats
 
@@ -56,37 +50,37 @@ async def test_a_session_starts_evals_commands_reads_figures_and_stops(
     (laptop.workspace / "sub").mkdir()
     (laptop.workspace / "sub/three.el").write_text("(defun other () (+ 1 (old-name)))\n")
     (laptop.workspace / "sub/four.el").write_text("(defun unrelated () 'older-names)\n")
-    told: list[str] = []
+    messages: list[str] = []
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message or "")
+        messages.append(message or "")
 
     async with serve(mode=mode) as client:
-        started = known(await client.call_tool("efrit_start_instance", {"instance_id": "default"}))
+        started = structured_content(await client.call_tool("efrit_start_instance", {"instance_id": "default"}))
         assert (started["status"], started["queue_dir"]) == ("started", str(laptop.queue))
-        again = known(await client.call_tool("efrit_start_instance", {"instance_id": "default"}))
+        again = structured_content(await client.call_tool("efrit_start_instance", {"instance_id": "default"}))
         assert again["status"] == "already_running"
-        listed = known(await client.call_tool("efrit_list_instances"))["instances"]
-        assert [(each["id"], each["status"]) for each in listed] == [("default", "active")]
+        listed = structured_content(await client.call_tool("efrit_list_instances"))["instances"]
+        assert [(instance["id"], instance["status"]) for instance in listed] == [("default", "active")]
 
-        three = known(await client.call_tool("efrit_execute", evaluate("(+ 1 2)", return_context=True)))
+        three = structured_content(await client.call_tool("efrit_execute", evaluate("(+ 1 2)", return_context=True)))
         assert (three["status"], three["result"]) == ("success", "3")
         assert three["context"]["emacs_version"]
         bad = await client.call_tool("efrit_execute", evaluate("(car 1)"))
         assert bad.is_error
-        assert "listp" in known(bad)["error"]
+        assert "listp" in structured_content(bad)["error"]
 
         command = {"instance_id": "default", "type": "command", "content": RENAME, "timeout": 60}
-        renamed = known(await client.call_tool("efrit_execute", command, progress_callback=progress))
+        renamed = structured_content(await client.call_tool("efrit_execute", command, progress_callback=progress))
         assert (renamed["status"], renamed["result"]) == ("success", "Renamed old-name in 3 files.")
-        assert any(message.startswith("step") for message in told), told
+        assert any(message.startswith("step") for message in messages), messages
         assert "new-name" in (laptop.workspace / "one.el").read_text()
 
         stats = await processed(client, 3)
         assert (stats["requests_succeeded"], stats["requests_failed"]) == (2, 1)
-        stopped = known(await client.call_tool("efrit_stop_instance", {"instance_id": "default"}))
+        stopped = structured_content(await client.call_tool("efrit_stop_instance", {"instance_id": "default"}))
         assert stopped["status"] == "stopped"
-        again = known(await client.call_tool("efrit_stop_instance", {"instance_id": "default"}))
+        again = structured_content(await client.call_tool("efrit_stop_instance", {"instance_id": "default"}))
         assert again["status"] == "not_running"
 
 
@@ -94,8 +88,10 @@ async def test_a_command_returns_the_context_it_left_and_an_eval_what_it_printed
     request = "create a buffer called test.txt with hello world (scenario=hello-buffer)"
     async with serve() as client:
         command = {"instance_id": "default", "type": "command", "content": request, "return_context": True}
-        done = known(await client.call_tool("efrit_execute", command))
-        printed = known(await client.call_tool("efrit_execute", evaluate('(progn (princ "seen") (message "said"))')))
+        done = structured_content(await client.call_tool("efrit_execute", command))
+        printed = structured_content(
+            await client.call_tool("efrit_execute", evaluate('(progn (princ "seen") (message "said"))'))
+        )
     assert (done["status"], done["result"]) == ("success", "Buffer 'test.txt' created with content")
     assert (done["context"]["current_buffer"], done["context"]["cursor_position"]) == ("test.txt", 12)
     assert (printed["output"], printed["messages"].strip()) == ("seen", "said")
@@ -103,16 +99,16 @@ async def test_a_command_returns_the_context_it_left_and_an_eval_what_it_printed
 
 @MODES
 async def test_the_model_asks_and_the_person_answers(laptop: Laptop, serve: Serve, mode: str) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
 
     async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        asked.append(params.message)
+        questions.append(params.message)
         return ElicitResult(action="accept", content={"answer": "Blue"})
 
     async with serve(mode=mode, elicitation_callback=person) as client:
         command = {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 60}
-        result = known(await client.call_tool("efrit_execute", command))
-    assert asked == ["Which colour is your favourite?"]
+        result = structured_content(await client.call_tool("efrit_execute", command))
+    assert questions == ["Which colour is your favourite?"]
     assert (result["status"], result["result"]) == ("success", "Wrote Blue.")
     assert (laptop.workspace / "colour.txt").read_text() == "Blue"
 
@@ -123,16 +119,16 @@ async def test_work_outlives_the_server_it_was_handed_to(laptop: Laptop, serve: 
     key = "outlives"
     async with serve() as client:
         work = {"type": "eval", "content": form, "timeout": 120, "idempotency_key": key}
-        handed = known(await client.call_tool("efrit_submit", work))
+        handed = structured_content(await client.call_tool("efrit_submit", work))
         assert handed["final"] is False
         # Given up while it waits, and then gone altogether.
         with anyio.move_on_after(0.2):
             await client.call_tool("efrit_wait", {"request_id": handed["request_id"]})
     go_on.touch()
     async with serve() as client:
-        again = known(await client.call_tool("efrit_submit", work))
+        again = structured_content(await client.call_tool("efrit_submit", work))
         assert again["request_id"] == handed["request_id"]
-        ended = known(await client.call_tool("efrit_wait", {"request_id": handed["request_id"]}))
+        ended = structured_content(await client.call_tool("efrit_wait", {"request_id": handed["request_id"]}))
     assert (ended["outcome"], ended["result"], ended["attempt"]) == ("Success", "(4 2)", 1)
 
 
@@ -157,14 +153,14 @@ async def test_a_question_is_answered_at_a_server_that_was_started_after_it(lapt
 
     call = ("efrit_execute", {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 60})
     async with serve(elicitation_callback=nobody) as client:
-        asked = await client.session.call_tool(*call, allow_input_required=True)
-        assert isinstance(asked, InputRequiredResult)
+        question = await client.session.call_tool(*call, allow_input_required=True)
+        assert isinstance(question, InputRequiredResult)
     answers: Any = {
-        key: ElicitResult(action="accept", content={"answer": "Blue"}) for key in asked.input_requests or ()
+        key: ElicitResult(action="accept", content={"answer": "Blue"}) for key in question.input_requests or ()
     }
     async with serve(elicitation_callback=nobody) as client:
-        result = await client.session.call_tool(*call, input_responses=answers, request_state=asked.request_state)
-    assert known(result)["result"] == "Wrote Blue."
+        result = await client.session.call_tool(*call, input_responses=answers, request_state=question.request_state)
+    assert structured_content(result)["result"] == "Wrote Blue."
 
 
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed:mcp.shared.exceptions.MCPDeprecationWarning")
@@ -179,11 +175,13 @@ async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: La
 
     async with serve(mode="legacy", message_handler=hear) as client:
         work = {"type": "eval", "content": form, "timeout": 120}
-        name = known(await client.call_tool("efrit_submit", work))["request_id"]
+        name = structured_content(await client.call_tool("efrit_submit", work))["request_id"]
         await client.subscribe_resource(f"efrit://requests/{name}")
         go_on.touch()
         with anyio.fail_after(TIMEOUT):
-            while not (state := known(await client.call_tool("efrit_get_request", {"request_id": name})))["final"]:
+            while not (
+                state := structured_content(await client.call_tool("efrit_get_request", {"request_id": name}))
+            )["final"]:
                 await changed.wait()
                 changed = anyio.Event()
     assert state["result"] == "42"
@@ -192,12 +190,12 @@ async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: La
 async def test_a_command_is_cancelled_and_its_log_read(laptop: Laptop, serve: Serve) -> None:
     async with serve() as client:
         work = {"type": "command", "content": SLOW, "timeout": 120}
-        name = known(await client.call_tool("efrit_submit", work))["request_id"]
+        name = structured_content(await client.call_tool("efrit_submit", work))["request_id"]
         with anyio.fail_after(TIMEOUT):
             while not (laptop.workspace / "acted.txt").exists():
                 await client.call_tool("efrit_wait", {"request_id": name, "timeout": 0.1})
         await client.call_tool("efrit_cancel", {"request_id": name})
-        ended = known(await client.call_tool("efrit_wait", {"request_id": name}))
+        ended = structured_content(await client.call_tool("efrit_wait", {"request_id": name}))
         assert (ended["reason"], ended["outcome"]) == ("Cancelled", "Partial")
         contents = (await client.read_resource(f"efrit://requests/{name}/log")).contents[0]
     assert isinstance(contents, TextResourceContents)
@@ -209,7 +207,7 @@ async def test_many_calls_at_once_each_get_their_own_answer(serve: Serve) -> Non
     async with serve() as client:
 
         async def one(number: int) -> None:
-            result = known(await client.call_tool("efrit_execute", evaluate(f"(* {number} 10)")))
+            result = structured_content(await client.call_tool("efrit_execute", evaluate(f"(* {number} 10)")))
             answers[number] = result["result"]
 
         async with anyio.create_task_group() as group:
@@ -221,12 +219,12 @@ async def test_many_calls_at_once_each_get_their_own_answer(serve: Serve) -> Non
 async def test_an_instance_that_another_program_adds_is_seen(laptop: Laptop, serve: Serve) -> None:
     config = laptop.home / "config.json"
     async with serve() as client:
-        assert len(known(await client.call_tool("efrit_list_instances"))["instances"]) == 1
+        assert len(structured_content(await client.call_tool("efrit_list_instances"))["instances"]) == 1
         loaded = json.loads(config.read_text())
         loaded["instances"]["another"] = {"queue_dir": str(laptop.home / "another")}
         config.write_text(json.dumps(loaded))
-        listed = known(await client.call_tool("efrit_list_instances"))["instances"]
-        assert [each["id"] for each in listed] == ["another", "default"]
+        listed = structured_content(await client.call_tool("efrit_list_instances"))["instances"]
+        assert [instance["id"] for instance in listed] == ["another", "default"]
         config.write_text("{")
         wrong = await client.call_tool("efrit_list_instances")
     assert wrong.is_error
@@ -236,7 +234,7 @@ async def test_an_instance_that_another_program_adds_is_seen(laptop: Laptop, ser
 async def test_read_only_shows_and_changes_nothing(laptop: Laptop, serve: Serve) -> None:
     async with serve("--read-only") as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        listed = known(await client.call_tool("efrit_list_instances"))["instances"]
+        listed = structured_content(await client.call_tool("efrit_list_instances"))["instances"]
     assert names == ["efrit_list_instances", "efrit_get_queue_stats", "efrit_get_request", "efrit_wait"]
-    assert [each["status"] for each in listed] == ["inactive"]
+    assert [instance["status"] for instance in listed] == ["inactive"]
     assert not laptop.queue.exists()

@@ -16,7 +16,7 @@ import anyio
 import httpx2
 
 from tests.integration.mcp.conftest import Laptop, Serve
-from tests.integration.mcp.test_stdio import known
+from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT
 
 SECONDS_TO_END = 60
@@ -27,11 +27,11 @@ def call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
-def told(answer: httpx2.Response) -> dict[str, Any]:
+def streamed_content(answer: httpx2.Response) -> dict[str, Any]:
     """The structured content of the one message in an event stream."""
     (line,) = [line for line in answer.text.splitlines() if line.startswith("data: {")]
-    found: dict[str, Any] = json.loads(line.removeprefix("data: "))["result"]["structuredContent"]
-    return found
+    content: dict[str, Any] = json.loads(line.removeprefix("data: "))["result"]["structuredContent"]
+    return content
 
 
 async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(laptop: Laptop, serve: Serve) -> None:
@@ -48,7 +48,7 @@ async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(lap
     try:
         await _until_it_serves(port)
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=TIMEOUT) as http:
-            name = told(await http.post("/mcp", json=call("efrit_submit", work)))["request_id"]
+            name = streamed_content(await http.post("/mcp", json=call("efrit_submit", work)))["request_id"]
             wait = asyncio.create_task(
                 http.post("/mcp", json=call("efrit_wait", {"request_id": name, "timeout": 100}))
             )
@@ -64,7 +64,7 @@ async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(lap
             await asyncio.to_thread(server.wait)
     go_on.touch()
     async with serve() as client:
-        ended = known(await client.call_tool("efrit_wait", {"request_id": name}))
+        ended = structured_content(await client.call_tool("efrit_wait", {"request_id": name}))
     assert (ended["outcome"], ended["result"], ended["attempt"]) == ("Success", "42", 1)
 
 

@@ -66,7 +66,7 @@ def read(text: str) -> list[Form]:
 
 def mutate(text: str, line: int, operation: Operation) -> str:
     """Return the text after `operation` on the form that is marked on `line`. Raises Misplaced."""
-    begin = sum(len(each) for each in text.splitlines(keepends=True)[: line - 1])
+    begin = sum(len(line) for line in text.splitlines(keepends=True)[: line - 1])
     end = text.find("\n", begin)
     forms = _all(read(text))
     marked = min((form for form in forms if begin <= form.start < end), key=lambda form: form.start, default=None)
@@ -108,7 +108,7 @@ class _Edit:
 
 
 def _all(forms: list[Form]) -> list[Form]:
-    return [each for form in forms for each in (form, *_all(form.children or []))]
+    return [inner for form in forms for inner in (form, *_all(form.children or []))]
 
 
 def _head(text: str, form: Form) -> str | None:

@@ -38,8 +38,8 @@ class Marker:
 
 def markers_of(file: str, text: str) -> list[Marker]:
     """Return the markers in one file's text."""
-    found = ((number, MARKER.fullmatch(line)) for number, line in enumerate(text.splitlines(), 1))
-    return [Marker(match["name"], file, number + (not match["code"])) for number, match in found if match]
+    matches = ((number, MARKER.fullmatch(line)) for number, line in enumerate(text.splitlines(), 1))
+    return [Marker(match["name"], file, number + (not match["code"])) for number, match in matches if match]
 
 
 @cache
@@ -58,8 +58,8 @@ def markers() -> tuple[Marker, ...]:
 
 def marker_of(name: str) -> Marker:
     """Return the marker of that name. Raises Misplaced where there is none, or more than one."""
-    found = [marker for marker in markers() if marker.name == name]
-    if len(found) != 1:
-        places = ", ".join(f"{marker.file}:{marker.line}" for marker in found) or "nowhere"
+    named = [marker for marker in markers() if marker.name == name]
+    if len(named) != 1:
+        places = ", ".join(f"{marker.file}:{marker.line}" for marker in named) or "nowhere"
         raise Misplaced(f"the marker `gate: {name}` is wanted once in {', '.join(PRODUCT)}, and is {places}")
-    return found[0]
+    return named[0]

@@ -68,14 +68,14 @@ class _Replace(ast.NodeTransformer):
 
 def _statement(tree: ast.Module, line: int) -> Statement:
     """Return the statement, or the compound one's header, that the line is in."""
-    found = [
+    statements = [
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.stmt | ast.ExceptHandler) and node.lineno <= line <= _header_end(node)
     ]
-    if not found:
+    if not statements:
         raise Misplaced("it marks no statement")
-    return max(found, key=lambda node: (node.lineno, node.col_offset))
+    return max(statements, key=lambda node: (node.lineno, node.col_offset))
 
 
 def _header_end(node: Statement) -> int:
@@ -132,16 +132,16 @@ def _operands(node: ast.expr) -> list[ast.expr]:
 
 def _named(node: ast.expr, name: str) -> tuple[list[ast.keyword] | ast.Dict, int]:
     """Return where the one keyword or key of that name is: its list, and its place there."""
-    found: list[tuple[list[ast.keyword] | ast.Dict, int]] = []
+    places: list[tuple[list[ast.keyword] | ast.Dict, int]] = []
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call):
-            found += [(inner.keywords, number) for number, word in enumerate(inner.keywords) if word.arg == name]
+            places += [(inner.keywords, number) for number, word in enumerate(inner.keywords) if word.arg == name]
         elif isinstance(inner, ast.Dict):
             keys = [key.value if isinstance(key, ast.Constant) else None for key in inner.keys]
-            found += [(inner, number) for number, key in enumerate(keys) if key == name]
-    if len(found) != 1:
-        raise Misplaced(f"`{ast.unparse(node)}` has {len(found)} arguments or keys {name}, not one")
-    return found[0]
+            places += [(inner, number) for number, key in enumerate(keys) if key == name]
+    if len(places) != 1:
+        raise Misplaced(f"`{ast.unparse(node)}` has {len(places)} arguments or keys {name}, not one")
+    return places[0]
 
 
 def _navigate(node: ast.expr, at: tuple[int | str, ...]) -> ast.expr:

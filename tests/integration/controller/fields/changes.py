@@ -79,18 +79,18 @@ def _emacs() -> Iterator[Change]:
             **new_variable("EFRIT_INIT_FILE", "/etc/efrit/init/init.el"),
         },
     )
-    wanted = {"requests": {"cpu": "70m", "memory": "128Mi"}, "limits": {"memory": "1Gi", "cpu": 2}}
+    resources = {"requests": {"cpu": "70m", "memory": "128Mi"}, "limits": {"memory": "1Gi", "cpu": 2}}
     at = f"{EMACS}.resources"
     yield Change(
         "resources",
-        {"emacs": {"resources": wanted}},
+        {"emacs": {"resources": resources}},
         {f"{at}.requests.cpu": "70m", f"{at}.limits.memory": "1Gi", f"{at}.limits.cpu": "2"},
     )
     yield Change(
         "one resource of several",
         {"emacs": {"resources": {"requests": {"cpu": "80m"}}}},
         {f"{at}.requests.cpu": "80m"},
-        {"emacs": {"resources": wanted}},
+        {"emacs": {"resources": resources}},
     )
 
 
@@ -135,9 +135,12 @@ def _model() -> Iterator[Change]:
             f"{PUBLIC}.ports[0].protocol": "TCP",
             f"{PUBLIC}.ports[0].port": 443,
             f"{v4}.cidr": "0.0.0.0/0",
-            **{f"{v4}.except[{number}]": each for number, each in enumerate(private)},
+            **{f"{v4}.except[{number}]": network for number, network in enumerate(private)},
             f"{v6}.cidr": "::/0",
-            **{f"{v6}.except[{number}]": each for number, each in enumerate(("::1/128", "fc00::/7", "fe80::/10"))},
+            **{
+                f"{v6}.except[{number}]": network
+                for number, network in enumerate(("::1/128", "fc00::/7", "fe80::/10"))
+            },
             "condition[ModelReady].type": "ModelReady",
             "condition[ModelReady].status": "Unknown",
             "condition[ModelReady].reason": "Unknown",
@@ -169,11 +172,11 @@ def _model() -> Iterator[Change]:
     )
     yield Change("sessions", {"queue": {"concurrency": 9}}, variable(EMACS, "EFRIT_CONCURRENCY", "9"), MODEL)
     limits = {"maxToolCalls": 7, "maxRepeatedCalls": 8}
-    told = {
+    effect = {
         **variable(EMACS, "EFRIT_MAX_TOOL_CALLS", "7"),
         **variable(EMACS, "EFRIT_MAX_REPEATED_CALLS", "8"),
     }
-    yield Change("tool calls", {"limits": limits}, told, MODEL)
+    yield Change("tool calls", {"limits": limits}, effect, MODEL)
     yield Change(
         "command timeout",
         {"limits": {"commandTimeoutSeconds": 61}},
@@ -351,12 +354,12 @@ def _container() -> Iterator[Change]:
         _pod(envFrom=[{"prefix": "P_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]),
         {f"{at}[0].prefix": "P_", f"{at}[0].configMapRef.name": "c", f"{at}[1].secretRef.name": "s"},
     )
-    for source, (given, found) in SOURCES.items():
+    for source, (volume_source, fields) in SOURCES.items():
         at = f"{SPEC}.volumes[data]"
         yield Change(
             f"volume: {source}",
-            _pod(volumes=[{"name": "data", source: given}]),
-            {f"{at}.name": "data", **{f"{at}.{source}.{key}": value for key, value in found.items()}},
+            _pod(volumes=[{"name": "data", source: volume_source}]),
+            {f"{at}.name": "data", **{f"{at}.{source}.{key}": value for key, value in fields.items()}},
         )
     volume = [{"name": "data", "emptyDir": {}}]
     yield Change(

@@ -35,18 +35,18 @@ Flat = dict[str, Any]
 def flat(value: Any, at: str = "") -> Flat:
     """Return path -> leaf; items of a list go by what names them, or by their number."""
     if isinstance(value, Mapping) and value:
-        return {path: leaf for key, each in value.items() for path, leaf in flat(each, f"{at}.{key}").items()}
+        return {path: leaf for key, member in value.items() for path, leaf in flat(member, f"{at}.{key}").items()}
     if isinstance(value, list) and value:
         named = zip(_names(value), value, strict=True)
-        return {path: leaf for name, each in named for path, leaf in flat(each, f"{at}[{name}]").items()}
+        return {path: leaf for name, item in named for path, leaf in flat(item, f"{at}[{name}]").items()}
     return {at.removeprefix("."): value}
 
 
 def _names(items: list[Any]) -> list[object]:
     for key in LIST_KEYS:
-        found = [each.get(key) if isinstance(each, dict) else None for each in items]
-        if None not in found and len(set(found)) == len(found):
-            return found
+        names = [item.get(key) if isinstance(item, dict) else None for item in items]
+        if None not in names and len(set(names)) == len(names):
+            return names
     return list(range(len(items)))
 
 
@@ -58,13 +58,13 @@ def differences(before: Flat, after: Flat) -> Flat:
 
 def children(kube: Kube, namespace: str, instance: str) -> Flat:
     """Return all fields of all children of an instance, pods included."""
-    found: Flat = {}
+    leaves: Flat = {}
     for plural in PLURALS:
-        for each in kube.list(plural, namespace, labelSelector=f"efrit.dev/instance={instance}"):
-            if plural == "networkpolicies" and any(owner["kind"] == "Pod" for owner in _owners(each)):
+        for obj in kube.list(plural, namespace, labelSelector=f"efrit.dev/instance={instance}"):
+            if plural == "networkpolicies" and any(owner["kind"] == "Pod" for owner in _owners(obj)):
                 continue
-            found |= flat(_lasting(each), _title(resource_named(plural).kind, each["metadata"]["name"], instance))
-    return found
+            leaves |= flat(_lasting(obj), _title(resource_named(plural).kind, obj["metadata"]["name"], instance))
+    return leaves
 
 
 def _title(kind: str, name: str, instance: str) -> str:
@@ -75,17 +75,17 @@ def _title(kind: str, name: str, instance: str) -> str:
 def _lasting(obj: Json) -> Json:
     meta = obj["metadata"]
     annotations = {key: value for key, value in meta.get("annotations", {}).items() if key not in HASHES}
-    kept = {"labels": meta.get("labels", {}), "annotations": annotations, "owners": _owners(obj)}
+    metadata = {"labels": meta.get("labels", {}), "annotations": annotations, "owners": _owners(obj)}
     # A port of this machine stands in for the container's own, another one with every pod.
     body = {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
-    found: Json = {**body, "metadata": kept}
+    result: Json = {**body, "metadata": metadata}
     if "template" in body.get("spec", {}):
-        found["spec"] = _without_hashes(body["spec"])
+        result["spec"] = _without_hashes(body["spec"])
     if obj.get("kind") == "Pod" or "nodeName" in body.get("spec", {}):
-        found["spec"] = _without_ports(body["spec"])
-        for each in kept["owners"]:
-            each.pop("uid", None)
-    return found
+        result["spec"] = _without_ports(body["spec"])
+        for owner in metadata["owners"]:
+            owner.pop("uid", None)
+    return result
 
 
 def _owners(obj: Json) -> list[Json]:
@@ -107,12 +107,14 @@ def _without_ports(spec: Json) -> Json:
 def conditions(obj: Json) -> Flat:
     """Return the conditions of an instance without their times."""
     # The figures of the queue tell of the work, not of the spec.
-    found = [each for each in obj.get("status", {}).get("conditions", []) if each["type"] != "QueueHealthy"]
-    return flat([{key: value for key, value in each.items() if key not in PASSING} for each in found])
+    conditions = [
+        condition for condition in obj.get("status", {}).get("conditions", []) if condition["type"] != "QueueHealthy"
+    ]
+    return flat([{key: value for key, value in condition.items() if key not in PASSING} for condition in conditions])
 
 
-def renamed(found: Flat, instance: str, uid: str) -> Flat:
+def renamed(leaves: Flat, instance: str, uid: str) -> Flat:
     """Return the fields as those of an instance `x`, without what is made from a UID."""
-    text = json.dumps({path: leaf for path, leaf in found.items() if not path.startswith("Secret[bridge].data")})
+    text = json.dumps({path: leaf for path, leaf in leaves.items() if not path.startswith("Secret[bridge].data")})
     result: Flat = json.loads(text.replace(uid, "uid-of-x").replace(instance, "x"))
     return result

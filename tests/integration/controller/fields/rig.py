@@ -44,17 +44,19 @@ class Rig:
         """Wait until the status speaks of the present spec, and return the instance."""
 
         def reached() -> Json | None:
-            found = self.object
-            status, generation = found.get("status", {}), found["metadata"]["generation"]
-            told = [each["observedGeneration"] for each in status.get("conditions", ())]
-            return found if status.get("observedGeneration") == generation and set(told) == {generation} else None
+            obj = self.object
+            status, generation = obj.get("status", {}), obj["metadata"]["generation"]
+            generations = [condition["observedGeneration"] for condition in status.get("conditions", ())]
+            return (
+                obj if status.get("observedGeneration") == generation and set(generations) == {generation} else None
+            )
 
         return until(reached, lambda: f"not settled: {self.object}\n{self.site.logs()}")
 
-    def seen(self) -> Flat:
+    def observed(self) -> Flat:
         """Return the children and the conditions."""
-        found = children(self.site.kube, self.site.namespace, self.name)
-        return found | {f"condition{path}": leaf for path, leaf in conditions(self.object).items()}
+        leaves = children(self.site.kube, self.site.namespace, self.name)
+        return leaves | {f"condition{path}": leaf for path, leaf in conditions(self.object).items()}
 
     def after(self, spec: Json) -> Flat:
         """Replace the spec and return what is seen once it has settled."""
@@ -62,19 +64,19 @@ class Rig:
             self.becomes(spec)
             self._given = spec
             self.settled()
-        return self.seen()
+        return self.observed()
 
-    def seen_as_new(self) -> Flat:
+    def observed_as_new(self) -> Flat:
         """Return the children as those of an instance with a name that says nothing."""
-        found = children(self.site.kube, self.site.namespace, self.name)
-        return renamed(found, self.name, self.object["metadata"]["uid"])
+        leaves = children(self.site.kube, self.site.namespace, self.name)
+        return renamed(leaves, self.name, self.object["metadata"]["uid"])
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
     """Return `base` with `change` in it, object by object; a list is replaced."""
     result = copy.deepcopy(dict(base))
     for key, value in change.items():
-        known = result.get(key)
-        both = isinstance(value, Mapping) and isinstance(known, dict) and value
-        result[key] = merged(known, value) if both and isinstance(known, dict) else copy.deepcopy(value)
+        current = result.get(key)
+        both = isinstance(value, Mapping) and isinstance(current, dict) and value
+        result[key] = merged(current, value) if both and isinstance(current, dict) else copy.deepcopy(value)
     return result

@@ -30,9 +30,9 @@ EMPTIABLE = {
 
 def without(spec: Json, change: Json) -> Json:
     """Return `spec` with null for each field of `change` that it lacks."""
-    known = {key: spec.get(key) for key in change}
+    current = {key: spec.get(key) for key in change}
     rest = {
-        key: without(known[key] or {}, value) if isinstance(value, dict) and key in PARTS else known[key]
+        key: without(current[key] or {}, value) if isinstance(value, dict) and key in PARTS else current[key]
         for key, value in change.items()
     }
     return {**spec, **rest}
@@ -52,12 +52,12 @@ def emptied(case: Change) -> Json:
 def changed(before: Flat, effect: Flat) -> Flat:
     """Return what is seen with an effect; None takes away all that is below a path."""
     gone = tuple(path for path, value in effect.items() if value is None)
-    kept = {
+    remaining = {
         path: leaf
         for path, leaf in before.items()
-        if not any(path == each or path.startswith(f"{each}.") for each in gone)
+        if not any(path == prefix or path.startswith(f"{prefix}.") for prefix in gone)
     }
-    return kept | {path: value for path, value in effect.items() if value is not None}
+    return remaining | {path: value for path, value in effect.items() if value is not None}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def rig(stages: Iterator[Rig]) -> Rig:
 @pytest.fixture(scope="module")
 def untouched(shared: Site) -> Flat:
     """What a new instance looks like that chose nothing."""
-    return Rig(shared, "fieldplain", **SUSPENDED).seen_as_new()
+    return Rig(shared, "fieldplain", **SUSPENDED).observed_as_new()
 
 
 @pytest.fixture(scope="module")
@@ -102,31 +102,31 @@ def test_a_change_has_its_effect_and_no_other_and_null_takes_it_back(rig: Rig, c
     assert differences(before, rig.after(without(case.before, case.change))) == {}
 
 
-@pytest.mark.parametrize("case", [each for each in CHANGES if emptied(each)], ids=str)
+@pytest.mark.parametrize("case", [change for change in CHANGES if emptied(change)], ids=str)
 def test_an_empty_list_or_map_is_as_none(rig: Rig, case: Change) -> None:
     before = rig.after(case.before)
     rig.after(case.after)
     assert differences(before, rig.after(emptied(case))) == {}
 
 
-@pytest.mark.parametrize("case", [*(each for each in CHANGES if not each.base), *choices()], ids=str)
+@pytest.mark.parametrize("case", [*(change for change in CHANGES if not change.base), *choices()], ids=str)
 def test_what_an_instance_is_made_with_has_the_same_effect(shared: Site, untouched: Flat, case: Change) -> None:
     """A change that leaves something behind, or forgets something, ends elsewhere than a new instance."""
     made = Rig(shared, f"madeanew{next(NUMBERS)}", **case.after)
     # The account of an instance that named none at first stays when it names one: without a right, without a token.
     children = {path: leaf for path, leaf in case.effect.items() if not path.startswith("condition[")}
     effect = {**children, **({"ServiceAccount": None} if case.title == "service account" else {})}
-    assert differences(changed(untouched, effect), made.seen_as_new()) == {}
+    assert differences(changed(untouched, effect), made.observed_as_new()) == {}
 
 
 @pytest.mark.parametrize("field", [*NO_CHOICE, *NOTHING_WITHOUT_A_MODEL])
 def test_a_field_without_a_choice_or_without_the_model_it_is_for_changes_nothing(rig: Rig, field: str) -> None:
-    given = merged(SUSPENDED, MODEL) if ".model." in field else SUSPENDED
-    before = rig.after(given)
+    spec = merged(SUSPENDED, MODEL) if ".model." in field else SUSPENDED
+    before = rig.after(spec)
     change: Any = (NO_CHOICE | NOTHING_WITHOUT_A_MODEL)[field]
     for step in reversed(field.split(".")[1:]):
         change = {step: change}
-    assert differences(before, rig.after(merged(given, change))) == {}
+    assert differences(before, rig.after(merged(spec, change))) == {}
 
 
 def test_a_volume_grows_where_its_class_allows_and_never_shrinks(shared: Site, growing_class: str) -> None:
@@ -134,11 +134,11 @@ def test_a_volume_grows_where_its_class_allows_and_never_shrinks(shared: Site, g
     rig = Rig(shared, "fieldgrows", queue={"storage": claim}, workspace={"storage": claim})
     shared.until_condition("fieldgrows", "Ready", status="True")
     sizes = {"queue": "2Gi", "workspace": "3Gi"}
-    before = rig.seen()
+    before = rig.observed()
     bigger = {name: {"storage": {**claim, "size": size}} for name, size in sizes.items()}
-    found = differences(before, rig.after(bigger))
+    changes = differences(before, rig.after(bigger))
     of = "PersistentVolumeClaim[{}].spec.resources.requests.storage"
-    assert found == {of.format(name): size for name, size in sizes.items()}
+    assert changes == {of.format(name): size for name, size in sizes.items()}
     for name in sizes:
         with pytest.raises(Refused, match=rf"spec\.{name}\.storage\.size: a volume cannot shrink"):
             rig.becomes({**bigger, name: {"storage": claim}})

@@ -37,21 +37,21 @@ def _touched(before: Any, after: Any, at: str) -> Iterator[str]:
     yield at
     if isinstance(after, Mapping):
         for key, value in after.items():
-            known = before.get(key) if isinstance(before, Mapping) else None
-            yield from _touched(known, value, f"{at}.{key}")
+            previous = before.get(key) if isinstance(before, Mapping) else None
+            yield from _touched(previous, value, f"{at}.{key}")
             # Below a map the keys are the user's.
-            yield from _touched(known, value, f"{at}{VALUE}")
+            yield from _touched(previous, value, f"{at}{VALUE}")
     if isinstance(after, list):
-        for number, each in enumerate(after):
-            known = before[number] if isinstance(before, list) and number < len(before) else None
-            yield from _touched(known, each, f"{at}{ITEM}")
+        for number, item in enumerate(after):
+            previous = before[number] if isinstance(before, list) and number < len(before) else None
+            yield from _touched(previous, item, f"{at}{ITEM}")
 
 
 def test_every_field_of_an_instance_is_changed_and_taken_back() -> None:
     tried = {path for case in [*changes(), *choices()] for path in touched(case)}
-    told = {path for field in (*NO_CHOICE, *BEHAVIOUR) for path in _and_its_parents(field)}
+    covered = {path for field in (*NO_CHOICE, *BEHAVIOUR) for path in _and_its_parents(field)}
     lists = {f"{field}{ITEM}" for field, value in NO_CHOICE.items() if isinstance(value, list)}
-    assert fields("efritinstances") - tried - told - lists == set(), f"next is {HERE / 'changes.py'}"
+    assert fields("efritinstances") - tried - covered - lists == set(), f"next is {HERE / 'changes.py'}"
 
 
 def _and_its_parents(field: str) -> Iterator[str]:
@@ -70,7 +70,7 @@ def test_every_field_of_a_request_has_a_test_that_shows_what_it_does() -> None:
 
 def test_the_tests_that_are_named_exist() -> None:
     named = {*BEHAVIOUR.values(), *(test for tests in TRIED.values() for test in tests)}
-    missing = [each for each in sorted(named) if not _defined(*each.split("::"))]
+    missing = [test_id for test_id in sorted(named) if not _defined(*test_id.split("::"))]
     assert missing == []
 
 

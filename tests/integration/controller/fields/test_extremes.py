@@ -50,7 +50,7 @@ def test_an_instance_with_the_longest_name_works(shared: Site) -> None:
     "text", ["\x01\x02\x1f\x7f", "\r\n\t\v", "\u2028\ufeff\ufffe\U0010ffff", "e\u0301\u202e\u0627", "\\u0000\\ud800"]
 )
 def test_text_of_any_kind_comes_back_as_it_went(shared: Site, text: str) -> None:
-    shown = "".join(f"\\{each}" if each in '\\"' else each for each in text)
+    shown = "".join(f"\\{character}" if character in '\\"' else character for character in text)
     status = shared.answer(shared.ask(f'"{shown}"'))
     assert status["result"] == f'"{shown}"'
 

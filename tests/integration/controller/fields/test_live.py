@@ -43,7 +43,7 @@ def sleeper(shared: Site) -> Sleeper:
     """An instance that falls asleep while the other tests run, and what it was like awake."""
     shared.instance("drowsy")
     rig = Rig.of(shared, "drowsy")
-    awake = rig.seen()
+    awake = rig.observed()
     rig.becomes({"idle": {"suspendAfterSeconds": 10, "deleteAfterSeconds": 600}})
     return rig, awake
 
@@ -65,7 +65,7 @@ def rig(shared: Site) -> Iterator[Rig]:
     """The instance, running, and again as it was afterwards."""
     shared.until_condition("one", "Ready", status="True")
     rig = Rig.of(shared, "one")
-    before = rig.seen()
+    before = rig.observed()
     yield rig
     rig.becomes({})
     _until_as(rig, before)
@@ -76,9 +76,9 @@ def rig(shared: Site) -> Iterator[Rig]:
 def _until_as(rig: Rig, before: Flat) -> None:
     def restored() -> bool:
         rig.settled()
-        return differences(before, rig.seen()) == {}
+        return differences(before, rig.observed()) == {}
 
-    until(restored, lambda: f"not as it was: {differences(before, rig.seen())}\n{rig.site.logs()}")
+    until(restored, lambda: f"not as it was: {differences(before, rig.observed())}\n{rig.site.logs()}")
 
 
 def _replaced(site: Site, pod: Pod) -> None:
@@ -106,7 +106,7 @@ def test_a_pod_goes_by_what_was_changed_and_then_by_what_was_before(shared: Site
 def test_a_network_that_changes_leaves_the_pod_alone(shared: Site, rig: Rig) -> None:
     pod = shared.node.pod("one")
     rig.after({"network": {"allowIngressFrom": [{"podSelector": {}}]}})
-    assert rig.seen()["NetworkPolicy.spec.ingress[1].from[0].podSelector"] == {}
+    assert rig.observed()["NetworkPolicy.spec.ingress[1].from[0].podSelector"] == {}
     assert shared.answer(shared.ask("'same"))["result"] == "same"
     assert shared.node.pod("one") is pod
 
@@ -114,14 +114,14 @@ def test_a_network_that_changes_leaves_the_pod_alone(shared: Site, rig: Rig) -> 
 def test_a_suspended_instance_comes_back_as_it_was(shared: Site, rig: Rig) -> None:
     rig.becomes({"operatingMode": "Suspended"})
     shared.until_condition("one", "Suspended", status="True")
-    assert rig.seen()["StatefulSet.spec.replicas"] == 0
+    assert rig.observed()["StatefulSet.spec.replicas"] == 0
     assert shared.node.gone("one")
 
 
 def test_an_instance_that_fell_asleep_wakes_when_idle_is_taken_back(shared: Site, sleeper: Sleeper) -> None:
     rig, before = sleeper
     shared.until_condition("drowsy", "Suspended", reason="SuspendedIdle", status="True")
-    assert rig.seen()["StatefulSet.spec.replicas"] == 0
+    assert rig.observed()["StatefulSet.spec.replicas"] == 0
     rig.becomes({})
     _until_as(rig, before)
     assert shared.answer(shared.ask("'awake", to="drowsy"))["result"] == "awake"

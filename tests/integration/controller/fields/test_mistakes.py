@@ -41,7 +41,7 @@ def test_a_mistake_is_told_and_is_over_when_it_is_taken_back(rig: Rig, mistake: 
     before = rig.after(SUSPENDED)
     rig.after(merged(SUSPENDED, mistake.change))
     ready = rig.site.until_condition(rig.name, "Ready", reason="ChildRefused")
-    assert [each for each in mistake.says if each not in ready["message"]] == [], ready["message"]
+    assert [phrase for phrase in mistake.says if phrase not in ready["message"]] == [], ready["message"]
     assert differences(before, rig.after(SUSPENDED)) == {}
 
 
@@ -73,7 +73,7 @@ def test_nothing_of_any_depth_gets_in(shared: Site, strict: str) -> None:
 
 def test_an_instance_with_a_mistake_goes_on_as_it_was_and_its_pod_stays(shared: Site) -> None:
     pod, rig = shared.node.pod("one"), Rig.of(shared, "one")
-    before = rig.seen()
+    before = rig.observed()
     # The policy is refused after nothing, the StatefulSet after the policy: both leave what runs alone.
     rig.becomes(
         {
@@ -85,7 +85,7 @@ def test_an_instance_with_a_mistake_goes_on_as_it_was_and_its_pod_stays(shared: 
     assert shared.answer(shared.ask("'still"))["result"] == "still"
     rig.becomes({})
     shared.until_condition("one", "Ready", status="True")
-    assert differences(before, rig.seen()) == {}
+    assert differences(before, rig.observed()) == {}
     assert shared.node.pod("one") is pod
 
 
@@ -93,7 +93,7 @@ def test_a_mistake_is_forgotten_though_its_controller_is(site: Site) -> None:
     site.operator().start()
     site.instance()
     rig = Rig.of(site, "one")
-    before = rig.seen()
+    before = rig.observed()
     rig.becomes(
         {
             "network": {"egress": [{"to": [{"podSelector": {}}], "ports": [{"port": 99}]}]},
@@ -101,17 +101,17 @@ def test_a_mistake_is_forgotten_though_its_controller_is(site: Site) -> None:
         }
     )
     site.until_condition("one", "Ready", reason="ChildRefused")
-    assert differences(before, rig.seen())["NetworkPolicy.spec.egress[1].ports[0].port"] == 99
+    assert differences(before, rig.observed())["NetworkPolicy.spec.egress[1].ports[0].port"] == 99
     site.operators[0].kill()
     rig.becomes({})
     site.operators[0].start()
     site.until_condition("one", "Ready", status="True")
-    assert differences(before, rig.seen()) == {}
+    assert differences(before, rig.observed()) == {}
 
 
 def test_a_growth_that_is_refused_can_be_taken_back(shared: Site) -> None:
     rig = Rig.of(shared, "one")
-    before = rig.seen()
+    before = rig.observed()
     rig.after({"workspace": {"storage": {"size": "2Gi"}}})
     ready = shared.until_condition("one", "Ready", reason="ChildRefused")
     assert 'persistentvolumeclaims "efrit-one-workspace" is forbidden' in ready["message"]
@@ -124,7 +124,7 @@ def test_a_growth_that_is_refused_can_be_taken_back(shared: Site) -> None:
 def test_a_claim_given_up_and_asked_for_anew_with_other_properties_is_refused(shared: Site) -> None:
     made = merged(SUSPENDED, {"queue": {"storage": {"accessModes": ["ReadWriteMany"]}}})
     rig = Rig(shared, "modes", **made)
-    before = rig.seen()
+    before = rig.observed()
     rig.after(merged(SUSPENDED, {"queue": {"storage": None}}))
     ready = shared.until_condition("modes", "Ready", reason="ChildRefused")
     assert "efrit-modes-queue" in ready["message"]
@@ -136,12 +136,18 @@ def test_a_pod_that_cannot_be_made_says_why_and_comes_when_the_mistake_is_taken_
     for name, key in names.items():
         shared.instance(name, ready=False, podTemplate={key: "absent"})
 
-    def told() -> dict[str, Json] | None:
-        found = {name: shared.condition(name, "Ready") for name in names}
-        return found if all(NOWHERE[names[name]] in each.get("message", "") for name, each in found.items()) else None
+    def refused_conditions() -> dict[str, Json] | None:
+        conditions = {name: shared.condition(name, "Ready") for name in names}
+        return (
+            conditions
+            if all(NOWHERE[names[name]] in condition.get("message", "") for name, condition in conditions.items())
+            else None
+        )
 
-    found = until(told, lambda: f"not told: {[shared.condition(name, 'Ready') for name in names]}")
-    assert {each["reason"] for each in found.values()} == {"ChildRefused"}
+    conditions = until(
+        refused_conditions, lambda: f"not refused: {[shared.condition(name, 'Ready') for name in names]}"
+    )
+    assert {condition["reason"] for condition in conditions.values()} == {"ChildRefused"}
     for name in names:
         Rig.of(shared, name).becomes({})
     for name in names:
@@ -153,7 +159,7 @@ def test_a_webhook_that_is_down_is_told_and_is_over_when_it_is_gone(site: Site) 
     """It is a failure of the server as much as a hiccup is: what tells them apart is that it lasts."""
     site.operator().start()
     site.instance()
-    before = Rig.of(site, "one").seen()
+    before = Rig.of(site, "one").observed()
     hooks, name = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", f"down-{site.namespace}"
     rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["statefulsets"]}
     hook = {
@@ -179,7 +185,7 @@ def test_a_webhook_that_is_down_is_told_and_is_over_when_it_is_gone(site: Site) 
     until(lambda: not _refused_dry(site), "the webhook is still asked")
     rig.becomes({})
     site.until_condition("one", "Ready", status="True")
-    assert differences(before, rig.seen()) == {}
+    assert differences(before, rig.observed()) == {}
 
 
 def _refused_dry(site: Site) -> bool:

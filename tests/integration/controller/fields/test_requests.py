@@ -21,8 +21,8 @@ def _change(site: Site, name: str, **spec: object) -> None:
 
 
 def _spec(site: Site, name: str) -> Json:
-    found: Json = site.kube.get("efritrequests", site.namespace, name)["spec"]
-    return found
+    spec: Json = site.kube.get("efritrequests", site.namespace, name)["spec"]
+    return spec
 
 
 def test_no_change_of_running_work_is_let_in_and_none_disturbs_it(shared: Site) -> None:
@@ -82,8 +82,8 @@ def test_a_pool_is_the_instances_with_its_label(shared: Site) -> None:
     shared.kube.patch("efritinstances", shared.namespace, "one", {"metadata": {"labels": dict.fromkeys(label)}})
 
     def unbound() -> bool:
-        left = shared.ask("'pooled", to=None, poolRef={"name": "a-pool"}, queueTimeoutSeconds=2)
-        return bool(shared.answer(left)["reason"] == "TimedOut")
+        name = shared.ask("'pooled", to=None, poolRef={"name": "a-pool"}, queueTimeoutSeconds=2)
+        return bool(shared.answer(name)["reason"] == "TimedOut")
 
     # The news of the label comes by another watch than that of the request.
     until(unbound, "it is still bound by a label that is gone")
@@ -100,12 +100,12 @@ def test_each_bound_of_a_budget_ends_a_command(shared: Site) -> None:
             content = f"Work, with {budget}. (scenario={scenario})"
             return shared.ask(content, to="modelled", type="command", budget=budget)
 
-        asked = [
+        names = [
             bounded("many-calls", maxIterations=2),
             bounded("many-calls", maxTokens=1),
             bounded("slow-command", iterationTimeoutSeconds=1),
             bounded("twelve-steps", maxIterations=20, maxTokens=10_000_000, iterationTimeoutSeconds=60),
         ]
-        ends = [shared.answer(name) for name in asked]
-    assert [each["reason"] for each in ends] == ["BudgetExhausted"] * 3 + ["Succeeded"]
+        ends = [shared.answer(name) for name in names]
+    assert [end["reason"] for end in ends] == ["BudgetExhausted"] * 3 + ["Succeeded"]
     assert ends[0]["usage"]["modelCalls"] == 2

@@ -176,6 +176,7 @@ class _Process:
                 settings.resync_seconds,
                 turns,
                 settings.request_ttl_seconds or None,
+                settings.head_start_instances,
             )
             for scope in scopes
         }

@@ -17,6 +17,7 @@ from efrit.controller.decide.retention import due_of
 from efrit.controller.head_start import read_first
 from efrit.controller.model import names
 from efrit.controller.model.actions import ResourceKind
+from efrit.controller.model.config import HEAD_START_INSTANCES
 from efrit.controller.model.keys import Key
 from efrit.controller.retry import LONGEST_RETRY_AFTER_SECONDS
 from efrit.controller.store.expirations import Expiration
@@ -30,8 +31,6 @@ log = logging.getLogger(__name__)
 
 LISTS_AT_A_TIME = 4
 """How many namespaces are listed for the first time at once: a page of each is in memory."""
-MANY_INSTANCES = 50
-"""From so many on, the first requests do not wait until all instances are listed. They are a page of the list."""
 FIRST_SWEEP_SECONDS = 5.0
 FINAL_EVERY = 10
 """One sweep in so many also looks through final requests for a time to live that has run out."""
@@ -51,10 +50,12 @@ class Resync:
         resync: float,
         turns: asyncio.Semaphore | None = None,
         request_ttl: int | None = None,
+        head_start_instances: int = HEAD_START_INSTANCES,
     ) -> None:
         """Sweep `scope` once in `every` seconds. turns: how many namespaces are listed for the first time at once.
 
         request_ttl: seconds that a finished request is kept which does not say so itself; None: for ever.
+        head_start_instances: from so many on, the first requests do not wait until all instances are listed.
         """
         self._kube = kube
         self._store = store
@@ -62,6 +63,7 @@ class Resync:
         self._every = every
         self._sweeps_per_resync = max(1, round(resync / every))
         self._turns = turns or asyncio.Semaphore()
+        self._head_start_instances = head_start_instances
         self._default_ttl: dict[ResourceKind, int | None] = {"EfritRequest": request_ttl}
         self._versions: dict[Resource, str] = {}
         """Of the last list of plans and of each kind of children, until a watch goes on from it."""
@@ -197,7 +199,7 @@ class Resync:
         async for obj in self._list(INSTANCES):
             listed.add(obj["metadata"]["uid"])
             self._store.instances.observe(obj)
-            if many is not None and len(listed) == MANY_INSTANCES:
+            if many is not None and len(listed) == self._head_start_instances:
                 await many()
         for key, uid in known.items():
             if uid not in listed:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from efrit.controller.model.config import ControllerConfig, RolloutLimits
+from efrit.controller.model.config import HEAD_START_INSTANCES, ControllerConfig, RolloutLimits
 from efrit.environment import FromEnvironment
 
 
@@ -49,6 +49,8 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     sweep_seconds: Annotated[float, Meta(ge=1)] = 60
     #: How often the Secret of each instance is applied again, in case it was deleted.
     secret_check_seconds: Annotated[float, Meta(ge=1)] = 60
+    #: From so many instances on, a few requests are served at a start before all instances are listed.
+    head_start_instances: Annotated[int, Meta(ge=1)] = HEAD_START_INSTANCES
     #: How long a request waits for an instance that does not exist.
     target_grace_seconds: Annotated[float, Meta(ge=0)] = 30
 

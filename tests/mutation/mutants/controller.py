@@ -457,6 +457,12 @@ MUTANTS = (
         (f"{HEAD_START}::test_only_an_instance_that_was_ready_and_up_to_date_is_served_before_the_others_are_known",),
     ),
     Mutant(
+        "the turn of each namespace in the choice of the requests that are served first",
+        "head-start-turns",
+        Value("[]"),
+        (f"{HEAD_START}::test_requests_of_one_namespace_keep_none_of_another_from_being_among_the_first",),
+    ),
+    Mutant(
         "the wait of the lists of all for the first answer",
         "head-start",
         Instead("pass"),

@@ -16,12 +16,19 @@ from efrit.controller import head_start, resync
 from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.kube import Kube
-from efrit.controller.head_start import HEAD_START_SECONDS, MOST_INSTANCES, MOST_REQUESTS, read_first
+from efrit.controller.head_start import (
+    HEAD_START_SECONDS,
+    MOST_INSTANCES,
+    MOST_PAGES,
+    MOST_REQUESTS,
+    PAGE_REQUESTS,
+    read_first,
+)
 from efrit.controller.manifests import Identity
-from efrit.controller.model.config import ControllerConfig, RolloutLimits
-from efrit.controller.model.keys import WorkKey
+from efrit.controller.model.config import HEAD_START_INSTANCES, ControllerConfig, RolloutLimits
+from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.reconcile import Reconciler
-from efrit.controller.resync import MANY_INSTANCES, Resync
+from efrit.controller.resync import Resync
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable
@@ -71,7 +78,7 @@ def place(api: FakeApi, port: int = 8443, *, pod: bool = True, **given: Any) -> 
         api.put(f"{PODS.path(NAMESPACE)}/efrit-alpha-0", {"metadata": meta, "spec": spec, "status": status})
 
 
-def place_others(api: FakeApi, count: int = MANY_INSTANCES) -> None:
+def place_others(api: FakeApi, count: int = HEAD_START_INSTANCES) -> None:
     for number in range(count):
         api.put(f"{INSTANCES.path(NAMESPACE)}/aa-{number:03}", instance_json(f"aa-{number:03}"))
 
@@ -100,7 +107,7 @@ async def test_the_first_answer_waits_for_no_other_instance_and_none_of_their_ch
     monkeypatch.setattr(resync, "read_first", functools.partial(read_first, seconds=TIMEOUT))
     controller = Controller(kube, identity)
     api.held[ALL_PODS] = asyncio.Event()
-    place_others(api, 2 * MANY_INSTANCES)
+    place_others(api, 2 * HEAD_START_INSTANCES)
     async with fake_bridge(identity, tmp_path) as bridge:
         place(api, bridge.port)
         bridge.answers["PUT", "/v1/requests/uid-work"] = (201, answered().to_json())
@@ -138,14 +145,86 @@ async def test_a_few_instances_of_a_page_of_requests_are_read_at_first_and_no_mo
 
     reads = Counter(call.path for call in api.calls)
     assert reads.pop(REQUESTS.path(None)) == 1
+    requests = [path for path in reads if path.startswith(f"{REQUESTS.path(NAMESPACE)}/")]
+    assert [reads.pop(path) for path in requests] == [1] * MOST_REQUESTS
     assert sum(reads.values()) == 5 * MOST_INSTANCES
+
+
+def put_request(api: FakeApi, namespace: str, name: str, age: int) -> None:
+    created = datetime.now(UTC) - timedelta(minutes=age)
+    request = request_json(name, target=name, namespace=namespace, created=created)
+    api.put(f"{REQUESTS.path(namespace)}/{name}", request)
+
+
+async def first_requests(kube: Kube, first: str = "") -> list[Key]:
+    """Return the requests that are read at first; the lot falls on the namespace `first`."""
+    store = Store(WorkQueue(), CONFIG, lambda: datetime.now(UTC))
+
+    await read_first(kube, store, None, shuffle=lambda namespaces: namespaces.sort(key=lambda each: each != first))
+
+    return list(store.requests.open_uids())
+
+
+async def test_requests_of_one_namespace_keep_none_of_another_from_being_among_the_first(
+    api: FakeApi, kube: Kube
+) -> None:
+    for number in range(3 * PAGE_REQUESTS):
+        put_request(api, "aa-loud", f"r{number:03}", age=500)
+    put_request(api, "quiet", "new", age=1)
+    put_request(api, "quiet", "old", age=2)
+    put_request(api, "zz", "one", age=0)
+
+    keys = await first_requests(kube)
+
+    assert keys[:5] == [
+        ("aa-loud", "r000"),
+        ("quiet", "old"),
+        ("zz", "one"),
+        ("aa-loud", "r001"),
+        ("quiet", "new"),
+    ]
+    assert len(keys) == MOST_REQUESTS
+
+
+async def test_the_lot_decides_which_of_many_namespaces_is_first(api: FakeApi, kube: Kube) -> None:
+    for number in range(3 * MOST_REQUESTS):
+        put_request(api, f"team-{number:03}", "one", age=number)
+
+    assert (await first_requests(kube, "team-047"))[0] == ("team-047", "one")
+    assert len({(await first_requests(kube, f"team-{number:03}"))[0] for number in range(3)}) == 3
+
+
+async def test_of_a_namespace_the_oldest_requests_are_first(api: FakeApi, kube: Kube) -> None:
+    for number in range(PAGE_REQUESTS):
+        put_request(api, NAMESPACE, f"r{number:03}", age=number)
+
+    assert await first_requests(kube) == [(NAMESPACE, f"r{99 - number:03}") for number in range(MOST_REQUESTS)]
+
+
+async def test_few_pages_are_read_however_many_namespaces_have_very_many_requests(api: FakeApi, kube: Kube) -> None:
+    for number in range((MOST_PAGES + 2) * PAGE_REQUESTS):
+        put_request(api, f"team-{number // PAGE_REQUESTS}", f"r{number:03}", age=1)
+
+    keys = await first_requests(kube)
+
+    lists = [call for call in api.calls if call.path == REQUESTS.path(None)]
+    assert [call.query["limit"] for call in lists] == [str(PAGE_REQUESTS)] * MOST_PAGES
+    assert {namespace for namespace, _ in keys} == {f"team-{number}" for number in range(MOST_PAGES)}
+
+
+async def test_a_request_that_is_gone_since_it_was_listed_is_left_out(api: FakeApi, kube: Kube) -> None:
+    for name in ("gone", "there"):
+        put_request(api, NAMESPACE, name, age=1)
+    api.fail("GET", f"{REQUESTS.path(NAMESPACE)}/gone", 404)
+
+    assert await first_requests(kube) == [(NAMESPACE, "there")]
 
 
 async def test_where_there_are_few_instances_nothing_is_read_twice(
     api: FakeApi, kube: Kube, identity: Identity
 ) -> None:
     place(api)
-    place_others(api, MANY_INSTANCES - 2)
+    place_others(api, HEAD_START_INSTANCES - 2)
 
     await Controller(kube, identity).resync.list_all()
 

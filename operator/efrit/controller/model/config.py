@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+HEAD_START_INSTANCES = 50
+"""From so many instances on, a few requests are served at a start before all instances are listed: a page of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutLimits:

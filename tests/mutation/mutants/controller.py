@@ -19,20 +19,17 @@ MUTANTS = (
         Instead("pass"),
         (f"{UNIT}/test_lanes.py",),
     ),
-    *(
-        Mutant(what, gate, Instead("pass"), (f"{UNIT}/test_turn.py::{test}",))
-        for what, gate, test in (
-            (
-                "the turn of each namespace to have a plan read",
-                "plan-turn",
-                "test_many_plans_of_one_namespace_do_not_keep_that_of_another_waiting",
-            ),
-            (
-                "the place of a plan whose turn another has taken",
-                "plan-turn-kept",
-                "test_whose_turn_has_come_keeps_its_place_where_another_was_faster",
-            ),
-        )
+    Mutant(
+        "the turn of other namespaces while the reading of a plan hangs",
+        "plan-turn-slow",
+        Instead("pass"),
+        (f"{UNIT}/test_turn.py::test_a_namespace_whose_calls_hang_keeps_the_turn_from_itself_alone",),
+    ),
+    Mutant(
+        "the one plan of a namespace that is read at a time",
+        "plan-turn-namespace",
+        Value("True"),
+        (f"{UNIT}/test_turn.py::test_a_namespace_whose_calls_hang_keeps_the_turn_from_itself_alone",),
     ),
     Mutant(
         "the pause of a plan that cannot be read again",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from efrit.controller.model.keys import WorkKey
+from efrit.kube.resources import PLANS
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.factory import Json, final_status, part_json, plan_json
 from tests.unit.controller.reconciling import PLAN, REQUESTS, Rig
@@ -120,3 +121,23 @@ async def test_a_plan_that_is_cancelled_is_deleted_when_its_time_to_live_is_over
 
     assert rig.store.plans.snapshot(APP) is None
     assert len(rig.store.expirations) == 1
+
+
+async def test_a_namespace_whose_lists_hang_keeps_no_plan_of_another_from_being_read(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("efrit.controller.turn.SLOW_SECONDS", 0)
+    for namespace in ("team", "other"):
+        path = f"{PLANS.path(namespace)}/app"
+        rig.store.plans.observe(rig.api.put(path, plan_json(namespace=namespace, uid=f"uid-{namespace}")))
+    rig.api.held[REQUESTS] = asyncio.Event()
+    hanging = asyncio.create_task(look(rig))
+    await rig.api.until(lambda: any(call.path == REQUESTS for call in rig.api.calls))
+
+    await rig.reconciler.reconcile(WorkKey("EfritPlan", "other", "app"))
+
+    snapshot = rig.store.plans.snapshot(("other", "app"))
+    assert snapshot is not None
+    assert snapshot.requests is not None
+    rig.api.held[REQUESTS].set()
+    await hanging

@@ -2,44 +2,67 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from efrit.controller.model.keys import WorkKey
-from efrit.controller.turn import Turn
+from efrit.controller.turn import MOST_AT_A_TIME, SLOW_SECONDS, Turn
+from tests.unit.controller.virtual_time import on_virtual_time
 
-ONE, TWO, THREE = (WorkKey("EfritPlan", "team", name) for name in ("one", "two", "three"))
-OTHER = WorkKey("EfritPlan", "other", "one")
+
+def key(namespace: str, name: object = "one") -> WorkKey:
+    return WorkKey("EfritPlan", namespace, str(name))
+
+
+ONE, TWO, THREE = (key("team", name) for name in ("one", "two", "three"))
+OTHER = key("other")
 
 
 class Rig:
     def __init__(self) -> None:
         self.requeued: list[WorkKey] = []
         self.turn = Turn(self.requeued.append)
+        self._held: dict[WorkKey, ExitStack] = {}
 
-    def wait(self, *keys: WorkKey) -> None:
-        for key in keys:
-            with self.turn.take(key) as taken:
-                assert not taken
+    def begin(self, key: WorkKey) -> bool:
+        """Have a key reconciled up to its turn; return whether it has it."""
+        stack = ExitStack()
+        taken = stack.enter_context(self.turn.take(key))
+        if taken:
+            self._held[key] = stack
+        else:
+            stack.close()
+            self.turn.pass_on(key)
+        return taken
 
-    def serve(self, key: WorkKey, *others: WorkKey) -> None:
-        """Have `key` take the turn, which the others want meanwhile, and pass it on."""
-        with self.turn.take(key) as taken:
-            assert taken
-            self.wait(*others)
+    def end(self, key: WorkKey) -> None:
+        """Have the reconciliation end of a key that has the turn."""
+        self._held.pop(key).close()
         self.turn.pass_on(key)
 
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
+    def wait(self, *keys: WorkKey) -> None:
+        assert [self.begin(key) for key in keys] == [False] * len(keys)
 
 
-def test_one_has_the_turn_and_the_others_are_requeued_one_by_one_when_it_is_over(rig: Rig) -> None:
-    with rig.turn.take(ONE):
-        rig.wait(TWO, THREE, TWO)
-        rig.turn.pass_on(TWO)
-        assert rig.requeued == []
-    rig.turn.pass_on(ONE)
+def with_rig(test: Callable[[Rig], Awaitable[None]]) -> Callable[[], None]:
+    @on_virtual_time
+    async def run() -> None:
+        await test(Rig())
+
+    run.__name__ = test.__name__
+    return run
+
+
+@with_rig
+async def test_one_has_the_turn_and_the_others_are_requeued_one_by_one_when_it_is_over(rig: Rig) -> None:
+    assert rig.begin(ONE)
+    rig.wait(TWO, THREE, TWO)
+    assert rig.requeued == []
+    rig.end(ONE)
     assert rig.requeued == [TWO]
 
     rig.turn.pass_on(TWO)
@@ -47,45 +70,123 @@ def test_one_has_the_turn_and_the_others_are_requeued_one_by_one_when_it_is_over
     assert len(rig.turn) == 0
 
 
-def test_a_failure_gives_the_turn_back(rig: Rig) -> None:
-    for key in (ONE, TWO):
+@with_rig
+async def test_a_failure_gives_the_turn_back(rig: Rig) -> None:
+    for one in (ONE, TWO):
         try:
-            with rig.turn.take(key) as taken:
+            with rig.turn.take(one) as taken:
                 assert taken
                 raise TimeoutError
         except TimeoutError:
             pass
 
 
-def test_many_plans_of_one_namespace_do_not_keep_that_of_another_waiting(rig: Rig) -> None:
-    many = [WorkKey("EfritPlan", "team", str(number)) for number in range(100)]
-
-    rig.serve(ONE, *many, OTHER)
-    rig.serve(rig.requeued[-1])
+@with_rig
+async def test_many_plans_of_one_namespace_do_not_keep_that_of_another_waiting(rig: Rig) -> None:
+    rig.begin(ONE)
+    rig.wait(*(key("team", number) for number in range(100)), OTHER)
+    rig.end(ONE)
+    rig.begin(rig.requeued[-1])
+    rig.end(rig.requeued[-1])
 
     assert OTHER in rig.requeued[:2]
 
 
-def test_one_that_takes_the_turn_as_it_comes_puts_its_namespace_last(rig: Rig) -> None:
-    with rig.turn.take(ONE):
-        rig.wait(TWO, OTHER)
-
-    rig.serve(THREE)
-
+@with_rig
+async def test_whose_turn_has_come_has_it_though_another_is_faster(rig: Rig) -> None:
+    rig.begin(ONE)
+    rig.wait(OTHER)
+    rig.end(ONE)
     assert rig.requeued == [OTHER]
 
+    rig.wait(TWO, THREE)
 
-def test_whose_turn_has_come_keeps_its_place_where_another_was_faster(rig: Rig) -> None:
-    rig.serve(ONE, OTHER)
-    assert rig.requeued == [OTHER]
-
-    rig.serve(TWO, THREE, OTHER)
-
-    assert rig.requeued == [OTHER, OTHER]
-
-
-def test_it_keeps_no_place_twice(rig: Rig) -> None:
-    rig.serve(ONE, OTHER)
-    rig.serve(OTHER, TWO, OTHER)
-
+    assert rig.begin(OTHER)
+    rig.end(OTHER)
     assert rig.requeued == [OTHER, TWO]
+
+
+@with_rig
+async def test_a_namespace_whose_calls_hang_keeps_the_turn_from_itself_alone(rig: Rig) -> None:
+    rig.begin(ONE)
+    rig.wait(TWO, OTHER)
+
+    await asyncio.sleep(SLOW_SECONDS)
+
+    assert rig.requeued == [OTHER]
+    assert rig.begin(OTHER)
+    rig.wait(key("third"))
+    rig.end(OTHER)
+    assert rig.requeued == [OTHER, key("third")]
+    rig.begin(key("third"))
+    rig.end(key("third"))
+    rig.end(ONE)
+    assert rig.requeued == [OTHER, key("third"), TWO]
+
+
+@with_rig
+async def test_who_comes_while_another_namespace_hangs_has_the_turn_at_once(rig: Rig) -> None:
+    rig.begin(ONE)
+    await asyncio.sleep(SLOW_SECONDS)
+
+    rig.wait(TWO)
+    assert rig.begin(OTHER)
+
+
+@with_rig
+async def test_few_go_beside_each_other_however_many_namespaces_hang(rig: Rig) -> None:
+    for number in range(MOST_AT_A_TIME):
+        assert rig.begin(key(f"hangs-{number}"))
+        await asyncio.sleep(SLOW_SECONDS)
+
+    rig.wait(OTHER)
+    rig.end(key("hangs-0"))
+    assert rig.requeued == [OTHER]
+
+
+@with_rig
+async def test_who_does_not_come_back_for_its_turn_keeps_nobody_waiting(rig: Rig) -> None:
+    rig.begin(ONE)
+    rig.wait(TWO, OTHER)
+    rig.end(ONE)
+    assert rig.requeued == [TWO]
+
+    await asyncio.sleep(SLOW_SECONDS)
+
+    assert rig.requeued == [TWO, OTHER]
+    rig.begin(OTHER)
+    rig.end(OTHER)
+    assert rig.requeued == [TWO, OTHER, TWO]
+
+
+steps = st.lists(st.tuples(st.sampled_from(["begin", "end", "pass", "sleep"]), st.integers(0, 3), st.integers(0, 2)))
+
+
+@given(steps)
+def test_every_key_that_waits_is_requeued_and_no_namespace_has_the_turn_twice(
+    script: list[tuple[str, int, int]],
+) -> None:
+    @on_virtual_time
+    async def run() -> None:
+        rig, holding = Rig(), list[WorkKey]()
+        for step, namespace, name in script:
+            one = key(f"n{namespace}", name)
+            if step == "begin" and one not in holding and rig.begin(one):
+                holding.append(one)
+            elif step == "end" and one in holding:
+                holding.remove(one)
+                rig.end(one)
+            elif step == "pass" and one not in holding:
+                rig.turn.pass_on(one)
+            elif step == "sleep":
+                await asyncio.sleep(SLOW_SECONDS)
+            assert len({each.namespace for each in holding}) == len(holding) <= MOST_AT_A_TIME
+        for one in holding:
+            rig.end(one)
+        while len(rig.turn):
+            before = len(rig.requeued)
+            rig.begin(rig.requeued[-1])
+            rig.end(rig.requeued[-1])
+            assert len(rig.requeued) > before or not len(rig.turn)
+
+    run()

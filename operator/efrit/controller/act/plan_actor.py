@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 UNREADABLE_PAUSE = timedelta(seconds=60)
 """Until a plan is asked for again that could not be read; a change of it is told by the watch."""
+CROWDED_PAUSE = timedelta(seconds=1)
+"""Until a plan is read again for which there was no room beside those that were being read."""
 
 
 class PlanActor:
@@ -90,6 +92,8 @@ class PlanActor:
                 names.add(obj["metadata"]["name"])
                 plans.observe_listed(obj)
                 if plans.is_too_large(action.plan, action.uid):
+                    # Alone, which its status says, or beside others that are being read now.
+                    self._store.requeue_after(WorkKey(EfritPlan.kind, *action.plan), CROWDED_PAUSE)
                     raise Superseded("its requests do not fit into memory")
         plans.listed(action.plan, action.uid, names)
 

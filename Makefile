@@ -184,6 +184,18 @@ scan: .venv/ready .scan/ready tools-check ## checkov, bills of materials, known 
 	.scan/bin/pip install --quiet --require-hashes -r requirements/scan.txt
 	@touch $@
 
+.PHONY: pin-bases
+pin-bases: ## name each base image by the digest that its tag has now, in the Dockerfiles (needs its registry)
+	$(CLUSTER_RIG) base-images --pin
+
+.PHONY: check-bases
+check-bases: ## refuse base images that are named by tag alone, or that their registry does not have
+	$(CLUSTER_RIG) base-images --verify
+
+.PHONY: release-check
+release-check: check-bases ## all that has to hold before a release
+	$(MAKE) check images scan
+
 .PHONY: format
 format: .venv/ready ## format the Python code
 	$(BIN)/ruff format operator tests samples charts

@@ -23,10 +23,9 @@ from tests.cluster.progress import RigError, run
 
 @dataclass(frozen=True)
 class Base:
-    """A base image: how a registry calls it, and how it is made from Debian packages without one."""
+    """A base image, as it is made from Debian packages without a registry."""
 
     name: str
-    registry: str
     suite: str
     packages: tuple[str, ...]
 
@@ -37,12 +36,17 @@ class Base:
 
 @dataclass(frozen=True)
 class Order:
-    """One image to be built from a prepared context directory."""
+    """One image to be built from a prepared context directory.
+
+    bases: argument of the Dockerfile -> what stands in for that base where there is no registry. references:
+    argument -> base image in a registry, where it is not the one that the Dockerfile names.
+    """
 
     name: str
     context: Path
     dockerfile: Path
     bases: Mapping[str, Base]
+    references: Mapping[str, str]
     wheels: Path | None
     archive: Path
 
@@ -78,8 +82,8 @@ class DockerBuilder:
     def command(self, order: Order) -> list[str]:
         """The `docker build` command line; the host's pip configuration is passed as a secret, if there."""
         command = ["docker", "build", "--pull", "--tag", order.name, "--file", str(order.dockerfile)]
-        for argument, base in order.bases.items():
-            command += ["--build-arg", f"{argument}={base.registry}"]
+        for argument, reference in order.references.items():
+            command += ["--build-arg", f"{argument}={reference}"]
         if configuration := _pip_configuration():
             command += ["--secret", f"id=pip_conf,src={configuration}"]
         return [*command, str(order.context)]

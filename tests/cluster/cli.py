@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from tests.cluster import images, locks, paths, programs
+from tests.cluster import base_images, images, locks, paths, programs
 from tests.cluster.bare import BareCluster
 from tests.cluster.existing import ExistingCluster
 from tests.cluster.images import Archives
@@ -85,6 +85,11 @@ def _parser() -> argparse.ArgumentParser:
     built = commands.add_parser("images", help="build all images; does nothing for what did not change")
     built.add_argument("--refresh", action="store_true", help="with today's packages in the base images")
     built.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(images.names())}; all by default")
+    bases = commands.add_parser("base-images", help="fail unless each Dockerfile names its bases by digest")
+    bases.add_argument(
+        "--pin", action="store_true", help="write the digest that each tag has now into the Dockerfiles"
+    )
+    bases.add_argument("--verify", action="store_true", help="fail as well if a registry does not have the digest")
     up = commands.add_parser("up", help="have a ready cluster with the images built so far")
     up.add_argument("--fsync", action="store_true", help="let etcd sync to disk, for measurements")
     down = commands.add_parser("down", help="remove the cluster and everything it left")
@@ -108,6 +113,12 @@ def _run(options: argparse.Namespace) -> int:
         with _alone():
             return _change(options)
     match options.command:
+        case "base-images":
+            bases = base_images.pin(paths.REPOSITORY) if options.pin else base_images.check(paths.REPOSITORY)
+            for base in bases:
+                if options.verify:
+                    base_images.verify(base.reference)
+                print(base.reference)
         case "status":
             cluster = choose()
             print("\n".join([f"cluster: {cluster.kind}", *cluster.status()]))
@@ -127,6 +138,7 @@ def _change(options: argparse.Namespace) -> int:
         case "tools" if options.test:
             programs.ensure_debian_packages(programs.DEBIAN_TEST)
             programs.ensure_go_programs((*programs.FOR_CONTROL_PLANE, *programs.FOR_CHECK, "kind"))
+            programs.crane()
             programs.announce()
         case "tools":
             choose().tools()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster import builder, locks, paths
+from tests.cluster import base_images, builder, locks, paths
 from tests.cluster.builder import Base, BuildahBuilder, Builder, DockerBuilder, Order
 from tests.cluster.kind import docker_answers
 from tests.cluster.progress import RigError, say
@@ -19,23 +19,35 @@ from tests.cluster.progress import RigError, say
 Archives = dict[str, Path]
 
 _EMACS = ("emacs-nox", "git", "openssh-client", "curl", "ca-certificates")
-PYTHON = Base("python", "python:3.13-slim", "trixie", ("python3",))
-EMACS_30 = Base("emacs30", "debian:trixie-slim", "trixie", _EMACS)
-EMACS_28 = Base("emacs28", "debian:bookworm-slim", "bookworm", _EMACS)
+PYTHON = Base("python", "trixie", ("python3",))
+EMACS_30 = Base("emacs30", "trixie", _EMACS)
+EMACS_28 = Base("emacs28", "bookworm", _EMACS)
 LOCKS = ("requirements/operator.txt", "requirements/build.txt")
 KEPT_ARCHIVES = 2
 
 
 @dataclass(frozen=True)
 class Image:
-    """One image: its short name, its Dockerfile, and the files and folders of the repository that go in."""
+    """One image: its short name, its Dockerfile, and the files and folders of the repository that go in.
+
+    bases: what stands in, without a registry, for the base that each argument of the Dockerfile names. others:
+    argument -> Dockerfile and argument of the base to use instead.
+    """
 
     short: str
     name: str
     dockerfile: str
     inputs: tuple[str, ...] = ()
     bases: dict[str, Base] = field(default_factory=dict)
+    others: dict[str, tuple[str, str]] = field(default_factory=dict)
     python: bool = False
+
+    def references(self) -> dict[str, str]:
+        """Argument -> base image in a registry, for those in `others`."""
+        return {
+            argument: base_images.references(paths.REPOSITORY / dockerfile)[other]
+            for argument, (dockerfile, other) in self.others.items()
+        }
 
 
 IMAGES = (
@@ -48,7 +60,13 @@ IMAGES = (
         python=True,
     ),
     Image("emacs", "localhost/efrit/emacs:30-dev", "images/emacs/Dockerfile", bases={"BASE_IMAGE": EMACS_30}),
-    Image("emacs28", "localhost/efrit/emacs:28-dev", "images/emacs/Dockerfile", bases={"BASE_IMAGE": EMACS_28}),
+    Image(
+        "emacs28",
+        "localhost/efrit/emacs:28-dev",
+        "images/emacs/Dockerfile",
+        bases={"BASE_IMAGE": EMACS_28},
+        others={"BASE_IMAGE": ("images/operator/Dockerfile", "LISP_IMAGE")},
+    ),
 )
 
 
@@ -91,7 +109,7 @@ def fingerprint(image: Image, engine: str) -> str:
     """Hash of everything that decides the image: Dockerfile, inputs, bases, builder."""
     files = [(path.relative_to(paths.REPOSITORY).as_posix(), _hash(path)) for path in _files(image)]
     bases = sorted((argument, base.recipe()) for argument, base in image.bases.items())
-    return builder.digest([engine, image.name, files, bases])
+    return builder.digest([engine, image.name, files, bases, image.references()])
 
 
 def _build(image: Image, engine: Builder, *, anew: bool) -> Path:
@@ -111,7 +129,8 @@ def _build(image: Image, engine: Builder, *, anew: bool) -> Path:
     with tempfile.TemporaryDirectory(prefix="efrit-image-") as scratch:
         context = Path(scratch)
         _fill(context, image)
-        engine.build(Order(image.name, context, context / image.dockerfile, image.bases, wheels, partial))
+        dockerfile = context / image.dockerfile
+        engine.build(Order(image.name, context, dockerfile, image.bases, image.references(), wheels, partial))
     partial.rename(archive)
     say(f"{image.name}: {archive.stat().st_size / 1e6:.0f} MB")
     old = sorted(folder.glob(f"{image.short}-*.tar"), key=lambda path: path.stat().st_mtime, reverse=True)

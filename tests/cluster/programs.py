@@ -44,6 +44,9 @@ GO_INSTALL = {
     "kind": "sigs.k8s.io/kind@v0.33.0",
 }
 
+# Only a release needs it. In a folder of its own: a newer version has nobody build the others anew.
+CRANE = "github.com/google/go-containerregistry/cmd/crane@v0.22.1"
+
 FOR_CONTROL_PLANE = ("etcd", "kube-apiserver", "kubectl")
 FOR_BARE = (*GO_TOOLS, "coredns", "local-path-provisioner", "helm")
 FOR_KIND = ("kind", "kubectl", "helm")
@@ -78,6 +81,9 @@ DEBIAN_TEST = {
     "gcc": "gcc",
     "/usr/include/stdio.h": "libc6-dev",
     "strace": "strace",
+    # An image built from a pinned base; without Docker by buildah.
+    "buildah": "buildah",
+    "busybox": "busybox-static",
 }
 DEBIAN_IMAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
@@ -127,13 +133,23 @@ def ensure_go_programs(names: Iterable[str]) -> None:
         else:
             target, where = GO_TOOLS[name], HERE
             flags = kubernetes_ldflags(kubernetes_version()) if name in KUBERNETES else "-s -w"
-        _build(name, target, flags, where)
+        _build(directory() / name, target, flags, where)
 
 
-def _build(name: str, target: str, flags: str, where: Path) -> None:
-    directory().mkdir(parents=True, exist_ok=True)
-    with _one_builder(name), tempfile.TemporaryDirectory(dir=directory(), prefix=".building-") as scratch:
-        if (directory() / name).exists():
+def crane() -> Path:
+    """Path of crane, which asks image registries; built if it is missing."""
+    path = cache() / "bin" / f"crane-{CRANE.partition('@')[2]}-{platform.machine()}" / "crane"
+    if not path.exists():
+        _require_go()
+        _build(path, CRANE, "-s -w", Path.home())
+    return path
+
+
+def _build(path: Path, target: str, flags: str, where: Path) -> None:
+    folder, name = path.parent, path.name
+    folder.mkdir(parents=True, exist_ok=True)
+    with _one_builder(path), tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as scratch:
+        if path.exists():
             return  # another process has built it meanwhile
         run(
             ["go", "install", "-ldflags", flags, target],
@@ -146,12 +162,14 @@ def _build(name: str, target: str, flags: str, where: Path) -> None:
         if built is None:
             raise RigError(f"`go install {target}` left no program.")
         # One rename makes it appear whole: a build that is interrupted leaves nothing behind.
-        built.rename(directory() / name)
+        built.rename(path)
 
 
-def _one_builder(name: str) -> AbstractContextManager[None]:
+def _one_builder(path: Path) -> AbstractContextManager[None]:
     """Hold the lock of this program: processes that miss the same one build it once. It ends with the process."""
-    return locks.exclusive_lock(directory() / f".{name}.lock", f"another process is building {name}: waiting for it")
+    return locks.exclusive_lock(
+        path.parent / f".{path.name}.lock", f"another process is building {path.name}: waiting for it"
+    )
 
 
 def _require_go() -> None:

@@ -302,15 +302,16 @@ def test_archives_that_the_cache_lost_are_not_loaded(own_state: Path) -> None:
     assert images.built() == {"a": kept}
 
 
-def test_docker_is_given_registry_bases_and_the_hosts_pip_configuration(
+def test_docker_is_given_the_hosts_pip_configuration_and_the_bases_that_the_dockerfile_does_not_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configuration = tmp_path / "pip.conf"
     configuration.touch()
     monkeypatch.setenv("PIP_CONFIG_FILE", str(configuration))
-    order = Order("n:dev", tmp_path, tmp_path / "Dockerfile", {"PYTHON_IMAGE": images.PYTHON}, None, tmp_path / "a")
+    bases, others = {"PYTHON_IMAGE": images.PYTHON, "LISP_IMAGE": images.EMACS_28}, {"LISP_IMAGE": "debian:bookworm"}
+    order = Order("n:dev", tmp_path, tmp_path / "Dockerfile", bases, others, None, tmp_path / "a")
     command = DockerBuilder().command(order)
-    assert "PYTHON_IMAGE=python:3.13-slim" in command
+    assert [word for word in command if "_IMAGE=" in word] == ["LISP_IMAGE=debian:bookworm"]
     assert f"id=pip_conf,src={configuration}" in command
     assert command[-1] == str(tmp_path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
 
 from tests.cluster.paths import REPOSITORY
 
@@ -17,6 +18,17 @@ def test_each_action_is_named_by_its_commit() -> None:
 
     assert used
     assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", each)] == []
+
+
+def test_the_check_of_a_tag_begins_with_its_base_images() -> None:
+    text = (REPOSITORY / ".github/workflows/ci.yaml").read_text()
+    workflow = yaml.load(text, yaml.BaseLoader)  # noqa: S506 -- makes texts alone: "on" would become a boolean
+    steps = [step for step in workflow["jobs"]["check"]["steps"] if "run" in step]
+
+    assert workflow["on"]["push"]["tags"] == ["v*"]
+    commands = [step["run"] for step in steps]
+    assert steps[commands.index("make check-bases")]["if"] == "github.ref_type == 'tag'"
+    assert commands.index("make check-bases") < commands.index("make check") < commands.index("make images scan")
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)

@@ -54,7 +54,9 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             # Labels change without a new generation.
             self.refused(new.key, new.metadata.uid, new.metadata.generation, refusal)
         self._index.requeue_instance(new.key)
-        if known is None or scheduling_fingerprint(known) != scheduling_fingerprint(new):
+        # As both are kept: of too many labels none is, and the object itself would differ each time.
+        before, after = (scheduling_fingerprint(each) if each else None for each in (known, entry.instance))
+        if before != after:
             self._index.requeue_waiting(new.key)
             self._index.requeue_unbound(new.metadata.namespace)
 

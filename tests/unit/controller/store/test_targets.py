@@ -8,6 +8,7 @@ import pytest
 
 from efrit.controller.model import names
 from efrit.controller.model.keys import WorkKey
+from efrit.controller.store.packed_spec import MOST_LABELS
 from tests.unit.controller.factory import (
     NAMESPACE,
     NOW,
@@ -180,6 +181,15 @@ async def test_new_figures_of_an_instance_concern_no_request() -> None:
     after = {"status": {"conditions": [{**READY, "message": "moved"}, queue], **FIGURES}}
 
     assert await _told(before, after) == {("Instance", "alpha")}
+
+
+async def test_new_figures_of_an_instance_with_more_labels_than_are_kept_concern_no_request() -> None:
+    labels = {f"l{number}": "" for number in range(MOST_LABELS + 1)}
+    status: Json = {"conditions": [READY]}
+
+    assert await _told({"labels": labels, "status": status}, {"labels": labels, "status": {**status, **FIGURES}}) == {
+        ("Instance", "alpha")
+    }
 
 
 async def test_an_unbound_request_is_no_more_looked_at_for_others_once_it_is_bound_final_or_gone(

@@ -114,10 +114,9 @@ class Resync:
             async for obj in pages:
                 early.pop(obj["metadata"]["uid"], None)
                 self._store.requests.observe(obj)
-            for uid, (namespace, name) in early.items():
+            for uid, key in early.items():
                 # Of those that were read before the list: what has become of them is asked.
-                gone = {"namespace": namespace, "name": name, "uid": uid}
-                self._store.requests.left({"metadata": gone})  # gate: early-left
+                self._request_left(key, uid)  # gate: early-left
         self._store.first_list_complete(self._scope)
         return pages.version
 
@@ -165,13 +164,17 @@ class Resync:
             if before.get(key) != meta["uid"] or self._store.requests.is_outdated(key, meta["resourceVersion"]):
                 new.append(key)  # gate: rescan-requests
         await self._read_requests(new)
-        for (namespace, name), uid in before.items():
-            if listed.get((namespace, name)) != uid:  # gate: requests-gone
-                self._store.requests.left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+        for key, uid in before.items():
+            if listed.get(key) != uid:  # gate: requests-gone
+                self._request_left(key, uid)
         self._store.requests.requeue_open(self._every, self._scope)
         for key, uid in self._store.requests.final_uids(self._scope):
-            self._store.requests.left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
+            self._request_left(key, uid)
         return pages.version
+
+    def _request_left(self, key: Key, uid: str) -> None:
+        """Tell the store that a request is not among the open ones, as its watch would."""
+        self._store.requests.left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
 
     async def _read_first(self) -> None:
         await read_first(self._kube, self._store, self._scope)

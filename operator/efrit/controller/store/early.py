@@ -44,7 +44,9 @@ class EarlyInstances:
 
     def reconciled(self, work: WorkKey) -> None:
         """Take in that the reconciliation of a key is over."""
-        record = self._index.requests.get((work.namespace, work.name)) if work.kind == EfritRequest.kind else None
+        if not self._keys or work.kind != EfritRequest.kind:
+            return
+        record = self._index.requests.get((work.namespace, work.name))
         if record is not None and record.packed.final and self.serves(work):
             self._answered.set()
 

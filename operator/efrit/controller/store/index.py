@@ -127,9 +127,11 @@ class Index:
             entry = self.instances.get((namespace, name))
             return entry.whole() if entry is not None else None
         pool = spec.pool_ref.name if spec.pool_ref is not None else None
-        known = (entry for key, entry in self.instances.items() if key[0] == namespace and entry.instance is not None)
-        labelled = ((each, each.instance.metadata.labels if each.instance else {}) for each in known)
-        return next((each.whole() for each, labels in labelled if labels.get(names.POOL_LABEL) == pool), None)
+        for key, entry in self.instances.items():
+            instance = entry.instance if key[0] == namespace else None
+            if instance is not None and instance.metadata.labels.get(names.POOL_LABEL) == pool:
+                return entry.whole()
+        return None
 
     def file_plan(self, plan: Key, home: Home | None, *, suspended: bool) -> None:
         """File an open plan under its home, None to take it out; requeue the instances that this concerns."""

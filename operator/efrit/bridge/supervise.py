@@ -43,6 +43,7 @@ from efrit.protocol import (
     response_file,
 )
 from efrit.queue.layout import HEARTBEAT, Area
+from efrit.queue.process_place import here
 from efrit.queue.process_sample import ResponseMeter
 from efrit.queue.queue import DurableQueue
 from efrit.queue.self_check import RestartCause, SelfCheck, SelfCheckMonitor
@@ -255,12 +256,18 @@ class Supervisor:
         self._boot_seen = now
         self._asked.clear()
         self._hold(beat)
-        log.info("Emacs %s started (pid %d)", beat.emacs_version or "", beat.pid)
+        if self._process is None:
+            log.info("the heartbeat is not that of an Emacs which runs here (pid %d)", beat.pid)
+        else:
+            log.info("Emacs %s started (pid %d)", beat.emacs_version or "", beat.pid)
         if restarted:
             self._on_restart()
         self._on_change()
 
     def _hold(self, beat: Heartbeat) -> None:
+        # In another PID namespace (an earlier pod, another host) the number is another process's.
+        if beat.server is not None and not here().may_be(beat.server):  # gate: foreign-namespace
+            return
         self._process = EmacsProcess.find(beat.pid, beat.boot)
         if self._process is not None and self._process.pidfd >= 0:
             asyncio.get_running_loop().add_reader(self._process.pidfd, self._ended)

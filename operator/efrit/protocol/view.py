@@ -152,14 +152,39 @@ class SelfCheckReport(WireModel, frozen=True, kw_only=True):
     problem: str | None = None
 
 
+class ProcessPlace(WireModel, frozen=True, kw_only=True):
+    """Where process numbers mean the same: one PID namespace, since one boot. What a system does not tell is None."""
+
+    host: str | None = None
+    boot_id: str | None = None
+    pid_namespace: str | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is known by more than the name of its host."""
+        return None not in (self.boot_id, self.pid_namespace)
+
+    def same(self, other: "ProcessPlace") -> bool:
+        """Return whether `other` is the same place, whatever its host is called by now."""
+        if self.exact and other.exact:
+            return (self.boot_id, self.pid_namespace) == (other.boot_id, other.pid_namespace)
+        return self.host == other.host
+
+    def may_be(self, other: "ProcessPlace") -> bool:
+        """Return whether `other` is the same place, for all that both tell."""
+        return not (self.exact and other.exact) or self.same(other)
+
+
 class Heartbeat(WireModel, frozen=True, kw_only=True):
     """The file Emacs writes once a second; the only thing it tells about itself.
 
-    `attended` says that a person may be working in this Emacs; then `self_check` is None.
+    `server` says where `pid` was given; an earlier Emacs does not. `attended` says that a person may be working in
+    this Emacs; then `self_check` is None.
     """
 
     boot: Name
     pid: Pid
+    server: ProcessPlace | None = None
     time: datetime
     emacs_version: Name | None = None
     state: EmacsState = EmacsState.IDLE

@@ -16,6 +16,12 @@ MUTANTS = (
         silent=True,
     ),
     Mutant(
+        "the PID namespace of the number of an Emacs, before that is signalled",
+        "foreign-namespace",
+        Never(),
+        (f"{UNIT}/test_supervise.py::test_the_number_of_an_emacs_counts_only_in_the_pid_namespace_that_gave_it",),
+    ),
+    Mutant(
         "the look at the disk whether a request still runs, before Emacs is killed for it",
         "may-have-ended",
         Without(1),

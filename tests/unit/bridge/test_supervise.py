@@ -21,6 +21,7 @@ from efrit.bridge.emacs import EmacsProcess, is_emacs
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.protocol import RequestState
 from efrit.queue.layout import Area
+from efrit.queue.process_place import here
 from efrit.queue.queue import DurableQueue
 from tests.support.queue_hands import EmacsHand, a_request
 from tests.support.timeout import TIMEOUT
@@ -365,6 +366,38 @@ async def test_a_process_that_is_not_emacs_is_left_alone(supervised: Supervised)
     finally:
         stranger.kill()
         await stranger.wait()
+
+
+OWN = structs.asdict(here())
+
+
+@pytest.mark.parametrize(
+    ("server", "own"),
+    [
+        pytest.param(OWN, True, id="this PID namespace"),
+        pytest.param({**OWN, "host": "renamed", "process_start": 5}, True, id="this one of a host that was renamed"),
+        pytest.param({**OWN, "pid_namespace": "pid:[1]"}, False, id="that of another pod"),
+        pytest.param({**OWN, "boot_id": "another"}, False, id="another host, or this one before it was booted"),
+        pytest.param(
+            {"host": "another", "boot_id": None, "pid_namespace": None}, True, id="one that Emacs cannot tell"
+        ),
+    ],
+)
+async def test_the_number_of_an_emacs_counts_only_in_the_pid_namespace_that_gave_it(
+    supervised: Supervised, look_alike: Callable[[], LookAlike], server: dict[str, object], own: bool
+) -> None:
+    emacs = look_alike()
+    supervised.beat(emacs.pid, server=server)
+    await supervised.until(lambda: supervised.stats()["boot"] == "boot1")
+    assert supervised.stats()["alive"] is own
+    await supervised.claimed()
+    await supervised.until_in(RequestState.RUNNING)
+    (run,) = supervised.queue.index.running()
+    # Past the request's time limit.
+    await supervised.until(lambda: supervised.supervisor.beat > (run.running_since or 0) + 0.5)
+    assert (supervised.root / "control/cancel_a").exists() is own
+    if not own:
+        assert (supervised.signals, emacs.signals()) == ([], [])
 
 
 async def test_a_heartbeat_found_at_start_does_not_make_emacs_responsive(

@@ -18,16 +18,17 @@ from efrit.client.local import mounts, supervise
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.doctor import examine
-from efrit.client.local.hosts import Elsewhere, Place, elsewhere, here
+from efrit.client.local.hosts import Elsewhere, elsewhere
 from efrit.client.local.mounts import Mount, mount_of, takeover_seconds
 from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import LocalInstance, LocalSettings
-from efrit.protocol import from_epoch, rfc3339
+from efrit.protocol import ProcessPlace, from_epoch, rfc3339
 from efrit.protocol.enums import RequestType
+from efrit.queue.process_place import here
 
-HERE = Place("here", "boot", "pid:[2]")
+HERE = ProcessPlace(host="here", boot_id="boot", pid_namespace="pid:[2]")
 OTHER = {"host": "other", "boot_id": "other", "pid_namespace": "pid:[1]", "process_start": 5, "state": "serving"}
-NO_BOOT = Place("here", None, None)
+NO_BOOT = ProcessPlace(host="here")
 
 
 def beat(server: dict[str, Any] | None = None, **members: Any) -> dict[str, Any]:

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from efrit.client.local.hosts import Place
 from efrit.client.local.mounts import REMOTE_TYPES
 from efrit.client.local.settings import new_instance
 from efrit.errors import InvalidRequest
-from efrit.protocol import Request
+from efrit.protocol import ProcessPlace, Request
 from tests.unit.contracts import elisp, sides
 from tests.unit.contracts.elisp import REPOSITORY
 
@@ -160,13 +159,13 @@ def test_the_page_about_the_queue_describes_every_key_of_an_answer() -> None:
 
 def test_the_bridge_reads_nothing_of_a_heartbeat_that_emacs_does_not_write() -> None:
     # Of a user's init file, and of the host, only a laptop's client tells.
-    assert set(fields_of("Heartbeat")) == set(MEMBERS["heartbeat"]) - {"init_problem", "server"}
+    assert set(fields_of("Heartbeat")) == set(MEMBERS["heartbeat"]) - {"init_problem"}
 
 
-def test_emacs_writes_of_its_host_what_the_table_says_and_the_client_reads_nothing_else() -> None:
+def test_emacs_writes_of_its_host_what_the_table_says_and_nothing_else_is_read() -> None:
     written = [elisp.alist_keys(elisp.definition(name)) for name in ("efrit-host-identity", "efrit-health--server")]
     assert [name for names in written for name in names] == MEMBERS["server"]
-    assert {*Place.__struct_fields__, "state"} <= set(MEMBERS["server"])
+    assert {*ProcessPlace.__struct_fields__, "state"} <= set(MEMBERS["server"])
 
 
 def test_a_file_system_is_remote_on_both_sides_or_on_neither() -> None:

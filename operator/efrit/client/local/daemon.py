@@ -21,13 +21,14 @@ from msgspec import Struct
 import efrit
 from efrit.client.errors import NoEmacs, NotReady
 from efrit.client.local.files import QueueFiles, storage_problem
-from efrit.client.local.hosts import Elsewhere, Place, elsewhere, here
+from efrit.client.local.hosts import Elsewhere, elsewhere, place_of
 from efrit.client.local.limits import check_limits
 from efrit.client.local.model import settings_in
 from efrit.client.local.mounts import TAKEOVER_VARIABLE, Mount, mount_of, takeover_seconds
 from efrit.client.local.process import Emacs, emacs_of
 from efrit.client.local.settings import LocalInstance, data_directory
 from efrit.queue.layout import Area
+from efrit.queue.process_place import here
 
 EMACS_VARIABLE = "EFRIT_EMACS"
 LOG = "daemon.log"
@@ -105,7 +106,7 @@ class Daemon(Struct, frozen=True):
         heartbeat = self.files.heartbeat()
         server = heartbeat.get("server")
         # Elsewhere the same number is somebody else.
-        if isinstance(server, dict) and not here().same(Place.of(server)):  # gate: foreign-pid
+        if isinstance(server, dict) and not here().same(place_of(server)):  # gate: foreign-pid
             return None
         return emacs_of(heartbeat)
 

@@ -7,47 +7,20 @@ that of efrit-queue-host.el.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from efrit.protocol import ProcessPlace
+
 Verdict = Literal["pid", "free", "taken"]
 
 
-class Place(Struct, frozen=True):
-    """Where process numbers mean the same. What a system does not tell is None."""
-
-    host: str | None
-    boot_id: str | None
-    pid_namespace: str | None
-
-    @classmethod
-    def of(cls, server: Mapping[str, Any]) -> Place:
-        """Return the place that a heartbeat names."""
-        texts = [server.get(name) for name in ("host", "boot_id", "pid_namespace")]
-        return cls(*(text if isinstance(text, str) else None for text in texts))
-
-    def same(self, other: Place) -> bool:
-        """Return whether `other` is the same place, whatever its host is called by now."""
-        if None not in (self.boot_id, self.pid_namespace, other.boot_id, other.pid_namespace):
-            return (self.boot_id, self.pid_namespace) == (other.boot_id, other.pid_namespace)
-        return self.host == other.host
-
-
-@lru_cache(maxsize=1)
-def here() -> Place:
-    """Return where this process is."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the text is wanted
-    except OSError:
-        return Place(socket.gethostname(), None, None)
-    return Place(socket.gethostname(), boot, namespace)
+def place_of(server: Mapping[str, Any]) -> ProcessPlace:
+    """Return the place that a heartbeat names."""
+    texts = ((name, server.get(name)) for name in ProcessPlace.__struct_fields__)
+    return ProcessPlace(**{name: text for name, text in texts if isinstance(text, str)})
 
 
 class Elsewhere(Struct, frozen=True):
@@ -68,7 +41,7 @@ class Elsewhere(Struct, frozen=True):
 
 
 def elsewhere(
-    heartbeat: Mapping[str, Any], silence: Callable[[], float], takeover: float, *, remote: bool, place: Place
+    heartbeat: Mapping[str, Any], silence: Callable[[], float], takeover: float, *, remote: bool, place: ProcessPlace
 ) -> Elsewhere | None:
     """Return the Emacs that wrote `heartbeat` if it is not at `place` and has not ended in order, else None.
 
@@ -77,7 +50,7 @@ def elsewhere(
     server = heartbeat.get("server")
     if not isinstance(server, dict):
         return None
-    theirs = Place.of(server)
+    theirs = place_of(server)
     if theirs.same(place) or server.get("state") == "ended":
         return None
     # What is mounted here alone was served by an earlier start of this host.

@@ -44,6 +44,7 @@ from efrit.controller.model.actions import (
     FetchAnswer,
     FindSession,
     IsolatePod,
+    KeepChildren,
     ListRequests,
     Parked,
     PatchStatus,
@@ -56,6 +57,7 @@ from efrit.controller.model.actions import (
     ReserveUpdate,
     ResumeHandover,
     SettleOrphan,
+    StopPod,
     StoreResult,
     Submit,
     Superseded,
@@ -83,7 +85,7 @@ from efrit.errors import (
     RequestConflict,
     RequestNotFound,
 )
-from efrit.kube.resources import REQUESTS, resource_named
+from efrit.kube.resources import REQUESTS, STATEFULSETS, resource_named
 from efrit.protocol import RequestView, kind_label
 
 log = logging.getLogger(__name__)
@@ -196,6 +198,10 @@ class Actor:
                 await self._apply(action)
             case ApplySecret():
                 await self._apply_child(action, action.manifest)
+            case KeepChildren():
+                await self._keep(action)
+            case StopPod():
+                await self._stop_pod(action)
             case IsolatePod():
                 await self._isolate_pod(action)
             case Delete():
@@ -416,8 +422,25 @@ class Actor:
                 "the children are accepted, which were refused before, or the instance is another by now"
             )
 
+    async def _keep(self, action: KeepChildren) -> None:
+        for manifest in action.manifests:
+            if not self._store.children.is_as_applied(action.instance, manifest):
+                self._store.children.apply_begins(action.instance, manifest)
+                obj = await self._apply_child(action, manifest)
+                self._store.children.child_applied(action.instance, manifest, obj)
+
+    async def _stop_pod(self, action: StopPod) -> None:
+        """Scale a StatefulSet down. Raises Superseded where it is gone, or another one by now."""
+        body = {"metadata": {"uid": action.statefulset_uid}, "spec": {"replicas": 0}}
+        with self._refusals_told(action):
+            try:
+                obj = await self._kube.patch(STATEFULSETS, action.instance[0], action.statefulset, body)
+            except (ApiConflict, ApiNotFound) as error:
+                raise Superseded("the StatefulSet is another one by now") from error
+        self._store.children.observe_statefulset(obj)
+
     async def _apply_child(
-        self, action: ApplyChildren | ApplySecret, manifest: Mapping[str, Any]
+        self, action: ApplyChildren | ApplySecret | KeepChildren, manifest: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Apply one child and return it. Raises Superseded where it was refused, which the store then knows."""
         with self._refusals_told(action):
@@ -432,7 +455,9 @@ class Actor:
         return obj
 
     @contextlib.contextmanager
-    def _refusals_told(self, action: ApplyChildren | ApplySecret | IsolatePod) -> Iterator[None]:
+    def _refusals_told(
+        self, action: ApplyChildren | ApplySecret | KeepChildren | StopPod | IsolatePod
+    ) -> Iterator[None]:
         """Tell the store why a child could not be written. Raises Superseded where it was refused."""
         instance, uid, generation = action.instance, action.uid, action.generation
         try:

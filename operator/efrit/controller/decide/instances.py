@@ -47,12 +47,14 @@ from efrit.controller.model.actions import (
     Delete,
     DisconnectBridge,
     IsolatePod,
+    KeepChildren,
     PatchStatus,
     PauseHandover,
     Record,
     RequeueAfter,
     ReserveUpdate,
     ResumeHandover,
+    StopPod,
 )
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.log_format import escaped
@@ -136,6 +138,9 @@ def _children(
     All but the StatefulSet never waits, except for a claim that is being deleted: that is not applied, and no pod is
     started on it.
     """
+    if snapshot.too_large:  # gate: template-too-large
+        update = decide_update(snapshot, children, replicas, now, refused=True)
+        return update, [*_kept(snapshot, children, replicas), RequeueAfter(RETRY_REFUSED)]
     wait = _refusal_stands_for(snapshot, now)
     update = decide_update(snapshot, children, replicas, now, refused=wait is not None)
     going = terminating_claims(snapshot)
@@ -166,13 +171,43 @@ def _children(
     secret = next(each for each in children.others if each["kind"] == "Secret")
     if wait is None and secret not in manifests and secret_due(snapshot):
         actions.append(ApplySecret(snapshot.instance.key, meta.uid, meta.generation, secret))
-    pod = snapshot.pod
-    if wait is None and pod is not None and pod.uid != snapshot.facts.isolated_pod:  # gate: isolate-pod
-        policy = build_pod_network_policy(snapshot.instance, snapshot.config, pod.name, pod.uid)
-        actions.append(IsolatePod(snapshot.instance.key, meta.uid, meta.generation, pod.uid, policy))
+    if wait is None:
+        actions += _isolation(snapshot)
     if update.requeue_after is not None:
         actions.append(RequeueAfter(update.requeue_after))
     return update, actions
+
+
+def _isolation(snapshot: InstanceSnapshot) -> list[Action]:
+    """Return what gives the pod a NetworkPolicy of its own."""
+    pod, meta = snapshot.pod, snapshot.instance.metadata
+    if pod is not None and pod.uid != snapshot.facts.isolated_pod:  # gate: isolate-pod
+        policy = build_pod_network_policy(snapshot.instance, snapshot.config, pod.name, pod.uid)
+        return [IsolatePod(snapshot.instance.key, meta.uid, meta.generation, pod.uid, policy)]
+    return []
+
+
+KEPT = ("ServiceAccount", "NetworkPolicy")
+
+
+def _kept(snapshot: InstanceSnapshot, children: Children, replicas: int) -> list[Action]:
+    """Return what keeps safe what there is of an instance of whose spec nothing is made.
+
+    Its Secret goes on being renewed and its network stays closed, without the rules of a spec.network that is not
+    known; its pod is stopped where it is to be suspended, and not started again.
+    """
+    current, meta, key = snapshot.statefulset, snapshot.instance.metadata, snapshot.instance.key
+    if current is None:
+        return _isolation(snapshot)
+    actions: list[Action] = []
+    if replicas == 0 and current.replicas != 0:
+        actions.append(StopPod(key, meta.uid, meta.generation, current.name, current.uid))
+    manifests = tuple(manifest for manifest in children.others if manifest["kind"] in KEPT)
+    actions.append(KeepChildren(key, meta.uid, meta.generation, manifests))
+    if secret_due(snapshot):
+        secret = next(manifest for manifest in children.others if manifest["kind"] == "Secret")
+        actions.append(ApplySecret(key, meta.uid, meta.generation, secret))
+    return [*actions, *_isolation(snapshot)]
 
 
 def _is_claim(manifest: Mapping[str, Any], names: Collection[str]) -> bool:
@@ -225,8 +260,6 @@ def _accepted(snapshot: InstanceSnapshot) -> bool:
 def _refusal_stands_for(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
     """Return how long not to apply children that were just refused, or None where there is no reason to wait."""
     facts = snapshot.facts
-    if snapshot.too_large:  # gate: template-too-large
-        return RETRY_REFUSED
     same_spec = facts.refused_generation == snapshot.instance.metadata.generation
     if facts.refused is None or facts.refused_time is None or not same_spec or facts.resync:
         return None

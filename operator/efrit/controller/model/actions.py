@@ -239,6 +239,30 @@ class ApplySecret:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepChildren:
+    """Apply those children of a refused instance that keep what there is of it safe; the refusal stands.
+
+    A child that is known to be as it was applied is left alone.
+    """
+
+    instance: Key
+    uid: str
+    generation: int
+    manifests: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopPod:
+    """Scale the StatefulSet of an instance to zero, and change nothing else of it."""
+
+    instance: Key
+    uid: str
+    generation: int
+    statefulset: str
+    statefulset_uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class IsolatePod:
     """Create the NetworkPolicy that a pod of an instance owns."""
 
@@ -367,6 +391,8 @@ Action = (
     | ConfirmIdle
     | ApplyChildren
     | ApplySecret
+    | KeepChildren
+    | StopPod
     | IsolatePod
     | ConfirmClaims
     | ReserveUpdate

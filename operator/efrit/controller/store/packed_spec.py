@@ -19,7 +19,7 @@ SMALL_BYTES = 1024
 MOST_LABELS = 64
 """The API server takes any number, and each is kept for those that select by it."""
 MOST_BYTES = 128 * 1024
-"""As JSON. What has more is not kept, and nothing is made of such a spec."""
+"""As JSON. No pod is made of a spec that has more, nor is it kept, but for spec.network if that has no more."""
 TOO_LARGE = (
     "spec.podTemplate, spec.network and spec.emacs of this EfritInstance have {} KiB of JSON together, of which "
     f"{MOST_BYTES >> 10} KiB are the most: shorten them."
@@ -33,7 +33,7 @@ class Packed(NamedTuple):
 
     small: EfritInstance
     rest: bytes | None
-    """Compressed; None where nothing is left out, or too much."""
+    """Compressed; None where nothing is left out, or too much to keep any of it."""
     refusal: str | None = None
     """Why nothing is made of it."""
 
@@ -49,7 +49,7 @@ def pack(instance: EfritInstance) -> Packed:
         labels = {POOL_LABEL: labels[POOL_LABEL]} if POOL_LABEL in labels else {}
     kept: dict[str, object] = {"annotations": {}, "owner_references": (), "labels": labels}
     spec, metadata = instance.spec, instance.metadata.model_copy(update=kept)
-    text = spec.model_dump_json(include=_LARGE, by_alias=True, exclude_defaults=True).encode()
+    text = _json(spec, _LARGE)
     if len(text) <= SMALL_BYTES:
         return Packed(instance.model_copy(update={"metadata": metadata}), None, refusal)
     account = PodTemplate(service_account_name=spec.pod_template.service_account_name)
@@ -57,14 +57,20 @@ def pack(instance: EfritInstance) -> Packed:
     spec = spec.model_copy(update={"pod_template": account, "network": Network(), "emacs": emacs})
     small = instance.model_copy(update={"metadata": metadata, "spec": spec})
     if len(text) > MOST_BYTES:  # gate: template-size
-        return Packed(small, None, refusal or TOO_LARGE.format(-(-len(text) // 1024)))
+        network = _json(instance.spec, {"network"})
+        rest = zlib.compress(network, 1) if len(network) <= MOST_BYTES else None
+        return Packed(small, rest, refusal or TOO_LARGE.format(-(-len(text) // 1024)))
     return Packed(small, zlib.compress(text, 1), refusal)
 
 
+def _json(spec: InstanceSpec, parts: set[str]) -> bytes:
+    return spec.model_dump_json(include=parts, by_alias=True, exclude_defaults=True).encode()
+
+
 def unpack(small: EfritInstance, rest: bytes | None) -> EfritInstance:
-    """Return the instance with all of its spec."""
+    """Return the instance with all of its spec that is kept."""
     if rest is None:
         return small
     left_out = InstanceSpec.model_validate_json(zlib.decompress(rest))
-    update = {each: getattr(left_out, each) for each in _LARGE}
+    update = {part: getattr(left_out, part) for part in _LARGE & left_out.model_fields_set}
     return small.model_copy(update={"spec": small.spec.model_copy(update=update)})

@@ -14,9 +14,11 @@ from efrit.controller.model.actions import (
     ConfirmClaims,
     Delete,
     IsolatePod,
+    KeepChildren,
     ReadWarningEvents,
     Record,
     RequeueAfter,
+    StopPod,
     StoreResult,
 )
 from efrit.errors import ApiConflict, ApiFailed, ApiNamespaceTerminating, ApiUnavailable
@@ -332,3 +334,29 @@ async def test_a_superseded_decision_is_not_carried_out_to_its_end(rig: Rig) -> 
     await rig.actor.carry_out_all(RECONCILED, [RequeueAfter(seconds(1)), CHILDREN, RequeueAfter(seconds(2))])
 
     assert rig.heard.calls_of("requeue_after") == [(RECONCILED, seconds(1))]
+
+
+KEPT = KeepChildren(*AT, (child("ServiceAccount"), child("NetworkPolicy", "networking.k8s.io/v1")))
+
+
+async def test_what_keeps_a_refused_instance_safe_is_applied_and_the_refusal_stands(rig: Rig) -> None:
+    await rig.does(KEPT)
+
+    assert [call.path.split("/")[-1] for call in rig.api.made("POST")] == ["serviceaccounts", "networkpolicies"]
+    assert rig.heard.calls_of("instances.applied") == []
+
+
+@pytest.mark.parametrize(("uid", "stops"), [("ss", True), ("another", False)])
+async def test_a_pod_is_stopped_by_a_change_of_the_replicas_of_the_statefulset_with_this_uid_alone(
+    rig: Rig, uid: str, stops: bool
+) -> None:
+    path = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
+    before: Json = {
+        "metadata": {"uid": uid, "name": "efrit-alpha"},
+        "spec": {"replicas": 1, "template": {"spec": {}}},
+    }
+    rig.api.put(path, before)
+
+    assert await rig.does(StopPod(*AT, "efrit-alpha", "ss")) is stops
+
+    assert rig.api.objects[path]["spec"] == {**before["spec"], "replicas": 0 if stops else 1}

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from efrit.api.instance import Network
+from efrit.api.pod_template import PodTemplate
 from efrit.controller.act.identity import new_identity
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.manifests import build
@@ -91,6 +93,21 @@ async def test_of_more_labels_than_are_kept_nothing_is_made_until_some_are_remov
             assert f"has {MOST_LABELS + 1} labels, of which {MOST_LABELS} are the most" in str(snapshot.facts.refused)
         else:
             assert world.store.instances.applied(("team", "alpha"), snapshot.instance.metadata.uid, 1) is False
+
+
+@pytest.mark.parametrize("peers", [1, 100])
+def test_of_a_spec_that_is_too_large_the_network_is_kept_unless_it_is_the_large_part(peers: int) -> None:
+    blocks = [{"ipBlock": {"cidr": f"10.0.{number}.0/24"}} for number in range(peers)]
+    rules = [{"to": blocks}] * 50
+    whole = instance(spec={"podTemplate": template(8000), "network": {"egress": rules}})
+
+    packed = pack(whole)
+
+    assert packed.refusal is not None
+    seen = unpack(packed.small, packed.rest)
+    assert seen.spec.network == (whole.spec.network if peers == 1 else Network())
+    assert seen.spec.pod_template == PodTemplate(service_account_name="robot")
+    assert len(packed.small.model_dump_json(exclude_defaults=True)) + len(packed.rest or b"") < 10_000
 
 
 @on_virtual_time

@@ -361,6 +361,25 @@ REMEMBERED is t when it remembers answers of all requests, nil when of none."
             (should-error (efrit-queue-test--claim) :type 'efrit-claim-failed))))
       (should (equal (efrit-test-names (if claimed "processing" "requests")) '("req_one.json"))))))
 
+(ert-deftest efrit-claim-whose-second-name-cannot-be-taken-back-runs-once-and-is-tidied-with-its-answer ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (let ((efrit-host--remote (cons efrit-queue-directory t)) claim)
+      (cl-letf (((symbol-function 'efrit-files-delete)
+                 (lambda (path)
+                   (signal 'file-error (list "Removing old name" "Operation not permitted" path)))))
+        (setq claim (efrit-queue-test--claim)))
+      (should claim)
+      (should (equal (efrit-test-names "archive") '("req_one.json")))
+      (should (equal (efrit-test-names "processing") '("req_one.json")))
+      (should (efrit-answer-store
+               (efrit-answer-make claim (efrit-result-make :reason "Succeeded")))))
+    (should-not (efrit-test-names "processing"))
+    (should (equal (efrit-test-names "archive") '("req_one.json")))
+    (should (efrit-test-answer-p "one"))
+    (should (equal (efrit-queue-test--journal) '("one 1")))))
+
 (ert-deftest efrit-claim-that-cannot-be-journaled-is-given-back ()
   (efrit-queue-test--with
     (efrit-test-submit "one")

@@ -50,6 +50,47 @@ def test_a_file_requires_only_rooms_before_its_own(path: Path) -> None:
     assert wrong == [], f"{path.name}, of the room {own}, requires {', '.join(wrong)}"
 
 
+DEFINITION = re.compile(
+    r"^\((?:cl-def(?:un|macro|struct)|def(?:un|macro|subst|var|const|custom|alias)|define-error)\s+[(']*([\w-]+)",
+    re.MULTILINE,
+)
+STRUCTURE = re.compile(r"^\(cl-defstruct \(?([\w-]+)", re.MULTILINE)
+NO_CODE = re.compile(r'"(?:\\.|[^"\\])*"|;[^\n]*|\((?:require|provide|declare-function) [^\n]*', re.DOTALL)
+
+
+def owners() -> tuple[dict[str, str], dict[str, str]]:
+    """The file of each definition, and of each structure by the beginning of the names that it makes."""
+    definitions: dict[str, str] = {}
+    structures: dict[str, str] = {}
+    for path in FILES:
+        text = path.read_text()
+        for name in STRUCTURE.findall(text):
+            structures |= {f"{name}-": path.stem, f"make-{name}": path.stem}
+        for name in DEFINITION.findall(text):
+            # A variable may be declared in other files, without a value.
+            definitions.setdefault(name, path.stem)
+    return definitions, structures
+
+
+def used_files(path: Path) -> set[str]:
+    """The other files that define what the code of one names."""
+    definitions, structures = owners()
+    used = set()
+    for name in re.findall(r"(?:make-)?efrit[\w-]*\w", NO_CODE.sub("", path.read_text())):
+        made = max((begin for begin in structures if name.startswith(begin)), key=len, default=None)
+        used.add(definitions.get(name) or (structures[made] if made else path.stem))
+    return used - {path.stem}
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if room(path.stem) == "server"], ids=lambda path: path.stem)
+def test_a_file_of_the_server_requires_what_it_uses_and_nothing_else(path: Path) -> None:
+    text = path.read_text()
+    required = set(re.findall(r"\(require '(efrit[\w-]*)", text))
+    declared = set(re.findall(r"\(declare-function \S+ \"(efrit[\w-]*)\"", text))
+    # The first is required for its autoloads; the second joins the others, which name what it defines.
+    assert required - {"efrit"} == used_files(path) - declared - {"efrit-server"}
+
+
 def test_the_rooms_have_an_order() -> None:
     before: list[str] = []
     for name, stands_on in ROOMS.items():

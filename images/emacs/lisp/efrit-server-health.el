@@ -12,6 +12,7 @@
 
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-print)
 (require 'efrit-queue-request)
 (require 'efrit-queue-claim)
 (require 'efrit-queue)
@@ -19,6 +20,7 @@
 (require 'efrit-session-scheduler)
 (require 'efrit-queue-fence)
 (require 'efrit-queue-host)
+(require 'efrit-eval)
 (require 'efrit-eval-limits)
 (require 'efrit-eval-background)
 (require 'efrit-secret)

@@ -23,7 +23,7 @@
 (require 'efrit-eval-limits)
 (require 'efrit-eval-watchdog)
 (require 'efrit-secret)
-(require 'efrit-session)
+(require 'efrit-session-state)
 (require 'efrit-session-scheduler)
 (require 'efrit-server-health)
 (require 'efrit-server-self-check)

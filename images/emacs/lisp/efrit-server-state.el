@@ -9,7 +9,6 @@
 
 ;;; Code:
 
-(require 'efrit-files)
 (require 'efrit-secret)
 (require 'efrit-eval-interrupt)
 (require 'efrit-eval-guard)

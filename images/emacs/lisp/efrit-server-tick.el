@@ -24,7 +24,7 @@
 (require 'efrit-eval-background)
 (require 'efrit-eval-guard)
 (require 'efrit-eval-interrupt)
-(require 'efrit-session)
+(require 'efrit-session-state)
 (require 'efrit-session-scheduler)
 (require 'efrit-tools-process)
 (require 'efrit-server-health)

@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'efrit-settings)
 (require 'efrit-queue)
 (require 'efrit-queue-fence)
 (require 'efrit-eval-guard)

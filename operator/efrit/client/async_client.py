@@ -16,7 +16,7 @@ from typing import Any, Self, TypedDict, Unpack, cast
 
 from efrit.client.async_plans import AsyncPlans
 from efrit.client.backends import open_backend
-from efrit.client.errors import Refused, WaitTimeout
+from efrit.client.errors import Refused, WaitTimeout, check_directory
 from efrit.client.interface import (
     MOST_LISTED,
     Backend,
@@ -359,8 +359,7 @@ def _work(backend: str, kind: RequestType | str, content: str, options: WorkOpti
         if unknown := [str(name) for name in budget if name not in names]:
             raise Refused(f"a budget has no {', '.join(unknown)}", f"use {', '.join(names)}")
         arguments["budget"] = Budget(**budget)
-    if (directory := arguments.get("directory")) == "":
-        raise Refused("the directory is empty", "name one, or leave it out")
+    check_directory(directory := arguments.get("directory"))
     if directory is not None or backend == "local":
         arguments["directory"] = os.path.abspath(os.path.expanduser(directory or "."))  # noqa: PTH100, PTH111 - keeps `..`
     return Work(cast(RequestType, kind), content, **arguments)

@@ -128,3 +128,9 @@ class NoCluster(ClientError):
     """No cluster is configured, or it does not answer, or has no operator."""
 
     code = "NoCluster"
+
+
+def check_directory(directory: str | None, name: str = "the directory") -> None:
+    """Raise `Refused` for the empty name of a directory, an unset variable say: it would be the current one."""
+    if directory == "":
+        raise Refused(f"{name} is empty", "name a directory, or leave it out")

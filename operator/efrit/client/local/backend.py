@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from efrit.client import eval_log
-from efrit.client.errors import NotFinished, Refused, RequestNotFound, RestartNeeded
+from efrit.client.errors import NotFinished, Refused, RequestNotFound, RestartNeeded, check_directory
 from efrit.client.interface import (
     Finding,
     Handle,
@@ -317,8 +317,7 @@ class LocalBackend:
 
 def _with(setup: Setup, instance: LocalInstance) -> LocalInstance:
     def path(name: str, value: str | None, usual: Path) -> Path:
-        if value == "":
-            raise Refused(f"{name} is empty", "name a directory, or leave it out")
+        check_directory(value, name)
         return usual if value is None else Path(value).expanduser()
 
     queue = path("queue_dir", setup.queue_dir, instance.queue_dir)

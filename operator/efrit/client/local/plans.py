@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from efrit.api import EfritPlan
 from efrit.api.meta import rfc3339
-from efrit.client.errors import Conflict, NotReady, PlanNotFound, Refused
+from efrit.client.errors import Conflict, NotReady, PlanNotFound, Refused, check_directory
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.local.limits import limit_in
 from efrit.client.local.plan_driver import PlanDriver
@@ -81,9 +81,7 @@ class LocalPlans:
             )
         instance = await self._instance(named)
         self._need_model(instance.id)
-        # The empty name would be the current directory.
-        if new.directory == "":
-            raise Refused("the directory is empty", "name one, or leave it out")
+        check_directory(new.directory)
         if new.directory is not None and not Path(new.directory).is_dir():  # noqa: ASYNC240 - a look at a local disk
             raise Refused(f"there is no directory {new.directory}", "name one that exists with -C")
         directory = {} if new.directory is None else {DIRECTORY: new.directory}

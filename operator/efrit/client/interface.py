@@ -372,8 +372,11 @@ class Backend(Protocol):
     def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """Yield the lines of the request's work log (JSON objects); with `follow`, until the request is finished."""
 
-    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+    async def requests(
+        self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
+    ) -> Sequence[RequestState]:
         """Return the known requests, oldest first: the open ones and those still kept.
 
-        With `limit`, the newest so many; without, a laptop returns the newest 200 of each instance.
+        With `limit`, the newest so many; without, a laptop returns the newest 200 of each instance. `brief`: without
+        what may be long (`without_texts`).
         """

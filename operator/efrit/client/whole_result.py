@@ -19,6 +19,13 @@ async def completed(backend: Backend, state: RequestState) -> tuple[RequestState
     return replace(state, result=result, truncated=False), None
 
 
+def without_texts(state: RequestState) -> RequestState:
+    """Return `state` without what may be long: what was asked, and what came of it."""
+    return replace(
+        state, content=None, result=None, output="", messages="", error=None, context=None, session=None, usage=None
+    )
+
+
 def is_partial(state: RequestState) -> bool:
     """Return whether `state` holds only the beginning of its result."""
     return state.final and state.truncated and state.result is not None

@@ -153,9 +153,13 @@ class AuthorizedBackend:
         async for line in backend.log(handle, follow=follow):
             yield line
 
-    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+    async def requests(
+        self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
+    ) -> Sequence[RequestState]:
         """Return requests. Needs `list`."""
-        return await (await self._authorized(self._permission("list", REQUESTS))).requests(instance, limit=limit)
+        return await (await self._authorized(self._permission("list", REQUESTS))).requests(
+            instance, limit=limit, brief=brief
+        )
 
     def _permission(self, verb: str, resource: str, name: str = "") -> Permission:
         return Permission(verb, resource, self._namespace, name)

@@ -51,6 +51,8 @@ from efrit.mcp.tools.call import GRACE_SECONDS
 
 log = logging.getLogger(__name__)
 
+MOST_OUTPUT_BYTES = 8 << 20
+"""Of a file that is read in a pod, for all callers share the memory: `kubectl efrit` reads more."""
 CERTIFICATE_CHECK_SECONDS = 10.0
 NAMESPACE = r"/namespaces/{namespace:str}/mcp"
 
@@ -186,6 +188,7 @@ async def serve_http(settings: Settings, http: Http) -> None:
     if http.authenticated:
         kube_config, own, _ = await load_connection(place.kubeconfig, place.context, place.namespace)
         api = Api(kube_config)
+        api.most_output_bytes = MOST_OUTPUT_BYTES
         reviewer = ApiServerReviewer(api, http.audiences)
     backend_for = backend_as(api) if api is not None and http.act_as is ActAs.CALLER else None
     # Without authentication all calls are the user's own.

@@ -127,7 +127,7 @@ async def page(backend: Backend, cursor: str | None, *, plans: bool = False) -> 
     for instance in await backend.instances():
         position = f"{instance.status}: {instance.message or instance.reason}"
         resources.append(_resource(f"{INSTANCES}/{instance.id}", instance.id, instance.id, position))
-    for state in await backend.requests():
+    for state in await backend.requests(brief=True):
         title = state.type.value if state.type is not None else "request"
         resources.append(_resource(request_uri(state.handle.id), state.handle.id, title, request_position(state)))
     if plans:
@@ -205,7 +205,7 @@ async def complete(backend: Backend, argument: str, prefix: str) -> list[str]:
     if argument == "instance_id":
         names = [instance.id for instance in await backend.instances()]
     elif argument == "request_id":
-        names = [state.handle.id for state in await backend.requests()]
+        names = [state.handle.id for state in await backend.requests(brief=True)]
     elif argument == "plan_id" and backend.kind == "cluster":
         names = [state.name for state in await backend.planning().plans()]
     else:

@@ -9,6 +9,12 @@ REVIEW_TESTS = "tests/unit/mcp/test_access_review.py"
 
 MUTANTS = (
     Mutant(
+        "the bound of what is read of a file in a pod",
+        "output-bytes",
+        Never(),
+        ("tests/unit/client/test_cluster_api.py::test_what_a_command_in_a_pod_writes_is_bounded",),
+    ),
+    Mutant(
         "the check that a server may stop work before a task is cancelled",
         "task-cancel",
         Without(1),

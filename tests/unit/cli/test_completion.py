@@ -23,7 +23,9 @@ class Known:
             Instance("build", InstanceStatus.ACTIVE, "Ready"),
         ]
 
-    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> list[RequestState]:
+    async def requests(
+        self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
+    ) -> list[RequestState]:
         found = [
             RequestState(Handle("old", "default"), Phase.SUCCEEDED, Reason.SUCCEEDED, session=Session("s1")),
             RequestState(Handle("new", "build"), Phase.RUNNING, Reason.RUNNING, session=Session("s\x1b[2J\n:0")),

@@ -61,7 +61,9 @@ class Listed:
     def __init__(self, count: int = 0) -> None:
         self.states = [over(number) for number in range(count)]
 
-    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> list[RequestState]:
+    async def requests(
+        self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
+    ) -> list[RequestState]:
         return self.states if limit is None else self.states[-limit:]
 
     def handle_of(self, key: str, instance: str | None = None) -> Handle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -297,6 +298,47 @@ async def test_a_result_on_the_workspace_is_read_in_the_pod_and_compared_with_wh
     async with served({f"{REQUESTS}/r": found, EXEC: refusing(403)}) as backend:
         with pytest.raises(Forbidden):
             await backend.result(Handle("r"))
+    # Code in the pod has put one in its place that has no end.
+    async with served({f"{REQUESTS}/r": found, EXEC: shell(b"\x01abc", *[b"\x01d" * 1000] * 10)}) as backend:
+        with pytest.raises(ResultGone, match="writes more than 3 bytes"):
+            await backend.result(Handle("r"))
+
+
+PAGES = 50
+OBJECTS = 5
+
+
+def pages(obj: dict[str, Any]) -> Answer:
+    """Many pages of one object again and again: more than a server has memory for."""
+    items = [{**obj, "metadata": {**obj["metadata"], "name": f"r{number}"}} for number in range(OBJECTS)]
+
+    async def answer(asked: web.Request) -> web.Response:
+        number = int(asked.query.get("continue", 0)) + 1
+        return web.json_response({"metadata": {"continue": str(number) if number < PAGES else ""}, "items": items})
+
+    return answer
+
+
+LONG = "x" * 200_000
+"""50 MB of them."""
+
+
+@pytest.mark.parametrize("kind", ["efritrequests", "efritinstances"])
+async def test_a_list_takes_no_more_memory_than_a_page_and_what_is_told_of_each_object(kind: str) -> None:
+    obj = request("Succeeded", result=LONG[:32_768], output=LONG[:32_768])
+    obj["spec"] |= {"content": LONG, "podTemplate": {"annotations": {"a": LONG}}}
+    async with served({f"/apis/efrit.dev/v1alpha1/namespaces/team/{kind}": pages(obj)}) as backend:
+        tracemalloc.start()
+        try:
+            if kind == "efritrequests":
+                assert len(await backend.requests(brief=True)) == PAGES * OBJECTS
+            else:
+                assert len(await backend.instances()) == PAGES * OBJECTS
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert peak < 25_000_000
 
 
 async def test_what_fails_in_a_pod_is_not_found() -> None:
@@ -306,7 +348,7 @@ async def test_what_fails_in_a_pod_is_not_found() -> None:
 
 
 async def test_what_a_command_in_a_pod_writes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("efrit.kube.client.MAX_OUTPUT_BYTES", 8)
+    monkeypatch.setattr("efrit.kube.client.KubeClient.most_output_bytes", 8)
     async with served({EXEC: shell(b"\x0112345678")}) as backend:
         assert await backend.api.exec_output("team", "efrit-one-0", "emacs", ["cat"]) == b"12345678"
     async with served({EXEC: shell(b"\x0112345", b"\x016789")}) as backend:

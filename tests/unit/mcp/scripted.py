@@ -46,6 +46,7 @@ class ScriptedBackend:
 
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
     states: dict[str, RequestState] = field(default_factory=dict)
+    lists_are_brief: list[bool] = field(default_factory=list)
     submitted: list[Work] = field(default_factory=list)
     running: dict[str, Instance] = field(default_factory=dict)
     changed: anyio.Condition = field(default_factory=anyio.Condition)
@@ -177,8 +178,11 @@ class ScriptedBackend:
         for line in self.logs.get(handle.id, ()):
             yield line
 
-    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+    async def requests(
+        self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
+    ) -> Sequence[RequestState]:
         found = [state for state in self.states.values() if instance in (None, state.handle.instance)]
+        self.lists_are_brief.append(brief)
         return found if limit is None else found[-limit:]
 
     # What a test does to them

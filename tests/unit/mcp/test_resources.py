@@ -24,6 +24,7 @@ async def test_instances_and_requests_are_listed_in_one_order(open_client: Open,
     backend.add("another")
     async with open_client() as client:
         listed = (await client.list_resources()).resources
+    assert backend.lists_are_brief == [True], "a namespace has thousands, and the server little memory"
     instances = ["efrit://instances", "efrit://instances/another", "efrit://instances/default"]
     assert [str(each.uri) for each in listed] == instances + sorted(f"efrit://requests/{name}" for name in names)
 

@@ -55,10 +55,15 @@ class Api(KubeClient):
                 async for event in events:
                     yield event
 
-    async def exec_output(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> bytes:
-        """Return what `command` writes to standard output in a container. Raises `NotFound` where it fails."""
+    async def exec_output(
+        self, namespace: str, pod: str, container: str, command: Sequence[str], *, max_bytes: int | None = None
+    ) -> bytes:
+        """Return what `command` writes to standard output in a container.
+
+        Raises `NotFound` where it fails, `Refused` where it writes more than `max_bytes`, or than is read here.
+        """
         with _client_errors():
-            return await super().exec_output(namespace, pod, container, command)
+            return await super().exec_output(namespace, pod, container, command, max_bytes=max_bytes)
 
     async def exec_stream(
         self, namespace: str, pod: str, container: str, command: Sequence[str]

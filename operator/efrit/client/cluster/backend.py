@@ -21,6 +21,7 @@ from efrit.client.cluster.work_log import WorkLog, pod_of
 from efrit.client.cluster.work_log import follow as followed
 from efrit.client.errors import (
     Conflict,
+    Forbidden,
     InstanceNotFound,
     NoInstance,
     NotFinished,
@@ -49,6 +50,7 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.placement import least_loaded, unnamed
+from efrit.client.whole_result import without_texts
 from efrit.client.work_log import entry, model_text
 from efrit.kube.resources import INSTANCES, REQUESTS, SECRETS
 from efrit.protocol.enums import UNSTORED_RESULT
@@ -90,8 +92,8 @@ class ClusterBackend:
 
     async def instances(self) -> Sequence[Instance]:
         """Return the instances of the namespace, by name."""
-        objects, _ = await self.api.list(INSTANCES, self.namespace)
-        return sorted((convert.instance_of(obj, _now()) for obj in objects), key=lambda instance: instance.id)
+        pages = self.api.pages(INSTANCES, self.namespace)
+        return sorted([convert.instance_of(obj, _now()) async for obj in pages], key=lambda instance: instance.id)
 
     async def instance(self, name: str) -> Instance:
         """Return one instance. Raises `InstanceNotFound`."""
@@ -163,7 +165,7 @@ class ClusterBackend:
         """Cancel what runs on the instance until it is suspended: what was claimed last shows only after a second."""
         cancelled: set[str] = set()
         while not suspended.done():
-            for state in await self.requests(name):
+            for state in await self.requests(name, brief=True):
                 if state.phase is Phase.RUNNING and state.handle.id not in cancelled:
                     cancelled.add(state.handle.id)
                     await self.cancel(state.handle)
@@ -270,8 +272,8 @@ class ClusterBackend:
         return {"instanceRef": {"name": name}}
 
     async def _holder_of(self, session: str) -> str:
-        objects, _ = await self.api.list(REQUESTS, self.namespace, fieldSelector=f"status.session.id={session}")
-        for obj in objects:
+        selector = f"status.session.id={session}"
+        async for obj in self.api.pages(REQUESTS, self.namespace, fieldSelector=selector):
             if name := obj.get("status", {}).get("instanceName"):
                 return str(name)
         raise NoInstance(f"no request names the instance of the session {session}", "name the instance")
@@ -350,8 +352,18 @@ class ClusterBackend:
                 raise NotFound(f"the Secret {name} has no such key")
             pod = pod_of(state.handle.instance or "")
             return await self.api.exec_output(
-                self.namespace, pod, "emacs", ["cat", "--", str(reference["workspacePath"])]
+                self.namespace,
+                pod,
+                "emacs",
+                ["cat", "--", str(reference["workspacePath"])],
+                # Code in the pod may have put another file there, one without an end included.
+                max_bytes=int(reference.get("bytes") or 0),
             )
+        except Forbidden:
+            raise
+        except Refused as error:
+            problem = f"the whole result of {state.handle.id} is too large to be read, or was changed since: {error}"
+            raise ResultGone(problem) from error
         except NotFound as error:
             raise ResultGone(f"the whole result of {state.handle.id} is no longer there: {error}") from error
 
@@ -379,13 +391,19 @@ class ClusterBackend:
     async def _log_of(self, handle: Handle) -> WorkLog:
         return WorkLog(self.api, self.namespace, (await self._request(handle))["metadata"]["uid"])
 
-    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+    async def requests(
+        self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
+    ) -> Sequence[RequestState]:
         """Return the requests of the namespace or of one instance; with `limit`, the newest so many."""
         query = {} if instance is None else {"fieldSelector": f"status.instanceName={instance}"}
-        objects, _ = await self.api.list(REQUESTS, self.namespace, **query)
         epoch = datetime.fromtimestamp(0, UTC)
-        ordered = sorted((convert.request_of(obj) for obj in objects), key=lambda state: state.created or epoch)
-        return ordered if limit is None else ordered[-limit:]
+        states: list[RequestState] = []
+        # One object at a time: thousands of large ones may be there.
+        async for obj in self.api.pages(REQUESTS, self.namespace, **query):
+            state = convert.request_of(obj)
+            states.append(without_texts(state) if brief else state)
+        states.sort(key=lambda state: state.created or epoch)
+        return states if limit is None else states[-limit:]
 
 
 def _truncated(handle: Handle, kept: str) -> ResultTruncated:

@@ -70,9 +70,9 @@ class ClusterPlans:
 
     async def plans(self) -> Sequence[PlanState]:
         """Return the plans of the namespace, oldest first."""
-        objects, _ = await self._api.list(PLANS, self._namespace)
         epoch = datetime.fromtimestamp(0, UTC)
-        return sorted(map(plan_of, objects), key=lambda state: (state.created or epoch, state.name))
+        states = [plan_of(obj) async for obj in self._api.pages(PLANS, self._namespace)]
+        return sorted(states, key=lambda state: (state.created or epoch, state.name))
 
     async def plan(self, name: str) -> PlanState:
         """Return the present state. Raises `PlanNotFound`."""

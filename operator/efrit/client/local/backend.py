@@ -301,7 +301,9 @@ class LocalBackend:
         for line in eval_log.lines(state):
             yield line
 
-    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+    async def requests(
+        self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
+    ) -> Sequence[RequestState]:
         """Return the newest `limit`, or the newest 200 of each instance, for callers that list them repeatedly."""
         names = [instance] if instance is not None else list(self._queues.settings.known())
         states: list[RequestState] = []

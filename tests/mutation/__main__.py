@@ -9,17 +9,22 @@ done just before, as in `make test`, whose other tiers have them all.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
+from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.mutation.copy import ERT, Copy, some_copies
 from tests.mutation.mutant import Mutant
 from tests.mutation.mutants import MUTANTS
 from tests.mutation.operation import Misplaced
+from tests.support.fixtures import SHARED_PLANE, shared_plane
 
 RUNNERS = 3
 WAITING_RUNNERS = 8
@@ -40,18 +45,44 @@ def main(words: list[str]) -> int:
         print(f"no step has the words {' '.join(words)}", file=sys.stderr)
         return 64
     silent = [mutant for mutant in chosen if mutant.silent]
-    others = [mutant for mutant in chosen if not mutant.silent]
-    waiting, working = min(WAITING_RUNNERS, len(silent)), min(RUNNERS, len(others))
-    with some_copies(waiting + working) as copies:
+    served = [mutant for mutant in chosen if mutant.generates]
+    others = [mutant for mutant in chosen if not mutant.silent and not mutant.generates]
+    waiting, serving = min(WAITING_RUNNERS, len(silent)), min(1, len(served))
+    working = min(RUNNERS, len(others))
+    with _control_plane(served), some_copies(waiting + serving + working) as copies:
         if not tested and not _untouched_passes(copies[0], chosen):
             return 1
-        with ThreadPoolExecutor(1) as beside:
+        with ThreadPoolExecutor(2) as beside:
             waited = beside.submit(_try_all, copies[:waiting], silent)
-            survived = [*_try_all(copies[waiting:], others), *waited.result()]
+            refused = beside.submit(_try_served, copies[waiting : waiting + serving], served)
+            survived = [*_try_all(copies[waiting + serving :], others), *refused.result(), *waited.result()]
     print(f"{len(chosen) - len(survived)} of {len(chosen)} steps are guarded")
     for mutant in survived:
         print(f"NOT GUARDED: {mutant.step} (gate: {mutant.gate})")
     return 1 if survived else 0
+
+
+@contextmanager
+def _control_plane(served: list[Mutant]) -> Iterator[None]:
+    """Run an API server for the mutants of the CRDs, one after the other, in the variable that their tests read."""
+    if not served:
+        yield
+        return
+    with ControlPlane() as plane:
+        os.environ[SHARED_PLANE] = shared_plane(plane)
+        try:
+            yield
+        finally:
+            del os.environ[SHARED_PLANE]
+
+
+def _try_served(copies: list[Copy], served: list[Mutant]) -> list[Mutant]:
+    """Return the mutants of the CRDs no test noticed: all of them where the untouched CRDs fail afterwards.
+
+    What broke the API server that they share would otherwise pass for what each test noticed.
+    """
+    survived = _try_all(copies, served)
+    return survived if not served or _untouched_passes(copies[0], served) else served
 
 
 def _untouched_passes(copy: Copy, chosen: list[Mutant]) -> bool:

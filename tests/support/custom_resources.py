@@ -9,6 +9,18 @@ from tests.cluster.paths import REPOSITORY
 from tests.support import yaml_documents
 from tests.support.kube import Kube, Refused, until
 
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def remove_crds(client: Kube) -> None:
+    """Remove every CRD with its objects; those that are installed next are served from their first request on.
+
+    After an update, the API server goes by the rules of before for a moment that no condition tells.
+    """
+    for definition in client.call("GET", DEFINITIONS)["items"]:
+        client.call("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
+    until(lambda: not client.call("GET", DEFINITIONS)["items"], "the CRDs are not removed")
+
 
 def install_crds(client: Kube) -> None:
     """Install the CRDs and return once they are served."""
@@ -18,12 +30,11 @@ def install_crds(client: Kube) -> None:
 
 def _install(client: Kube, path: Path) -> None:
     definition = yaml_documents.load(path.read_text())
-    root = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    client.call("POST", root, definition, fieldValidation="Strict")
+    client.call("POST", DEFINITIONS, definition, fieldValidation="Strict")
     name = definition["metadata"]["name"]
 
     def established() -> bool:
-        conditions = client.call("GET", f"{root}/{name}").get("status", {}).get("conditions") or ()
+        conditions = client.call("GET", f"{DEFINITIONS}/{name}").get("status", {}).get("conditions") or ()
         return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
     until(established, f"{name} is not established")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane
+from tests.cluster.control_plane import ControlPlane, Ports
 from tests.support.compiled_lisp import compiled_lisp
-from tests.support.custom_resources import install_crds
+from tests.support.custom_resources import install_crds, remove_crds
 from tests.support.kube import Kube
 
 AUDIT_POLICY = {
@@ -27,6 +28,15 @@ AUDIT_POLICY = {
         {"level": "None"},
     ],
 }
+
+SHARED_PLANE = "EFRIT_TEST_CONTROL_PLANE"
+"""The variable that names a running control plane, which several processes of tests use one after the other."""
+
+
+def shared_plane(plane: ControlPlane) -> str:
+    """Return the value of SHARED_PLANE for a control plane."""
+    ports = plane.ports
+    return json.dumps([str(plane.directory), ports.api, ports.etcd, ports.peer])
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +56,10 @@ def audited(log: Path) -> ControlPlane:
 @pytest.fixture(scope="session")
 def plane(audit_log: Path) -> Iterator[ControlPlane]:
     """etcd and kube-apiserver; builds or installs what is missing, and says so when it cannot."""
+    if shared := os.environ.get(SHARED_PLANE):
+        directory, *ports = json.loads(shared)
+        yield ControlPlane(Path(directory), ports=Ports(*ports))
+        return
     with audited(audit_log) as running:
         yield running
 
@@ -55,6 +69,8 @@ def kube(plane: ControlPlane) -> Iterator[Kube]:
     """The administrator's connection, with the CRDs established."""
     client = Kube(plane)
     try:
+        if SHARED_PLANE in os.environ:
+            remove_crds(client)
         install_crds(client)
         yield client
     finally:

@@ -22,6 +22,7 @@ from tests.support.kube import Json, Kube, Refused
 from tests.support.manifest_schema import BASES
 
 EXAMPLES = [*examples(), *plan_examples()]
+RULES = list(dict.fromkeys(example.rule for example in EXAMPLES))
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +31,17 @@ def room(kube: Kube) -> str:
     return new_namespace(kube)
 
 
-def test_a_rule_accepts_and_refuses(kube: Kube, room: str) -> None:
-    wrong = {str(example): message for example in EXAMPLES if (message := _wrong(kube, room, example))}
+def _identifier(rule: Rule) -> str:
+    """Return the name of a rule's test: `requests-spec.cancel-cannot-be-taken-back`."""
+    where = [rule.where] if rule.where and not rule.message.startswith(f"{rule.where}.") else []
+    words = [rule.plural.removeprefix("efrit"), *where, *rule.message.split()]
+    return "-".join(word.strip("[],:…") for word in words)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=_identifier)
+def test_a_rule_accepts_and_refuses(kube: Kube, room: str, rule: Rule) -> None:
+    tried = [example for example in EXAMPLES if example.rule == rule]
+    wrong = {str(example): message for example in tried if (message := _wrong(kube, room, example))}
     assert wrong == {}
 
 

@@ -3,7 +3,7 @@
 from tests.mutation.mutant import Mutant
 from tests.mutation.operation import Drop, Never, Value
 
-RULES = "tests/integration/api/test_rules.py"
+RULES = "tests/integration/api/test_rules.py::test_a_rule_accepts_and_refuses"
 UNIT = "tests/unit/controller"
 
 MUTANTS = (
@@ -11,14 +11,14 @@ MUTANTS = (
         "the rule that an intent never changes",
         "intent-immutable",
         Value('"true"'),
-        (RULES,),
+        (f"{RULES}[plans-spec.intent-is-immutable]",),
         generates=True,
     ),
     Mutant(
         "the rule that amendments are only added",
         "amendments-kept",
         Value('"true"'),
-        (RULES,),
+        (f"{RULES}[plans-spec.amendments-only-grows-at-its-end]",),
         generates=True,
     ),
     Mutant(

@@ -31,6 +31,15 @@ PUBLIC = [
     "http://127.0.0.1.example.org",
     "http://10.example.org",
     "http://svc.example.org",
+    "http://134744072",
+    "http://0x08080808/v1",
+    "http://api%2eexample%2eorg",
+    "http://api\u3002example\uff0eorg",
+    "http://api%2eexample%2eorg.svc",
+    "http://api.example.org?@localhost/",
+    "http://api.example.org#@localhost/",
+    "HTTP://api.example.org",
+    "http://[::ffff:8.8.8.8]",
 ]
 
 

@@ -250,7 +250,8 @@ The server collects while it is idle, so that a request seldom waits for it."
   :type 'natnum)
 
 (defconst efrit-settings--private-hosts
-  (concat "\\`\\(?:\\(?:[^.:]+\\|\\(?:.+\\.\\)?localhost\\|.+\\.svc\\(?:\\..+\\)?\\|.+\\.cluster\\.local\\)\\.?\\|"
+  (concat "\\`\\(?:\\(?:[a-z0-9_-]+\\|\\(?:[a-z0-9._-]+\\.\\)?localhost\\|"
+          "[a-z0-9._-]+\\.svc\\(?:\\.[a-z0-9._-]+\\)?\\|[a-z0-9._-]+\\.cluster\\.local\\)\\.?\\|"
           "\\(?:127\\|10\\|192\\.168\\|172\\.\\(?:1[6-9]\\|2[0-9]\\|3[01]\\)\\)\\(?:\\.[0-9]+\\)+\\|"
           "\\[\\(?:::1\\|f[cd][0-9a-f]\\{2\\}:.*\\)\\]\\)\\'")
   "Hosts of this machine, a cluster or a private network, by name or address.")
@@ -258,9 +259,12 @@ The server collects while it is idle, so that a request seldom waits for it."
 (defun efrit-settings-in-the-clear-p (url)
   "Return non-nil if what is sent to URL can be read outside a private network."
   (save-match-data
-    (and (string-match "\\`http://\\(?:[^/@]*@\\)?\\(\\[[^]/]*\\]\\|[^][:/]*\\)" url)
-         (not (string-match-p efrit-settings--private-hosts
-                              (downcase (match-string 1 url)))))))
+    (and (let ((case-fold-search t))
+           (string-match "\\`http://\\(?:[^/?#@]*@\\)?\\(\\[[^]/?#]*\\]\\|[^][:/?#]*\\)" url))
+         (let ((host (downcase (match-string 1 url))) case-fold-search)
+           ;; To curl, a number without dots is an address.
+           (or (string-match-p "\\`\\(?:0x[0-9a-f]*\\|[0-9]+\\)\\.?\\'" host)
+               (not (string-match-p efrit-settings--private-hosts host)))))))
 
 (defun efrit-settings-model-p ()
   "Return non-nil when there is a model to ask."

@@ -317,7 +317,11 @@
     (ert-info (url) (should-not (efrit-settings-in-the-clear-p url))))
   (dolist (url '("http://api.example.org" "http://172.32.0.1" "http://8.8.8.8" "http://[2001:db8::1]:80"
                  "http://localhost.example.org" "http://127.0.0.1.example.org" "http://10.example.org"
-                 "http://svc.example.org"))
+                 "http://svc.example.org"
+                 "http://134744072" "http://0x08080808/v1" "http://api%2eexample%2eorg"
+                 "http://api\u3002example\uff0eorg" "http://api%2eexample%2eorg.svc"
+                 "http://api.example.org?@localhost/" "http://api.example.org#@localhost/"
+                 "HTTP://api.example.org" "http://[::ffff:8.8.8.8]"))
     (ert-info (url) (should (efrit-settings-in-the-clear-p url)))))
 
 (ert-deftest efrit-model-no-key-no-curl-and-no-url-are-told-later ()

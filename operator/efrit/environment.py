@@ -50,4 +50,4 @@ def _value(kind: Any, text: str) -> Any:
         value = [part.strip() for part in text.split(",") if part.strip()]
     elif dict in origins:
         value = msgspec.json.decode(text)
-    return msgspec.convert(value, kind, strict=False, dec_hook=lambda custom, given: custom(given))
+    return msgspec.convert(value, kind, strict=False, dec_hook=lambda custom, raw_text: custom(raw_text))

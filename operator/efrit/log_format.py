@@ -24,4 +24,6 @@ def escaped(text: str) -> str:
     """Return `text` on one line: a character that cannot be printed as Python writes it, such as \\n or \\x1b."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )

@@ -19,7 +19,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp.types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from efrit.mcp import settings as options
-from efrit.mcp.app import speak
+from efrit.mcp.app import serve_stdio
 from efrit.mcp.http import app_for, listen, transport_security
 from efrit.mcp.server import seal_questions
 from efrit.mcp.tasks import Task, declares_tasks, require_tasks, serve_tasks
@@ -40,7 +40,7 @@ def main() -> None:
 
 async def _serve(settings: options.Settings) -> None:
     if settings.http is None:
-        await speak(make_fixtures(remembers=True))
+        await serve_stdio(make_fixtures(remembers=True))
         return
     app = app_for(make_fixtures(remembers=False), None, transport_security(settings.http), _nothing)
     await listen(app, settings.http)

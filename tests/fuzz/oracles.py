@@ -155,7 +155,7 @@ def totals(data: bytes) -> None:
     assert isinstance(parsed, Totals)
     _survives(parsed)
     answer = Response.parse('{"id":"a","status":"error","execution_time":1e9}')
-    counted = parsed.counting(answer, 2**63)
+    counted = parsed.with_response(answer, 2**63)
     _survives(counted)
     _survives(
         Stats(

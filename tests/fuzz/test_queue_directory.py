@@ -129,4 +129,4 @@ async def _tells_all(bridge: Bridge) -> None:
         assert not later_view.state.final or later_view.response is not None
         if later_view.response is not None and later_view.id in IDS and view.state.final:
             await bridge.queue.acknowledge(view.id)
-            assert bridge.queue.disk.whatever_is(Area.RESPONSES, response_file(view.id)) is None
+            assert bridge.queue.disk.stat_any(Area.RESPONSES, response_file(view.id)) is None

@@ -54,14 +54,18 @@ def disk_stats(space: Space | None, trouble: DiskTrouble | None) -> DiskStats | 
     """Return the figures of the volume; None before it was looked at."""
     if space is None and trouble is None:
         return None
-    figures = {} if space is None else {name: min(value, MOST) for name, value in structs.asdict(space).items()}
+    figures = (
+        {}
+        if space is None
+        else {name: min(value, MAX_PROBLEM_CHARS) for name, value in structs.asdict(space).items()}
+    )
     if trouble is None:
         return DiskStats(**figures)
     problem = DiskProblem.FULL if trouble.full else DiskProblem.FAILING
     return DiskStats(**figures, problem=problem, message=trouble.message[:500], since=from_epoch(trouble.since))
 
 
-MOST = 2**53
+MAX_PROBLEM_CHARS = 2**53
 """The largest count that travels: what JSON numbers are exact for."""
 
 
@@ -80,7 +84,7 @@ class Bridge:
             settings.limits(),
             disk=disk,
             on_change=self._request_changed,
-            on_heartbeat=self.poke,
+            on_heartbeat=self.wake_supervisor,
         )
         self.supervisor = Supervisor(
             self.queue,
@@ -162,13 +166,13 @@ class Bridge:
         self._metrics.changed(view)
         self.events.append(view)
         if view.state in (RequestState.RUNNING, RequestState.ANSWERED):
-            self.supervisor.poke(view)
+            self.supervisor.wake(view)
 
     # What the routes ask for
 
-    def poke(self) -> None:
+    def wake_supervisor(self) -> None:
         """Have the supervisor look at once."""
-        self.supervisor.poke()
+        self.supervisor.wake()
 
     def stats(self) -> Stats:
         """Return the figures as of now."""

@@ -119,7 +119,7 @@ class EventLog:
                 text = self._after(position)
                 position = self._seq
                 yield text
-            elif not self.closed and not await _happens(changed, keepalive):
+            elif not self.closed and not await _is_set_within(changed, keepalive):
                 yield b": keepalive\n\n"
 
     def _after(self, seq: int) -> bytes:
@@ -128,7 +128,7 @@ class EventLog:
         return b"".join(self._ring[i].text for i in range(start, len(self._ring)))
 
 
-async def _happens(event: asyncio.Event, seconds: float) -> bool:
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -69,9 +69,9 @@ class Metrics:
             if view.queued_time is not None:
                 self._wait.observe(max(0.0, (response.started - view.queued_time).total_seconds()))
         if response.usage is not None:
-            self._used(response.usage)
+            self._count_usage(response.usage)
 
-    def _used(self, usage: Usage) -> None:
+    def _count_usage(self, usage: Usage) -> None:
         for direction in DIRECTIONS:
             self._tokens.labels(direction).inc(getattr(usage, f"{direction}_tokens"))
         self._calls.inc(usage.model_calls)

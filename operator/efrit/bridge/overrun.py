@@ -57,7 +57,7 @@ class EmacsAlive:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SignalTimes:
     """When a run was first and last sent SIGUSR2 for its order to stop."""
 
     first: float
@@ -65,7 +65,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Patience:
+class SupervisionLimits:
     """Seconds from the first interrupt to the kill, and of silence while nothing occupies Emacs."""
 
     grace: float
@@ -127,7 +127,7 @@ def silence(emacs: EmacsAlive, now: float) -> float:
     return now - max(emacs.heard, emacs.since, emacs.occupied)  # gate: silence-occupied
 
 
-def listening(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
+def responsive_runs(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
     """Return whether Emacs can hear an order for what is to stop; if not, what was asked was not heard either."""
     return occupant(runs, emacs, now) is None
 
@@ -135,11 +135,11 @@ def listening(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
 def decide(
     runs: Sequence[Run],
     emacs: EmacsAlive | None,
-    asked: Mapping[RequestId, Asked],
-    patience: Patience,
+    signalled: Mapping[RequestId, SignalTimes],
+    limits: SupervisionLimits,
     now: float,
 ) -> list[Step]:
-    """Return what to do now. `asked` says when each run was told to stop, while Emacs could listen."""
+    """Return what to do now. `signalled` says when each run was told to stop, while Emacs could listen."""
     if emacs is None:
         # Its successor answers for it, by the orders that lie in control/ already.
         return []
@@ -148,12 +148,12 @@ def decide(
         for run in runs
         if run.stop_since is None and now - max(run.since, emacs.since) >= run.timeout
     ]
-    if listening(runs, emacs, now):
+    if responsive_runs(runs, emacs, now):
         for run in runs:
             if run.stop_since is None:
                 continue
-            order = asked.get(run.id)
-            if order is not None and now >= _last_moment(run, emacs, order, patience, runs, now):
+            order = signalled.get(run.id)
+            if order is not None and now >= _deadline(run, emacs, order, limits, runs, now):
                 return [Kill(run.id)]
             if order is None or now - order.last >= INTERRUPT_EVERY_SECONDS:
                 unheard = 0.0 if order is None else now - order.first
@@ -164,7 +164,7 @@ def decide(
         return [Kill(None, emacs.cause)]
     # Only sessions that wait, or nothing: an Emacs like that gives a sign of life every second.
     silent = silence(emacs, now)
-    if silent >= patience.stall or _is_hung(emacs, patience):
+    if silent >= limits.stall or _is_hung(emacs, limits):
         return [Kill(None)]
     if not steps and silent >= WAKE_SECONDS:
         # Whoever works in it may have bound that signal.
@@ -172,37 +172,41 @@ def decide(
     return steps
 
 
-def _is_hung(emacs: EmacsAlive, patience: Patience) -> bool:
+def _is_hung(emacs: EmacsAlive, limits: SupervisionLimits) -> bool:
     """Return whether Emacs, occupied by nothing, could run and heard none of the signals."""
-    return not emacs.attended and emacs.unresponsive >= min(HUNG_SECONDS, WAKE_SECONDS + patience.grace)
+    return not emacs.attended and emacs.unresponsive >= min(HUNG_SECONDS, WAKE_SECONDS + limits.grace)
 
 
-def _last_moment(
-    run: Run, emacs: EmacsAlive, order: Asked, patience: Patience, runs: Sequence[Run], now: float
+def _deadline(
+    run: Run, emacs: EmacsAlive, order: SignalTimes, limits: SupervisionLimits, runs: Sequence[Run], now: float
 ) -> float:
     """Return when Emacs is killed for a run that was told to stop, if it has not stopped by then."""
-    grace = max(run.stop_since or 0.0, emacs.since, order.first if run.session else 0.0) + patience.grace
+    grace = max(run.stop_since or 0.0, emacs.since, order.first if run.session else 0.0) + limits.grace
     if not run.session or run.id == emacs.current:
         return grace
-    silent = silence(emacs, now) >= patience.grace
+    silent = silence(emacs, now) >= limits.grace
     alone = not any(other.session and other.stop_since is None for other in runs)
     # Emacs lives and does not obey, or others would be lost with it: it gets the time of one that hangs.
-    return grace if silent and alone else max(grace, (run.stop_since or 0.0) + patience.stall)
+    return grace if silent and alone else max(grace, (run.stop_since or 0.0) + limits.stall)
 
 
-def next_look(
-    runs: Sequence[Run], emacs: EmacsAlive | None, asked: Mapping[RequestId, Asked], grace: float, now: float
+def next_check(
+    runs: Sequence[Run],
+    emacs: EmacsAlive | None,
+    signalled: Mapping[RequestId, SignalTimes],
+    grace: float,
+    now: float,
 ) -> float | None:
     """Return the time at which `decide` may have something to do for `runs`; None: nothing is due."""
     if emacs is None:
         return None
-    hears = listening(runs, emacs, now)
+    hears = responsive_runs(runs, emacs, now)
     due = []
     for run in runs:
         if run.stop_since is None:
             due.append(max(run.since, emacs.since) + run.timeout)
         elif hears:
-            order = asked.get(run.id)
+            order = signalled.get(run.id)
             due.append(0.0 if order is None else order.last + INTERRUPT_EVERY_SECONDS)
             due.append(max(run.stop_since, emacs.since, order.first if order and run.session else 0.0) + grace)
     return min(due, default=None)

@@ -75,7 +75,7 @@ LISTED_AT_ONCE = 64
 """Requests in one part of a list as it is sent."""
 
 
-class Surroundings(Protocol):
+class BridgeCallbacks(Protocol):
     """What the routes need of the bridge besides queue, events and tokens."""
 
     def stats(self) -> Stats:
@@ -90,7 +90,7 @@ class Surroundings(Protocol):
     def unready(self) -> list[str]:
         """Return why the instance should get no work; empty if it may."""
 
-    def poke(self) -> None:
+    def wake_supervisor(self) -> None:
         """Look at once: a request was cancelled."""
 
 
@@ -99,7 +99,7 @@ def status_of(error: EfritError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
-def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings: Surroundings) -> Starlette:
+def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings: BridgeCallbacks) -> Starlette:
     """Return the ASGI application."""
     api = _Api(queue, events, surroundings)
     health = _Health(surroundings)
@@ -140,7 +140,7 @@ def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings
 
 
 class _Api:
-    def __init__(self, queue: DurableQueue, events: EventLog, surroundings: Surroundings) -> None:
+    def __init__(self, queue: DurableQueue, events: EventLog, surroundings: BridgeCallbacks) -> None:
         self._queue = queue
         self._events = events
         self._around = surroundings
@@ -191,14 +191,14 @@ class _Api:
             return await self._decline(rid, Request.parse(body), running)
         before = await self._queue.view(rid, response=False)
         view = await self._queue.cancel(rid, running=running)
-        self._around.poke()
+        self._around.wake_supervisor()
         goes_on = not running and not view.state.final
         return _json(view, 200 if before.state.final or goes_on else 202)
 
     async def _decline(self, rid: RequestId, request: Request, running: bool) -> HttpResponse:
         _require_same(rid, request)
         view = await self._queue.decline(request, running=running)
-        self._around.poke()
+        self._around.wake_supervisor()
         return _json(view, 200 if view.state.final or not running else 202)
 
     async def delete(self, http: HttpRequest) -> HttpResponse:
@@ -263,7 +263,7 @@ class _Api:
 
 
 class _Health:
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: BridgeCallbacks) -> None:
         self._around = surroundings
 
     async def healthz(self, http: HttpRequest) -> HttpResponse:

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 
 from efrit.bridge.emacs import EmacsProcess
 from efrit.bridge.overrun import (
-    Asked,
     EmacsAlive,
     Interrupt,
     Kill,
     Order,
-    Patience,
     Run,
+    SignalTimes,
     Step,
+    SupervisionLimits,
     Wake,
     decide,
     is_occupied,
-    listening,
-    next_look,
+    next_check,
+    responsive_runs,
     silence,
 )
 from efrit.errors import EfritError, ProtocolError
@@ -70,7 +70,7 @@ class SupervisorSettings:
 
 
 class Supervisor:
-    """Watches one Emacs over one queue. `run` in a task; `poke` when something changed."""
+    """Watches one Emacs over one queue. `run` in a task; `wake` when something changed."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Supervisor:
         self._boot_seen = 0.0
         #: When the heartbeat last changed before our eyes; one found at start proves nothing.
         self._heard: float | None = None
-        self._asked: dict[RequestId, Asked] = {}
+        self._asked: dict[RequestId, SignalTimes] = {}
         self._killed_boot: str | None = None
         self._first_look = True
         #: Whether anything occupied Emacs when we last looked, and when that was last so.
@@ -103,7 +103,7 @@ class Supervisor:
         self._restarted: EmacsRestart | None = None
         self.beat = time.monotonic()
 
-    def poke(self, view: RequestView | None = None) -> None:
+    def wake(self, view: RequestView | None = None) -> None:
         """Ask for a look at once: the request of `view` changed, or Emacs gave a sign of life."""
         if view is not None and view.state is RequestState.ANSWERED:
             self._last_answered = view.id
@@ -116,11 +116,11 @@ class Supervisor:
                 await self._tick()
                 await self._pause()
         finally:
-            self._let_go()
+            self._close_process()
 
     async def _pause(self) -> None:
         now = time.monotonic()
-        due = next_look(self._runs(), self._alive(), self._asked, self._settings.kill_grace, now)
+        due = next_check(self._runs(), self._alive(), self._asked, self._settings.kill_grace, now)
         seconds = _TICK_SECONDS
         if due is not None:
             seconds = min(seconds, max(0.01, due - now))
@@ -139,10 +139,10 @@ class Supervisor:
         runs = self._runs()
         self._note_silence(runs, now)
         alive = self._alive()
-        if alive is not None and not listening(runs, alive, now):
+        if alive is not None and not responsive_runs(runs, alive, now):
             self._asked.clear()
         self._asked = {run.id: self._asked[run.id] for run in runs if run.id in self._asked}
-        patience = Patience(self._settings.kill_grace, self._settings.stall)
+        patience = SupervisionLimits(self._settings.kill_grace, self._settings.stall)
         for step in decide(runs, alive, self._asked, patience, now):
             await self._carry_out(step, now)
 
@@ -158,18 +158,18 @@ class Supervisor:
                 # Without the order an interrupt does nothing; the next tick tries again.
                 log.error("%s", error)
                 return
-            self.poke()
+            self.wake()
         elif self._process is None:
             return
         elif isinstance(step, Wake):
             self._interrupt(self._process, step.insist)
         elif isinstance(step, Interrupt):
             order = self._asked.get(step.id)
-            self._asked[step.id] = Asked(now if order is None else order.first, now)
+            self._asked[step.id] = SignalTimes(now if order is None else order.first, now)
             if self._interrupt(self._process, step.insist):
                 self._on_signal("SIGUSR2")
         elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):  # gate: may-have-ended
-            log.warning("killing Emacs (pid %d): %s", self._process.pid, self._why(step, now))
+            log.warning("killing Emacs (pid %d): %s", self._process.pid, self._signal_reason(step, now))
             self._killed_boot = self._process.boot
             if self._process.send(signal.SIGKILL):
                 self._on_signal("SIGKILL")
@@ -190,12 +190,12 @@ class Supervisor:
             count=self._self_check.restarts,
         )
 
-    def _why(self, step: Kill, now: float) -> str:
+    def _signal_reason(self, step: Kill, now: float) -> str:
         if step.cause is not None:
             return f"{step.cause.reason}: {step.cause.message}"
-        return f"request {step.id} did not stop" if step.id else self._why_silent(now)
+        return f"request {step.id} did not stop" if step.id else self._silence_reason(now)
 
-    def _why_silent(self, now: float) -> str:
+    def _silence_reason(self, now: float) -> str:
         alive = self._alive()
         seconds = 0.0 if alive is None else silence(alive, now)
         after = "" if self._last_answered is None else f"; the last answer was that of {self._last_answered}"
@@ -221,7 +221,7 @@ class Supervisor:
         disk = self._queue.disk
         try:
             runs = disk.stat(Area.PROCESSING, request_file(rid)) is not None
-            return not runs or disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None
+            return not runs or disk.stat_any(Area.RESPONSES, response_file(rid)) is not None
         except OSError:
             return True
 
@@ -236,7 +236,9 @@ class Supervisor:
             return
         previous, self._heartbeat = self._heartbeat, beat or self._heartbeat
         degraded = beat is not None and beat.state is EmacsState.DEGRADED
-        self._queue.emacs_says((beat.problem or "the queue cannot be written") if beat and degraded else None)
+        self._queue.report_emacs_problem(
+            (beat.problem or "the queue cannot be written") if beat and degraded else None
+        )
         if beat is not None and beat != previous:
             # One that lay there when we started may be of an Emacs long gone.
             self._heard = None if self._first_look else now
@@ -247,15 +249,15 @@ class Supervisor:
                 self._self_check.observe(_self_check(beat), now)
         self._first_look = False
         if self._process is None and beat is not None and self._killed_boot != beat.boot:
-            self._hold(beat)
+            self._open_process(beat)
         if self._process is not None and not self._process.alive():
             self._ended()
 
     def _new_boot(self, beat: Heartbeat, now: float, *, restarted: bool) -> None:
-        self._let_go()
+        self._close_process()
         self._boot_seen = now
         self._asked.clear()
-        self._hold(beat)
+        self._open_process(beat)
         if self._process is None:
             log.info("the heartbeat is not that of an Emacs which runs here (pid %d)", beat.pid)
         else:
@@ -264,7 +266,7 @@ class Supervisor:
             self._on_restart()
         self._on_change()
 
-    def _hold(self, beat: Heartbeat) -> None:
+    def _open_process(self, beat: Heartbeat) -> None:
         # In another PID namespace (an earlier pod, another host) the number is another process's.
         if beat.server is not None and not here().may_be(beat.server):  # gate: foreign-namespace
             return
@@ -276,11 +278,11 @@ class Supervisor:
         if self._process is None:
             return
         log.info("Emacs ended (pid %d)", self._process.pid)
-        self._let_go()
+        self._close_process()
         self._on_change()
-        self.poke()
+        self.wake()
 
-    def _let_go(self) -> None:
+    def _close_process(self) -> None:
         if self._process is None:
             return
         if self._process.pidfd >= 0:

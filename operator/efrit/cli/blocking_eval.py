@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 
 from efrit.cli.exit_codes import Exit, Terminated
-from efrit.cli.place import notice, say_it_goes_on
+from efrit.cli.place import notice, print_resume_hint
 from efrit.cli.results import is_partial, print_result
 from efrit.cli.work import work_of
 from efrit.client.interface import RequestType
@@ -23,9 +23,9 @@ def run_eval(place: Place, args: Namespace) -> Exit | None:
         args.submitted, state = queues.run(work_of(RequestType.EVAL, args, args.form), _BLOCKING_SECONDS)
     except WaitInterrupted as interrupted:
         if isinstance(interrupted.__cause__, Terminated):
-            say_it_goes_on(interrupted.handle, args.invocation)
+            print_resume_hint(interrupted.handle, args.invocation)
             return Exit.TERMINATED
-        args.submitted, args.left = interrupted.handle, Exit.LEFT
+        args.submitted, args.signal_exit = interrupted.handle, Exit.DETACHED
         return None
     if state is None or is_partial(state):
         return None

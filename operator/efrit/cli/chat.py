@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed
-from efrit.cli.run import tell
-from efrit.cli.streams import interruptible, is_terminal, shown
-from efrit.cli.wait import Left, hand_over, show_for, wait
+from efrit.cli.run import print_final_state
+from efrit.cli.streams import interruptible, is_terminal, printable
+from efrit.cli.wait import Detached, display_for, hand_over, wait
 from efrit.cli.work import work_of
 from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
 
@@ -25,12 +25,12 @@ async def run_chat(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit chat`: one turn with a text or in a pipe, else until the user leaves."""
     if args.text or args.file or not is_terminal(sys.stdin):
         turn = await _turn(backend, args, work_of(RequestType.CHAT, args, args.text))
-        return Exit.LEFT if turn is None else turn[1]
+        return Exit.DETACHED if turn is None else turn[1]
     return await _converse(backend, args)
 
 
 async def _converse(backend: Backend, args: Namespace) -> Exit:
-    with _history():
+    with _line_history():
         print(_HELP, file=sys.stderr)
         kind, code = RequestType.CHAT, Exit.DONE
         session, instance = args.session, args.instance
@@ -47,7 +47,7 @@ async def _converse(backend: Backend, args: Namespace) -> Exit:
                 continue
             if not line:
                 continue
-            work = replace(_shape(args), type=kind, content=line, session=session, instance=instance)
+            work = replace(_work_options(args), type=kind, content=line, session=session, instance=instance)
             turn = await _turn(backend, args, work)
             if turn is None:
                 # It was left running, and has asked nothing.
@@ -61,23 +61,23 @@ async def _converse(backend: Backend, args: Namespace) -> Exit:
         return code
 
 
-def _shape(args: Namespace) -> Work:
+def _work_options(args: Namespace) -> Work:
     return work_of(RequestType.CHAT, args, ["-shape-"])
 
 
 async def _turn(backend: Backend, args: Namespace, work: Work) -> tuple[RequestState, Exit] | None:
     """Submit one turn and show the response; return its state and exit code, None if the user left it running."""
-    handle, left = await hand_over(backend, work)
+    handle, exit_code = await hand_over(backend, work)
     texts: list[str] = []
 
     def say(text: str) -> None:
         texts.append(text)
-        sys.stdout.write(shown(text))
+        sys.stdout.write(printable(text))
         sys.stdout.flush()
 
     try:
-        state = await wait(backend, handle, show_for(args, None if args.output else say), left=left)
-    except Left as reason:
+        state = await wait(backend, handle, display_for(args, None if args.output else say), signal_exit=exit_code)
+    except Detached as reason:
         if reason.code is Exit.TERMINATED:
             raise Terminated from reason
         return None
@@ -91,7 +91,7 @@ async def _turn(backend: Backend, args: Namespace, work: Work) -> tuple[RequestS
         state = (
             replace(state, result=None) if work.type is RequestType.CHAT and complete and missing is None else state
         )
-    return state, await tell(backend, state, args)
+    return state, await print_final_state(backend, state, args)
 
 
 def _line(prompt: str) -> str | None:
@@ -111,7 +111,7 @@ def _line(prompt: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _history():  # type: ignore[no-untyped-def]
+def _line_history():  # type: ignore[no-untyped-def]
     """Load line editing and the history of what was typed; save the history afterwards."""
     import readline
 

@@ -10,7 +10,7 @@ from typing import TextIO
 
 GREEN, YELLOW, RED, DIM = "32", "33", "31", "2"
 
-_OF_WORD = {
+_COLORS = {
     **dict.fromkeys(("active", "Ready", "Succeeded", "ok", "success", "Success"), GREEN),
     **dict.fromkeys(("Running", "Queued", "Pending", "Partial", "InputRequired", "Backpressure"), YELLOW),
     **dict.fromkeys(("inactive", "Stopped", "Suspended", "SuspendedIdle"), DIM),
@@ -40,7 +40,7 @@ _OF_WORD = {
 }
 
 
-def wanted(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
+def color_enabled(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
     """Return whether colours are to be written to `stream`."""
     environment = os.environ if environment is None else environment
     if environment.get("NO_COLOR") or environment.get("TERM", "dumb") in ("", "dumb"):
@@ -56,7 +56,7 @@ def paint(text: str, color: str) -> str:
 def painted_cell(cell: str) -> str:
     """Return a cell of a table, padding included, in the colour of the word in it; most words have none."""
     word = cell.strip()
-    color = _OF_WORD.get(word)
+    color = _COLORS.get(word)
     return cell if color is None else cell.replace(word, paint(word, color))
 
 
@@ -67,4 +67,4 @@ def painted_line(line: str) -> str:
 
 def error_prefix() -> str:
     """Return what a message on standard error begins with."""
-    return paint("efrit:", RED) if wanted(sys.stderr) else "efrit:"
+    return paint("efrit:", RED) if color_enabled(sys.stderr) else "efrit:"

@@ -18,7 +18,7 @@ from efrit.cli.commands import COMMANDS, Command, build
 from efrit.cli.exit_codes import Exit
 from efrit.cli.parser import Parser
 from efrit.cli.place import place_of
-from efrit.cli.terminal_text import harmless
+from efrit.cli.terminal_text import sanitized_line
 from efrit.client.backends import open_backend
 from efrit.client.interface import Backend
 
@@ -28,7 +28,7 @@ SECONDS_VARIABLE = "EFRIT_COMPLETION_SECONDS"
 
 _MOST = 200
 _FILES, _NO_FILES = ":0", ":4"
-_WHERE = ("backend", "config", "kubeconfig", "context", "namespace")
+_PLACE_OPTIONS = ("backend", "config", "kubeconfig", "context", "namespace")
 
 
 def run_completion(args: Namespace) -> Exit:
@@ -39,17 +39,17 @@ def run_completion(args: Namespace) -> Exit:
 
 def run_complete(program: str, words: Sequence[str]) -> Exit:
     """Run `efrit __complete`: print the completions of the last of `words`."""
-    line = Line.read(program, list(words) or [""])
+    line = CommandLine.read(program, list(words) or [""])
     # The shell prints them: what controls its terminal is not offered.
-    fitting = (each for each in line.candidates() if each[0].startswith(line.prefix) and each[0].isprintable())
-    for value, description in itertools.islice(fitting, _MOST):
-        print(line.before + value + (f"\t{harmless(description)}" if description else ""))
-    print(_FILES if line.wants_files() else _NO_FILES)
+    matches = (item for item in line.candidates() if item[0].startswith(line.prefix) and item[0].isprintable())
+    for value, description in itertools.islice(matches, _MOST):
+        print(line.before + value + (f"\t{sanitized_line(description)}" if description else ""))
+    print(_FILES if line.completes_files() else _NO_FILES)
     return Exit.DONE
 
 
 @dataclass
-class Line:
+class CommandLine:
     """A command line as far as it is typed: the command it has come to, and what its last word is to be.
 
     `prefix` is what there is of the last word; `before` what stands in front of it in the same word (`--option=`).
@@ -61,17 +61,17 @@ class Line:
     command: tuple[str, ...] = ()
     #: The option whose value the last word is, or the positional argument it belongs to.
     action: argparse.Action | None = None
-    taken: list[str] = field(default_factory=list)
+    positionals: list[str] = field(default_factory=list)
     args: Namespace = field(default_factory=Namespace)
     only_arguments: bool = False
 
     @classmethod
-    def read(cls, program: str, words: list[str]) -> Line:
+    def read(cls, program: str, words: list[str]) -> CommandLine:
         """Return what `words` amount to; the last one is being typed."""
         completion = cls(build(program), "")
-        joined, split = _joined(words)
+        joined, split = _joined_options(words)
         for word in joined[:-1]:
-            completion._take(word)
+            completion._consume(word)
         completion.prefix = joined[-1]
         if (
             completion.action is None
@@ -88,9 +88,9 @@ class Line:
     def _option(self, word: str) -> argparse.Action | None:
         return next((action for action in self.parser._actions if word in action.option_strings), None)
 
-    def _take(self, word: str) -> None:
+    def _consume(self, word: str) -> None:
         if self.action is not None:
-            self._note(self.action, word)
+            self._record_option(self.action, word)
             self.action = None
         elif word == "--":
             self.only_arguments = True
@@ -98,20 +98,20 @@ class Line:
             option, sign, value = word.partition("=")
             action = self._option(option)
             if action is not None and sign:
-                self._note(action, value)
+                self._record_option(action, value)
             elif action is not None and action.nargs != 0:
                 self.action = action
-        elif (below := self._below()) is not None:
+        elif (below := self._subcommands()) is not None:
             self.parser = below.get(word, self.parser)
             self.command += (word,)
         else:
-            self.taken.append(word)
+            self.positionals.append(word)
 
-    def _note(self, action: argparse.Action, value: str) -> None:
-        if action.dest in _WHERE or action.dest == "instance":
+    def _record_option(self, action: argparse.Action, value: str) -> None:
+        if action.dest in _PLACE_OPTIONS or action.dest == "instance":
             setattr(self.args, action.dest, value)
 
-    def _below(self) -> dict[str, Parser] | None:
+    def _subcommands(self) -> dict[str, Parser] | None:
         subcommands = [action for action in self.parser._actions if isinstance(action, argparse._SubParsersAction)]
         return subcommands[0].choices if subcommands else None
 
@@ -123,11 +123,11 @@ class Line:
             for action in self.parser._actions
             if not action.option_strings and not isinstance(action, argparse._SubParsersAction)
         ]
-        if not positional or (positional[0].nargs is None and self.taken):
+        if not positional or (positional[0].nargs is None and self.positionals):
             return None
         return positional[0]
 
-    def wants_files(self) -> bool:
+    def completes_files(self) -> bool:
         """Return whether the word may be the name of a file or directory."""
         action = self.action
         return action is not None and action.metavar in ("FILE", "DIR")
@@ -136,22 +136,26 @@ class Line:
         """Return (value, description) of what the word may become, whatever its prefix is."""
         if self.action is None and self.prefix.startswith("-") and not self.only_arguments:
             return _options(self.parser)
-        if self.action is None and self._below() is not None:
+        if self.action is None and self._subcommands() is not None:
             return _commands(self.parser)
         target = self._target()
-        if target is None or self.wants_files():
+        if target is None or self.completes_files():
             return ()
         if target.choices:
             return [(str(choice), "") for choice in target.choices]
         if self.command == ("help",):
-            return _words_of_help(self.taken)
+            return _help_topics(self.positionals)
         if target.metavar == "SHELL":
             return ()
         kind = _kind(self.command, target)
-        return [] if kind is None else [(name, "") for name in _known(kind, self.args) if name not in self.taken]
+        return (
+            []
+            if kind is None
+            else [(name, "") for name in _completion_names(kind, self.args) if name not in self.positionals]
+        )
 
 
-def _joined(words: list[str]) -> tuple[list[str], bool]:
+def _joined_options(words: list[str]) -> tuple[list[str], bool]:
     """Join `--option`, `=`, `value`, as bash splits words; also return whether the last word is such a one."""
     joined: list[str] = []
     split = False
@@ -184,9 +188,9 @@ def _commands(parser: Parser) -> list[tuple[str, str]]:
     return [(choice.dest, choice.help or "") for choice in subcommands._choices_actions]
 
 
-def _words_of_help(taken: list[str]) -> list[tuple[str, str]]:
+def _help_topics(positionals: list[str]) -> list[tuple[str, str]]:
     commands: Sequence[Command] = COMMANDS
-    for word in taken:
+    for word in positionals:
         commands = next((command.commands for command in commands if command.name == word), ())
     return [(command.name, command.what) for command in commands]
 
@@ -213,16 +217,16 @@ def _kind(command: tuple[str, ...], action: argparse.Action) -> str | None:
     return "requests" if command and command[0] in _OF_REQUESTS else None
 
 
-def _known(kind: str, args: Namespace) -> list[str]:
+def _completion_names(kind: str, args: Namespace) -> list[str]:
     """Return the names there are; none where they cannot be had, for nobody wants to read why at a prompt."""
     try:
         seconds = float(os.environ.get(SECONDS_VARIABLE) or SECONDS)
-        return asyncio.run(asyncio.wait_for(_ask(kind, args), seconds))
+        return asyncio.run(asyncio.wait_for(_fetch_names(kind, args), seconds))
     except Exception:  # noqa: BLE001 - completion offers what it can
         return []
 
 
-async def _ask(kind: str, args: Namespace) -> list[str]:
+async def _fetch_names(kind: str, args: Namespace) -> list[str]:
     place = place_of(args)
     if kind in ("contexts", "namespaces"):
         from efrit.client.cluster.names import contexts, namespaces
@@ -230,12 +234,12 @@ async def _ask(kind: str, args: Namespace) -> list[str]:
         return contexts(place.kubeconfig) if kind == "contexts" else await namespaces(place.kubeconfig, place.context)
     backend = await open_backend(place)
     try:
-        return await _names(kind, args, backend)
+        return await _backend_names(kind, args, backend)
     finally:
         await backend.close(handed_over=False)
 
 
-async def _names(kind: str, args: Namespace, backend: Backend) -> list[str]:
+async def _backend_names(kind: str, args: Namespace, backend: Backend) -> list[str]:
     if kind == "plans":
         return [plan.name for plan in await backend.planning().plans()]
     if kind in ("instances", "labels"):

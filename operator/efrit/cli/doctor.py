@@ -6,10 +6,10 @@ import sys
 from argparse import Namespace
 
 from efrit import __version__
-from efrit.cli.color import painted_cell, wanted
+from efrit.cli.color import color_enabled, painted_cell
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import write
-from efrit.cli.streams import shown
+from efrit.cli.streams import printable
 from efrit.client.interface import Backend
 
 
@@ -19,13 +19,13 @@ async def run_doctor(backend: Backend, args: Namespace) -> Exit:
     if args.output:
         write(args.output, findings)
     else:
-        colored = wanted(sys.stdout)
+        colored = color_enabled(sys.stdout)
         print(f"{backend.kind}: {backend.place}")
         for finding in findings:
             word = painted_cell("ok " if finding.ok else "BAD") if colored else "ok " if finding.ok else "BAD"
-            print(f"{word}  {shown(f'{finding.subject}: {finding.detail}')}")
+            print(f"{word}  {printable(f'{finding.subject}: {finding.detail}')}")
             if finding.remedy and not finding.ok:
-                print(f"     -> {shown(args.invocation.in_text(finding.remedy))}")
+                print(f"     -> {printable(args.invocation.in_text(finding.remedy))}")
     return Exit.DONE if all(finding.ok for finding in findings) else Exit.FAILED
 
 

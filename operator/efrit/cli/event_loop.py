@@ -27,7 +27,7 @@ def run_in_loop(run: Callable[..., Any], args: Namespace, *, debug: bool) -> Exi
 async def _with_backend(run: Callable[..., Any], args: Namespace) -> Exit:
     backend = await open_backend(place_of(args), lambda text: notice(args.invocation.in_text(text)))
     try:
-        args.invocation.tell_choice(args, backend)
+        args.invocation.report_chosen_cluster(args, backend)
         code: Exit = await run(backend, args)
         # Only what was really handed over may be archived.
         streams.flush()

@@ -32,7 +32,7 @@ class Exit(IntEnum):
     REJECTED = 10
     TRUNCATED = 11
     INTERNAL = 70
-    LEFT = 130
+    DETACHED = 130
     TERMINATED = 143
 
 
@@ -50,7 +50,7 @@ MEANINGS = {
     Exit.REJECTED: "the request or plan was rejected: it never ran",
     Exit.TRUNCATED: "done, but only the beginning of the result could be printed; standard error says why",
     Exit.INTERNAL: "an error in efrit itself; `EFRIT_DEBUG=1` shows where",
-    Exit.LEFT: "you left with Ctrl-C; the work continues",
+    Exit.DETACHED: "you left with Ctrl-C; the work continues",
     Exit.TERMINATED: "SIGTERM ended efrit; the work continues",
 }
 
@@ -88,6 +88,6 @@ def exit_of_error(error: ClientError) -> Exit:
     return Exit.USAGE if isinstance(error, Refused) else Exit.FAILED
 
 
-def worst(exits: list[Exit]) -> Exit:
+def combined_exit(exits: list[Exit]) -> Exit:
     """Return the exit code after several objects: the first that is not DONE."""
     return next((code for code in exits if code is not Exit.DONE), Exit.DONE)

@@ -8,10 +8,10 @@ from argparse import Namespace
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from efrit.cli.color import wanted
+from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit
-from efrit.cli.output import ago, lasted, table, write
-from efrit.cli.streams import shown
+from efrit.cli.output import age_text, duration_text, table, write
+from efrit.cli.streams import printable
 from efrit.client.errors import NotReady
 from efrit.client.interface import Backend, Instance, Removed, Setup, Started, Stopped
 
@@ -22,7 +22,7 @@ async def run_instances(backend: Backend, args: Namespace) -> Exit:
     if args.output:
         write(args.output, instances[0] if len(args.name) == 1 else list(instances))
     elif instances:
-        print(instances_table(instances, colored=wanted(sys.stdout)))
+        print(instances_table(instances, colored=color_enabled(sys.stdout)))
     else:
         print(f"no instances in {backend.place}", file=sys.stderr)
     return Exit.DONE
@@ -42,8 +42,8 @@ def instances_table(instances: Iterable[Instance], *, colored: bool = False) -> 
                 instance.pending,
                 instance.processing,
                 instance.processed,
-                ago(instance.uptime_seconds),
-                ago((now - instance.last_activity).total_seconds()) + " ago" if instance.last_activity else None,
+                age_text(instance.uptime_seconds),
+                age_text((now - instance.last_activity).total_seconds()) + " ago" if instance.last_activity else None,
                 instance.emacs_version,
             )
             for instance in instances
@@ -55,30 +55,30 @@ def instances_table(instances: Iterable[Instance], *, colored: bool = False) -> 
 async def run_start(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit start`."""
     setup = Setup(args.queue_dir, args.daemon_name, args.workspace_dir, args.image, args.init)
-    return _tell(args, await backend.start(args.name, setup))
+    return _print_outcome(args, await backend.start(args.name, setup))
 
 
 async def run_stop(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit stop`."""
-    return _tell(args, await backend.stop(args.name, now=args.now))
+    return _print_outcome(args, await backend.stop(args.name, now=args.now))
 
 
 async def run_restart(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit restart`."""
     await backend.stop(args.name)
-    return _tell(args, await backend.start(args.name))
+    return _print_outcome(args, await backend.start(args.name))
 
 
 async def run_rm(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit rm`."""
-    return _tell(args, await backend.remove(args.name, files=args.files))
+    return _print_outcome(args, await backend.remove(args.name, files=args.files))
 
 
-def _tell(args: Namespace, done: Started | Stopped | Removed) -> Exit:
+def _print_outcome(args: Namespace, done: Started | Stopped | Removed) -> Exit:
     if args.output in ("json", "yaml"):
         write(args.output, done)
     else:
-        print(args.name if args.output else shown(done.message))
+        print(args.name if args.output else printable(done.message))
     return Exit.DONE
 
 
@@ -113,8 +113,8 @@ async def run_stats(backend: Backend, args: Namespace) -> Exit:
                     stats.succeeded,
                     stats.failed,
                     stats.interrupted,
-                    lasted(stats.average_processing_seconds),
-                    ago(stats.uptime_seconds),
+                    duration_text(stats.average_processing_seconds),
+                    age_text(stats.uptime_seconds),
                 )
                 for stats in figures
             ],

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from efrit.cli.durations import WEEK, YEAR, up_to
-from efrit.cli.parser import Parser, checked
+from efrit.cli.parser import Parser, argument_type
 
 OUTPUTS = ("json", "yaml", "name")
 SHELLS = ("bash", "zsh", "fish")
 
-_seconds = checked(up_to(WEEK))
-_long = checked(up_to(YEAR))
+_seconds = argument_type(up_to(WEEK))
+_long = argument_type(up_to(YEAR))
 
 
 def _whole(least: int) -> Callable[[str], Any]:
@@ -22,10 +22,10 @@ def _whole(least: int) -> Callable[[str], Any]:
             raise ValueError(f"{text!r} is not a whole number of at least {least}")
         return int(text)
 
-    return checked(read)
+    return argument_type(read)
 
 
-@checked
+@argument_type
 def _directory(text: str) -> str:
     if not text:
         raise ValueError("it is empty: name a directory, or leave the option out")

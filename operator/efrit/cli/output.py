@@ -13,15 +13,15 @@ from typing import Any
 from msgspec import Struct
 
 from efrit.cli.color import painted_cell
-from efrit.cli.streams import shown
-from efrit.cli.terminal_text import columns, harmless
+from efrit.cli.streams import printable
+from efrit.cli.terminal_text import display_width, sanitized_line
 from efrit.client.printed import unquoted as unquoted
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return `value` in JSON types: structures as objects, times as RFC 3339."""
     if isinstance(value, Struct):
-        items = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        items = {name: json_value(getattr(value, name)) for name in value.__struct_fields__}
         # Keys of a later version's answer, which the wire carries along.
         items |= items.pop("extra", {})
         # A request's handle is its name.
@@ -32,9 +32,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     return value
 
 
@@ -55,16 +55,16 @@ def write(kind: str, value: Any) -> None:
     """Print `value`, or each item of a list, in the format of -o."""
     if kind == "name":
         for item in value if isinstance(value, list | tuple) else [value]:
-            print(shown(name_of(item)))
+            print(printable(name_of(item)))
     elif kind == "json":
         # What the locale cannot show must stay JSON.
         unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        text = json.dumps(plain(value), indent=2, ensure_ascii=not unicode)
+        text = json.dumps(json_value(value), indent=2, ensure_ascii=not unicode)
         print(_UNPRINTED.sub(_escaped, text) if sys.stdout.isatty() else text)
     else:
         import yaml
 
-        print(shown(yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True)), end="")
+        print(printable(yaml.safe_dump(json_value(value), sort_keys=False, allow_unicode=True)), end="")
 
 
 # JSON escapes the other control characters itself. These move the cursor of some terminals, or turn text around.
@@ -81,10 +81,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: boo
     Text written by others cannot move the cursor: control characters become spaces.
     """
     cells = [list(head), *([_cell(value) for value in row] for row in rows)]
-    widths = [max(columns(row[column]) for row in cells) for column in range(len(head))]
+    widths = [max(display_width(row[column]) for row in cells) for column in range(len(head))]
     lines = []
     for number, row in enumerate(cells):
-        padded = [cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)]
+        padded = [cell + " " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=True)]
         padded[-1] = padded[-1].rstrip()
         shown = [painted_cell(cell) for cell in padded] if colored and number else padded
         lines.append("   ".join(shown).rstrip())
@@ -94,10 +94,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: boo
 def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"
-    return harmless(str(value))
+    return sanitized_line(str(value))
 
 
-def ago(seconds: float | None) -> str:
+def age_text(seconds: float | None) -> str:
     """Return a duration in one or two units, as kubectl prints ages."""
     if seconds is None:
         return "-"
@@ -111,14 +111,16 @@ def ago(seconds: float | None) -> str:
     return f"{whole // 86_400}d"
 
 
-def lasted(seconds: float | None) -> str | None:
+def duration_text(seconds: float | None) -> str | None:
     """Return a duration to about three digits."""
     if seconds is None:
         return None
-    return f"{seconds * 1000:.3g}ms" if seconds < 0.9995 else f"{seconds:.1f}s" if seconds < 120 else ago(seconds)
+    return (
+        f"{seconds * 1000:.3g}ms" if seconds < 0.9995 else f"{seconds:.1f}s" if seconds < 120 else age_text(seconds)
+    )
 
 
-def short(text: str | None, most: int = 60) -> str:
+def shortened(text: str | None, most: int = 60) -> str:
     """Return the beginning of `text` on one line, at most `most` characters."""
     line = " ".join((text or "").split())
     return line if len(line) <= most else line[: most - 1] + "…"

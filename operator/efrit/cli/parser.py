@@ -25,14 +25,14 @@ class Formatter(argparse.HelpFormatter):
     """
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_columns() - 2)
+        super().__init__(prog, width=_terminal_width() - 2)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 @cache
-def _columns() -> int:
+def _terminal_width() -> int:
     try:
         return max(40, int(os.environ.get("COLUMNS") or os.get_terminal_size().columns))
     except (OSError, ValueError):
@@ -56,16 +56,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print `message` with where to find help, and exit."""
-        print(f"efrit: {plain(message)}; see '{self.prog} --help'", file=sys.stderr)
+        print(f"efrit: {argparse_message(message)}; see '{self.prog} --help'", file=sys.stderr)
         raise SystemExit(int(Exit.USAGE))
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as argparse does, but suggest the option that an unknown one was probably meant to be."""
-        parsed, left = self.parse_known_args(args, namespace)
-        if left:
-            reported = next((word for word in left if word.startswith("-")), left[0])
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            reported = next((word for word in unknown if word.startswith("-")), unknown[0])
             parser = getattr(parsed, "parser", self)
-            parser.error(_unexpected(reported, parser))
+            parser.error(_unexpected_word_error(reported, parser))
         return parsed
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -73,25 +73,27 @@ class Parser(argparse.ArgumentParser):
             return
         choices = [str(choice) for choice in action.choices]
         if isinstance(action, argparse._SubParsersAction):
-            self.error(f"unknown command '{value}'{_meant(str(value), choices)}")
+            self.error(f"unknown command '{value}'{_suggestion(str(value), choices)}")
         option = "/".join(action.option_strings) or action.metavar or action.dest.upper()
-        self.error(f"invalid value '{value}' for {option}: use {', '.join(choices)}{_meant(str(value), choices)}")
+        self.error(
+            f"invalid value '{value}' for {option}: use {', '.join(choices)}{_suggestion(str(value), choices)}"
+        )
 
 
-def _unexpected(word: str, parser: argparse.ArgumentParser) -> str:
+def _unexpected_word_error(word: str, parser: argparse.ArgumentParser) -> str:
     if not word.startswith("-"):
         return f"unexpected argument '{word}'"
     name = word.partition("=")[0]
     spellings = [text for action in parser._actions for text in action.option_strings if text.startswith("--")]
-    return f"unknown option '{name}'{_meant(name, spellings)}"
+    return f"unknown option '{name}'{_suggestion(name, spellings)}"
 
 
-def _meant(word: str, spellings: Iterable[str]) -> str:
+def _suggestion(word: str, spellings: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, list(spellings), 1, 0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
-def plain(message: str) -> str:
+def argparse_message(message: str) -> str:
     """Return a message of argparse as other programs would put it."""
     required = "the following arguments are required: "
     if message.startswith(required):
@@ -99,7 +101,7 @@ def plain(message: str) -> str:
     return message.removeprefix("argument ")
 
 
-def checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
+def argument_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return `read` for use as the type of an argument: its ValueErrors become what the user is told."""
 
     def convert(text: str) -> Any:

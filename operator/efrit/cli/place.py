@@ -42,17 +42,19 @@ class Invocation(Struct, frozen=True):
     def of(cls, program: str, args: Namespace) -> Invocation:
         """Return that of a command line."""
         named = [(name, getattr(args, name, None)) for name in _OPTIONS]
-        return cls(program, "".join(f" --{name} {_quoted(value)}" for name, value in named if value is not None))
+        return cls(
+            program, "".join(f" --{name} {_shell_quoted(value)}" for name, value in named if value is not None)
+        )
 
     def command(self, *words: str) -> str:
         """Return the command line that runs `words` in the same place."""
-        return " ".join((self.program + self.options, *map(_quoted, words)))
+        return " ".join((self.program + self.options, *map(_shell_quoted, words)))
 
     def in_text(self, text: str) -> str:
         """Return `text` with every command in it as it has to be typed to reach the same place."""
         return re.sub(_COMMAND, lambda _: f"{self.program}{self.options} ", text)
 
-    def tell_choice(self, args: Namespace, backend: Backend) -> None:
+    def report_chosen_cluster(self, args: Namespace, backend: Backend) -> None:
         """Say that a cluster was chosen for no other reason than that the program runs in a pod of it."""
         named = any(getattr(args, name, None) for name in ("backend", "kubeconfig", "context", "namespace"))
         if backend.kind == "cluster" and not named and not os.environ.get(BACKEND_VARIABLE):
@@ -62,12 +64,12 @@ class Invocation(Struct, frozen=True):
             )
 
 
-def say_it_goes_on(handle: Handle, invocation: Invocation) -> None:
+def print_resume_hint(handle: Handle, invocation: Invocation) -> None:
     """Tell who leaves a request how to come back to it."""
     notice(f"{handle.id} goes on; wait for it with `{invocation.command('wait', handle.id)}`")
 
 
-def _quoted(word: str) -> str:
+def _shell_quoted(word: str) -> str:
     if re.fullmatch(r"[\w@%+=:,./-]+", word, re.ASCII):
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"

@@ -7,9 +7,9 @@ from argparse import Namespace
 
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import write
-from efrit.cli.plan_watch import printable
-from efrit.cli.streams import shown
-from efrit.cli.terminal_text import harmless, without_controls
+from efrit.cli.plan_watch import replace_unencodable
+from efrit.cli.streams import printable
+from efrit.cli.terminal_text import sanitized_line, without_controls
 from efrit.client.errors import Refused
 from efrit.client.interface import Backend
 from efrit.errors import InvalidPlanRecord
@@ -20,13 +20,13 @@ async def run_log(backend: Backend, args: Namespace) -> Exit:
     history = await backend.planning().plan_history(args.name, args.last)
     commits = history.get("commits") or []
     if args.output == "name":
-        print(shown("\n".join(str(commit.get("hash")) for commit in commits)))
+        print(printable("\n".join(str(commit.get("hash")) for commit in commits)))
     elif args.output:
         write(args.output, commits)
     else:
         for commit in commits:
             parts = (str(commit.get("hash"))[:10], str(commit.get("time")), str(commit.get("subject")))
-            print(printable("  ".join(map(harmless, parts))))
+            print(replace_unencodable("  ".join(map(sanitized_line, parts))))
     return Exit.DONE
 
 
@@ -43,7 +43,7 @@ async def run_report(backend: Backend, args: Namespace) -> Exit:
             sys.stdout.buffer.write(page)
         else:
             for line in report.lines(history):
-                print(printable(without_controls(line)))
+                print(replace_unencodable(without_controls(line)))
     except InvalidPlanRecord as error:
         raise Refused(f"the history of {args.name} cannot be read: {error.message}") from error
     return Exit.DONE

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from efrit.cli.output import ago, lasted
-from efrit.cli.terminal_text import columns, cut, harmless
+from efrit.cli.output import age_text, duration_text
+from efrit.cli.terminal_text import cut, display_width, sanitized_line
 from efrit.client.plans import PlanState, Task
 
 _LEAST_TEXT = 12
@@ -55,17 +55,17 @@ def _tree(state: PlanState, style: Style, width: int | None) -> Iterator[tuple[s
     for task in state.tree:
         parent = task.parent if task.parent in ids and task.parent != task.id else None
         below.setdefault(parent, []).append(task)
-    seen: set[int] = set()
+    drawn_ids: set[int] = set()
     for top in (*below.get(None, ()), *state.tree):
         # What only a circle leads to is drawn as a tree of its own.
         todo: list[tuple[Task, str, str]] = [(top, "", "")]
         while todo:
             task, first, rest = todo.pop()
-            if id(task) in seen:
+            if id(task) in drawn_ids:
                 continue
-            seen.add(id(task))
+            drawn_ids.add(id(task))
             yield task.id, _task_line(task, state, style, first, width)
-            parts = [child for child in below.get(task.id, ()) if id(child) not in seen]
+            parts = [child for child in below.get(task.id, ()) if id(child) not in drawn_ids]
             for number, part in enumerate(reversed(parts)):
                 ends = number == 0
                 todo.append(
@@ -76,13 +76,13 @@ def _tree(state: PlanState, style: Style, width: int | None) -> Iterator[tuple[s
 def _task_line(task: Task, state: PlanState, style: Style, lead: str, width: int | None) -> str:
     current = task.id == state.current_task and not state.final
     mark = style.current if current else style.mark(task.state)
-    head = f"{lead}{mark} {harmless(task.id)}"
+    head = f"{lead}{mark} {sanitized_line(task.id)}"
     notes = list(_notes(task))
     if current and state.step:
-        notes.insert(0, harmless(state.step))
+        notes.insert(0, sanitized_line(state.step))
     tail = f"  ({', '.join(notes)})" if notes else ""
-    room = None if width is None else max(_LEAST_TEXT, width - columns(head) - columns(tail) - 2)
-    return cut(f"{head}  {cut(harmless(task.description), room, style.more)}{tail}", width, style.more)
+    room = None if width is None else max(_LEAST_TEXT, width - display_width(head) - display_width(tail) - 2)
+    return cut(f"{head}  {cut(sanitized_line(task.description), room, style.more)}{tail}", width, style.more)
 
 
 def _notes(task: Task) -> Iterator[str]:
@@ -108,14 +108,14 @@ def header(state: PlanState, style: Style, now: datetime | None = None) -> list[
     place = state.instance or (f"pool {state.pool}" if state.pool else "")
     first = [f"{state.name}: {_phase(state)}", doing, place]
     if state.final and state.started and state.completed:
-        first.append(f"took {ago((state.completed - state.started).total_seconds())}")
+        first.append(f"took {age_text((state.completed - state.started).total_seconds())}")
     elif state.started and now:
-        first.append(f"for {ago((now - state.started).total_seconds())}")
-    lines = [style.dot.join(harmless(part) for part in first if part), harmless(state.intent.description)]
+        first.append(f"for {age_text((now - state.started).total_seconds())}")
+    lines = [style.dot.join(sanitized_line(part) for part in first if part), sanitized_line(state.intent.description)]
     lines.append(style.dot.join(_figures(state)))
     change = "cancel" if state.cancelled else "suspend" if state.suspended else None
     if state.message and state.reason != "Running":
-        lines.append(harmless(state.message))
+        lines.append(sanitized_line(state.message))
     elif change is not None and not state.final:
         lines.append(f"told to {change}")
     return lines
@@ -134,7 +134,7 @@ def _figures(state: PlanState) -> Iterator[str]:
     yield f"{state.commit_count} commits"
     tokens = cost.input_tokens + cost.output_tokens
     yield f"{tokens:,} tokens" if state.max_tokens is None else f"{tokens:,} of {state.max_tokens:,} tokens"
-    yield f"{lasted(cost.seconds) if cost.seconds else '0s'} of work"
+    yield f"{duration_text(cost.seconds) if cost.seconds else '0s'} of work"
     if state.amendments:
         waiting = len(state.amendments) - counts.amendments
         many = "s" if len(state.amendments) > 1 else ""
@@ -146,7 +146,7 @@ def observation_lines(state: PlanState, style: Style, width: int | None = None) 
     dash = " — " if style is UNICODE else " - "
     return [
         cut(
-            harmless(f"{one.perspective}: {one.statement}{f'{dash}{one.evidence}' if one.evidence else ''}"),
+            sanitized_line(f"{one.perspective}: {one.statement}{f'{dash}{one.evidence}' if one.evidence else ''}"),
             width,
             style.more,
         )
@@ -157,18 +157,18 @@ def observation_lines(state: PlanState, style: Style, width: int | None = None) 
 def commit_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
     """Return the last commits, newest first."""
     return [
-        cut(f"{harmless(commit.hash[:10])}  {harmless(commit.subject)}", width, style.more)
+        cut(f"{sanitized_line(commit.hash[:10])}  {sanitized_line(commit.subject)}", width, style.more)
         for commit in state.commits
     ]
 
 
-def whole(state: PlanState, style: Style, now: datetime | None = None, width: int | None = None) -> list[str]:
+def full_view(state: PlanState, style: Style, now: datetime | None = None, width: int | None = None) -> list[str]:
     """Return all that `show` prints about a plan."""
     lines = [cut(line, width, style.more) for line in header(state, style, now)]
     sections = (
-        ("Criteria", [harmless(criterion) for criterion in state.intent.acceptance_criteria]),
-        ("Constraints", [harmless(constraint) for constraint in state.intent.constraints]),
-        ("Amendments", [harmless(amendment) for amendment in state.amendments]),
+        ("Criteria", [sanitized_line(criterion) for criterion in state.intent.acceptance_criteria]),
+        ("Constraints", [sanitized_line(constraint) for constraint in state.intent.constraints]),
+        ("Amendments", [sanitized_line(amendment) for amendment in state.amendments]),
     )
     for title, entries in sections:
         lines += _section(title, [cut(entry, None if width is None else width - 2, style.more) for entry in entries])
@@ -193,11 +193,11 @@ def screen(state: PlanState, style: Style, now: datetime, size: tuple[int, int])
     room = height - len(top) - 1
     # The tree goes first; the rest has what it leaves, a third at least where there is room for both.
     foot = foot[: max(room - len(tree), room // 3 if room >= _LEAST_ROOM else 0)]
-    shown = _around(tree, state.current_task, max(room - len(foot), 0), style)
+    shown = _visible_lines(tree, state.current_task, max(room - len(foot), 0), style)
     return [cut(line, width, style.more) for line in (*top, "", *shown, *foot)][:height]
 
 
-def _around(tree: list[tuple[str, str]], current: str | None, room: int, style: Style) -> list[str]:
+def _visible_lines(tree: list[tuple[str, str]], current: str | None, room: int, style: Style) -> list[str]:
     lines = [line for _, line in tree]
     if len(lines) <= room:
         return lines
@@ -218,25 +218,25 @@ def changes(before: PlanState | None, after: PlanState) -> list[str]:
     """Return what happened between two states, in lines; without a state before, the present state."""
     lines: list[str] = []
     if before is not None:
-        lines += [f"amended: {harmless(amendment)}" for amendment in after.amendments[len(before.amendments) :]]
+        lines += [f"amended: {sanitized_line(amendment)}" for amendment in after.amendments[len(before.amendments) :]]
         hashes = {commit.hash for commit in before.commits}
         commits = [commit for commit in reversed(after.commits) if commit.hash not in hashes]
         missed = after.commit_count - before.commit_count - len(commits)
         lines += [f"{missed} commits more"] if missed > 0 else []
-        lines += [harmless(f"commit {commit.hash[:10]} {commit.subject}") for commit in commits]
+        lines += [sanitized_line(f"commit {commit.hash[:10]} {commit.subject}") for commit in commits]
     done = (after.counts.done, after.counts.failed, after.counts.tasks)
     if after.counts.tasks and (
         before is None or done != (before.counts.done, before.counts.failed, before.counts.tasks)
     ):
         lines.append(next(_figures(after)))
-    doing = (after.step, after.current_task)
-    if not after.final and any(doing) and (before is None or doing != (before.step, before.current_task)):
+    activity = (after.step, after.current_task)
+    if not after.final and any(activity) and (before is None or activity != (before.step, before.current_task)):
         task = next((task for task in after.tree if task.id == after.current_task), None)
-        about = f": {task.description}" if task is not None else ""
-        lines.append(harmless(" ".join(part for part in doing if part) + about))
-    stands = (after.phase, after.reason, after.outcome)
-    if before is None or stands != (before.phase, before.reason, before.outcome):
+        description = f": {task.description}" if task is not None else ""
+        lines.append(sanitized_line(" ".join(part for part in activity if part) + description))
+    status = (after.phase, after.reason, after.outcome)
+    if before is None or status != (before.phase, before.reason, before.outcome):
         detail = f": {after.message}" if after.message and after.reason != "Running" else ""
-        line = harmless(f"{_phase(after)}{detail}")
+        line = sanitized_line(f"{_phase(after)}{detail}")
         lines = [*lines, line] if after.final else [line, *lines]
     return lines

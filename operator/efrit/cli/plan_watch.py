@@ -13,7 +13,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Protocol, TextIO
 
-from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, screen, whole
+from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, full_view, screen
 from efrit.cli.streams import is_terminal
 from efrit.cli.terminal_text import draws_unicode
 from efrit.client.plans import Plans, PlanState
@@ -22,7 +22,7 @@ _ENTER, _LEAVE, _HOME, _CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", 
 _TICK_SECONDS = 1.0
 
 
-class Left(Exception):  # noqa: N818 - it is what happened, not a mistake
+class Detached(Exception):  # noqa: N818 - it is what happened, not a mistake
     """The person stopped watching; the plan goes on."""
 
 
@@ -37,21 +37,21 @@ class View(Protocol):
 
 
 async def watch(plans: Plans, name: str, *, shown: bool = True) -> PlanState:
-    """Show the plan until it is finished, and return it. Raises `Left`, `PlanNotFound`."""
+    """Show the plan until it is finished, and return it. Raises `Detached`, `PlanNotFound`."""
     view = _view(shown)
     state: PlanState | None = None
-    coming = plans.watch_plan(name)
+    states = plans.watch_plan(name)
     pending: asyncio.Future[PlanState] | None = None
     try:
         while state is None or not state.final:
-            pending = pending or asyncio.ensure_future(anext(coming))
+            pending = pending or asyncio.ensure_future(anext(states))
             await asyncio.wait({pending}, timeout=_TICK_SECONDS)
             if pending.done():
                 state, pending = pending.result(), None
             if state is not None:
                 view.show(state)
     except asyncio.CancelledError:
-        raise Left from None
+        raise Detached from None
     finally:
         if pending is not None:
             pending.cancel()
@@ -63,8 +63,8 @@ async def watch(plans: Plans, name: str, *, shown: bool = True) -> PlanState:
 
 def _view(shown: bool) -> View:
     if not shown:
-        return _Nothing()
-    return _Screen() if is_terminal(sys.stdout) else _Lines()
+        return _NoView()
+    return _ScreenView() if is_terminal(sys.stdout) else _LineView()
 
 
 def style_of(stream: TextIO) -> Style:
@@ -72,13 +72,13 @@ def style_of(stream: TextIO) -> Style:
     return UNICODE if draws_unicode(os.environ, stream.encoding) else ASCII
 
 
-def printable(text: str) -> str:
+def replace_unencodable(text: str) -> str:
     """Return `text` with a ? for what standard output cannot encode."""
     encoding = sys.stdout.encoding or "ascii"
     return text.encode(encoding, "replace").decode(encoding)
 
 
-class _Nothing:
+class _NoView:
     def show(self, state: PlanState) -> None:
         pass
 
@@ -86,7 +86,7 @@ class _Nothing:
         pass
 
 
-class _Lines:
+class _LineView:
     """A line for each change."""
 
     def __init__(self) -> None:
@@ -95,14 +95,14 @@ class _Lines:
     def show(self, state: PlanState) -> None:
         if state != self._last:
             for line in changes(self._last, state):
-                print(printable(line), flush=True)
+                print(replace_unencodable(line), flush=True)
             self._last = state
 
     def end(self, state: PlanState | None) -> None:
         pass
 
 
-class _Screen:
+class _ScreenView:
     """The alternate screen of a terminal; what is left on the other one is how it ended."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class _Screen:
             sys.stdout.write(_ENTER)
             self._entered = True
         lines = screen(state, self._style, datetime.now(UTC), shutil.get_terminal_size())
-        sys.stdout.write(_HOME + printable("\x1b[K\n".join(lines)) + "\x1b[K" + _CLEAR)
+        sys.stdout.write(_HOME + replace_unencodable("\x1b[K\n".join(lines)) + "\x1b[K" + _CLEAR)
         sys.stdout.flush()
 
     def end(self, state: PlanState | None) -> None:
@@ -123,5 +123,7 @@ class _Screen:
         sys.stdout.write(_LEAVE)
         if state is not None and state.final:
             width = shutil.get_terminal_size().columns
-            sys.stdout.write(printable("\n".join(whole(state, self._style, datetime.now(UTC), width))) + "\n")
+            sys.stdout.write(
+                replace_unencodable("\n".join(full_view(state, self._style, datetime.now(UTC), width))) + "\n"
+            )
         sys.stdout.flush()

@@ -13,13 +13,13 @@ from typing import Any
 
 import yaml
 
-from efrit.cli.color import wanted
+from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit, exit_of_plan
-from efrit.cli.output import ago, short, table, write
-from efrit.cli.plan_text import whole
-from efrit.cli.plan_watch import Left, printable, style_of, watch
+from efrit.cli.output import age_text, shortened, table, write
+from efrit.cli.plan_text import full_view
+from efrit.cli.plan_watch import Detached, replace_unencodable, style_of, watch
 from efrit.cli.streams import is_terminal, read_text
-from efrit.cli.terminal_text import harmless
+from efrit.cli.terminal_text import sanitized_line
 from efrit.client.errors import WrongSettings
 from efrit.client.interface import Backend
 from efrit.client.plans import Change, Intent, NewPlan, PlanState
@@ -34,7 +34,7 @@ async def run_run(backend: Backend, args: Namespace) -> Exit:
     if not args.detach:
         if not args.output:
             print(f"efrit: {state.name} is at work for {state.instance or state.pool}", file=sys.stderr)
-        return await _watched(backend, state.name, args)
+        return await _watch_plan(backend, state.name, args)
     if args.output:
         write(args.output, state)
     else:
@@ -47,19 +47,19 @@ async def run_run(backend: Backend, args: Namespace) -> Exit:
 
 async def run_watch(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan watch`."""
-    return await _watched(backend, args.name, args)
+    return await _watch_plan(backend, args.name, args)
 
 
-async def _watched(backend: Backend, name: str, args: Namespace) -> Exit:
+async def _watch_plan(backend: Backend, name: str, args: Namespace) -> Exit:
     try:
         state = await watch(backend.planning(), name, shown=not args.output)
-    except Left:
+    except Detached:
         again = args.invocation.command("plan", "watch", name)
-        left = f"{name} stops here; go on with `{again}`"
+        notice = f"{name} stops here; go on with `{again}`"
         if backend.kind != "local":
-            left = f"{name} goes on; come back with `{again}`"
-        print(f"\nefrit: {left}", file=sys.stderr)
-        return Exit.LEFT
+            notice = f"{name} goes on; come back with `{again}`"
+        print(f"\nefrit: {notice}", file=sys.stderr)
+        return Exit.DETACHED
     if args.output:
         write(args.output, state)
     return exit_of_plan(state)
@@ -71,7 +71,7 @@ async def run_list(backend: Backend, args: Namespace) -> Exit:
     if args.output:
         write(args.output, plans)
     elif plans:
-        print(printable(plans_table(plans, datetime.now(UTC), colored=wanted(sys.stdout))))
+        print(replace_unencodable(plans_table(plans, datetime.now(UTC), colored=color_enabled(sys.stdout))))
     else:
         print(f"no plans in {backend.place}", file=sys.stderr)
     return Exit.DONE
@@ -92,8 +92,8 @@ def plans_table(plans: Sequence[PlanState], now: datetime, *, colored: bool = Fa
                 plan.step,
                 f"{plan.counts.done}/{plan.counts.tasks}",
                 plan.commit_count,
-                ago((now - plan.created).total_seconds() if plan.created else None),
-                short(harmless(plan.intent.description), 40),
+                age_text((now - plan.created).total_seconds() if plan.created else None),
+                shortened(sanitized_line(plan.intent.description), 40),
             )
             for plan in plans
         ],
@@ -108,7 +108,7 @@ async def run_show(backend: Backend, args: Namespace) -> Exit:
         write(args.output, state)
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(printable("\n".join(whole(state, style_of(sys.stdout), datetime.now(UTC), width))))
+        print(replace_unencodable("\n".join(full_view(state, style_of(sys.stdout), datetime.now(UTC), width))))
     return Exit.DONE
 
 

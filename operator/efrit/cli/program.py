@@ -18,8 +18,8 @@ from efrit.cli import streams
 from efrit.cli.color import error_prefix
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit, Terminated, exit_of_error
-from efrit.cli.place import Invocation, place_of, say_it_goes_on
-from efrit.cli.terminal_text import harmless
+from efrit.cli.place import Invocation, place_of, print_resume_hint
+from efrit.cli.terminal_text import sanitized_line
 from efrit.client.errors import ClientError
 from efrit.client.place import backend_of
 from efrit.errors import EfritError
@@ -38,10 +38,10 @@ def run(program: str, arguments: list[str], *, heeds_ctrl_c: bool = True) -> int
         code = _guarded(program, arguments)
         streams.flush()
     except BrokenPipeError:
-        streams.forget_output()
+        streams.discard_output()
         return Exit.DONE
     except OSError as error:
-        streams.forget_output()
+        streams.discard_output()
         return _failed(f"efrit: cannot write: {error.strerror}")
     finally:
         # What is left to do is Python's own, which would print a traceback.
@@ -64,14 +64,14 @@ def _guarded(program: str, arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except ClientError as error:
-        return _say(error, invocation)
+        return _print_error(error, invocation)
     except EfritError as error:
         return _failed(f"efrit: {error.message}")
     except KeyboardInterrupt as signalled:
         if submitted := getattr(args, "submitted", None):
             # Between two ways of waiting, neither of which could say it.
-            say_it_goes_on(submitted, invocation)
-        return Exit.TERMINATED if isinstance(signalled, Terminated) else Exit.LEFT
+            print_resume_hint(submitted, invocation)
+        return Exit.TERMINATED if isinstance(signalled, Terminated) else Exit.DETACHED
     except OSError as error:
         location = f"{error.filename}: " if error.filename is not None else ""
         return _failed(f"efrit: {location}{error.strerror or error}")
@@ -101,10 +101,10 @@ def _try_blocking_eval(args: Namespace) -> Exit | None:
     return None
 
 
-def _say(error: ClientError, invocation: Invocation) -> Exit:
-    print(f"{error_prefix()} {streams.shown(error.message, sys.stderr)}", file=sys.stderr)
+def _print_error(error: ClientError, invocation: Invocation) -> Exit:
+    print(f"{error_prefix()} {streams.printable(error.message, sys.stderr)}", file=sys.stderr)
     if error.advice:
-        print(f"       {streams.shown(invocation.in_text(error.advice), sys.stderr)}", file=sys.stderr)
+        print(f"       {streams.printable(invocation.in_text(error.advice), sys.stderr)}", file=sys.stderr)
     return exit_of_error(error)
 
 
@@ -116,7 +116,7 @@ def _failed(text: str) -> Exit:
 def _internal(error: Exception) -> Exit:
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
-    text = harmless(str(error))[:300]
+    text = sanitized_line(str(error))[:300]
     print(f"efrit: internal error: {type(error).__name__}: {text}", file=sys.stderr)
     print(f"       this is a bug; {DEBUG_VARIABLE}=1 shows where", file=sys.stderr)
     return Exit.INTERNAL

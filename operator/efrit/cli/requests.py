@@ -8,13 +8,13 @@ import time
 from argparse import Namespace
 from datetime import UTC, datetime
 
-from efrit.cli.color import wanted
-from efrit.cli.exit_codes import Exit, worst
-from efrit.cli.output import ago, lasted, short, table, unquoted, write
+from efrit.cli.color import color_enabled
+from efrit.cli.exit_codes import Exit, combined_exit
+from efrit.cli.output import age_text, duration_text, shortened, table, unquoted, write
 from efrit.cli.results import completed, exit_of_printed, warn
-from efrit.cli.run import tell
-from efrit.cli.streams import shown
-from efrit.cli.wait import Left, show_for, wait
+from efrit.cli.run import print_final_state
+from efrit.cli.streams import printable
+from efrit.cli.wait import Detached, display_for, wait
 from efrit.cli.work import work_of
 from efrit.client.errors import ResultTruncated
 from efrit.client.interface import MOST_LISTED, Backend, Handle, RequestState, RequestType
@@ -38,14 +38,15 @@ async def run_wait(backend: Backend, args: Namespace) -> Exit:
     for name in args.name:
         remaining = None if limit is None else max(0.0, limit - time.monotonic())
         try:
-            state = await wait(backend, Handle(name), show_for(args), remaining)
-        except Left as reason:
+            state = await wait(backend, Handle(name), display_for(args), remaining)
+        except Detached as reason:
             return reason.code
         if state is None:
             open_names = args.name[args.name.index(name) :]
             again = args.invocation.command("wait", *open_names)
             print(
-                f"efrit: {name} has not finished after {lasted(args.at_most)}; go on with `{again}`", file=sys.stderr
+                f"efrit: {name} has not finished after {duration_text(args.at_most)}; go on with `{again}`",
+                file=sys.stderr,
             )
             return Exit.NOT_READY
         if args.output:
@@ -53,10 +54,10 @@ async def run_wait(backend: Backend, args: Namespace) -> Exit:
             states.append(state)
             exits.append(code)
         else:
-            exits.append(await tell(backend, state, args))
+            exits.append(await print_final_state(backend, state, args))
     if args.output:
         write(args.output, states if len(states) > 1 else states[0])
-    return worst(exits)
+    return combined_exit(exits)
 
 
 async def _completed(backend: Backend, state: RequestState) -> tuple[RequestState, Exit]:
@@ -81,7 +82,7 @@ async def run_logs(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit logs`."""
     printed = False
     async for line in backend.log(Handle(args.name), follow=args.follow):
-        print(shown(line), flush=args.follow)
+        print(printable(line), flush=args.follow)
         printed = True
     if not printed:
         state = await backend.get(Handle(args.name))
@@ -97,7 +98,7 @@ async def run_result(backend: Backend, args: Namespace) -> Exit:
         result, missing = await backend.result(Handle(args.name)), None
     except ResultTruncated as error:
         result, missing = error.kept, error
-    print(shown(unquoted(result) if args.raw else result))
+    print(printable(unquoted(result) if args.raw else result))
     if missing is not None:
         warn(missing)
         return Exit.TRUNCATED
@@ -108,7 +109,7 @@ TABLE_ROWS = 30
 """Requests a table lists where no limit is given."""
 
 
-async def _newest(backend: Backend, args: Namespace) -> tuple[list[RequestState], int]:
+async def _newest_requests(backend: Backend, args: Namespace) -> tuple[list[RequestState], int]:
     """Return the newest requests, newest first, and how many older ones the limit leaves out."""
     limit = (0 if args.output else TABLE_ROWS) if args.limit is None else args.limit
     limit = limit or MOST_LISTED
@@ -122,7 +123,7 @@ async def run_requests(backend: Backend, args: Namespace) -> Exit:
     if args.name:
         states = list(await asyncio.gather(*(backend.get(Handle(name, args.instance)) for name in args.name)))
     else:
-        states, older = await _newest(backend, args)
+        states, older = await _newest_requests(backend, args)
     incomplete = False
     if args.output in ("json", "yaml") and args.name:
         printed = [await _completed(backend, state) for state in states]
@@ -131,7 +132,7 @@ async def run_requests(backend: Backend, args: Namespace) -> Exit:
     if args.output:
         write(args.output, states[0] if len(args.name) == 1 else states)
     elif states:
-        print(requests_table(states, colored=wanted(sys.stdout)))
+        print(requests_table(states, colored=color_enabled(sys.stdout)))
     else:
         print(f"no requests in {backend.place}", file=sys.stderr)
     if older and not args.limit:
@@ -153,9 +154,9 @@ def requests_table(states: list[RequestState], *, colored: bool = False) -> str:
                 state.type,
                 state.phase,
                 state.reason,
-                lasted(state.execution_seconds),
-                ago((now - state.created).total_seconds() if state.created else None),
-                short(state.content, 40),
+                duration_text(state.execution_seconds),
+                age_text((now - state.created).total_seconds() if state.created else None),
+                shortened(state.content, 40),
             )
             for state in states
         ],

@@ -10,8 +10,8 @@ from argparse import Namespace
 
 from efrit.cli.exit_codes import Exit, exit_of
 from efrit.cli.output import unquoted, write
-from efrit.cli.streams import shown
-from efrit.cli.terminal_text import harmless_lines
+from efrit.cli.streams import printable
+from efrit.cli.terminal_text import sanitized_lines
 from efrit.client.errors import ClientError
 from efrit.client.interface import Reason, RequestState
 from efrit.client.whole_result import completed, is_partial
@@ -21,9 +21,11 @@ __all__ = ["completed", "exit_of_printed", "is_partial", "print_result", "warn"]
 
 def warn(error: ClientError) -> None:
     """Say on standard error that only the beginning of a result was printed."""
-    print(f"efrit: only the beginning of the result is printed: {shown(error.message, sys.stderr)}", file=sys.stderr)
+    print(
+        f"efrit: only the beginning of the result is printed: {printable(error.message, sys.stderr)}", file=sys.stderr
+    )
     if error.advice:
-        print(f"       {shown(error.advice, sys.stderr)}", file=sys.stderr)
+        print(f"       {printable(error.advice, sys.stderr)}", file=sys.stderr)
 
 
 def exit_of_printed(state: RequestState, error: ClientError | None) -> Exit:
@@ -52,11 +54,11 @@ def print_result(state: RequestState, missing: ClientError | None, args: Namespa
 def _print_for_people(state: RequestState, args: Namespace) -> None:
     result = state.result
     if state.output:
-        sys.stderr.write(shown(state.output.removesuffix("\n"), sys.stderr) + "\n")
+        sys.stderr.write(printable(state.output.removesuffix("\n"), sys.stderr) + "\n")
     if result is not None:
-        print(shown(unquoted(result) if args.raw else result))
+        print(printable(unquoted(result) if args.raw else result))
     if state.session is not None and state.session.question:
-        print(harmless_lines(state.session.question), file=sys.stderr)
+        print(sanitized_lines(state.session.question), file=sys.stderr)
         again = args.invocation.command(str(state.type or "command"), "-s", state.session.id or "")
         print(f"efrit: answer with `{again} …`", file=sys.stderr)
     _print_failure(state)
@@ -64,4 +66,4 @@ def _print_for_people(state: RequestState, args: Namespace) -> None:
 
 def _print_failure(state: RequestState) -> None:
     if state.reason is not Reason.SUCCEEDED:
-        print(f"efrit: {state.handle.id} ended {state.reason}: {harmless_lines(state.message)}", file=sys.stderr)
+        print(f"efrit: {state.handle.id} ended {state.reason}: {sanitized_lines(state.message)}", file=sys.stderr)

@@ -8,8 +8,8 @@ from argparse import Namespace
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed, print_result
 from efrit.cli.streams import is_terminal, typed_line
-from efrit.cli.terminal_text import harmless_lines
-from efrit.cli.wait import Left, hand_over, show_for, wait
+from efrit.cli.terminal_text import sanitized_lines
+from efrit.cli.wait import Detached, display_for, hand_over, wait
 from efrit.cli.work import work_of
 from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
 
@@ -18,34 +18,34 @@ async def run_eval(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit eval`."""
     submitted = getattr(args, "submitted", None)
     if submitted is None:
-        return await ask(backend, args, work_of(RequestType.EVAL, args, args.form))
+        return await run_work(backend, args, work_of(RequestType.EVAL, args, args.form))
     try:
-        state = await wait(backend, submitted, show_for(args), left=getattr(args, "left", None))
-    except Left as reason:
+        state = await wait(backend, submitted, display_for(args), signal_exit=getattr(args, "signal_exit", None))
+    except Detached as reason:
         return reason.code
     if state is None:
         return Exit.FAILED
-    return await tell(backend, state, args)
+    return await print_final_state(backend, state, args)
 
 
 async def run_command(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit command`."""
-    return await ask(backend, args, work_of(RequestType.COMMAND, args, args.text))
+    return await run_work(backend, args, work_of(RequestType.COMMAND, args, args.text))
 
 
-async def ask(backend: Backend, args: Namespace, work: Work) -> Exit:
+async def run_work(backend: Backend, args: Namespace, work: Work) -> Exit:
     """Run one piece of work to its end, and ask the user the questions it has."""
     while True:
-        handle, left = await hand_over(backend, work)
+        handle, exit_code = await hand_over(backend, work)
         try:
-            state = await wait(backend, handle, show_for(args), left=left)
-        except Left as reason:
+            state = await wait(backend, handle, display_for(args), signal_exit=exit_code)
+        except Detached as reason:
             return reason.code
         if state is None:
             return Exit.FAILED
         answer = _answer(state, args)
         if answer is None:
-            return await tell(backend, state, args)
+            return await print_final_state(backend, state, args)
         session = state.session.id if state.session is not None else None
         work = Work(work.type, answer, instance=state.handle.instance, session=session, timeout=work.timeout)
 
@@ -56,7 +56,7 @@ def _answer(state: RequestState, args: Namespace) -> str | None:
         return None
     if not is_terminal(sys.stdin, sys.stderr):
         return None
-    print(harmless_lines(state.session.question or ""), end="\n> ", file=sys.stderr, flush=True)
+    print(sanitized_lines(state.session.question or ""), end="\n> ", file=sys.stderr, flush=True)
     try:
         return typed_line() or None
     except Terminated:
@@ -66,7 +66,7 @@ def _answer(state: RequestState, args: Namespace) -> str | None:
         return None
 
 
-async def tell(backend: Backend, state: RequestState, args: Namespace) -> Exit:
+async def print_final_state(backend: Backend, state: RequestState, args: Namespace) -> Exit:
     """Print the end of a request, with its whole result; return the exit code."""
     state, missing = (state, None) if args.output == "name" else await completed(backend, state)
     return print_result(state, missing, args)

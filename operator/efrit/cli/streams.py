@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 from typing import TextIO
 
-from efrit.cli.terminal_text import harmless_lines
+from efrit.cli.terminal_text import sanitized_lines
 from efrit.client.errors import WrongSettings
 
 LONGEST_TEXT = 16 << 20
@@ -38,7 +38,7 @@ def flush() -> None:
     sys.stderr.flush()
 
 
-def forget_output() -> None:
+def discard_output() -> None:
     """Drop what could not be printed: Python would complain when it flushes once more."""
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
@@ -112,12 +112,12 @@ def typed_line() -> str:
         return sys.stdin.readline().strip()
 
 
-def shown(text: str, stream: TextIO | None = None) -> str:
+def printable(text: str, stream: TextIO | None = None) -> str:
     """Return `text` as it is written to a stream, by default standard output: at a terminal it moves no cursor.
 
     Others wrote it. A file or a program gets all of it as it is.
     """
-    return harmless_lines(text.expandtabs()) if is_terminal(sys.stdout if stream is None else stream) else text
+    return sanitized_lines(text.expandtabs()) if is_terminal(sys.stdout if stream is None else stream) else text
 
 
 def is_terminal(*streams: TextIO | None) -> bool:

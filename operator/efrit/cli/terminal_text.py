@@ -8,12 +8,12 @@ from collections.abc import Mapping
 _WIDE = frozenset("WF")
 
 
-def harmless(text: str) -> str:
+def sanitized_line(text: str) -> str:
     """Return one line of `text` that moves no cursor: a model's text may hold anything."""
     return " ".join(without_controls(text).split())
 
 
-def harmless_lines(text: str) -> str:
+def sanitized_lines(text: str) -> str:
     """Return `text` with its lines and their indentation, and nothing else that moves the cursor."""
     return "\n".join(map(without_controls, text.split("\n")))
 
@@ -23,12 +23,12 @@ def without_controls(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def columns(text: str) -> int:
+def display_width(text: str) -> int:
     """Return how many columns of a terminal the text takes."""
-    return sum(map(_columns, text))
+    return sum(map(_character_width, text))
 
 
-def _columns(character: str) -> int:
+def _character_width(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in _WIDE else 1
@@ -36,13 +36,13 @@ def _columns(character: str) -> int:
 
 def cut(text: str, most: int | None, mark: str = "…") -> str:
     """Return `text` in at most `most` columns, with `mark` where something is left out; None: all of it."""
-    if most is None or columns(text) <= most:
+    if most is None or display_width(text) <= most:
         return text
-    room, kept = most - columns(mark), 0
+    available, used = most - display_width(mark), 0
     for index, character in enumerate(text):
-        kept += _columns(character)
-        if kept > room:
-            return text[:index] + mark if room >= 0 else ""
+        used += _character_width(character)
+        if used > available:
+            return text[:index] + mark if available >= 0 else ""
     return text
 
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from efrit.cli.color import painted_line, wanted
+from efrit.cli.color import color_enabled, painted_line
 from efrit.cli.exit_codes import Exit
 from efrit.cli.instances import instances_table
 from efrit.cli.keys import pressed_keys
-from efrit.cli.output import ago, lasted, short, table
+from efrit.cli.output import age_text, duration_text, shortened, table
 from efrit.cli.streams import is_terminal
 from efrit.cli.terminal_text import cut
 from efrit.client.errors import NoCluster, NotReady
@@ -93,7 +93,7 @@ async def _draw(backend: Backend, view: View, keys: asyncio.Queue[str]) -> None:
             size,
             view=view,
             note=note,
-            colored=wanted(sys.stdout),
+            colored=color_enabled(sys.stdout),
         )
         sys.stdout.write(_HOME + text.replace("\n", "\x1b[K\n") + "\x1b[K" + _CLEAR)
         sys.stdout.flush()
@@ -155,9 +155,9 @@ def screen(
 
 def _row(state: RequestState, now: datetime) -> tuple[object, ...]:
     if state.final:
-        time = lasted(state.execution_seconds)
+        time = duration_text(state.execution_seconds)
     else:
         since = state.started or state.queued or state.created
-        time = ago((now - since).total_seconds()) if since else None
+        time = age_text((now - since).total_seconds()) if since else None
     message = state.progress.message if state.progress is not None and not state.final else None
-    return state.handle.id, state.handle.instance, state.type, state.reason, time, short(message or state.content)
+    return state.handle.id, state.handle.instance, state.type, state.reason, time, shortened(message or state.content)

@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 import aiofiles
 
 from efrit.cli.exit_codes import Exit
-from efrit.cli.output import short
-from efrit.cli.place import Invocation, notice, say_it_goes_on
+from efrit.cli.output import shortened
+from efrit.cli.place import Invocation, notice, print_resume_hint
 from efrit.cli.streams import is_terminal, typed_line
-from efrit.cli.terminal_text import harmless
+from efrit.cli.terminal_text import sanitized_line
 from efrit.client.errors import RestartNeeded
 from efrit.client.interface import Backend, Handle, Reason, RequestState, Work
 
 _QUIET_SECONDS = 0.7
 _TICK_SECONDS = 0.2
-_HELD = (
+_BLOCKED_REASONS = (
     Reason.INSTANCE_NOT_READY,
     Reason.INSTANCE_SUSPENDED,
     Reason.INSTANCE_UPDATING,
@@ -37,30 +37,30 @@ HAND_OVER_SECONDS = 5.0
 """How long handing over may still take once Ctrl-C was pressed."""
 
 
-class Left(Exception):  # noqa: N818 - it is what happened, not a mistake
+class Detached(Exception):  # noqa: N818 - it is what happened, not a mistake
     """The person stopped waiting; the work goes on. `code` is what the program ends with."""
 
-    def __init__(self, code: Exit = Exit.LEFT) -> None:
+    def __init__(self, code: Exit = Exit.DETACHED) -> None:
         super().__init__(code)
         self.code = code
 
 
 @dataclass
-class Show:
+class Display:
     """Where what happens is shown, and how the program was called, for hints.
 
-    `say` takes streamed text; `progress`: a line on standard error; `quiet`: not even why nothing happens.
+    `on_text` takes streamed text; `progress`: a line on standard error; `quiet`: not even why nothing happens.
     """
 
     progress: bool = False
-    say: Callable[[str], None] | None = None
+    on_text: Callable[[str], None] | None = None
     quiet: bool = False
     invocation: Invocation = field(default_factory=Invocation)
 
 
-def show_for(args: Namespace, say: Callable[[str], None] | None = None) -> Show:
+def display_for(args: Namespace, on_text: Callable[[str], None] | None = None) -> Display:
     """Return what shows progress to a user at a terminal, and nothing in a pipe."""
-    return Show(not args.quiet and is_terminal(sys.stderr), say, args.quiet, args.invocation)
+    return Display(not args.quiet and is_terminal(sys.stderr), on_text, args.quiet, args.invocation)
 
 
 async def hand_over(backend: Backend, work: Work) -> tuple[Handle, Exit | None]:
@@ -68,7 +68,7 @@ async def hand_over(backend: Backend, work: Work) -> tuple[Handle, Exit | None]:
     try:
         return await _hand_over(backend, work)
     except RestartNeeded as needed:
-        if not await restart_offered(backend, needed):
+        if not await offer_restart(backend, needed):
             raise
     return await _hand_over(backend, work)
 
@@ -86,14 +86,14 @@ async def _hand_over(backend: Backend, work: Work) -> tuple[Handle, Exit | None]
             await asyncio.wait({submitting}, timeout=HAND_OVER_SECONDS)
             if not submitting.done():
                 raise KeyboardInterrupt
-            left = Exit.TERMINATED if terminated.is_set() else Exit.LEFT if interrupts.is_set() else None
-            return submitting.result(), left
+            exit_code = Exit.TERMINATED if terminated.is_set() else Exit.DETACHED if interrupts.is_set() else None
+            return submitting.result(), exit_code
         finally:
             submitting.cancel()
             interrupted.cancel()
 
 
-async def restart_offered(backend: Backend, needed: RestartNeeded) -> bool:
+async def offer_restart(backend: Backend, needed: RestartNeeded) -> bool:
     """Offer the restart that work needs to the person at the terminal; return whether it was done."""
     if not is_terminal(sys.stdin, sys.stderr):
         return False
@@ -107,29 +107,34 @@ async def restart_offered(backend: Backend, needed: RestartNeeded) -> bool:
 
 
 async def wait(
-    backend: Backend, handle: Handle, show: Show, at_most: float | None = None, *, left: Exit | None = None
+    backend: Backend,
+    handle: Handle,
+    display: Display,
+    at_most: float | None = None,
+    *,
+    signal_exit: Exit | None = None,
 ) -> RequestState | None:
-    """Return the final state; None when `at_most` seconds were not enough. Raises `Left`.
+    """Return the final state; None when `at_most` seconds were not enough. Raises `Detached`.
 
-    `left`: the exit code of a signal that came already.
+    `signal_exit`: the exit code of a signal that came already.
     """
     last: RequestState | None = None
-    line = _Line(show)
+    line = _ProgressLine(display)
 
-    async def pump() -> None:
+    async def follow_request() -> None:
         nonlocal last
-        async for update in backend.watch(handle, words=show.say is not None):
+        async for update in backend.watch(handle, words=display.on_text is not None):
             last = update.state or last
-            if update.text and show.say is not None:
+            if update.text and display.on_text is not None:
                 line.clear()
-                show.say(update.text)
+                display.on_text(update.text)
 
-    work = asyncio.ensure_future(pump())
+    work = asyncio.ensure_future(follow_request())
     limit = None if at_most is None else time.monotonic() + at_most
     with _signals() as (interrupts, terminated):
-        if left is not None:
+        if signal_exit is not None:
             interrupts.set()
-        if left is Exit.TERMINATED:
+        if signal_exit is Exit.TERMINATED:
             terminated.set()
         try:
             while not work.done():
@@ -139,12 +144,12 @@ async def wait(
                 interrupted.cancel()
                 if terminated.is_set() and not work.done():
                     line.clear()
-                    say_it_goes_on(handle, show.invocation)
-                    raise Left(Exit.TERMINATED)
+                    print_resume_hint(handle, display.invocation)
+                    raise Detached(Exit.TERMINATED)
                 if interrupts.is_set() and not work.done():
                     interrupts.clear()
                     line.clear()
-                    await _asked(backend, handle, show.invocation)
+                    await _ask_after_interrupt(backend, handle, display.invocation)
                 elif limit is not None and time.monotonic() >= limit and not work.done():
                     return None
                 line.show(last)
@@ -171,19 +176,19 @@ def _signals() -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
         terminated.set()
         pressed.set()
 
-    with _where_taken():
+    with _suppress_unsupported():
         loop.add_signal_handler(signal.SIGINT, pressed.set)
         loop.add_signal_handler(signal.SIGTERM, terminate)
     try:
         yield pressed, terminated
     finally:
-        with _where_taken():
+        with _suppress_unsupported():
             loop.remove_signal_handler(signal.SIGINT)
             loop.remove_signal_handler(signal.SIGTERM)
             signal.signal(signal.SIGTERM, before)
 
 
-def _where_taken() -> contextlib.suppress:
+def _suppress_unsupported() -> contextlib.suppress:
     return contextlib.suppress(NotImplementedError, ValueError, RuntimeError)
 
 
@@ -192,56 +197,56 @@ async def _typed_line() -> str:
     return (await aiofiles.stdin.readline()).strip()
 
 
-async def _asked(backend: Backend, handle: Handle, invocation: Invocation) -> None:
+async def _ask_after_interrupt(backend: Backend, handle: Handle, invocation: Invocation) -> None:
     """Ask after Ctrl-C: cancel the request, leave it running, or go on waiting."""
     if not is_terminal(sys.stdin):
         print(file=sys.stderr)
-        say_it_goes_on(handle, invocation)
-        raise Left
+        print_resume_hint(handle, invocation)
+        raise Detached
     print("\n[c]ancel the work, [l]eave it running, or [w]ait on? ", end="", file=sys.stderr, flush=True)
     answer = (await _typed_line()).lower()
     if answer.startswith("c"):
         await backend.cancel(handle)
     elif answer.startswith("l") or not answer:
-        say_it_goes_on(handle, invocation)
-        raise Left
+        print_resume_hint(handle, invocation)
+        raise Detached
 
 
-class _Line:
+class _ProgressLine:
     """One line on standard error that is written over and over, once waiting has become long.
 
     Where that is not a terminal, why a request cannot begin is printed once.
     """
 
-    def __init__(self, show: Show) -> None:
-        self._wanted = show.progress
-        self._quiet = show.quiet
+    def __init__(self, display: Display) -> None:
+        self._shows_progress = display.progress
+        self._quiet = display.quiet
         self._began = time.monotonic()
         self._shown = ""
         self._reason: Reason | None = None
 
     def show(self, state: RequestState | None) -> None:
         waited = time.monotonic() - self._began
-        if not self._quiet and not self._wanted and state is not None and waited >= _QUIET_SECONDS:
+        if not self._quiet and not self._shows_progress and state is not None and waited >= _QUIET_SECONDS:
             self._explain(state)
-        if not self._wanted or state is None or state.final or waited < _QUIET_SECONDS:
+        if not self._shows_progress or state is None or state.final or waited < _QUIET_SECONDS:
             return
         progress = state.progress
         parts = [str(state.reason), f"{waited:.0f}s"]
-        if state.reason in _HELD and state.message:
-            parts.append(short(harmless(state.message), 100))
+        if state.reason in _BLOCKED_REASONS and state.message:
+            parts.append(shortened(sanitized_line(state.message), 100))
         if progress is not None and progress.step:
             parts.append(f"turn {progress.step}")
         if progress is not None and progress.tool_calls:
             parts.append(f"{progress.tool_calls} tool calls")
         if progress is not None and progress.message:
-            parts.append(short(harmless(progress.message), 50))
+            parts.append(shortened(sanitized_line(progress.message), 50))
         self._write("  ".join(parts))
 
     def _explain(self, state: RequestState) -> None:
-        if state.reason in _HELD and state.reason is not self._reason:
+        if state.reason in _BLOCKED_REASONS and state.reason is not self._reason:
             self._reason = state.reason
-            notice(f"{state.handle.id} waits ({state.reason}): {harmless(state.message)}")
+            notice(f"{state.handle.id} waits ({state.reason}): {sanitized_line(state.message)}")
 
     def clear(self) -> None:
         if self._shown:

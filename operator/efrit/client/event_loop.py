@@ -17,7 +17,7 @@ from anyio.from_thread import start_blocking_portal
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_AHEAD = 16
+_BUFFERED_ITEMS = 16
 """How many items of an iteration are fetched before they are asked for."""
 
 
@@ -40,7 +40,7 @@ class EventLoop:
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         """Yield the items, made in the loop by one task, which ends with this generator."""
-        queue: asyncio.Queue[list[T] | BaseException] = self._portal.call(partial(asyncio.Queue, _AHEAD))
+        queue: asyncio.Queue[list[T] | BaseException] = self._portal.call(partial(asyncio.Queue, _BUFFERED_ITEMS))
         future = self._portal.start_task_soon(_fill, queue, items)
         try:
             while item := self.run(queue.get):

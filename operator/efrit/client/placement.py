@@ -11,7 +11,7 @@ DEFAULT = "default"
 """The instance of work that names none."""
 
 
-def unnamed(names: Iterable[str]) -> str:
+def default_instance(names: Iterable[str]) -> str:
     """Return the instance of work that names none: `default`, or the only one there is. Raises `NoInstance`.
 
     Never by load or readiness: the same command is to reach the same Emacs every time.
@@ -44,11 +44,13 @@ def least_loaded(instances: Iterable[Instance], selector: Mapping[str, str] | No
     active = [instance for instance in fitting if instance.status is InstanceStatus.ACTIVE]
     candidates = active or [instance for instance in fitting if instance.can_start]
     if not candidates:
-        raise NoInstance(_why(fitting, selector), "start one with `efrit start NAME`, or see `efrit instances`")
+        raise NoInstance(
+            _no_instance_reason(fitting, selector), "start one with `efrit start NAME`, or see `efrit instances`"
+        )
     return min(candidates, key=lambda instance: (instance.load, instance.processed, instance.id))
 
 
-def _why(fitting: list[Instance], selector: Mapping[str, str] | None) -> str:
+def _no_instance_reason(fitting: list[Instance], selector: Mapping[str, str] | None) -> str:
     if fitting:
         return "no instance is ready: " + ", ".join(f"{instance.id} is {instance.reason}" for instance in fitting)
     if selector:

@@ -36,7 +36,7 @@ async def history_of(
             state = update.state or state
     if state.outcome is not Outcome.SUCCESS:
         raise _no_history(plan, state)
-    return _history_in(plan, await backend.result(handle))
+    return _parse_history(plan, await backend.result(handle))
 
 
 def _not_begun(plan: PlanState, *, local: bool) -> NotReady:
@@ -50,10 +50,10 @@ def _not_begun(plan: PlanState, *, local: bool) -> NotReady:
 
 
 def _work(plan: PlanState, instance: str, limit: int | None, directory: str | None, *, local: bool) -> Work:
-    asked = {"plan": plan.name, "uid": plan.uid} | ({} if limit is None else {"limit": limit})
+    arguments = {"plan": plan.name, "uid": plan.uid} | ({} if limit is None else {"limit": limit})
     return Work(
         RequestType.EVAL,
-        form("history", asked),
+        form("history", arguments),
         instance=instance,
         timeout=HISTORY_SECONDS,
         # How long work waits is bounded in a cluster alone.
@@ -65,7 +65,7 @@ def _work(plan: PlanState, instance: str, limit: int | None, directory: str | No
     )
 
 
-def _history_in(plan: PlanState, result: str) -> dict[str, Any]:
+def _parse_history(plan: PlanState, result: str) -> dict[str, Any]:
     try:
         answer = value_of(result)
         history = None if answer.get("missing") else unpacked(answer)

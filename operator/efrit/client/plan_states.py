@@ -166,7 +166,7 @@ def plan_spec(new: NewPlan) -> dict[str, Any]:
         if not isinstance(spec.get(name) or {}, dict):
             raise Refused(f"the field {name} of the plan is not an object", "see docs/api.md, EfritPlan")
     if new.intent is not None:
-        spec["intent"] = _known(
+        spec["intent"] = _spec_fields(
             description=new.intent.description,
             acceptanceCriteria=list(new.intent.acceptance_criteria) or None,
             constraints=list(new.intent.constraints) or None,
@@ -180,7 +180,7 @@ def plan_spec(new: NewPlan) -> dict[str, Any]:
     beside = (new.git_branch, new.git_revision, new.git_secret)
     if new.git_url is not None:
         secret = {"name": new.git_secret} if new.git_secret is not None else None
-        git = _known(url=new.git_url, branch=new.git_branch, revision=new.git_revision, secretRef=secret)
+        git = _spec_fields(url=new.git_url, branch=new.git_branch, revision=new.git_revision, secretRef=secret)
         _put(spec, "environment", git=git)
     elif any(option is not None for option in beside):
         raise Refused("a branch, a revision or a Secret without a repository", "name the repository's URL, too")
@@ -208,11 +208,11 @@ def plan_digest(spec: Json, named: Json | None) -> str:
 
 
 def _put(spec: dict[str, Any], name: str, **values: Any) -> None:
-    if fields := _known(**values):
+    if fields := _spec_fields(**values):
         spec[name] = {**(spec.get(name) or {}), **fields}
 
 
-def _known(**values: Any) -> dict[str, Any]:
+def _spec_fields(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 

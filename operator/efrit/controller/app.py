@@ -212,8 +212,8 @@ async def _measure(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
         metrics.OPEN_REQUESTS.set(requests)
         metrics.OPEN_PLANS.set(len(store.plans.open_uids()))
         metrics.BRIDGES.set(len(bridges))
-        for held, size in store.held_bytes().items():
-            metrics.HELD_BYTES.labels(held).set(size)
+        for content, size in store.held_bytes().items():
+            metrics.HELD_BYTES.labels(content).set(size)
         for kind, count in store.records().items():
             metrics.RECORDS.labels(kind).set(count)
         metrics.WORK_QUEUE_DEPTH.labels("ready").set(queue.ready)

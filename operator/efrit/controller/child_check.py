@@ -13,7 +13,7 @@ import random
 from typing import NoReturn
 
 from efrit.controller.act.kube import Kube
-from efrit.controller.decide.child_presence import missing
+from efrit.controller.decide.child_presence import missing_children
 from efrit.controller.model import names
 from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiForbidden
@@ -58,7 +58,7 @@ class ChildCheck:
     async def run(self) -> None:
         """Check until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._list_again_and_again(), name=f"children {self._scope or '*'}")
+            group.create_task(self._list_repeatedly(), name=f"children {self._scope or '*'}")
             group.create_task(self._check_secrets(), name=f"secrets {self._scope or '*'}")
 
     async def find_missing(self) -> None:
@@ -71,20 +71,20 @@ class ChildCheck:
             instances = self._store.children.applied_instances(self._scope)
             if not instances:
                 return
-            found = set()
+            listed_keys = set()
             pages = self._kube.pages(resource, self._scope, accept=METADATA_LIST, labelSelector=names.CHILD_SELECTOR)
             try:
                 async for obj in pages:
-                    found.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+                    listed_keys.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
                     self._store.children.observe_listed(resource.kind, obj)
             except ApiForbidden as error:
                 self._listed = tuple(listed for listed in self._listed if listed != resource)
                 self._store.children.not_listed(resource.kind)
                 log.warning("a deleted %s is remade at the next resync only: %s", resource.kind, error)
                 continue
-            self._store.children.missing(missing(resource.kind, instances, found))
+            self._store.children.missing(missing_children(resource.kind, instances, listed_keys))
 
-    async def _list_again_and_again(self) -> NoReturn:
+    async def _list_repeatedly(self) -> NoReturn:
         loop = asyncio.get_running_loop()
         took = 0.0
         while True:
@@ -99,7 +99,7 @@ class ChildCheck:
 
     async def _check_secrets(self) -> NoReturn:
         while True:
-            keys = [each.key for each in self._store.children.applied_instances(self._scope)]
+            keys = [instance.key for instance in self._store.children.applied_instances(self._scope)]
             pause = secret_pause(len(keys), self._scopes, self._secret_every)
             for key in keys:
                 await asyncio.sleep(pause)

@@ -46,12 +46,14 @@ class Expiry:
     async def delete_due(self) -> None:
         """Delete all that is due by now, each if it still has its UID."""
         now = self._clock()
-        while (found := self._expirations.pop_due(now)) is not None:
-            if not self._is_served(found.key[0]):
+        while (expiration := self._expirations.pop_due(now)) is not None:
+            if not self._is_served(expiration.key[0]):
                 # Found again once the namespace is served again.
                 continue
             try:
-                await self._carry_out(WorkKey(found.kind, *found.key), Delete(found.kind, found.key, found.uid))
+                await self._carry_out(
+                    WorkKey(expiration.kind, *expiration.key), Delete(expiration.kind, expiration.key, expiration.uid)
+                )
             except EfritError as error:
-                log.info("%s %s/%s is not deleted yet: %s", found.kind, *found.key, error)
-                self._expirations.add(found._replace(due=now + RETRY_AFTER))
+                log.info("%s %s/%s is not deleted yet: %s", expiration.kind, *expiration.key, error)
+                self._expirations.add(expiration._replace(due=now + RETRY_AFTER))

@@ -81,8 +81,8 @@ async def _first_targets(
         if obj is None:
             continue
         store.requests.observe(obj)
-        known = store.requests.snapshot((obj["metadata"]["namespace"], obj["metadata"]["name"]))
-        target = target_of(known.request) if known is not None else None
+        snapshot = store.requests.snapshot((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+        target = target_of(snapshot.request) if snapshot is not None else None
         if target is not None and len(targets) < MOST_INSTANCES:
             targets[target] = None
     return list(targets)
@@ -134,18 +134,18 @@ async def _serve(kube: Kube, store: Store, key: Key) -> bool:
     namespace, name = key
     children = store.children
     pod, statefulset = names.pod_name(name), names.statefulset_name(name)
-    wanted: list[tuple[Resource, str, Observe]] = [
+    lists: list[tuple[Resource, str, Observe]] = [
         (STATEFULSETS, statefulset, children.observe_statefulset),
         (PODS, pod, children.observe_pod),
         *((CLAIMS, claim, children.observe_claim) for claim in names.claim_names(name)),
     ]
     try:
-        for resource, child, observe in wanted:
+        for resource, child, observe in lists:
             # A list of one: the controller may get no pods and StatefulSets, but list them.
-            found = kube.pages(
+            objects = kube.pages(
                 resource, namespace, fieldSelector=f"metadata.name={child}", labelSelector=names.CHILD_SELECTOR
             )
-            async for obj in found:
+            async for obj in objects:
                 observe(obj)
         store.instances.observe(await kube.get(INSTANCES, namespace, name))
     except ApiError as error:

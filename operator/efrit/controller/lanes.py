@@ -89,10 +89,14 @@ class Lanes:
     def promote(self, key: WorkKey, kind: str) -> None:
         """Have a key that waits be of this kind from now on, the last of those that are already."""
         lane = self._lanes.get(key.namespace)
-        known = next((each for each, keys in lane.kinds.items() if key in keys), kind) if lane is not None else kind
-        if lane is not None and known != kind:
-            self.put(key, lane.kinds[known][key], kind)
-            self._discard(key, known)
+        present_kind = (
+            next((waiting_kind for waiting_kind, keys in lane.kinds.items() if key in keys), kind)
+            if lane is not None
+            else kind
+        )
+        if lane is not None and present_kind != kind:
+            self.put(key, lane.kinds[present_kind][key], kind)
+            self._discard(key, present_kind)
 
     def discard(self, key: WorkKey) -> None:
         """Take a key out, if it waits."""
@@ -143,9 +147,9 @@ class Lanes:
         return self._serve(first, self._lanes[first], [])
 
     def _serve(self, namespace: str, lane: _Lane, passed: list[str]) -> Waiting:
-        for each in passed:
-            self._lanes[each].pay()
-            self._lanes.move_to_end(each)
+        for passed_namespace in passed:
+            self._lanes[passed_namespace].pay()
+            self._lanes.move_to_end(passed_namespace)
         entry = lane.take()
         self._size -= 1
         if lane.kinds:

@@ -22,7 +22,7 @@ from efrit.kube.resources import LEASES
 log = logging.getLogger(__name__)
 
 
-class _Taken(Exception):  # noqa: N818 - reads as what happened
+class _HeldByOther(Exception):  # noqa: N818 - reads as what happened
     """Somebody else holds the lease."""
 
 
@@ -85,7 +85,7 @@ class Lease:
                     while not renewed:
                         await asyncio.sleep(self._pause)
                         renewed = self._moves() and await self._try(ours=True)
-        except (TimeoutError, _Taken):
+        except (TimeoutError, _HeldByOther):
             return
 
     async def _try(self, *, ours: bool = False) -> bool:
@@ -93,7 +93,7 @@ class Lease:
         began = _now()
         try:
             await self._take_or_renew(ours)
-        except _Taken:
+        except _HeldByOther:
             if ours:
                 raise
             return False
@@ -112,8 +112,8 @@ class Lease:
             await self._kube.call("POST", LEASES.path(self._namespace), body=manifest)
             return
         spec = lease.get("spec", {})
-        if spec.get("holderIdentity") not in (None, "", self._identity) and (ours or not self._run_out(lease)):
-            raise _Taken
+        if spec.get("holderIdentity") not in (None, "", self._identity) and (ours or not self._is_expired(lease)):
+            raise _HeldByOther
         # The resource version makes taking over a race that one process wins.
         body = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": self._spec(spec)}
         await self._kube.call("PATCH", self._path, body=body, content_type=MERGE_PATCH)
@@ -122,12 +122,12 @@ class Lease:
     def _path(self) -> str:
         return LEASES.path(self._namespace, self._name)
 
-    def _run_out(self, lease: dict[str, Any]) -> bool:
+    def _is_expired(self, lease: dict[str, Any]) -> bool:
         """Return whether its holder has not renewed it for as long as it lasts, before our own eyes."""
         spec = lease["spec"]
-        seen = lease["metadata"].get("uid"), spec["holderIdentity"], spec.get("renewTime")
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, _now()
+        observed = lease["metadata"].get("uid"), spec["holderIdentity"], spec.get("renewTime")
+        if observed != self._seen:
+            self._seen, self._seen_at = observed, _now()
         lasts = max(self._seconds, float(spec.get("leaseDurationSeconds") or 0))
         return _now() - self._seen_at >= lasts
 

@@ -55,7 +55,7 @@ class MetricsAccess:
             return 503
         self._reviews += 1
         try:
-            status = await self._asked(token)
+            status = await self._review_token(token)
         except EfritError as error:
             log.warning("access to %s cannot be checked: %s", PATH, error)
             return 503
@@ -65,10 +65,10 @@ class MetricsAccess:
             self._keep(digest, status)
         return status
 
-    async def _asked(self, token: str) -> int:
-        found = await self._review(TOKEN_REVIEWS, {"token": token})
-        user = found.get("user") or {}
-        if found.get("authenticated") is not True or found.get("error") or not user.get("username"):
+    async def _review_token(self, token: str) -> int:
+        review = await self._review(TOKEN_REVIEWS, {"token": token})
+        user = review.get("user") or {}
+        if review.get("authenticated") is not True or review.get("error") or not user.get("username"):
             return 401
         spec = {
             "user": user["username"],

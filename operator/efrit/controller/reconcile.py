@@ -80,7 +80,7 @@ class Reconciler:
             metrics.RECONCILE_SECONDS.labels(work.kind).observe(time.perf_counter() - began)
 
     async def _instance(self, key: Key, work: WorkKey) -> None:
-        self._store.rollouts.take_back(key)
+        self._store.rollouts.cancel_reservation(key)
         snapshot = self._store.instances.snapshot(key, deciding=True)
         if snapshot is None:
             await self._actor.carry_out(work, DisconnectBridge(key))
@@ -105,7 +105,7 @@ class Reconciler:
             # At once: what was read may be dropped again as soon as others have their turn.
         # Of an earlier request of the name, too, which was deleted while a queue had it.
         await self._actor.carry_out_all(work, decide_orphans(key, self._store.bridges.orphans(key)))
-        if requests.finished_with(key):
+        if requests.is_done(key):
             requests.drop(key)
 
     async def _plan(self, key: Key, work: WorkKey) -> None:
@@ -113,8 +113,8 @@ class Reconciler:
         await self._confirm_left("EfritPlan", key, work)
         actions, final = self._decide_plan(key)
         if _reads(actions):
-            with self._plan_turn.take(work) as taken:
-                if not taken:
+            with self._plan_turn.take(work) as acquired:
+                if not acquired:
                     return
                 with plans.pinned(key):
                     for _ in range(MOST_READS):
@@ -124,7 +124,7 @@ class Reconciler:
         if not _reads(actions):
             await self._actor.carry_out_all(work, actions)
         # Of one that has just become final nobody has decided yet when it is to be deleted: it comes again.
-        if plans.finished_with(key) and final:
+        if plans.is_done(key) and final:
             plans.drop(key)
 
     def _decide_plan(self, key: Key) -> tuple[list[Action], bool]:

@@ -134,7 +134,7 @@ class Resync:
                     await self.sweep_requests()
                 await self.sweep_instances()
                 await self.sweep_plans()
-                if sweep % FINAL_EVERY == 0 or self._store.expirations.wants_more():
+                if sweep % FINAL_EVERY == 0 or self._store.expirations.needs_listing():
                     await self.sweep_final()
             except (ApiForbidden, ApiNotFound):
                 raise
@@ -174,7 +174,7 @@ class Resync:
 
     def _request_left(self, key: Key, uid: str) -> None:
         """Tell the store that a request is not among the open ones, as its watch would."""
-        self._store.requests.left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
+        self._store.requests.observe_left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
 
     async def _read_first(self) -> None:
         await read_first(self._kube, self._store, self._scope)
@@ -197,22 +197,22 @@ class Resync:
         many: called once there turn out to be many instances, before the others are listed.
         """
         # Taken before the lists: what appears meanwhile is in neither.
-        known = self._store.instances.uids(self._scope)
+        uids_before = self._store.instances.uids(self._scope)
         listed = set()
         async for obj in self._list(INSTANCES):
             listed.add(obj["metadata"]["uid"])
             self._store.instances.observe(obj)
             if many is not None and len(listed) == self._head_start_instances:
                 await many()
-        for key, uid in known.items():
+        for key, uid in uids_before.items():
             if uid not in listed:
-                self._store.instances.gone(key, uid)
+                self._store.instances.observe_gone(key, uid)
         await self.sweep_children()
 
     async def sweep_children(self) -> None:
         """Find pods, StatefulSets and claims that appeared, changed or went without an event."""
-        known = self._store.children.uids(self._scope)
-        self._store.children.forget(known - await self._take_in_children())  # gate: sweep-children
+        uids_before = self._store.children.uids(self._scope)
+        self._store.children.forget(uids_before - await self._take_in_children())  # gate: sweep-children
 
     async def sweep_plans(self) -> None:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""
@@ -226,7 +226,7 @@ class Resync:
         self._versions[PLANS] = pages.version
         gone = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
         for (namespace, name), uid in gone:
-            plans.left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+            plans.observe_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
         plans.requeue_open(self._every, self._scope)
 
     async def sweep_final(self) -> None:

@@ -191,9 +191,11 @@ class WorkQueue:
         """Give the worker of a key to others while it waits for what is slow; it stays the only one for its key."""
         if key not in self._active or key in self._aside or len(self._aside) >= MOST_ASIDE:
             return
-        if sum(each.namespace == key.namespace for each in self._aside) < ASIDE_OF_ONE:  # gate: aside-of-one
+        if (
+            sum(aside_key.namespace == key.namespace for aside_key in self._aside) < ASIDE_OF_ONE
+        ):  # gate: aside-of-one
             self._aside.add(key)
-            self._let_go(key.namespace)
+            self._release_worker(key.namespace)
             self._wake()
 
     async def run(self, work: Callable[[WorkKey], Awaitable[None]], workers: int) -> None:
@@ -214,7 +216,7 @@ class WorkQueue:
             while (key := self._delayed_background.pop(now)) is not None:
                 self.add_background(key)
             moments = (self._delayed.next_moment(), self._delayed_background.next_moment())
-            wait = min((each - now for each in moments if each is not None), default=None)
+            wait = min((moment - now for moment in moments if moment is not None), default=None)
             try:
                 async with asyncio.timeout(wait):
                     await self._heap_changed.wait()
@@ -229,14 +231,16 @@ class WorkQueue:
 
     def _may_begin(self, namespace: str) -> bool:
         free = self._free
-        if self._holding[namespace] >= self._pace.limit and self._young(namespace) >= self._pace.limit:  # gate: pace
+        if (
+            self._holding[namespace] >= self._pace.limit and self._recently_started(namespace) >= self._pace.limit
+        ):  # gate: pace
             return False
         return free > 0 and self._holding[namespace] < max(1.0, free * FREE_SHARE)  # gate: worker-share
 
-    def _young(self, namespace: str) -> int:
+    def _recently_started(self, namespace: str) -> int:
         """Return how many keys of a namespace are worked on since a moment ago."""
         since = _now() - YOUNG_SECONDS
-        return sum(each.namespace == namespace and began > since for each, began in self._active.items())
+        return sum(active_key.namespace == namespace and began > since for active_key, began in self._active.items())
 
     def _measure_pace(self) -> None:
         """Measure how long a turn of the loop takes, while there is work."""
@@ -280,7 +284,7 @@ class WorkQueue:
         self._wake()
 
     async def _next(self) -> tuple[WorkKey, bool]:
-        while (taken := self._take()) is None:
+        while (item := self._take()) is None:
             loop = asyncio.get_running_loop()
             if self._pace.lowered and self._ready and self._nudge is None:
                 # Those that hold it up grow old, and nothing tells of that.
@@ -288,7 +292,7 @@ class WorkQueue:
             waiter = loop.create_future()
             self._idle.append(waiter)
             await waiter
-        (key, since), background = taken
+        (key, since), background = item
         self._dirty.discard(key)
         self._deferred.discard(key)
         self._ahead.pop(key, None)
@@ -326,7 +330,7 @@ class WorkQueue:
         if key in self._aside:
             self._aside.discard(key)
         else:
-            self._let_go(key.namespace)
+            self._release_worker(key.namespace)
         self._measure_pace()
         if key in self._deferred:
             self._background.put(key, now)
@@ -335,7 +339,7 @@ class WorkQueue:
         self._ready.charge(key.namespace, now - began)
         self._wake()
 
-    def _let_go(self, namespace: str) -> None:
+    def _release_worker(self, namespace: str) -> None:
         """Take in that a namespace holds one worker less."""
         self._holding[namespace] -= 1
         if not self._holding[namespace]:
@@ -350,7 +354,9 @@ class WorkQueue:
         if self._loaded.get(namespace, now) > now + LOADED_FOR_SECONDS / 2:
             return
         if len(self._loaded) >= MOST_LOADED:
-            self._loaded = {each: until for each, until in self._loaded.items() if until > now}
+            self._loaded = {
+                loaded_namespace: until for loaded_namespace, until in self._loaded.items() if until > now
+            }
         self._loaded[namespace] = now + LOADED_FOR_SECONDS
 
     def _retry(self, key: WorkKey, error: Exception, *, quiet: bool = False) -> None:
@@ -359,9 +365,9 @@ class WorkQueue:
         backoff = min(FIRST_BACKOFF_SECONDS * 2 ** min(failures - 1, 30), LAST_BACKOFF_SECONDS)
         delay = backoff * random.uniform(0.75, 1.25)  # noqa: S311
         if isinstance(error, ApiUnavailable) and error.retry_after is not None:
-            asked = min(error.retry_after, LONGEST_RETRY_AFTER_SECONDS)
+            pause = min(error.retry_after, LONGEST_RETRY_AFTER_SECONDS)
             # Never earlier than asked, and not all keys at the same moment.
-            delay = max(delay, asked * random.uniform(1, 1.25))  # noqa: S311
+            delay = max(delay, pause * random.uniform(1, 1.25))  # noqa: S311
         if not quiet:
             level = logging.WARNING if failures > 3 else logging.INFO
             if isinstance(error, ApiNamespaceTerminating):

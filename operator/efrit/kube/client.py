@@ -180,7 +180,7 @@ class KubeClient:
         path = resource.path(namespace)
         response = await self._send("GET", path, query=query, timeout=timeout)
         if response.status >= 400:
-            with self._reached("GET", path):
+            with self._raise_unreachable("GET", path):
                 data = await response.read()
             raise api_error("GET", path, response.status, data, response.headers)
         raw: aiohttp.ClientResponse = response.response
@@ -235,11 +235,11 @@ class KubeClient:
         return result
 
     async def read(
-        self, method: str, path: str, *, query: Mapping[str, str] | None, max_bytes: int | None, **given: Any
+        self, method: str, path: str, *, query: Mapping[str, str] | None, max_bytes: int | None, **options: Any
     ) -> bytes | None:
         """Make one call and return the body of its answer, None where that is longer than `max_bytes`."""
-        response = await self._send(method, path, query=query, **given)
-        with self._reached(method, path):
+        response = await self._send(method, path, query=query, **options)
+        with self._raise_unreachable(method, path):
             data = await (response.read() if max_bytes is None else _read(response.response, max_bytes))
         if response.status >= 400:
             raise api_error(method, path, response.status, bytes(data or b""), response.headers)
@@ -256,7 +256,7 @@ class KubeClient:
         accept: str = JSON,
         timeout: object = TIMEOUT_SECONDS,  # noqa: ASYNC109 - the transport's own
     ) -> Any:
-        with self._reached(method, path):
+        with self._raise_unreachable(method, path):
             method, url, serialized, *rest = await self._client.param_serialize(
                 method=method,
                 resource_path=path,
@@ -270,7 +270,7 @@ class KubeClient:
             )
 
     @contextlib.contextmanager
-    def _reached(self, method: str, path: str) -> Iterator[None]:
+    def _raise_unreachable(self, method: str, path: str) -> Iterator[None]:
         """Raise ApiUnreachable for what the transport raises."""
         try:
             yield

@@ -43,7 +43,7 @@ async def load_connection(
             namespace = namespace or _own_namespace()
             description = f"this cluster, namespace {namespace}"
         else:
-            _check_that_one_exists(kubeconfig)
+            _check_kubeconfig_exists(kubeconfig)
             loader = await kube_config.load_kube_config(
                 None if kubeconfig is None else str(kubeconfig),
                 context,
@@ -66,7 +66,7 @@ async def load_connection(
     return Connection(configuration, namespace, description)
 
 
-def _check_that_one_exists(kubeconfig: Path | None) -> None:
+def _check_kubeconfig_exists(kubeconfig: Path | None) -> None:
     """Raise ConfigurationError if there is no file to load: the library logs that, and fails at what files lack."""
     paths = str(kubeconfig) if kubeconfig is not None else kube_config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION
     if not any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from efrit.kube.turns import Turns
+from efrit.kube.loop_yield import LoopYield
 
 Json = dict[str, Any]
 
@@ -48,7 +48,7 @@ class Listing:
         self.version = ""
 
     async def __aiter__(self) -> AsyncIterator[Json]:
-        limit, token, turns = self._fixed or FIRST_PAGE, None, Turns()
+        limit, token, loop_yield = self._fixed or FIRST_PAGE, None, LoopYield()
         while True:
             data = await self._fetch(limit, token, MAX_PAGE_BYTES if limit > 1 else None)
             if data is None:
@@ -64,7 +64,7 @@ class Listing:
             items.reverse()
             while items:
                 yield msgspec.json.decode(items.pop())
-                await turns.taken()
+                await loop_yield.tick()
             if not token:
                 return
             limit = self._fixed or next_limit(limit, count, size)

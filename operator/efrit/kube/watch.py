@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 
 from efrit.errors import ApiExpired
-from efrit.kube.turns import Turns
+from efrit.kube.loop_yield import LoopYield
 
 
 async def read_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
@@ -32,14 +32,14 @@ async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tupl
     To go on, watch from the version of the last one. Raises ApiExpired where that is no use: an error event, which
     says that the version is too old or what the server could not do, or a line that is too long or no JSON.
     """
-    turns = Turns()
+    loop_yield = LoopYield()
     try:
         async for line in response.content:
             event = json.loads(line)
             if event.get("type") == "ERROR":
                 raise ApiExpired(f"the watch was ended by the API server: {str(event.get('object'))[:500]}")
             yield event["type"], event["object"]
-            await turns.taken()
+            await loop_yield.tick()
     except (aiohttp.ClientError, TimeoutError, OSError):
         return
     except ValueError as error:

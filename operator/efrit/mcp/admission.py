@@ -41,7 +41,7 @@ class Admission:
 
     limits: Limits
     _calls: Counter[str] = field(default_factory=Counter)
-    _held: Counter[str] = field(default_factory=Counter)
+    _held_bytes: Counter[str] = field(default_factory=Counter)
 
     @property
     def running(self) -> int:
@@ -49,17 +49,17 @@ class Admission:
         return self._calls.total()
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """How many bytes their messages have that are counted."""
-        return self._held.total()
+        return self._held_bytes.total()
 
     @property
     def callers(self) -> int:
         """How many callers are known."""
-        return len(self._calls | self._held)
+        return len(self._calls | self._held_bytes)
 
     @contextmanager
-    def call(self, caller: str) -> Iterator[Held]:
+    def call(self, caller: str) -> Iterator[MessageBytes]:
         """Count one call of `caller` while it lasts. Raises `RejectedError`."""
         if self._calls[caller] >= self.limits.calls_per_caller:
             raise RejectedError(
@@ -67,20 +67,20 @@ class Admission:
             )
         if self.running >= self.limits.calls:
             raise RejectedError(503, f"{self.limits.calls} calls are running; try again when some have ended")
-        held = Held(self._held, caller)
+        message_bytes = MessageBytes(self._held_bytes, caller)
         self._calls[caller] += 1
         try:
-            yield held
+            yield message_bytes
         finally:
-            held.release()
+            message_bytes.release()
             self._calls[caller] -= 1
             if not self._calls[caller]:
                 # A caller who has gone leaves nothing behind.
-                del self._calls[caller], self._held[caller]
+                del self._calls[caller], self._held_bytes[caller]
 
 
 @dataclass
-class Held:
+class MessageBytes:
     """The bytes of one call's message."""
 
     _all: Counter[str]
@@ -113,7 +113,7 @@ class DisconnectedError(Exception):
     """The caller went away before the message was there."""
 
 
-async def read_message(receive: Receive, held: Held) -> bytes:
+async def read_message(receive: Receive, message_bytes: MessageBytes) -> bytes:
     """Return the whole body of a request. Raises `RejectedError`, and `DisconnectedError`."""
     data = b""
     while True:
@@ -121,7 +121,7 @@ async def read_message(receive: Receive, held: Held) -> bytes:
         if message["type"] == "http.disconnect":
             raise DisconnectedError
         part: bytes = message.get("body", b"")
-        held.add(len(part))
+        message_bytes.add(len(part))
         data += part
         if not message.get("more_body"):
             break

@@ -55,13 +55,13 @@ async def _serve(settings: options.Settings) -> None:
             state_keys=[key] if key is not None else None,
             one_client=True,
         )
-        await speak(server)
+        await serve_stdio(server)
     finally:
         with anyio.CancelScope(shield=True):
             await reloading.close()
 
 
-async def speak(server: Server[Any]) -> None:
+async def serve_stdio(server: Server[Any]) -> None:
     """Serve on stdin and stdout until stdin ends."""
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())

@@ -64,9 +64,9 @@ class Endpoint:
             return
         caller: Caller | None = scope.get(CALLER)
         try:
-            with self._admission.call(caller.name if caller else ANYBODY) as held, busy(scope):
-                message = await read_message(receive, held)
-                await self._inner.handle_request(scope, replayed(message, receive), _in_time(send))
+            with self._admission.call(caller.name if caller else ANYBODY) as message_bytes, busy(scope):
+                message = await read_message(receive, message_bytes)
+                await self._inner.handle_request(scope, replayed(message, receive), _send_within_limit(send))
         except RejectedError as error:
             headers = {"Connection": "close"} | ({} if error.status == 413 else {"Retry-After": "1"})
             await PlainTextResponse(f"{error}.\n", error.status, headers=headers)(scope, receive, send)
@@ -112,7 +112,7 @@ def _challenge(request: Request, status: int, text: str, error: str) -> Response
     return PlainTextResponse(text, status, headers={"WWW-Authenticate": f"Bearer {', '.join(parts)}"})
 
 
-def _in_time(send: Send) -> Send:
+def _send_within_limit(send: Send) -> Send:
     """Return a `send` that gives up on a caller who accepts nothing. Raises TimeoutError."""
 
     async def send_in_time(message: Message) -> None:
@@ -155,17 +155,17 @@ class Readiness:
     clock: Callable[[], float] = time.monotonic
     _until: float = float("-inf")
     _problem: str | None = None
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _review_task: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def problem(self) -> str | None:
         """Return why the server is not ready, None if it is."""
-        async with self._asking:
+        async with self._review_task:
             if self.reviewer is not None and self.clock() >= self._until:
-                self._problem = await self._ask(self.reviewer.authenticate)
+                self._problem = await self._review(self.reviewer.authenticate)
                 self._until = self.clock() + (UNREADY_SECONDS if self._problem else READY_SECONDS)
         return self._problem
 
-    async def _ask(self, authenticate: Callable[[str], Awaitable[Caller | None]]) -> str | None:
+    async def _review(self, authenticate: Callable[[str], Awaitable[Caller | None]]) -> str | None:
         try:
             await authenticate("readiness probe")
         except EfritError as error:

@@ -17,7 +17,7 @@ from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, Inpu
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from efrit.client.interface import Handle, Reason, RequestState, RequestType, Work
-from efrit.mcp.progress import Report, kept_alive
+from efrit.mcp.progress import Report, heartbeat
 
 Context = ServerRequestContext[Any, Any]
 
@@ -56,10 +56,10 @@ def question_of(state: RequestState) -> str | None:
     return state.session.question
 
 
-async def ask(context: Context, question: str, report: Report) -> str | None:
+async def elicit_answer(context: Context, question: str, report: Report) -> str | None:
     """Return the answer of the person at the client, or None if there is none."""
     try:
-        async with kept_alive(report, "waiting for your answer"):
+        async with heartbeat(report, "waiting for your answer"):
             result = await context.session.elicit_form(question, _SCHEMA, context.request_id)
     except MCPError:
         return None
@@ -85,7 +85,7 @@ def request_that_asked(request_state: str) -> Handle:
     return Handle(request["request"], request["instance"])
 
 
-def answer_among(responses: InputResponses | None) -> str | None:
+def answer_in_responses(responses: InputResponses | None) -> str | None:
     """Return the answer in a repeated call, or None if there is none."""
     response = (responses or {}).get(_FIELD)
     return answer_in(response) if isinstance(response, ElicitResult) else None

@@ -28,7 +28,7 @@ class _Flat(GenerateJsonSchema):
 def json_schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """Return the schema of `model`, cached."""
     schema = model.model_json_schema(schema_generator=_Flat)
-    return cast("dict[str, Any]", _plain(schema, schema.get("$defs", {})))
+    return cast("dict[str, Any]", _inlined(schema, schema.get("$defs", {})))
 
 
 def listed_schema(model: type[BaseModel], names: tuple[str, ...]) -> dict[str, Any]:
@@ -39,9 +39,9 @@ def listed_schema(model: type[BaseModel], names: tuple[str, ...]) -> dict[str, A
     schema = json_schema_of(model)
     if not names:
         return cast("dict[str, Any]", _without_prose(schema))
-    kept = {name: {"type": schema["properties"][name]["type"]} for name in names}
+    properties = {name: {"type": schema["properties"][name]["type"]} for name in names}
     required = [name for name in schema.get("required", ()) if name in names]
-    return {"type": "object", "properties": kept, "required": required}
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def _without_prose(value: Any) -> Any:
@@ -49,23 +49,23 @@ def _without_prose(value: Any) -> Any:
         return [_without_prose(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: item for key, item in value.items() if not (key == "description" and isinstance(item, str))}
-    return {key: _without_prose(item) for key, item in kept.items() if key != "default"}
+    members = {key: item for key, item in value.items() if not (key == "description" and isinstance(item, str))}
+    return {key: _without_prose(item) for key, item in members.items() if key != "default"}
 
 
-def _plain(value: Any, definitions: dict[str, Any]) -> Any:
+def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_plain(item, definitions) for item in value]
+        return [_inlined(item, definitions) for item in value]
     if not isinstance(value, dict):
         return value
     if "$ref" in value:
         siblings = {key: sibling for key, sibling in value.items() if key != "$ref"}
-        return _plain({**definitions[value["$ref"].rsplit("/", 1)[1]], **siblings}, definitions)
+        return _inlined({**definitions[value["$ref"].rsplit("/", 1)[1]], **siblings}, definitions)
     return {
         # Below `properties` the keys are names of fields, and one may be called title.
-        key: {name: _plain(field, definitions) for name, field in inner.items()}
+        key: {name: _inlined(field, definitions) for name, field in inner.items()}
         if key == "properties"
-        else _plain(inner, definitions)
+        else _inlined(inner, definitions)
         for key, inner in value.items()
         if key != "$defs" and not (key == "title" and isinstance(inner, str))
     }

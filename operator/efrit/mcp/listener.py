@@ -31,7 +31,7 @@ SHUTDOWN_SECONDS = 5
 ACCEPT_PAUSE_SECONDS = 0.1
 COLLECT_EVERY = 64
 """Connections dropped in their handshake after which memory is collected: each leaves a cycle with TLS's buffers."""
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _STATE = "efrit.connection"
 
 
@@ -74,7 +74,7 @@ class _Accepted:
     handshake: asyncio.Task[None] | None = None
 
     @property
-    def spare(self) -> bool:
+    def is_idle(self) -> bool:
         return self.protocol is None or self.protocol.calls == 0
 
     def drop(self) -> None:
@@ -97,13 +97,13 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def of(self, address: str) -> list[_Accepted]:
+    def count_from(self, address: str) -> list[_Accepted]:
         """Return those from one address."""
         return [accepted for accepted in self._open if accepted.address == address]
 
     def admit(self, accepted: _Accepted) -> bool:
         """Take in a connection, at the cost of an idle one if need be; False where all the others are busy."""
-        mine = self.of(accepted.address)
+        mine = self.count_from(accepted.address)
         if len(mine) >= self.limits.connections_per_address:
             crowded: Iterable[_Accepted] = mine
         elif len(self._open) >= self.limits.connections:
@@ -111,7 +111,7 @@ class Connections:
         else:
             crowded = ()
         if crowded:
-            victim = next((other for other in crowded if other.spare), None)
+            victim = next((other for other in crowded if other.is_idle), None)
             if victim is None:
                 return False
             self.remove(victim)
@@ -164,7 +164,7 @@ class Server(uvicorn.Server):
                 connection, address = await loop.sock_accept(listening)
             except OSError as error:
                 # One that was reset before it was accepted is nobody's; without descriptors, one has to end first.
-                if error.errno in _NO_ROOM:
+                if error.errno in _OUT_OF_DESCRIPTORS:
                     log.error("cannot accept a connection: %s", error)
                     await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
                 continue

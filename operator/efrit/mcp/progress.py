@@ -43,7 +43,7 @@ async def wait_at_most(
     problem: EfritError | None = None
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as group:
-            group.start_soon(reporter.beat)
+            group.start_soon(reporter.report_heartbeats)
             try:
                 result = await work(reporter)
             except EfritError as error:
@@ -75,7 +75,7 @@ async def _until_final(backend: Backend, handle: Handle, reporter: ProgressRepor
 
 
 @asynccontextmanager
-async def kept_alive(report: Report, text: str) -> AsyncIterator[None]:
+async def heartbeat(report: Report, text: str) -> AsyncIterator[None]:
     """Report `text` every few seconds while the body runs, which reports nothing itself."""
     problem: Exception | None = None
 
@@ -131,7 +131,7 @@ class ProgressReporter:
         self._last = line
         await self._send(line)
 
-    async def beat(self) -> None:
+    async def report_heartbeats(self) -> None:
         """Report, until cancelled, that the wait goes on."""
         while True:
             await anyio.sleep(HEARTBEAT_SECONDS)

@@ -48,7 +48,7 @@ class RequestTasks:
         async with self._opened(context, task_id) as backend:
             chain = await _chain(backend, task_id)
             last = chain[-1]
-            if last.handle.id not in responses or not self._asks(chain):
+            if last.handle.id not in responses or not self._input_requests(chain):
                 return
             result = types.ElicitResult.model_validate(responses[last.handle.id])
             answer = elicitation.answer_in(result) or NO_ANSWER
@@ -73,7 +73,7 @@ class RequestTasks:
         except EfritError as error:
             raise MCPError(types.INTERNAL_ERROR, f"{error.code}: {error_text(error)}") from None
 
-    def _asks(self, chain: list[RequestState]) -> bool:
+    def _input_requests(self, chain: list[RequestState]) -> bool:
         last = chain[-1]
         return question_of(last) is not None and allows_reply(self._access, last.type) and len(chain) <= MAX_QUESTIONS
 
@@ -83,7 +83,11 @@ class RequestTasks:
         if not last.final:
             return task
         question = question_of(last)
-        if question is not None and self._asks(chain) and elicitation.mode_of(context) is elicitation.Mode.RESULT:
+        if (
+            question is not None
+            and self._input_requests(chain)
+            and elicitation.mode_of(context) is elicitation.Mode.RESULT
+        ):
             requests = {last.handle.id: elicitation.request_for(question)}
             return task.model_copy(update={"status": "input_required", "input_requests": requests})
         if last.reason is Reason.CANCELLED:
@@ -98,8 +102,8 @@ async def _chain(backend: Backend, task_id: str) -> list[RequestState]:
     chain = [await backend.get(Handle(task_id))]
     while question_of(chain[-1]) is not None and len(chain) <= MAX_QUESTIONS:
         try:
-            asked = chain[-1]
-            chain.append(await backend.get(backend.handle_of(_reply_key(asked), asked.handle.instance)))
+            state = chain[-1]
+            chain.append(await backend.get(backend.handle_of(_reply_key(state), state.handle.instance)))
         except RequestNotFound:
             break
     return chain

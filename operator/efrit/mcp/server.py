@@ -104,7 +104,7 @@ def make_server(
     handlers = _Handlers(backend_of, access, grace_seconds, task_seconds, plans)
     server: Server[Any] = Server(
         NAME,
-        lifespan=handlers.subscriptions.running,
+        lifespan=handlers.subscriptions.run,
         version=our_version(),
         title="Efrit",
         description="Work for resident Emacs daemons: evals, chats and commands.",
@@ -190,7 +190,7 @@ class _Handlers:
     async def list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        with _protocol_errors():
+        with as_protocol_errors():
             cursor = params.cursor if params is not None else None
             page = await resources.page(await self._backend_of(context), cursor, plans=self._plans)
         return types.ListResourcesResult(resources=list(page.resources), next_cursor=page.cursor)
@@ -203,12 +203,12 @@ class _Handlers:
     async def read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        with _protocol_errors():
+        with as_protocol_errors():
             contents = await resources.read(await self._backend_of(context), str(params.uri))
         return types.ReadResourceResult(contents=[contents])
 
     async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        with _protocol_errors():
+        with as_protocol_errors():
             backend = await self._backend_of(context)
             await self.subscriptions.begin(backend, str(params.uri), context.session.send_resource_updated)
         return types.EmptyResult()
@@ -218,7 +218,7 @@ class _Handlers:
         return types.EmptyResult()
 
     async def complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        with _protocol_errors():
+        with as_protocol_errors():
             backend = await self._backend_of(context)
             names = await resources.complete(backend, params.argument.name, params.argument.value)
         values = names[: resources.MAX_COMPLETIONS]
@@ -228,7 +228,7 @@ class _Handlers:
 
 
 @contextmanager
-def _protocol_errors() -> Iterator[None]:
+def as_protocol_errors() -> Iterator[None]:
     """Raise the errors of a backend as errors of the protocol: these results have no other place for them."""
     try:
         yield

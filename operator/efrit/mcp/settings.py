@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
     )
     serving.add_argument(
         "--act-as",
-        choices=[each.value for each in ActAs],
+        choices=[mode.value for mode in ActAs],
         default=ActAs.CALLER.value,
         help="whose account is used in the cluster (http): the caller's, by impersonation, or the server's own after "
         "a review of the caller's permissions; default: caller",

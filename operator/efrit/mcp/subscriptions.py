@@ -37,7 +37,7 @@ class Subscriptions:
         self._open: dict[str, anyio.CancelScope] = {}
 
     @asynccontextmanager
-    async def running(self, _: object) -> AsyncIterator[None]:
+    async def run(self, _: object) -> AsyncIterator[None]:
         """Run subscriptions for as long as the server runs."""
         async with anyio.create_task_group() as self._group:
             yield

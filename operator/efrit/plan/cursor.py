@@ -20,7 +20,7 @@ from efrit.errors import InvalidPlanRecord, InvalidTree
 from efrit.plan.lisp_calls import arguments_of, unpacked, value_of
 from efrit.plan.outline import one_line
 from efrit.plan.tree import Task, parse_tree
-from efrit.protocol.model import explain
+from efrit.protocol.model import error_line
 
 
 class _Record(BaseModel):
@@ -112,7 +112,7 @@ def commit_in(kind: CommitKind, content: str, result: str) -> tuple[Commit, Tota
         cost = {"seconds": arguments.get("seconds") or 0.0, **_tokens_of(arguments)}
         totals = Totals(acts=int(kind is CommitKind.ACT), adapts=int(kind is CommitKind.ADAPT), **cost)
     except ValidationError as error:
-        raise InvalidPlanRecord(f"The answer to a commit cannot be read: {explain(error)}") from None
+        raise InvalidPlanRecord(f"The answer to a commit cannot be read: {error_line(error)}") from None
     return commit.model_copy(update={"subject": one_line(commit.subject, 200)}), totals
 
 
@@ -138,7 +138,7 @@ def parse_cursor(value: Mapping[str, Any]) -> Cursor:
             record.totals,
         )
     except ValidationError as error:
-        raise InvalidPlanRecord(f"The state of the plan cannot be read: {explain(error)}") from None
+        raise InvalidPlanRecord(f"The state of the plan cannot be read: {error_line(error)}") from None
     except InvalidTree as error:
         raise InvalidPlanRecord(f"working_plan/current.json on the workspace: {error}") from None
 
@@ -155,7 +155,7 @@ def observations_of(payload: object) -> tuple[Mapping[str, Any], ...]:
     return tuple(member for member in members if isinstance(member, dict))
 
 
-def advanced(cursor: Cursor, commit: Commit, added: Totals) -> Cursor:
+def next_cursor(cursor: Cursor, commit: Commit, added: Totals) -> Cursor:
     """Return the cursor after one more commit; the tree stays as it was."""
     totals = cursor.totals
     return replace(

@@ -75,7 +75,7 @@ class Cycle:
                 observations = yield from self._assess()
                 answer, tree = yield from self._adapt(observations)
             except StepError as error:
-                answer, tree = self._failed(str(error))
+                answer, tree = self._failed_adaptation(str(error))
                 observations = (*observations, _fact(Perspective.BUILD, str(error)))
             yield from self._commit_adapt(self._adaptation(answer, tree, observations))
 
@@ -92,13 +92,13 @@ class Cycle:
         budget = act.budget.to_wire() if act and act.budget else {}
         max_tokens = self._spec.limits.max_tokens
         if max_tokens is not None:
-            left = max(max_tokens - tokens_spent(self._snapshot, self._cursor), 1)
+            remaining_tokens = max(max_tokens - tokens_spent(self._snapshot, self._cursor), 1)
             # What is left for the plan may be more than the instance allows one request.
-            most = min(left, self._snapshot.max_session_tokens or left)
+            most = min(remaining_tokens, self._snapshot.max_session_tokens or remaining_tokens)
             budget["maxTokens"] = min(budget.get("maxTokens", most), most)
         return {
             "type": "command",
-            "content": messages.act(self._scene(), self._max_bytes),
+            "content": messages.act(self._message_context(), self._max_bytes),
             **({"timeoutSeconds": act.timeout_seconds} if act and act.timeout_seconds else {}),
             **({"budget": budget} if budget else {}),
         }
@@ -109,16 +109,16 @@ class Cycle:
             "task": self._task.id,
             "description": self._task.description,
             "outcome": act.status.outcome or Outcome.FAILURE,
-            "result": self._result(act),
+            "result": self._report_for_repository(act),
             **cost_of([act]),
         }
         yield from call_lisp(self._snapshot, self._step, Part.COMMIT_ACT, lambda: arguments)
 
-    def _result(self, act: EfritRequest) -> Mapping[str, Any]:
+    def _report_for_repository(self, act: EfritRequest) -> Mapping[str, Any]:
         """Return what the executor said as the repository keeps it, within what a request may have."""
         # Quoted as JSON in Lisp, a byte becomes four at most.
         most = min(LONGEST_RESULT, self._max_bytes // 8)
-        text = messages.cut(_CONTROL.sub("\ufffd", self._report(act)), most)
+        text = messages.truncate_middle(_CONTROL.sub("\ufffd", self._report(act)), most)
         outcome = act.status.outcome or Outcome.FAILURE
         return lisp_calls.packed(json.dumps({"task": self._task.id, "outcome": outcome, "text": text}))
 
@@ -127,13 +127,13 @@ class Cycle:
         report = self._snapshot.text(act)
         return report if act.status.reason == RequestReason.SUCCEEDED else f"It {problem(act)}\n{report}"
 
-    def _acted(self) -> EfritRequest | None:
+    def _assessed_act(self) -> EfritRequest | None:
         """Return the act that is to be judged; None for a parent, and for one whose request is gone."""
         return self._snapshot.request(self._cursor.step, Part.ACT) if self._cursor.acted else None
 
     def _check_act(self) -> Procedure[None]:
         """Raise `StepError` where there is nothing to assess."""
-        act = self._acted()
+        act = self._assessed_act()
         if act is not None and act.status.reason in _NO_WORK:
             raise (yield from self._unanswered(act, "The task could not be worked on"))
 
@@ -142,7 +142,7 @@ class Cycle:
     def _assess(self) -> Procedure[tuple[Observation, ...]]:
         facts = yield from self._facts()
         request, text = yield from self._chat(
-            Part.ASSESS, lambda: messages.assess(self._scene(), self._work(), facts, self._max_bytes)
+            Part.ASSESS, lambda: messages.assess(self._message_context(), self._act_result(), facts, self._max_bytes)
         )
         assessment = parse_observations(text)
         if isinstance(assessment, Malformed):
@@ -150,7 +150,7 @@ class Cycle:
             assessment = parse_observations(text)
         if isinstance(assessment, Malformed):
             raise StepError(f"The assessment could not be read twice: {' '.join(assessment.sentences)}")
-        return (*observed(facts), *assessment.observations)
+        return (*facts_as_observations(facts), *assessment.observations)
 
     def _facts(self) -> Procedure[Mapping[str, Any]]:
         """Return the results of the user's commands, by perspective."""
@@ -172,15 +172,15 @@ class Cycle:
         except CallError as error:
             raise StepError(f"The commands of the assessment could not be run: {error}") from None
 
-    def _work(self) -> messages.Work | None:
+    def _act_result(self) -> messages.ActResult | None:
         """Return what the act left behind; None for a parent, which is not acted on."""
         if not self._cursor.acted:
             return None
-        act = self._acted()
+        act = self._assessed_act()
         report = "" if act is None else self._report(act)
         changed, diff = self._changes()
         outcome = act.status.outcome if act is not None else None
-        return messages.Work(outcome or "Its end is not known", report, changed, diff)
+        return messages.ActResult(outcome or "Its end is not known", report, changed, diff)
 
     def _changes(self) -> tuple[Sequence[str], str]:
         """Return the files that the act changed, and the diff."""
@@ -198,19 +198,19 @@ class Cycle:
     def _adapt(self, observations: Sequence[Observation]) -> Procedure[tuple[Answer, Task]]:
         """Return the navigator's answer and the tree after it; one repair and one refusal are allowed."""
         request, text = yield from self._chat(
-            Part.ADAPT, lambda: messages.adapt(self._scene(), observations, self._max_bytes)
+            Part.ADAPT, lambda: messages.adapt(self._message_context(), observations, self._max_bytes)
         )
         second_chances: dict[type, Part] = {Malformed: Part.ADAPT_REPAIR, Refused: Part.ADAPT_REFUSED}
         while True:
-            adapted = self._applied(text)
+            adapted = self._apply_answer(text)
             if not isinstance(adapted, Malformed | Refused):
                 return adapted
             part = second_chances.pop(type(adapted), None)
             if part is None:
                 raise StepError(f"The navigator's answer could not be used: {' '.join(adapted.sentences)}")
-            request, text = yield from self._chat(part, partial(messages.second_chance, adapted), request)
+            request, text = yield from self._chat(part, partial(messages.retry_adapt, adapted), request)
 
-    def _applied(self, text: str) -> tuple[Answer, Task] | Malformed | Refused:
+    def _apply_answer(self, text: str) -> tuple[Answer, Task] | Malformed | Refused:
         """Return the answer in the text and the tree after it, or what is wrong with it."""
         answer = parse_answer(text)
         if isinstance(answer, Malformed):
@@ -227,7 +227,7 @@ class Cycle:
             )
         return answer, tree
 
-    def _failed(self, reason: str) -> tuple[Answer, Task]:
+    def _failed_adaptation(self, reason: str) -> tuple[Answer, Task]:
         """Return the answer and the tree of a cycle in which the task failed for this reason."""
         answer = failure(reason)
         tree = apply(self._cursor.tree, self._task.id, answer, self._step)
@@ -254,10 +254,10 @@ class Cycle:
     def _max_bytes(self) -> int:
         return min(self._snapshot.max_content_bytes, MAX_CONTENT_CHARS)
 
-    def _scene(self) -> messages.Scene:
+    def _message_context(self) -> messages.MessageContext:
         """Return what the messages are about."""
         plan = self._snapshot.plan
-        return messages.Scene(
+        return messages.MessageContext(
             f"{self._snapshot.workspace}/plans/{plan.metadata.name}/environment",
             plan.spec.intent,
             plan.spec.amendments[: self._cursor.amendments],
@@ -293,7 +293,7 @@ class Cycle:
         return StepError(f"{action}: it {problem(request)}")
 
 
-def observed(facts: Mapping[str, Any]) -> tuple[Observation, ...]:
+def facts_as_observations(facts: Mapping[str, Any]) -> tuple[Observation, ...]:
     """Return the results of the commands as observations, with their output as evidence."""
     observations = []
     for perspective, results in facts.items():
@@ -312,7 +312,7 @@ def _fact(perspective: Perspective, statement: str, evidence: str = "") -> Obser
     return Observation(
         perspective=perspective,
         statement=statement[:LONGEST_TEXT],
-        evidence=messages.cut(evidence, LONGEST_TEXT),
+        evidence=messages.truncate_middle(evidence, LONGEST_TEXT),
     )
 
 

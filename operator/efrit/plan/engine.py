@@ -15,7 +15,7 @@ from efrit.api.reasons import PlanReason
 from efrit.plan.cost import tokens_spent
 from efrit.plan.cursor import Cursor
 from efrit.plan.procedure import PlanProcedure
-from efrit.plan.replay import Action, Create, Finish, Stop, Wait, budget_exhausted, ended, replay
+from efrit.plan.replay import Action, Create, Finish, Stop, Wait, budget_exhausted, replay, stop_at_end
 from efrit.plan.snapshot import COMMITS, SESSIONS, Snapshot
 from efrit.plan.tree import counts
 
@@ -48,11 +48,11 @@ def decide(snapshot: Snapshot, now: datetime) -> Decision:
     cancel: tuple[str, ...] = ()
     finish = _early_end(snapshot, stop, cursor, now)
     if (under_way := stop.request) is None:
-        stop = ended(finish) if finish is not None else _held_back(snapshot, stop)
+        stop = stop_at_end(finish) if finish is not None else _wait_if_suspended(snapshot, stop)
     elif finish is not None and not _is_commit(stop) and not under_way.spec.cancel:
         cancel = (under_way.metadata.name,)
     return Decision(
-        _by_deadline(snapshot, stop.action, now),
+        _bounded_by_deadline(snapshot, stop.action, now),
         cursor,
         procedure.task,
         stop.part.phase if stop.part is not None else None,
@@ -85,7 +85,7 @@ def _is_commit(stop: Stop) -> bool:
     return stop.part in COMMITS
 
 
-def _held_back(snapshot: Snapshot, stop: Stop) -> Stop:
+def _wait_if_suspended(snapshot: Snapshot, stop: Stop) -> Stop:
     """Return the stop, or a wait where a suspended plan would begin something."""
     if isinstance(stop.action, Create) and snapshot.plan.spec.suspend:
         return Stop(Wait(), "The plan is suspended.", stop.part)
@@ -97,7 +97,7 @@ def _deadline(snapshot: Snapshot) -> datetime | None:
     return start + timedelta(seconds=seconds) if seconds is not None and start is not None else None
 
 
-def _by_deadline(snapshot: Snapshot, action: Action, now: datetime) -> Action:
+def _bounded_by_deadline(snapshot: Snapshot, action: Action, now: datetime) -> Action:
     """Return the action; a wait ends at the deadline of the plan at the latest."""
     deadline = _deadline(snapshot)
     if not isinstance(action, Wait) or deadline is None or deadline <= now:

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from efrit.errors import InvalidPlanRecord, InvalidTree
 from efrit.plan.tree import Task, parse_tree
-from efrit.protocol.model import explain
+from efrit.protocol.model import error_line
 
 
 class _Record(BaseModel):
@@ -74,7 +74,7 @@ class Cost:
     tokens: int = 0
     seconds: float = 0.0
 
-    def plus(self, commit: HistoryCommit) -> Cost:
+    def plus_commit(self, commit: HistoryCommit) -> Cost:
         """Return the sum with one more commit."""
         acts = self.acts + (commit.kind == "act")
         return Cost(acts, self.tokens + commit.tokens, round(self.seconds + commit.seconds, 3))
@@ -119,7 +119,7 @@ def parse_history(answer: Mapping[str, Any]) -> History:
         record = _HistoryRecord.model_validate(answer)
         tree = parse_tree(json.dumps(record.tree)) if record.tree is not None else None
     except ValidationError as error:
-        raise InvalidPlanRecord(f"The history of the plan cannot be read: {explain(error)}") from None
+        raise InvalidPlanRecord(f"The history of the plan cannot be read: {error_line(error)}") from None
     except (InvalidTree, ValueError, RecursionError) as error:
         raise InvalidPlanRecord(f"The history of the plan cannot be read: {error}") from None
     if record.missing:
@@ -131,5 +131,5 @@ def parse_history(answer: Mapping[str, Any]) -> History:
 def _sum(commits: Sequence[HistoryCommit]) -> Cost:
     cost = Cost()
     for commit in commits:
-        cost = cost.plus(commit)
+        cost = cost.plus_commit(commit)
     return cost

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from efrit.errors import InvalidPlanRecord
-from efrit.protocol.json_limits import too_heavy
+from efrit.protocol.json_limits import exceeds_part_limit
 
 LONGEST_PLAIN = 20_000
 """Characters of a JSON text beyond which it is packed."""
@@ -30,7 +30,7 @@ _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 def form(function: str, arguments: Mapping[str, Any]) -> str:
     """Return the Lisp form that calls `efrit-plan-FUNCTION` with these arguments."""
-    text = json.dumps(_readable(arguments), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(_require_readable(arguments), ensure_ascii=False, separators=(",", ":"))
     return f'(efrit-plan-{function} "{_escaped(text)}")'
 
 
@@ -63,7 +63,7 @@ def packed(text: str) -> dict[str, Any]:
     value = json.loads(text)
     if len(text) <= LONGEST_PLAIN:
         return {"value": value}
-    data = json.dumps(_readable(value), ensure_ascii=False, separators=(",", ":")).encode()
+    data = json.dumps(_require_readable(value), ensure_ascii=False, separators=(",", ":")).encode()
     return {"packed": base64.b64encode(gzip.compress(data, mtime=0)).decode()}
 
 
@@ -83,7 +83,7 @@ def _unzipped(data: str) -> str:
         text = stream.decompress(base64.b64decode(data, validate=True), _MOST_UNPACKED)
         if not stream.eof:
             raise InvalidPlanRecord("A packed value is truncated, or larger than 8 MiB.")
-        if too_heavy(text):
+        if exceeds_part_limit(text):
             raise InvalidPlanRecord("A packed value has more parts than a plan.")
         return text.decode()
     except (ValueError, zlib.error) as error:
@@ -107,9 +107,9 @@ def _unescaped(text: str) -> str:
     return "\\".join(_ESCAPED.sub(r"\1", piece) if "\\" in piece else piece for piece in pieces)
 
 
-def _readable(value: Any) -> Any:
+def _require_readable(value: Any) -> Any:
     if isinstance(value, str):
         return _UNREADABLE.sub("\ufffd", value)
     if isinstance(value, Mapping):
-        return {_readable(key): _readable(member) for key, member in value.items()}
-    return [_readable(member) for member in value] if isinstance(value, list | tuple) else value
+        return {_require_readable(key): _require_readable(member) for key, member in value.items()}
+    return [_require_readable(member) for member in value] if isinstance(value, list | tuple) else value

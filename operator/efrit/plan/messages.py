@@ -15,11 +15,11 @@ from efrit.api.plan import Intent, TaskState
 from efrit.plan.model_output import Malformed, Observation, Observations, schema_text
 from efrit.plan.operations import Answer, Refused
 from efrit.plan.outline import outline
-from efrit.plan.tree import FAILED_FOR_GOOD, Task, path_to, raised
+from efrit.plan.tree import FAILED_FOR_GOOD, Task, path_to, raised_threshold
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class MessageContext:
     """What every message is about: the visited task in its tree, and the user's intent."""
 
     directory: str
@@ -31,7 +31,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ActResult:
     """The result of an act."""
 
     outcome: str
@@ -80,7 +80,7 @@ the rest, and no id: ids are given to them. What is done stays as it is. {root} 
 Answer with one JSON object of this schema, without words around it:
 {schema}"""
 
-_AGAIN = """\
+_RETRY = """\
 Your answer could not be used:
 {problems}
 Answer again, with one whole JSON object of the schema you were given, without words around it."""
@@ -91,38 +91,40 @@ Your answer was refused, and nothing of it was carried out:
 Answer again about the same task, with one whole JSON object of the schema you were given, without words around it."""
 
 
-def act(scene: Scene, room: int) -> str:
-    """Return the message for an act, of at most `room` bytes."""
-    return _fitted(_ACT.format(directory=scene.directory), [*_task_sections(scene), *_plan_sections(scene)], room)
+def act(context: MessageContext, max_bytes: int) -> str:
+    """Return the message for an act, of at most `max_bytes`."""
+    return _assemble(
+        _ACT.format(directory=context.directory), [*_task_sections(context), *_plan_sections(context)], max_bytes
+    )
 
 
-def assess(scene: Scene, work: Work | None, facts: Mapping[str, Any], room: int) -> str:
-    """Return the message to the assessor, of at most `room` bytes; `work` is None for a parent, which has no act."""
-    sections = _task_sections(scene)
-    if work is not None:
+def assess(context: MessageContext, act_result: ActResult | None, facts: Mapping[str, Any], max_bytes: int) -> str:
+    """Return the message to the assessor, within `max_bytes`; `act_result` is None for a parent, which has no act."""
+    sections = _task_sections(context)
+    if act_result is not None:
         sections += [
-            _text("How the act ended", f"{work.outcome}. {work.report}"),
-            _listed("Files it changed", work.changed),
-            _text("What it changed", work.diff),
+            _text("How the act ended", f"{act_result.outcome}. {act_result.report}"),
+            _listed("Files it changed", act_result.changed),
+            _text("What it changed", act_result.diff),
         ]
     sections.append(_text("What the commands of the project say", facts_text(facts)))
-    head = _ASSESS.format(directory=scene.directory, schema=schema_text(Observations))
-    return _fitted(head, [*sections, *_plan_sections(scene)], room)
+    head = _ASSESS.format(directory=context.directory, schema=schema_text(Observations))
+    return _assemble(head, [*sections, *_plan_sections(context)], max_bytes)
 
 
-def adapt(scene: Scene, observations: Sequence[Observation], room: int) -> str:
-    """Return the message to the navigator, of at most `room` bytes."""
-    head = _ADAPT.format(verdicts=_verdicts(scene.task), root=scene.tree.id, schema=schema_text(Answer))
+def adapt(context: MessageContext, observations: Sequence[Observation], max_bytes: int) -> str:
+    """Return the message to the navigator, of at most `max_bytes`."""
+    head = _ADAPT.format(verdicts=_verdicts(context.task), root=context.tree.id, schema=schema_text(Answer))
     observed = _listed("What was observed", list(map(_observation_line, observations)))
-    return _fitted(head, [*_task_sections(scene), observed, *_plan_sections(scene)], room)
+    return _assemble(head, [*_task_sections(context), observed, *_plan_sections(context)], max_bytes)
 
 
 def repair(malformed: Malformed) -> str:
     """Return the message to a model whose answer could not be read, in the same session."""
-    return _AGAIN.format(problems=_bullets(malformed.sentences))
+    return _RETRY.format(problems=_bullets(malformed.sentences))
 
 
-def second_chance(problem: Malformed | Refused) -> str:
+def retry_adapt(problem: Malformed | Refused) -> str:
     """Return the message to the navigator whose answer could not be read, or was not carried out."""
     if isinstance(problem, Malformed):
         return repair(problem)
@@ -143,7 +145,7 @@ def facts_text(facts: Mapping[str, Any]) -> str:
 
 def _verdicts(task: Task) -> str:
     failed = "failed: it has to be done otherwise or again; its failure threshold rises by 0.2, at 1.0 it is given up"
-    if raised(task.failure_threshold) >= FAILED_FOR_GOOD:
+    if raised_threshold(task.failure_threshold) >= FAILED_FOR_GOOD:
         failed += (
             ". THIS TIME it would be given up and left to its parent, unless you decompose, remove"
             f"{'' if task.failure_threshold >= FAILED_FOR_GOOD else ' or retry'} it in this answer"
@@ -157,9 +159,9 @@ def _verdicts(task: Task) -> str:
     return f"Your verdict on {task.id}:\n{_bullets(lines)}"
 
 
-def _task_sections(scene: Scene) -> list[_Section]:
-    task = scene.task
-    parents = [f"{parent.id}: {parent.description}" for parent in path_to(scene.tree, task.id)[1:-1]]
+def _task_sections(context: MessageContext) -> list[_Section]:
+    task = context.task
+    parents = [f"{parent.id}: {parent.description}" for parent in path_to(context.tree, task.id)[1:-1]]
     return [
         _text(f"The task {task.id} ({task.type.value})", task.description),
         _listed("What earlier attempts at it taught", task.lessons),
@@ -167,13 +169,13 @@ def _task_sections(scene: Scene) -> list[_Section]:
     ]
 
 
-def _plan_sections(scene: Scene) -> list[_Section]:
+def _plan_sections(context: MessageContext) -> list[_Section]:
     return [
-        _text("The intent", scene.intent.description),
-        _listed("Acceptance criteria", scene.intent.acceptance_criteria),
-        _listed("Constraints", scene.intent.constraints),
-        _listed("Amendments, which came later and count as much", scene.amendments),
-        _Section("The whole plan", lambda room: outline(scene.tree, scene.task.id, room)),
+        _text("The intent", context.intent.description),
+        _listed("Acceptance criteria", context.intent.acceptance_criteria),
+        _listed("Constraints", context.intent.constraints),
+        _listed("Amendments, which came later and count as much", context.amendments),
+        _Section("The whole plan", lambda room: outline(context.tree, context.task.id, room)),
     ]
 
 
@@ -188,7 +190,7 @@ def _bullets(lines: Sequence[str]) -> str:
 
 def _text(title: str, text: str) -> _Section:
     # The API server refuses a NUL. The replacement is longer, so it is made before the cut.
-    return _Section(title, lambda room: cut(text.strip().replace("\0", "\ufffd"), room))
+    return _Section(title, lambda room: truncate_middle(text.strip().replace("\0", "\ufffd"), room))
 
 
 def _listed(title: str, lines: Sequence[str]) -> _Section:
@@ -198,16 +200,18 @@ def _listed(title: str, lines: Sequence[str]) -> _Section:
 _EVERYTHING = 1 << 40
 
 
-def _fitted(head: str, sections: Sequence[_Section], room: int) -> str:
+def _assemble(head: str, sections: Sequence[_Section], max_bytes: int) -> str:
     """Return head and sections, the short ones whole, the long ones cut to equal shares of what is left."""
     whole = {index: text for index, section in enumerate(sections) if (text := section.render(_EVERYTHING))}
-    left = room - len(head.encode()) - sum(len(_titled(sections[index].title, "").encode()) for index in whole)
+    available = (
+        max_bytes - len(head.encode()) - sum(len(_titled(sections[index].title, "").encode()) for index in whole)
+    )
     size = {index: len(text.encode()) for index, text in whole.items()}
     texts: dict[int, str] = {}
     for remaining, index in zip(range(len(whole), 0, -1), sorted(whole, key=size.__getitem__), strict=True):
-        share = max(left // remaining, 0)
+        share = max(available // remaining, 0)
         texts[index] = whole[index] if size[index] <= share else sections[index].render(share)
-        left -= len(texts[index].encode())
+        available -= len(texts[index].encode())
     return "".join([head, *(_titled(sections[index].title, texts[index]) for index in sorted(texts))])
 
 
@@ -215,14 +219,14 @@ def _titled(title: str, text: str) -> str:
     return f"\n\n# {title}\n{text}"
 
 
-def cut(text: str, room: int) -> str:
-    """Return head and tail of `text` within `room` bytes, with a note of what is missing between."""
+def truncate_middle(text: str, max_bytes: int) -> str:
+    """Return head and tail of `text` within `max_bytes`, with a note of what is missing between."""
     data = text.encode("utf-8", "replace")
-    if len(data) <= room:
+    if len(data) <= max_bytes:
         return data.decode()
-    note = f"\n[… {len(data) - room} bytes and more are left out here …]\n"
-    keep = room - len(note.encode())
+    note = f"\n[… {len(data) - max_bytes} bytes and more are left out here …]\n"
+    keep = max_bytes - len(note.encode())
     if keep <= 0:
-        return data[: max(room, 0)].decode(errors="ignore")
+        return data[: max(max_bytes, 0)].decode(errors="ignore")
     head = keep * 2 // 3
     return data[:head].decode(errors="ignore") + note + data[len(data) - (keep - head) :].decode(errors="ignore")

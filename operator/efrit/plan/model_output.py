@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from efrit.api.plan import MAX_OBSERVATIONS, Perspective
 from efrit.plan.operations import Answer
-from efrit.protocol.json_limits import MOST_PARTS, too_heavy
-from efrit.protocol.model import explain
+from efrit.protocol.json_limits import MAX_PARTS, exceeds_part_limit
+from efrit.protocol.model import error_line
 
 LONGEST_TEXT = 2_000
 
@@ -68,19 +68,19 @@ def schema_text(model: type[BaseModel]) -> str:
 
 
 def _parsed(model: type[_Model], text: str) -> _Model | Malformed:
-    bare = _bare(text)
+    bare = _without_fence(text)
     if isinstance(bare, Malformed):
         return bare
     data = bare.encode("utf-8", "replace")
-    if too_heavy(data):
-        return Malformed((f"It has more than {MOST_PARTS} parts.",))
+    if exceeds_part_limit(data):
+        return Malformed((f"It has more than {MAX_PARTS} parts.",))
     try:
         return model.model_validate_json(data)
     except ValidationError as error:
-        return Malformed((f"It is not what the schema says: {explain(error)}.",))
+        return Malformed((f"It is not what the schema says: {error_line(error)}.",))
 
 
-def _bare(text: str) -> str | Malformed:
+def _without_fence(text: str) -> str | Malformed:
     """Return the text without the code fence around its JSON, if there is one."""
     text = text.strip()
     if not text:

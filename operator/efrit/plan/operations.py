@@ -25,8 +25,8 @@ from efrit.plan.tree import (
     find,
     path_to,
     problems,
-    raised,
-    replaced,
+    raised_threshold,
+    replace_task,
     walk,
 )
 
@@ -145,10 +145,10 @@ def apply(tree: Task, visited: str, answer: Answer, step: int) -> Task | Refused
     if sentences := list(_verdict_problems(task, answer)):
         return Refused(tuple(sentences))
     new_ids = (f"{step}.{number}" for number in count(1))
-    after = replaced(tree, visited, lambda task: (_with_verdict(task, answer),))
+    after = replace_task(tree, visited, lambda task: (_with_verdict(task, answer),))
     for number, operation in enumerate(answer.operations, 1):
         try:
-            after = _applied(after, operation, new_ids)
+            after = _apply_operation(after, operation, new_ids)
         except _OperationError as error:
             sentences.append(f"Operation {number} ({operation.operation}): {error}")
     # After a failed operation the tree is not the one that was meant: its problems would only confuse.
@@ -171,41 +171,43 @@ def _verdict_problems(task: Task, answer: Answer) -> Iterator[str]:
 
 def _with_verdict(task: Task, answer: Answer) -> Task:
     """Return the visited task after the verdict."""
-    task = task.but(attempts=task.attempts + 1)
+    task = task.copy_with(attempts=task.attempts + 1)
     if answer.verdict is Verdict.OPEN:
         return task
     if answer.verdict is Verdict.DONE:
-        return task.but(state=TaskState.DONE)
-    threshold = raised(task.failure_threshold)
+        return task.copy_with(state=TaskState.DONE)
+    threshold = raised_threshold(task.failure_threshold)
     state = TaskState.FAILED if threshold >= FAILED_FOR_GOOD else TaskState.PENDING
-    task = task.but(failure_threshold=threshold, state=state)
+    task = task.copy_with(failure_threshold=threshold, state=state)
     if any(getattr(operation, "task", None) == task.id for operation in answer.operations):
         return task
     # It is tried again unchanged: the next attempt should at least know why this one failed.
-    return task.but(lessons=_with_lessons(task, (answer.reason,)))
+    return task.copy_with(lessons=_with_lessons(task, (answer.reason,)))
 
 
 def _with_lessons(task: Task, lessons: tuple[str, ...]) -> tuple[str, ...]:
     return (*task.lessons, *lessons)[-MOST_LESSONS:]
 
 
-def _applied(tree: Task, operation: Operation, new_ids: Iterator[str]) -> Task:
+def _apply_operation(tree: Task, operation: Operation, new_ids: Iterator[str]) -> Task:
     match operation:
         case Retry(task=task_id, lessons=lessons):
             task = _open_task(tree, task_id)
             _check_not_root(task_id, "retried")
             return _with_retry(
-                tree, task_id, _revived(task).but(id=next(new_ids), lessons=_with_lessons(task, lessons))
+                tree,
+                task_id,
+                _reset_to_pending(task).copy_with(id=next(new_ids), lessons=_with_lessons(task, lessons)),
             )
         case Decompose(task=task_id, tasks=tasks):
             if _open_task(tree, task_id).children:
                 raise _OperationError(f"{task_id} has children already: insert tasks into it.")
             parts = _new_tasks(tasks, new_ids)
-            return replaced(tree, task_id, lambda task: (_with_parts(task, parts),))
+            return replace_task(tree, task_id, lambda task: (_with_parts(task, parts),))
         case Refine(task=task_id, description=description):
             _open_task(tree, task_id)
             _check_not_root(task_id, "refined")
-            return replaced(tree, task_id, lambda task: (task.but(description=description),))
+            return replace_task(tree, task_id, lambda task: (task.copy_with(description=description),))
         case Remove(task=task_id):
             task = _open_task(tree, task_id)
             _check_not_root(task_id, "removed")
@@ -213,9 +215,9 @@ def _applied(tree: Task, operation: Operation, new_ids: Iterator[str]) -> Task:
                 raise _OperationError(
                     f"{done[0]} below {task_id} is done and stays: remove what is open below it instead."
                 )
-            return replaced(tree, task_id, lambda _: ())
+            return replace_task(tree, task_id, lambda _: ())
         case Insert():
-            return _inserted(tree, operation, new_ids)
+            return _insert_tasks(tree, operation, new_ids)
 
 
 def _open_task(tree: Task, task_id: str) -> Task:
@@ -232,11 +234,11 @@ def _check_not_root(task_id: str, participle: str) -> None:
         raise _OperationError(f"{ROOT} is the user's intent, which never changes: it cannot be {participle}.")
 
 
-def _revived(task: Task) -> Task:
+def _reset_to_pending(task: Task) -> Task:
     """Return the task pending again, with all that failed below it; the thresholds stay."""
     if task.state is TaskState.FAILED:
-        task = task.but(state=TaskState.PENDING)
-    return task.but(children=tuple(map(_revived, task.children)))
+        task = task.copy_with(state=TaskState.PENDING)
+    return task.copy_with(children=tuple(map(_reset_to_pending, task.children)))
 
 
 def _with_retry(tree: Task, task_id: str, copy: Task) -> Task:
@@ -245,13 +247,13 @@ def _with_retry(tree: Task, task_id: str, copy: Task) -> Task:
     def changed(parent: Task) -> tuple[Task, ...]:
         others = [child for child in parent.children if child.id != task_id]
         at = next((index for index, child in enumerate(others) if child.is_pending), len(others))
-        return (parent.but(children=(*others[:at], copy, *others[at:])),)
+        return (parent.copy_with(children=(*others[:at], copy, *others[at:])),)
 
-    return replaced(tree, path_to(tree, task_id)[-2].id, changed)
+    return replace_task(tree, path_to(tree, task_id)[-2].id, changed)
 
 
 def _with_parts(task: Task, parts: tuple[Task, ...]) -> Task:
-    return task.but(type=TaskType.PARENT, state=TaskState.PENDING, children=parts)
+    return task.copy_with(type=TaskType.PARENT, state=TaskState.PENDING, children=parts)
 
 
 def _new_tasks(tasks: tuple[NewTask, ...], new_ids: Iterator[str]) -> tuple[Task, ...]:
@@ -269,7 +271,7 @@ def _parts_of(task: NewTask) -> tuple[NewTask, ...]:
     return task.tasks
 
 
-def _inserted(tree: Task, insert: Insert, new_ids: Iterator[str]) -> Task:
+def _insert_tasks(tree: Task, insert: Insert, new_ids: Iterator[str]) -> Task:
     parent = _open_task(tree, insert.parent)
     if parent.is_atomic:
         raise _OperationError(f"{parent.id} is atomic: decompose it.")
@@ -279,9 +281,9 @@ def _inserted(tree: Task, insert: Insert, new_ids: Iterator[str]) -> Task:
     added = _new_tasks(insert.tasks, new_ids)
 
     def changed(task: Task) -> tuple[Task, ...]:
-        return (task.but(children=(*task.children[:place], *added, *task.children[place:])),)
+        return (task.copy_with(children=(*task.children[:place], *added, *task.children[place:])),)
 
-    return replaced(tree, parent.id, changed)
+    return replace_task(tree, parent.id, changed)
 
 
 def _place(parent: Task, insert: Insert) -> int:
@@ -300,8 +302,8 @@ def _result_problems(before: Task, after: Task, visited: str, answer: Answer) ->
     if answer.verdict is Verdict.DONE and task is not None:
         if unfinished := [child.id for child in task.children if child.state is not TaskState.DONE]:
             yield (
-                f"{visited} cannot be done while {_some(unfinished)} below it is not: remove what is not needed, "
-                "or give another verdict."
+                f"{visited} cannot be done while {_listed_ids(unfinished)} below it is not: remove what is not "
+                "needed, or give another verdict."
             )
     elif answer.verdict is Verdict.OPEN and (task is None or not any(child.is_pending for child in task.children)):
         yield f"{visited} stays open, but nothing below it is left to do: add what is missing, or say done or failed."
@@ -309,5 +311,5 @@ def _result_problems(before: Task, after: Task, visited: str, answer: Answer) ->
         yield f"Nothing would be left below {ROOT}, and the intent is not reached: insert what is to be done instead."
 
 
-def _some(ids: list[str]) -> str:
+def _listed_ids(ids: list[str]) -> str:
     return ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")

@@ -57,33 +57,33 @@ def hidden(tree: Task, shown: set[str]) -> dict[str, dict[TaskState, int]]:
     return counts
 
 
-def outline(tree: Task, current: str | None, room: int) -> str:
-    """Return the tree as lines of at most `room` bytes: descriptions are cut first, then distant tasks counted."""
+def outline(tree: Task, current: str | None, max_bytes: int) -> str:
+    """Return the tree as lines of at most `max_bytes`: descriptions are cut first, then distant tasks counted."""
     lengths = {task.id: len(task.description) for task, _ in walk(tree)}
     all_ids = set(lengths)
     for longest in _LONGEST_LINES:
         # Not worth rendering: the descriptions alone are too long.
-        if sum(min(length, longest) for length in lengths.values()) > room:
+        if sum(min(length, longest) for length in lengths.values()) > max_bytes:
             continue
         text = _lines(tree, current, all_ids, longest)
-        if len(text.encode()) <= room:
+        if len(text.encode()) <= max_bytes:
             return text
-    shown = _first_that_fit(tree, current, room)
+    shown = _longest_fitting_lines(tree, current, max_bytes)
     while shown:
         text = _lines(tree, current, set(shown), _LONGEST_LINES[-1])
-        if len(text.encode()) <= room:
+        if len(text.encode()) <= max_bytes:
             return text
         # The counts of what is left out take bytes, too.
         shown = shown[: len(shown) * 9 // 10]
     return ""
 
 
-def _first_that_fit(tree: Task, current: str | None, room: int) -> list[str]:
+def _longest_fitting_lines(tree: Task, current: str | None, max_bytes: int) -> list[str]:
     depths = {task.id: depth for task, depth in walk(tree)}
     fitting = []
     for task in nearest(tree, current):
-        room -= len(_line(task, depths[task.id], current, _LONGEST_LINES[-1]).encode()) + 1
-        if room < 0:
+        max_bytes -= len(_line(task, depths[task.id], current, _LONGEST_LINES[-1]).encode()) + 1
+        if max_bytes < 0:
             break
         fitting.append(task.id)
     return fitting

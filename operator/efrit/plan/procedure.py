@@ -16,7 +16,7 @@ from efrit.api.plan import CommitKind, TaskState
 from efrit.api.reasons import PlanReason
 from efrit.errors import InvalidPlanRecord, InvalidTree
 from efrit.plan import lisp_calls
-from efrit.plan.cursor import Cursor, adapted_tree_in, advanced, commit_in, cursor_in
+from efrit.plan.cursor import Cursor, adapted_tree_in, commit_in, cursor_in, next_cursor
 from efrit.plan.cycle import Cycle
 from efrit.plan.initial_tree import initial_tree
 from efrit.plan.outline import one_line
@@ -47,7 +47,7 @@ class PlanProcedure:
     def run(self) -> Procedure[Finish]:
         """Visit tasks until the root is done or failed."""
         try:
-            cursor = self.cursor = yield from self._locate()
+            cursor = self.cursor = yield from self._current_cursor()
             while cursor.tree.is_pending:
                 task = _task_at(cursor)
                 if self._must_amend(cursor):
@@ -59,7 +59,7 @@ class PlanProcedure:
                             f"{self._spec.limits.max_steps} visits of tasks (spec.limits.maxSteps)"
                         )
                     yield from Cycle(self._snapshot, cursor, task).run()
-                cursor = self.cursor = yield from self._locate()
+                cursor = self.cursor = yield from self._current_cursor()
             return _end_of(cursor)
         except CallError as error:
             if error.out_of_order and self.cursor is not None:
@@ -68,7 +68,7 @@ class PlanProcedure:
 
     # Where it stands
 
-    def _locate(self) -> Procedure[Cursor]:
+    def _current_cursor(self) -> Procedure[Cursor]:
         """Return the cursor after the last commit that the requests record."""
         cursors = self._recorded_cursors()
         if not cursors:
@@ -100,7 +100,7 @@ class PlanProcedure:
             if (request := self._snapshot.succeeded(cursor.step + 1, part)) is not None:
                 check_answer(request, part)
                 read = partial(commit_in, kind, request.spec.content)
-                return advanced(cursor, *self._read(request, read, self._snapshot.text(request)))
+                return next_cursor(cursor, *self._read(request, read, self._snapshot.text(request)))
         return None
 
     def _with_tree(self, cursor: Cursor) -> Cursor:

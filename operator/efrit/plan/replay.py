@@ -185,13 +185,13 @@ def replay(procedure: Procedure[Finish], snapshot: Snapshot, now: datetime) -> S
                 if stop is not None:
                     return stop
         except StopIteration as end:
-            return ended(end.value)
+            return stop_at_end(end.value)
         except PlanError as error:
-            return ended(Finish(Outcome.FAILURE, error.reason, str(error)))
+            return stop_at_end(Finish(Outcome.FAILURE, error.reason, str(error)))
     raise AssertionError("the procedure of a plan asks without end")
 
 
-def ended(finish: Finish) -> Stop:
+def stop_at_end(finish: Finish) -> Stop:
     """Return the stop at the end of a plan."""
     return Stop(finish, finish.message)
 

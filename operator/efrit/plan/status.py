@@ -34,7 +34,7 @@ def status_of(
 ) -> PlanStatus:
     """Return the status after a decision; `described` are its fields from `view`, `instance` has the workspace."""
     current = decision.action.name if isinstance(decision.action, Create) else None
-    status = PlanStatus.model_validate({**_kept(plan.status), **described, "currentRequest": current})
+    status = PlanStatus.model_validate({**_carried_fields(plan.status), **described, "currentRequest": current})
     status = status.model_copy(update={"instance_name": instance} if instance else {})
     if isinstance(decision.action, Finish):
         return _finished(plan, decision.action, status, now)
@@ -59,15 +59,15 @@ def blocked(plan: EfritPlan, sentence: str, now: datetime) -> PlanStatus:
     return _open(plan, PlanReason.BLOCKED, sentence, plan.status, now)
 
 
-def says_something_new(old: PlanStatus, new: PlanStatus) -> bool:
+def differs_in_substance(old: PlanStatus, new: PlanStatus) -> bool:
     """Return whether a status is worth a write: once a step, not once a request."""
     return _substance(new) != _substance(old)
 
 
-def _kept(status: PlanStatus) -> dict[str, Any]:
+def _carried_fields(status: PlanStatus) -> dict[str, Any]:
     """Return what stands whatever the engine says: what it leaves out is gone."""
-    kept = ("conditions", "instanceName", "startTime")
-    return {name: value for name, value in status.to_wire().items() if name in kept}
+    fields = ("conditions", "instanceName", "startTime")
+    return {name: value for name, value in status.to_wire().items() if name in fields}
 
 
 def _open(plan: EfritPlan, reason: PlanReason, message: str, status: PlanStatus, now: datetime) -> PlanStatus:

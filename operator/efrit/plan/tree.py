@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from efrit.api.plan import TaskState, TaskType
 from efrit.errors import InvalidTree
-from efrit.protocol.json_limits import MOST_PARTS, too_heavy
-from efrit.protocol.model import explain
+from efrit.protocol.json_limits import MAX_PARTS, exceeds_part_limit
+from efrit.protocol.model import error_line
 
 ROOT = "root"
 """Id of the root of every tree; its description is the intent's."""
@@ -61,7 +61,7 @@ class Task(BaseModel):
         """Whether it is neither done nor failed for good."""
         return self.state is TaskState.PENDING
 
-    def but(self, **changes: Any) -> Task:
+    def copy_with(self, **changes: Any) -> Task:
         """Return the same task with these fields changed; the caller keeps them valid."""
         return self.model_copy(update=changes)
 
@@ -94,7 +94,7 @@ def find(tree: Task, task_id: str) -> Task | None:
     return path[-1] if path else None
 
 
-def replaced(tree: Task, task_id: str, change: Callable[[Task], tuple[Task, ...]]) -> Task:
+def replace_task(tree: Task, task_id: str, change: Callable[[Task], tuple[Task, ...]]) -> Task:
     """Return the tree with the tasks `change` returns in place of the one with this id, which exists.
 
     Only the tasks on the path to it are made anew. The root can be changed, not removed or multiplied.
@@ -103,7 +103,7 @@ def replaced(tree: Task, task_id: str, change: Callable[[Task], tuple[Task, ...]
     now = change(path[-1])
     for parent in reversed(path[:-1]):
         at = next(index for index, child in enumerate(parent.children) if child.id == task_id)
-        parent_now = parent.but(children=(*parent.children[:at], *now, *parent.children[at + 1 :]))
+        parent_now = parent.copy_with(children=(*parent.children[:at], *now, *parent.children[at + 1 :]))
         task_id, now = parent.id, (parent_now,)
     (root,) = now
     return root
@@ -125,7 +125,7 @@ def next_task(tree: Task) -> Task | None:
     return tree
 
 
-def raised(threshold: float) -> float:
+def raised_threshold(threshold: float) -> float:
     """Return the failure threshold after one more failure."""
     # Rounded, or three failures would be 0.6000000000000001.
     return min(FAILED_FOR_GOOD, round(threshold + _PER_FAILURE, 6))
@@ -146,11 +146,11 @@ def problems(tree: Task) -> list[str]:
     deepest, depth = max(every, key=lambda item: item[1])
     if depth > DEEPEST:
         sentences.append(f"Task {deepest.id} would lie {depth} levels deep; at most {DEEPEST} are allowed.")
-    seen: set[str] = set()
+    ids: set[str] = set()
     for task, _ in every:
-        if task.id in seen:
+        if task.id in ids:
             sentences.append(f"Two tasks have the id {task.id}.")
-        seen.add(task.id)
+        ids.add(task.id)
         if task.is_atomic and task.children:
             sentences.append(f"Task {task.id} is atomic and has children: make it a parent.")
         if task.state is TaskState.DONE and any(child.state is not TaskState.DONE for child in task.children):
@@ -166,12 +166,12 @@ def dump_tree(tree: Task) -> str:
 def parse_tree(text: str | bytes) -> Task:
     """Return the tree in the text of current.json. Raises `InvalidTree` with sentences that say what is wrong."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
-    if too_heavy(data):
-        raise InvalidTree(f"The task tree has more than {MOST_PARTS} parts.")
+    if exceeds_part_limit(data):
+        raise InvalidTree(f"The task tree has more than {MAX_PARTS} parts.")
     try:
         tree = Task.model_validate_json(data)
     except ValidationError as error:
-        raise InvalidTree(f"The task tree cannot be read: {explain(error)}") from None
+        raise InvalidTree(f"The task tree cannot be read: {error_line(error)}") from None
     if sentences := problems(tree):
         raise InvalidTree(" ".join(sentences))
     return tree

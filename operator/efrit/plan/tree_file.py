@@ -67,11 +67,11 @@ def _check(task: object, where: str) -> None:
         raise InvalidTree(f"{where} has children: only a parent has, as a list.")
 
 
-def _name(given: str, used: set[str]) -> str:
-    name = given.lower()
+def _name(requested: str, used: set[str]) -> str:
+    name = requested.lower()
     if not name[:1].isalpha():
         name = f"t-{name}"
     if not _NAME.fullmatch(name) or name == "root" or name in used:
-        name = next(each for n in range(1, len(used) + 2) if (each := f"task-{n}") not in used)
+        name = next(candidate for n in range(1, len(used) + 2) if (candidate := f"task-{n}") not in used)
     used.add(name)
     return name

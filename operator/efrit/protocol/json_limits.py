@@ -5,17 +5,17 @@ A file of `{},{},…` within the limits of a file would fill a process's memory.
 
 import re
 
-MOST_PARTS = 100_000
+MAX_PARTS = 100_000
 """Commas, brackets and braces outside of strings: an answer with all its context has a few hundred."""
 
-_UNSUSPECTED = 64 * 1024
+_UNCHECKED_BYTES = 64 * 1024
 # Always matches where a string begins, so that the search stays linear for a text cut off in one.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
-def too_heavy(data: bytes) -> bool:
+def exceeds_part_limit(data: bytes) -> bool:
     """Return whether `data` has more parts than anything we write or take."""
-    return len(data) > _UNSUSPECTED and has_more_parts(data, MOST_PARTS)
+    return len(data) > _UNCHECKED_BYTES and has_more_parts(data, MAX_PARTS)
 
 
 def has_more_parts(data: bytes, most: int) -> bool:

@@ -14,23 +14,23 @@ from msgspec.structs import force_setattr, replace
 
 from efrit.errors import ProtocolError
 from efrit.protocol.fields import ID_PATTERN, ID_RULE
-from efrit.protocol.json_limits import MOST_PARTS, too_heavy
-from efrit.protocol.times import as_written, rfc3339
+from efrit.protocol.json_limits import MAX_PARTS, exceeds_part_limit
+from efrit.protocol.times import rfc3339, rounded_to_wire
 
 _LONGEST_PROBLEM = 300
-_LOCATED = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$\.?(?P<where>.*)`)?", re.DOTALL)
-_DEEPEST = 64
+_ERROR_PATH = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$\.?(?P<where>.*)`)?", re.DOTALL)
+_MAX_DEPTH = 64
 
 T = TypeVar("T")
 
 
-def explain(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """Return one line a person understands: `options.timeout: Expected float > 0.0`."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(error, RecursionError):
         return "it is nested too deep"
-    match = _LOCATED.fullmatch(str(error))
+    match = _ERROR_PATH.fullmatch(str(error))
     if match is None:
         return str(error)[:_LONGEST_PROBLEM]
     problem = match["problem"].replace(f"Expected `str` matching regex {ID_PATTERN!r}", ID_RULE)
@@ -54,7 +54,7 @@ def canonical_json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def check_carried(values: Iterable[Any]) -> None:
+def check_round_trip(values: Iterable[Any]) -> None:
     """Raise `ValueError` for JSON values that are not the same after they were carried on, written and read again."""
     remaining = [(value, 1) for value in values]
     while remaining:
@@ -62,8 +62,8 @@ def check_carried(values: Iterable[Any]) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError("a number must be finite")
         # What carries it is itself carried: no reader on the way may find it too deep.
-        if depth > _DEEPEST:
-            raise ValueError(f"it must not be nested deeper than {_DEEPEST}")
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"it must not be nested deeper than {_MAX_DEPTH}")
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         remaining += [(member, depth + 1) for member in inner]
 
@@ -89,9 +89,9 @@ class WireModel(Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, datetime):
-                force_setattr(self, name, as_written(value))
+                force_setattr(self, name, rounded_to_wire(value))
             elif isinstance(value, dict):
-                check_carried(value.values())
+                check_round_trip(value.values())
 
     def to_json(self) -> str:
         """Return compact JSON, nulls written out."""
@@ -105,12 +105,12 @@ class WireModel(Struct, frozen=True, kw_only=True):
     def parse(cls, data: bytes | str) -> Self:
         """Return the model in `data` (JSON). Raises the `ProtocolError` this kind of model names."""
         raw = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
-        if too_heavy(raw):
-            raise cls._error()(f"it has more than {MOST_PARTS} parts")
+        if exceeds_part_limit(raw):
+            raise cls._error()(f"it has more than {MAX_PARTS} parts")
         try:
             return cls.from_dict(msgspec.json.decode(raw))
         except (ValueError, RecursionError) as error:
-            raise cls._error()(explain(error)) from None
+            raise cls._error()(error_line(error)) from None
 
     @classmethod
     def from_dict(cls, value: Any) -> Self:

@@ -11,8 +11,8 @@ from efrit.errors import InvalidResponse, ProtocolError
 from efrit.protocol.enums import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus
 from efrit.protocol.fields import RequestIdField
 from efrit.protocol.ids import RequestId
-from efrit.protocol.json_limits import too_heavy
-from efrit.protocol.model import Attempt, Count, PassThroughModel, WireModel, check_carried, read
+from efrit.protocol.json_limits import exceeds_part_limit
+from efrit.protocol.model import Attempt, Count, PassThroughModel, WireModel, check_round_trip, read
 from efrit.protocol.session import Progress, Session, Usage
 
 RESULTS = ".efrit/results"
@@ -107,11 +107,11 @@ _ACCOMPANYING: dict[str, Any] = {
 def _object_in(text: str) -> dict[str, Any] | None:
     """Return the JSON object that `text` is: as one the original's Emacs returns the context. None if it is not."""
     data = text.encode("utf-8", "surrogatepass")
-    if too_heavy(data):
+    if exceeds_part_limit(data):
         return None
     try:
         value = msgspec.json.decode(data, type=dict[str, Any])
-        check_carried(value.values())
+        check_round_trip(value.values())
     except (ValueError, RecursionError):
         return None
     return value

@@ -32,7 +32,7 @@ def from_epoch(seconds: float) -> datetime:
         return _LAST if seconds > 0 else _FIRST
 
 
-def as_written(moment: datetime) -> datetime:
+def rounded_to_wire(moment: datetime) -> datetime:
     """Return `moment` in UTC to the millisecond, so that it is equal after it was written and read."""
     utc = as_utc(moment)
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)

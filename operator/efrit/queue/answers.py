@@ -28,7 +28,7 @@ class Answer(Struct, frozen=True):
 def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
     """Return the response to `rid` in `area`, or None. An unreadable one is returned as a failure, not hidden."""
     name = response_file(rid)
-    info = disk.whatever_is(area, name)
+    info = disk.stat_any(area, name)
     if info is None:
         return None
     regular = stat.S_ISREG(info.st_mode)

@@ -20,7 +20,7 @@ from efrit.protocol import (
     request_file,
     response_file,
 )
-from efrit.protocol.json_limits import too_heavy
+from efrit.protocol.json_limits import exceeds_part_limit
 from efrit.queue.answers import read_answer
 from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import Area, cancel_file, id_of_progress_file, log_file, progress_file, withdrawn_file
@@ -33,38 +33,38 @@ def acknowledge(disk: Disk, rid: RequestId) -> bool:
     Not synced: a crash that loses the move shows the response once more, and acknowledging is idempotent.
     """
     name = response_file(rid)
-    disk.make_way(Area.ARCHIVE, name)
-    _replace_what_is_no_file(disk, rid)
+    disk.remove_non_file(Area.ARCHIVE, name)
+    _replace_non_file(disk, rid)
     if not disk.rename(Area.RESPONSES, name, Area.ARCHIVE, name) and disk.stat(Area.ARCHIVE, name) is None:
         return False
     name = request_file(rid)
-    disk.make_way(Area.ARCHIVE, name)
+    disk.remove_non_file(Area.ARCHIVE, name)
     # Whoever answers archives the request itself; this is for one that died, or failed, between the two.
-    for area, left in ((Area.PROCESSING, name), (Area.REQUESTS, name), (Area.TMP, withdrawn_file(rid))):
-        if disk.stat(area, left) is not None and disk.rename(area, left, Area.ARCHIVE, name):
+    for area, leftover in ((Area.PROCESSING, name), (Area.REQUESTS, name), (Area.TMP, withdrawn_file(rid))):
+        if disk.stat(area, leftover) is not None and disk.rename(area, leftover, Area.ARCHIVE, name):
             break
-    forget_traces(disk, rid)
+    remove_traces(disk, rid)
     return True
 
 
-def _replace_what_is_no_file(disk: Disk, rid: RequestId) -> None:
+def _replace_non_file(disk: Disk, rid: RequestId) -> None:
     """Archive the report of a response that is not a regular file: the id must not be free for another run."""
     name = response_file(rid)
-    if disk.whatever_is(Area.RESPONSES, name) is None or disk.stat(Area.RESPONSES, name) is not None:
+    if disk.stat_any(Area.RESPONSES, name) is None or disk.stat(Area.RESPONSES, name) is not None:
         return
     answer = read_answer(disk, Area.RESPONSES, rid)
     if answer is not None:
         with contextlib.suppress(FileExistsError):
             publish(disk, Area.ARCHIVE, name, answer.response.to_json().encode())
-        disk.make_way(Area.RESPONSES, name)
+        disk.remove_non_file(Area.RESPONSES, name)
 
 
-def forget_traces(disk: Disk, rid: RequestId) -> None:
+def remove_traces(disk: Disk, rid: RequestId) -> None:
     """Remove the stop order of a finished run, and archive its work log."""
     disk.remove(Area.CONTROL, cancel_file(rid))
     name = progress_file(rid)
     if disk.stat(Area.PROGRESS, name) is not None:
-        disk.make_way(Area.ARCHIVE, log_file(rid))
+        disk.remove_non_file(Area.ARCHIVE, log_file(rid))
         disk.rename(Area.PROGRESS, name, Area.ARCHIVE, log_file(rid))
     else:
         disk.remove(Area.PROGRESS, name)
@@ -125,18 +125,18 @@ def tidy(
     return Swept(tuple(retired), deleted)
 
 
-def _forget_sessions(disk: Disk, before: float, kept: Sessions) -> int:
-    before = min(before, kept.since)  # gate: sessions-under-way
+def _forget_sessions(disk: Disk, before: float, sessions: Sessions) -> int:
+    before = min(before, sessions.since)  # gate: sessions-under-way
     deleted = 0
     for name in disk.names(Area.SESSIONS):
         # gate: continued-sessions
-        if id_of_session_file(name) not in kept.continued and _older(disk, Area.SESSIONS, name, before):
+        if id_of_session_file(name) not in sessions.continued and _older(disk, Area.SESSIONS, name, before):
             deleted += disk.remove(Area.SESSIONS, name)
     return deleted
 
 
 def prune_sessions(
-    disk: Disk, *, before: float, most: int, kept: Sessions, is_known: Callable[[RequestId], bool]
+    disk: Disk, *, before: float, most: int, sessions: Sessions, is_known: Callable[[RequestId], bool]
 ) -> int:
     """Delete the `most` sessions that were left alone longest, of those not touched since `before`; return how many.
 
@@ -147,13 +147,13 @@ def prune_sessions(
         for name in disk.names(area):
             if name.endswith(".json") and ((rid := id_of_request_file(name)) is None or not is_known(rid)):
                 return 0  # gate: sessions-of-unknown
-    bound = min(before, kept.since)
+    bound = min(before, sessions.since)
     sessions_found = []
     for name in disk.names(Area.SESSIONS):
-        held = disk.whatever_is(Area.SESSIONS, name)
-        if held is None or id_of_session_file(name) in kept.continued:
+        status = disk.stat_any(Area.SESSIONS, name)
+        if status is None or id_of_session_file(name) in sessions.continued:
             continue
-        changed = max(held.st_ctime, held.st_mtime)
+        changed = max(status.st_ctime, status.st_mtime)
         if changed < bound:
             sessions_found.append((changed, name))
     return sum(disk.remove(Area.SESSIONS, name) for _, name in heapq.nsmallest(most, sessions_found))
@@ -175,7 +175,7 @@ def _empty_archive(disk: Disk, before: float, is_live: Callable[[RequestId], boo
     for name in disk.names(Area.ARCHIVE):
         rid = id_of_response_file(name) or id_of_request_file(name)
         # The request of an answer still in responses/ tells whether a resubmission is the same one.
-        if rid is not None and (is_live(rid) or disk.whatever_is(Area.RESPONSES, response_file(rid))):
+        if rid is not None and (is_live(rid) or disk.stat_any(Area.RESPONSES, response_file(rid))):
             continue
         if _older(disk, Area.ARCHIVE, name, before):
             old.append(name)
@@ -202,7 +202,7 @@ def delete_archived(disk: Disk, chosen: Sequence[str]) -> int:
 
 
 def _older(disk: Disk, area: Area, name: str, before: float) -> bool:
-    stat = disk.whatever_is(area, name)
+    stat = disk.stat_any(area, name)
     # A rename sets ctime, so this is the time since it was put there, not since it was written.
     return stat is not None and max(stat.st_ctime, stat.st_mtime) < before
 
@@ -223,7 +223,7 @@ MAX_REQUEST_FILE = 16 * 1024 * 1024
 
 def is_ours(data: bytes) -> bool:
     """Return whether this file was written by a bridge: a request, or an answer that has none beside it."""
-    if too_heavy(data):
+    if exceeds_part_limit(data):
         return False
     try:
         loaded = json.loads(data)

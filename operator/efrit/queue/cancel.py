@@ -27,7 +27,7 @@ def withdraw(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
     try:
         finish_withdrawal(disk, rid, now)
     except OSError:
-        if disk.whatever_is(Area.RESPONSES, response_file(rid)) is None:
+        if disk.stat_any(Area.RESPONSES, response_file(rid)) is None:
             # No answer came of it (a full volume): it waits again as if nobody had asked.
             disk.rename(Area.TMP, withdrawn, Area.REQUESTS, name)
         raise
@@ -105,7 +105,7 @@ def decline_without_request(disk: Disk, rid: RequestId, now: datetime) -> bool:
 
 
 def _is_somewhere(disk: Disk, rid: RequestId) -> bool:
-    return has_file(disk, rid) or disk.whatever_is(Area.REQUESTS, request_file(rid)) is not None
+    return has_file(disk, rid) or disk.stat_any(Area.REQUESTS, request_file(rid)) is not None
 
 
 def cancelled_answer(rid: RequestId, now: datetime) -> bytes:

@@ -29,12 +29,12 @@ class Cancellations:
     def __init__(
         self,
         parts: QueueParts,
-        look: Callable[[Sequence[RequestId]], Awaitable[None]],
+        refresh: Callable[[Sequence[RequestId]], Awaitable[None]],
         view: Callable[[RequestId], Awaitable[RequestView]],
         until_stored: Callable[[RequestId], Awaitable[None]],
     ) -> None:
         self._parts = parts
-        self._look = look
+        self._refresh = refresh
         self._view = view
         self._until_stored = until_stored
 
@@ -62,17 +62,19 @@ class Cancellations:
         if self._parts.index.get(request.id) is None:
             with naming_failures(f"cancel {request.id}"):
                 await self._parts.worker.run(self._decline_blocking, request)
-            await self._look([request.id])
+            await self._refresh([request.id])
         return await self.cancel(request.id, running=running)
 
     def _decline_blocking(self, request: Request) -> None:
         now = from_epoch(time.time())
         try:
-            self._parts.upkeep.with_room(decline, self._parts.disk, submission(request), now)
+            self._parts.upkeep.retry_with_space(decline, self._parts.disk, submission(request), now)
         except OSError as error:
             if not is_full(error):
                 raise
-            self._parts.upkeep.with_room(decline_without_request, self._parts.disk, request.id, now, reserve=True)
+            self._parts.upkeep.retry_with_space(
+                decline_without_request, self._parts.disk, request.id, now, reserve=True
+            )
 
     async def _withdraw(self, entry: Entry) -> bool:
         entry.withdrawing = True
@@ -80,28 +82,28 @@ class Cancellations:
             with naming_failures(f"cancel {entry.id}"):
                 done = await self._parts.worker.run(self._withdraw_blocking, entry.id, entry.request_name)
             if done:
-                await self._look([entry.id])
+                await self._refresh([entry.id])
         finally:
             # What was taken back and could not be answered is not gone: the next cancel finishes it.
             entry.withdrawing = await self._parts.worker.run(self._is_withdrawn, entry.id)
         return done
 
     def _is_withdrawn(self, rid: RequestId) -> bool:
-        return self._parts.disk.whatever_is(Area.TMP, withdrawn_file(rid)) is not None
+        return self._parts.disk.stat_any(Area.TMP, withdrawn_file(rid)) is not None
 
     def _withdraw_blocking(self, rid: RequestId, name: str) -> bool:
         now = from_epoch(time.time())
         try:
-            return self._parts.upkeep.with_room(withdraw, self._parts.disk, rid, name, now)
+            return self._parts.upkeep.retry_with_space(withdraw, self._parts.disk, rid, name, now)
         except OSError as error:
             if not is_full(error):
                 raise
-            if self._parts.disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None:
+            if self._parts.disk.stat_any(Area.RESPONSES, response_file(rid)) is not None:
                 # It is answered; what is left of the request is archived with the acknowledgement.
                 return True
         if not withdraw_in_place(self._parts.disk, rid, name, now):  # gate: withdraw-in-place
             return False
-        self._parts.upkeep.with_room(finish_in_place, self._parts.disk, rid, reserve=True)
+        self._parts.upkeep.retry_with_space(finish_in_place, self._parts.disk, rid, reserve=True)
         return True
 
     async def stop(self, entry: Entry, reason: Reason) -> None:
@@ -112,4 +114,6 @@ class Cancellations:
             entry.stop = StopOrder(reason, time.monotonic())
 
     def _order_blocking(self, rid: RequestId, reason: Reason) -> None:
-        self._parts.upkeep.with_room(order_stop, self._parts.disk, rid, reason, reserve=True)  # gate: stop-reserve
+        self._parts.upkeep.retry_with_space(
+            order_stop, self._parts.disk, rid, reason, reserve=True
+        )  # gate: stop-reserve

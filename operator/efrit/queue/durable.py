@@ -145,12 +145,12 @@ class Disk:
     def check_alive(self) -> None:
         """Raise `QueueBroken` if a directory was removed or replaced while it was open."""
         for area, fd in self._fds.items():
-            held = os.fstat(fd)
+            status = os.fstat(fd)
             try:
                 named = (self.root / area).stat()
             except FileNotFoundError:
                 named = None
-            if named is None or not os.path.samestat(held, named):
+            if named is None or not os.path.samestat(status, named):
                 raise QueueBroken(f"{self.root / area} was removed or replaced; start the bridge again")
 
     def create(self, area: Area, name: str, data: bytes, *, hurry: bool = True) -> int:
@@ -203,12 +203,12 @@ class Disk:
 
     def _remove_other_name(self, area: Area, name: str, to_area: Area, to_name: str) -> None:
         """Remove the old name if it still exists: rename(2) of two links of one file does nothing and succeeds."""
-        left = self.whatever_is(area, name)
-        if left is None:
+        status = self.stat_any(area, name)
+        if status is None:
             return
-        moved = self.whatever_is(to_area, to_name)
+        moved = self.stat_any(to_area, to_name)
         # Any other file of that name was put there since, and is not ours to remove.
-        if moved is not None and os.path.samestat(left, moved):
+        if moved is not None and os.path.samestat(status, moved):
             self.remove(area, name)  # gate: renamed-link
 
     def remove(self, area: Area, name: str) -> bool:
@@ -228,9 +228,9 @@ class Disk:
             return True
         return False
 
-    def make_way(self, area: Area, name: str) -> None:
+    def remove_non_file(self, area: Area, name: str) -> None:
         """Remove whatever is not a regular file from `name`, so that a file can be created there."""
-        info = self.whatever_is(area, name)
+        info = self.stat_any(area, name)
         if info is None or stat.S_ISREG(info.st_mode) or self.remove(area, name):
             return
         # Within its directory even one that nobody may write to can be renamed.
@@ -277,10 +277,10 @@ class Disk:
 
     def stat(self, area: Area, name: str) -> os.stat_result | None:
         """Return the stat of `name` if it is a regular file, else None."""
-        info = self.whatever_is(area, name)
+        info = self.stat_any(area, name)
         return info if info is not None and stat.S_ISREG(info.st_mode) else None
 
-    def whatever_is(self, area: Area, name: str) -> os.stat_result | None:
+    def stat_any(self, area: Area, name: str) -> os.stat_result | None:
         """Return the stat of `name`, also of a symlink, pipe or directory: each blocks the name as a file does."""
         try:
             return os.stat(name, dir_fd=self._fd(area), follow_symlinks=False)

@@ -8,7 +8,7 @@ import time
 from efrit.errors import StorageError
 from efrit.protocol import RequestId
 from efrit.queue.archive import Sessions, prune_sessions, tidy
-from efrit.queue.observe import Known
+from efrit.queue.observe import IndexedRequest
 from efrit.queue.parts import BUSY_SECONDS, QueueParts
 
 log = logging.getLogger(__name__)
@@ -63,16 +63,16 @@ class Housekeeping:
         """Delete sessions left alone if the volume has no room and the archive nothing to give."""
         if self._parts.upkeep.exhausted:
             await self._parts.worker.run(
-                self._prune_sessions_blocking, self._open_sessions(), frozenset(self._parts.index.known())
+                self._prune_sessions_blocking, self._open_sessions(), frozenset(self._parts.index.indexed())
             )
 
-    def _prune_sessions_blocking(self, sessions: Sessions, known: frozenset[RequestId]) -> None:
+    def _prune_sessions_blocking(self, sessions: Sessions, request_ids: frozenset[RequestId]) -> None:
         deleted = prune_sessions(
             self._parts.disk,
             before=time.time() - min(self._parts.limits.session_seconds, self._parts.limits.archive_seconds),
             most=SESSIONS_AT_ONCE,
-            kept=sessions,
-            is_known=known.__contains__,
+            sessions=sessions,
+            is_known=request_ids.__contains__,
         )
         if deleted:
             log.warning("the queue's volume is nearly full: deleted the %d sessions left alone longest", deleted)
@@ -87,7 +87,7 @@ class Housekeeping:
             ours=self._to_be_acknowledged,
         )
         for rid in swept.retired:
-            self._parts.upkeep.retention.archived(rid, now)
+            self._parts.upkeep.retention.record_archived(rid, now)
         return swept.retired
 
     async def _compact_journal_if_due(self) -> None:
@@ -95,11 +95,11 @@ class Housekeeping:
         if now < self._compact_not_before or not self._parts.journal.due(self._parts.index.open_count):
             return
         try:
-            await self._parts.worker.run(self._compact_blocking, self._parts.index.known())
+            await self._parts.worker.run(self._compact_blocking, self._parts.index.indexed())
         except OSError as error:
             # The journal is whole; on a volume that fails this need not be tried every second.
             self._compact_not_before = now + self._parts.sweep_seconds
             self._parts.failed(error, "could not compact claims.log")
 
-    def _compact_blocking(self, known: dict[RequestId, Known]) -> None:
-        self._parts.upkeep.with_room(self._parts.journal.compact, known)
+    def _compact_blocking(self, indexed: dict[RequestId, IndexedRequest]) -> None:
+        self._parts.upkeep.retry_with_space(self._parts.journal.compact, indexed)

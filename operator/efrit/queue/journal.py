@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from efrit.protocol import RequestId, id_of_request_file, is_request_id
 from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import CLAIMS, CLAIMS_NEW, CLAIMS_OLD, Area
-from efrit.queue.observe import Known, identify
+from efrit.queue.observe import IndexedRequest, identify
 
 COMPACT_ABOVE_BYTES = 256 * 1024
 """How much a journal may have beyond the claims of open requests before it is compacted."""
@@ -112,10 +112,10 @@ class ClaimJournal:
             offset += len(whole)
             yield parse_claims(whole), offset
 
-    def compact(self, known: Mapping[RequestId, Known]) -> None:
+    def compact(self, indexed: Mapping[RequestId, IndexedRequest]) -> None:
         """Replace the journal by one that has only the claims of open requests, whatever waits or runs meanwhile.
 
-        `known` is what the index holds. Raises `OSError`; the journal is as good as before then.
+        `indexed` is what the index holds. Raises `OSError`; the journal is as good as before then.
 
         Emacs may have opened the journal before the exchange and write after it: such a claim is in claims.old, which
         is kept whole until the next compaction. The new journal is on the disk, name and all, before the claims.old
@@ -123,23 +123,23 @@ class ClaimJournal:
         have every claim of an open request. Emacs reads all three when it starts.
         """
         self._finish_exchange()
-        needed = self._open_requests(known)
+        needed = self._open_requests(indexed)
         # A claim may go once its request can not come back: unsynced, a crash could bring it back without its claim.
         for area in (Area.REQUESTS, Area.PROCESSING, Area.RESPONSES):
             self._disk.sync_dir(area)  # gate: fsync-ends
-        self._disk.make_way(Area.ROOT, CLAIMS_NEW)
+        self._disk.remove_non_file(Area.ROOT, CLAIMS_NEW)
         publish(self._disk, Area.ROOT, CLAIMS_NEW, self._lines_of(needed))  # gate: claims-of-open
         replaced, offset = self._inode, self._offset
         self._exchange()
-        self._attempts = {rid: attempt for rid, attempt in self._attempts.items() if rid in known or rid in needed}
+        self._attempts = {rid: attempt for rid, attempt in self._attempts.items() if rid in indexed or rid in needed}
         stat = self._disk.stat(Area.ROOT, CLAIMS_OLD)
         self._read(CLAIMS_OLD, offset if stat is not None and stat.st_ino == replaced else 0)
         self.read_new()
 
-    def _open_requests(self, known: Mapping[RequestId, Known]) -> set[RequestId]:
+    def _open_requests(self, indexed: Mapping[RequestId, IndexedRequest]) -> set[RequestId]:
         """Return the ids of all requests that wait or run, by the index and by the directories."""
-        needed = {rid for rid, item in known.items() if not item.state.final}
-        by_name = {item.request_name: rid for rid, item in known.items()}
+        needed = {rid for rid, item in indexed.items() if not item.state.final}
+        by_name = {item.request_name: rid for rid, item in indexed.items()}
         # Emacs gives some back from processing/ to requests/: looked at in this order, none is missed on its way.
         for area in (Area.REQUESTS, Area.PROCESSING, Area.REQUESTS):
             for name in self._disk.names(area):
@@ -166,7 +166,7 @@ class ClaimJournal:
         self._disk.sync_dir(Area.ROOT)  # gate: fsync-compacted
         if self._disk.stat(Area.ROOT, CLAIMS) is not None:
             self._disk.remove(Area.ROOT, CLAIMS_OLD)
-            self._disk.make_way(Area.ROOT, CLAIMS_OLD)
+            self._disk.remove_non_file(Area.ROOT, CLAIMS_OLD)
             self._disk.link(Area.ROOT, CLAIMS, Area.ROOT, CLAIMS_OLD)  # gate: journal-before
             self._disk.sync_dir(Area.ROOT)  # gate: fsync-journal-names
         self._disk.rename(Area.ROOT, CLAIMS_NEW, Area.ROOT, CLAIMS)

@@ -23,8 +23,8 @@ from efrit.protocol import (
     request_file,
     response_file,
 )
-from efrit.protocol.json_limits import too_heavy
-from efrit.protocol.model import check_carried
+from efrit.protocol.json_limits import exceeds_part_limit
+from efrit.protocol.model import check_round_trip
 from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.durable import Disk
@@ -40,7 +40,7 @@ _SESSIONS = tuple(kind.value for kind in RequestType if kind.is_session)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IndexedRequest:
     """What the index holds of a request: enough not to read its files again."""
 
     state: RequestState
@@ -79,7 +79,7 @@ class Sighting:
 
 def facts_of(data: bytes | None) -> RequestFacts:
     """Read a request file leniently: Emacs decides whether the request is valid, and answers it."""
-    if too_heavy(data or b""):
+    if exceeds_part_limit(data or b""):
         return RequestFacts()
     try:
         # Strictly UTF-8, as Emacs reads it: the two must not see different ids in one file.
@@ -113,27 +113,27 @@ def _usable_metadata(value: Any) -> dict[str, Any] | None:
         if not isinstance(value, dict) or len(text) > MAX_METADATA_BYTES:
             return None
         metadata: dict[str, Any] = msgspec.json.decode(text)
-        check_carried(metadata.values())
+        check_round_trip(metadata.values())
         return metadata
     except (ValueError, RecursionError):
         return None
 
 
-def look(
-    disk: Disk, known: Mapping[RequestId, Known], ids: Iterable[RequestId], names: Iterable[str] = ()
+def locate_requests(
+    disk: Disk, indexed: Mapping[RequestId, IndexedRequest], ids: Iterable[RequestId], names: Iterable[str] = ()
 ) -> list[Sighting]:
     """Return where `ids`, and the requests in the files `names` of requests/, are now.
 
     Responses that are new to the index are on the disk, names and all, when this returns.
     """
     names_by_id: dict[RequestId, str] = {
-        rid: known[rid].request_name if rid in known else request_file(rid) for rid in ids
+        rid: indexed[rid].request_name if rid in indexed else request_file(rid) for rid in ids
     }
     for name in names:
         rid = identify(disk, name)
         if rid is not None:
             names_by_id[rid] = name
-    sightings = [_sight(disk, rid, name, known.get(rid)) for rid, name in names_by_id.items()]
+    sightings = [_locate_request(disk, rid, name, indexed.get(rid)) for rid, name in names_by_id.items()]
     if any(sighting.answer for sighting in sightings):
         # Emacs cannot sync a directory: the answer counts as given once we have.
         disk.sync_dir(Area.RESPONSES)  # gate: fsync-responses
@@ -148,11 +148,11 @@ class Differences:
     names: tuple[str, ...]
 
 
-def scan(disk: Disk, known: Mapping[RequestId, Known]) -> Differences:
-    """Compare every name in the directories with `known`; return what differs or is missing, to be looked at."""
+def scan(disk: Disk, indexed: Mapping[RequestId, IndexedRequest]) -> Differences:
+    """Compare every name in the directories with `indexed`; return what differs or is missing, to be looked at."""
     present: dict[RequestId, RequestState] = {}
     foreign: list[str] = []
-    by_name = {item.request_name: rid for rid, item in known.items()}
+    by_name = {item.request_name: rid for rid, item in indexed.items()}
     for name in disk.names(Area.REQUESTS):
         if name in by_name:
             present[by_name[name]] = RequestState.QUEUED
@@ -166,8 +166,8 @@ def scan(disk: Disk, known: Mapping[RequestId, Known]) -> Differences:
         rid = id_of_response_file(name)
         if rid is not None:
             present[rid] = RequestState.ANSWERED
-    changed = {rid for rid, state in present.items() if rid not in known or known[rid].state is not state}
-    changed.update(rid for rid in known if rid not in present)
+    changed = {rid for rid, state in present.items() if rid not in indexed or indexed[rid].state is not state}
+    changed.update(rid for rid in indexed if rid not in present)
     return Differences(tuple(changed), tuple(foreign))
 
 
@@ -190,7 +190,7 @@ def archived_facts(disk: Disk, rid: RequestId) -> RequestFacts:
     return facts_of(disk.read(Area.ARCHIVE, request_file(rid), limit=MAX_REQUEST_FILE))
 
 
-def _sight(disk: Disk, rid: RequestId, name: str, known: Known | None) -> Sighting:
+def _locate_request(disk: Disk, rid: RequestId, name: str, indexed: IndexedRequest | None) -> Sighting:
     state: RequestState | None = None
     queued_at: float | None = None
     facts: RequestFacts | None = None
@@ -201,15 +201,15 @@ def _sight(disk: Disk, rid: RequestId, name: str, known: Known | None) -> Sighti
         stat = disk.stat(area, file)
         if stat is not None:
             state, queued_at = found_state, stat.st_mtime
-            if known is None:
+            if indexed is None:
                 facts = facts_of(disk.read(area, file, limit=MAX_REQUEST_FILE))
-    if known is not None and known.state is RequestState.ANSWERED:
-        answered = disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None
+    if indexed is not None and indexed.state is RequestState.ANSWERED:
+        answered = disk.stat_any(Area.RESPONSES, response_file(rid)) is not None
         return Sighting(rid, RequestState.ANSWERED if answered else state, name, queued_at)
     answer = read_answer(disk, Area.RESPONSES, rid)
     if answer is not None:
         answer = _bounded(answer)
-        if known is None and facts is None:
+        if indexed is None and facts is None:
             facts = archived_facts(disk, rid)
         state = RequestState.ANSWERED
     return Sighting(rid, state, name, queued_at, facts, answer)

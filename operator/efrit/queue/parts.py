@@ -38,8 +38,8 @@ class QueueParts:
         self.watch = watcher or Watcher(self.disk.root)
         self.index = Index(limits.max_kept_bytes)
         self.journal = ClaimJournal(self.disk)
-        kept = ArchiveLimits(limits.archive_seconds, limits.archive_requests, limits.archive_bytes)
-        self.upkeep = Upkeep(self.disk, kept, self.index.__contains__)
+        archive_limits = ArchiveLimits(limits.archive_seconds, limits.archive_requests, limits.archive_bytes)
+        self.upkeep = Upkeep(self.disk, archive_limits, self.index.__contains__)
         self.work_logs = WorkLogTailer(self.disk, self.worker, self.index, lambda view: self.on_change(view))
         self.watch.on_log = self.work_logs.touched
 

@@ -50,8 +50,8 @@ class DurableQueue:
         self.disk, self.index, self.upkeep, self.work_logs = parts.disk, parts.index, parts.upkeep, parts.work_logs
         self.scanner = Scanner(parts, on_heartbeat)
         self.housekeeping = Housekeeping(parts)
-        self._submissions = Submissions(parts, self.scanner.look, self.view)
-        self._cancellations = Cancellations(parts, self.scanner.look, self.view, self._submissions.until_stored)
+        self._submissions = Submissions(parts, self.scanner.refresh, self.view)
+        self._cancellations = Cancellations(parts, self.scanner.refresh, self.view, self._submissions.until_stored)
         self._recovered = False
         self._open = False
 
@@ -91,9 +91,9 @@ class DurableQueue:
             with naming_failures("recover the queue"):
                 self.upkeep.open()
                 # A bridge that is started again on a full volume must come up, or nobody makes room on it.
-                self.queue_id = self.upkeep.with_room(identity, self.disk, reserve=True)
-                recovered = self.upkeep.with_room(recover, self.disk, from_epoch(time.time()), reserve=True)
-                self.upkeep.with_room(self.parts.journal.open, reserve=True)
+                self.queue_id = self.upkeep.retry_with_space(identity, self.disk, reserve=True)
+                recovered = self.upkeep.retry_with_space(recover, self.disk, from_epoch(time.time()), reserve=True)
+                self.upkeep.retry_with_space(self.parts.journal.open, reserve=True)
                 self.scanner.load_totals()
         except BaseException:
             self.upkeep.close()
@@ -122,9 +122,9 @@ class DurableQueue:
             group.create_task(self.housekeeping.run(), name="upkeep")
             group.create_task(self.work_logs.run(), name="work-logs")
 
-    def emacs_says(self, problem: str | None) -> None:
+    def report_emacs_problem(self, problem: str | None) -> None:
         """Note why Emacs cannot write to the queue; None means that it can."""
-        self.upkeep.emacs_says(problem)
+        self.upkeep.report_emacs_problem(problem)
 
     # Submitting
 
@@ -183,9 +183,9 @@ class DurableQueue:
             raise RequestNotFound(f"no answer to {rid} is here or in the archive")
 
     def _acknowledge_blocking(self, rid: RequestId) -> bool:
-        archived = self.upkeep.with_room(acknowledge, self.disk, rid, reserve=True)
+        archived = self.upkeep.retry_with_space(acknowledge, self.disk, rid, reserve=True)
         if archived:
-            self.upkeep.retention.archived(rid, time.time())
+            self.upkeep.retention.record_archived(rid, time.time())
         return archived
 
     async def cancel(self, rid: RequestId, *, running: bool = True) -> RequestView:

@@ -50,9 +50,9 @@ def identity(disk: Disk) -> str:
 
 def finish_withdrawal(disk: Disk, rid: RequestId, now: datetime) -> None:
     """Answer a withdrawn request `Cancelled` and archive it. Safe to repeat."""
-    if disk.whatever_is(Area.ARCHIVE, response_file(rid)) is None:
+    if disk.stat_any(Area.ARCHIVE, response_file(rid)) is None:
         write_answer(disk, failure(rid, Reason.CANCELLED, CANCELLED_MESSAGE, timestamp=now))
-    disk.make_way(Area.ARCHIVE, request_file(rid))
+    disk.remove_non_file(Area.ARCHIVE, request_file(rid))
     disk.rename(Area.TMP, withdrawn_file(rid), Area.ARCHIVE, request_file(rid))
     disk.remove(Area.CONTROL, cancel_file(rid))
 
@@ -67,7 +67,7 @@ def recover(disk: Disk, now: datetime) -> int:
             count += 1
         elif name.startswith(BRIDGE_PREFIX):
             count += disk.remove(Area.TMP, name)
-    count += _answer_what_was_archived_without(disk, now)
+    count += _answer_unanswered_in_archive(disk, now)
     for name in disk.names(Area.CONTROL):
         rid = id_of_cancel_file(name)
         if rid is not None and not _is_open(disk, rid):
@@ -75,7 +75,7 @@ def recover(disk: Disk, now: datetime) -> int:
     return count
 
 
-def _answer_what_was_archived_without(disk: Disk, now: datetime) -> int:
+def _answer_unanswered_in_archive(disk: Disk, now: datetime) -> int:
     """Answer archived requests without a response; return how many.
 
     Emacs archives a request after it has linked the response, but cannot sync either directory: a crash may keep the
@@ -103,17 +103,17 @@ def _is_elsewhere(disk: Disk, name: str) -> bool:
 
     On a queue that hosts share, each claim links the request into archive/ and takes the link back.
     """
-    archived = disk.whatever_is(Area.ARCHIVE, name)
-    others = [disk.whatever_is(area, name) for area in (Area.PROCESSING, Area.REQUESTS)]
-    return archived is None or any(each is not None and os.path.samestat(archived, each) for each in others)
+    archived = disk.stat_any(Area.ARCHIVE, name)
+    others = [disk.stat_any(area, name) for area in (Area.PROCESSING, Area.REQUESTS)]
+    return archived is None or any(status is not None and os.path.samestat(archived, status) for status in others)
 
 
 def _has_answer(disk: Disk, rid: RequestId) -> bool:
-    return any(disk.whatever_is(area, response_file(rid)) for area in (Area.RESPONSES, Area.ARCHIVE))
+    return any(disk.stat_any(area, response_file(rid)) for area in (Area.RESPONSES, Area.ARCHIVE))
 
 
 def _is_open(disk: Disk, rid: RequestId) -> bool:
     """Return whether the request is pending or claimed and has no response."""
-    if disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None:
+    if disk.stat_any(Area.RESPONSES, response_file(rid)) is not None:
         return False
     return any(disk.stat(area, request_file(rid)) is not None for area in (Area.PROCESSING, Area.REQUESTS))

@@ -43,7 +43,7 @@ class Reserve:
                 self._disk.occupy(Area.TMP, name, FILE_BYTES)
                 self._left.append(name)
 
-    def give_up_one(self) -> bool:
+    def release_one(self) -> bool:
         """Delete a file to free its space; return False if there is none left."""
         while self._left:
             if self._disk.remove(Area.TMP, self._left.pop()):

@@ -101,7 +101,7 @@ class Retention:
         #: Whether one walk is done: before that the oldest known need not be the oldest there is.
         self.complete = False
 
-    def archived(self, rid: RequestId, now: float) -> None:
+    def record_archived(self, rid: RequestId, now: float) -> None:
         """Record that the files of a request were moved to archive/. `now` in epoch seconds."""
         item = self._measure(rid, now)
         if item is not None:
@@ -177,16 +177,20 @@ class Retention:
             (Area.PROCESSING, request_file(rid)),
             (Area.REQUESTS, request_file(rid)),
         )
-        return any(self._disk.whatever_is(area, name) is not None for area, name in places)
+        return any(self._disk.stat_any(area, name) is not None for area, name in places)
 
     def _measure(self, key: str, now: float) -> _Item | None:
         names = enumerate(_names(key))
-        stats = {bit: held for bit, name in names if (held := self._disk.whatever_is(Area.ARCHIVE, name)) is not None}
+        stats = {
+            bit: status for bit, name in names if (status := self._disk.stat_any(Area.ARCHIVE, name)) is not None
+        }
         if not stats:
             return None
         # A rename sets ctime. A time of modification in the future is one that somebody has set.
-        changed = max(max(held.st_ctime, held.st_mtime if held.st_mtime <= now else 0.0) for held in stats.values())
-        return _Item(changed, sum(held.st_size for held in stats.values()), sum(1 << bit for bit in stats))
+        changed = max(
+            max(status.st_ctime, status.st_mtime if status.st_mtime <= now else 0.0) for status in stats.values()
+        )
+        return _Item(changed, sum(status.st_size for status in stats.values()), sum(1 << bit for bit in stats))
 
 
 def _key(name: str) -> str:

@@ -7,7 +7,7 @@ from efrit.errors import StorageError
 from efrit.protocol import RequestId, RequestState, id_of_request_file, id_of_response_file
 from efrit.queue.durable import naming_failures
 from efrit.queue.layout import Area
-from efrit.queue.observe import Differences, Known, Sighting, look, scan
+from efrit.queue.observe import Differences, IndexedRequest, Sighting, locate_requests, scan
 from efrit.queue.parts import BUSY_SECONDS, QueueParts
 from efrit.queue.state import Entry
 from efrit.queue.totals import Totals, load_totals, save_totals
@@ -15,7 +15,7 @@ from efrit.queue.watch import Touched
 
 BLIND_SECONDS = 0.1
 """Between two scans while inotify does not work."""
-LOOK_AT_ONCE = 64
+MAX_REFRESHED_AT_ONCE = 64
 
 
 class Scanner:
@@ -55,7 +55,7 @@ class Scanner:
                     await self.save_totals()
                     next_scan = time.monotonic() + self._scan_interval()
                 else:
-                    await self._settle(touched)
+                    await self._refresh_touched(touched)
                     next_scan = min(next_scan, time.monotonic() + self._scan_interval())
             except (StorageError, OSError) as error:
                 self._parts.failed(error, "could not look at the queue")
@@ -71,23 +71,23 @@ class Scanner:
 
     async def scan(self) -> None:
         """Look at every name in the directories. Raises `StorageError`, `OSError`."""
-        differences = await self._parts.worker.run(self._scan_blocking, self._parts.index.known())
-        await self.look(differences.ids, differences.names)
+        differences = await self._parts.worker.run(self._scan_blocking, self._parts.index.indexed())
+        await self.refresh(differences.ids, differences.names)
         self._notice_attempts(time.monotonic())
         self._parts.work_logs.check_running()
 
-    def _scan_blocking(self, known: dict[RequestId, Known]) -> Differences:
+    def _scan_blocking(self, indexed: dict[RequestId, IndexedRequest]) -> Differences:
         self._parts.disk.check_alive()
         self._parts.journal.read_new()
-        return scan(self._parts.disk, known)
+        return scan(self._parts.disk, indexed)
 
-    async def _settle(self, touched: Touched) -> None:
+    async def _refresh_touched(self, touched: Touched) -> None:
         ids: set[RequestId] = set()
         foreign: list[str] = []
         for area, name in touched.names:
             rid = id_of_response_file(name) if area is Area.RESPONSES else id_of_request_file(name)
             entry = None if rid is None else self._parts.index.get(rid)
-            if area is Area.REQUESTS and entry is not None and _waits_as(entry, name):
+            if area is Area.REQUESTS and entry is not None and _is_unchanged_submission(entry, name):
                 continue
             # A foreign file's name need not say its id, and its content may still be being written.
             is_foreign = area is Area.REQUESTS and (entry is None or entry.request_name != name)
@@ -95,27 +95,27 @@ class Scanner:
                 foreign.append(name)
             elif rid is not None:
                 ids.add(rid)
-        await self.look(tuple(ids), tuple(foreign))
+        await self.refresh(tuple(ids), tuple(foreign))
 
-    async def look(self, ids: Sequence[RequestId], names: Sequence[str] = ()) -> None:
+    async def refresh(self, ids: Sequence[RequestId], names: Sequence[str] = ()) -> None:
         """Look at some requests, a few at a time: all their responses together may be large."""
-        for start in range(0, len(ids), LOOK_AT_ONCE):
-            chosen = ids[start : start + LOOK_AT_ONCE]
-            known = {rid: item for rid in chosen for item in self._parts.index.known(rid).values()}
-            self._take_in(await self._parts.worker.run(self._look_blocking, known, chosen, ()))
-        for start in range(0, len(names), LOOK_AT_ONCE):
-            known = self._parts.index.known()
-            some = names[start : start + LOOK_AT_ONCE]
-            self._take_in(await self._parts.worker.run(self._look_blocking, known, (), some))
+        for start in range(0, len(ids), MAX_REFRESHED_AT_ONCE):
+            chosen = ids[start : start + MAX_REFRESHED_AT_ONCE]
+            indexed = {rid: item for rid in chosen for item in self._parts.index.indexed(rid).values()}
+            self._apply_sightings(await self._parts.worker.run(self._locate_blocking, indexed, chosen, ()))
+        for start in range(0, len(names), MAX_REFRESHED_AT_ONCE):
+            indexed = self._parts.index.indexed()
+            some = names[start : start + MAX_REFRESHED_AT_ONCE]
+            self._apply_sightings(await self._parts.worker.run(self._locate_blocking, indexed, (), some))
 
-    def _look_blocking(
-        self, known: dict[RequestId, Known], ids: Sequence[RequestId], names: Sequence[str]
+    def _locate_blocking(
+        self, indexed: dict[RequestId, IndexedRequest], ids: Sequence[RequestId], names: Sequence[str]
     ) -> list[Sighting]:
-        sightings = look(self._parts.disk, known, ids, names)
+        sightings = locate_requests(self._parts.disk, indexed, ids, names)
         self._parts.journal.read_new()
         return sightings
 
-    def _take_in(self, sightings: Sequence[Sighting]) -> None:
+    def _apply_sightings(self, sightings: Sequence[Sighting]) -> None:
         now, monotonic = time.time(), time.monotonic()
         for sighting in sightings:
             entry = self._parts.index.apply(sighting, now=now, monotonic=monotonic)
@@ -129,7 +129,7 @@ class Scanner:
             if sighting.answer is not None:
                 response = sighting.answer.response
                 if self.counts_every_answer or sighting.answer.written_ns > self._saved_totals.as_of_ns:
-                    self.totals = self.totals.counting(response, sighting.answer.written_ns)
+                    self.totals = self.totals.with_response(response, sighting.answer.written_ns)
             if entry.durable:
                 self._parts.on_change(entry.view(response))
             if entry.state.final:
@@ -145,6 +145,6 @@ class Scanner:
                 self._parts.on_change(entry.view())
 
 
-def _waits_as(entry: Entry, name: str) -> bool:
+def _is_unchanged_submission(entry: Entry, name: str) -> bool:
     """Return whether news of `name` in requests/ is only the echo of our own submission."""
     return entry.state is RequestState.QUEUED and entry.request_name == name and entry.digest is not None

@@ -21,7 +21,7 @@ from efrit.protocol import (
     from_epoch,
     request_file,
 )
-from efrit.queue.observe import Known, Sighting
+from efrit.queue.observe import IndexedRequest, Sighting
 
 ENTRY_BYTES = 2048
 """What an entry is counted as beside its metadata, in bytes: more than any takes, with its share of a scan."""
@@ -131,10 +131,10 @@ class Index:
         """How many have no answer yet."""
         return self._counts[RequestState.QUEUED] + self._counts[RequestState.RUNNING]
 
-    def known(self, rid: RequestId | None = None) -> dict[RequestId, Known]:
+    def indexed(self, rid: RequestId | None = None) -> dict[RequestId, IndexedRequest]:
         """Return what `observe` needs to know: of all durable entries, or of `rid` alone."""
         chosen = self._entries.values() if rid is None else filter(None, [self._entries.get(rid)])
-        return {entry.id: Known(entry.state, entry.request_name) for entry in chosen}
+        return {entry.id: IndexedRequest(entry.state, entry.request_name) for entry in chosen}
 
     def add(self, entry: Entry) -> None:
         """Add a new request."""

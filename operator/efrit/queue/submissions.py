@@ -22,11 +22,11 @@ class Submissions:
     def __init__(
         self,
         parts: QueueParts,
-        look: Callable[[Sequence[RequestId]], Awaitable[None]],
+        refresh: Callable[[Sequence[RequestId]], Awaitable[None]],
         view: Callable[[RequestId], Awaitable[RequestView]],
     ) -> None:
         self._parts = parts
-        self._look = look
+        self._refresh = refresh
         self._view = view
         self._batches = GroupCommit[Submission](parts.worker, self._commit)
         self._being_stored: dict[RequestId, asyncio.Event] = {}
@@ -47,18 +47,18 @@ class Submissions:
         entry = self._parts.index.get(request.id)
         if entry is not None:
             return await self._submitted_before(request.id, digest), False
-        self._check_room(request)
+        self._check_capacity(request)
         return await self._store(request, digest)
 
-    def _check_room(self, request: Request) -> None:
+    def _check_capacity(self, request: Request) -> None:
         index, limits = self._parts.index, self._parts.limits
         if index.open_count >= limits.max_pending:
             raise QueueFull(
                 f"{index.open_count} requests wait or run, {limits.max_pending} are allowed (maxPending); "
                 "try again later"
             )
-        kept = index.kept_bytes + kept_bytes_of(packed_metadata(request.metadata))
-        if kept > limits.max_kept_bytes:  # gate: kept-bytes
+        kept_bytes = index.kept_bytes + kept_bytes_of(packed_metadata(request.metadata))
+        if kept_bytes > limits.max_kept_bytes:  # gate: kept-bytes
             raise QueueFull(
                 f"{len(index)} requests are not acknowledged and use the {limits.max_kept_bytes} bytes of "
                 "memory that the bridge has for them; acknowledge answers, send less metadata, or try again later"
@@ -97,7 +97,7 @@ class Submissions:
             # Shielded: a client that hangs up must not leave the entry half-made.
             await asyncio.shield(task)
         except IdTaken:
-            await self._look([request.id])
+            await self._refresh([request.id])
             return await self._submitted_before(request.id, digest), False
         return entry.view(), True
 
@@ -123,7 +123,7 @@ class Submissions:
     def _commit(self, batch: Sequence[Submission]) -> list[Exception | None]:
         results = commit(self._parts.disk, batch)
         refused = [place for place, result in enumerate(results) if isinstance(result, NoSpace)]
-        if refused and self._parts.upkeep.make_room(reserve=False):
+        if refused and self._parts.upkeep.free_space(reserve=False):
             again = commit(self._parts.disk, [batch[place] for place in refused])
             for place, result in zip(refused, again, strict=True):
                 results[place] = result

@@ -97,7 +97,7 @@ def has_file(disk: Disk, rid: RequestId) -> bool:
         (Area.ARCHIVE, response_file(rid)),
         (Area.TMP, withdrawn_file(rid)),
     )
-    return any(disk.whatever_is(area, name) is not None for area, name in places)
+    return any(disk.stat_any(area, name) is not None for area, name in places)
 
 
 def _sync_names(disk: Disk, batch: Sequence[Submission], results: list[Exception | None]) -> None:

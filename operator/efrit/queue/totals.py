@@ -40,7 +40,7 @@ class Totals(WireModel, frozen=True, kw_only=True):
         """Mean execution time; 0 before the first answer."""
         return self.seconds / self.processed if self.processed else 0.0
 
-    def counting(self, response: Response, written_ns: int) -> Self:
+    def with_response(self, response: Response, written_ns: int) -> Self:
         """Return these totals with one more response."""
         return with_changes(
             self,

@@ -90,15 +90,15 @@ class Upkeep:
 
     def failed(self, error: Exception) -> None:
         """Note that a step failed on the volume; the next `tick` finds out whether it still does."""
-        self._ours = _went_on(self._ours, DiskTrouble(is_full(error), str(error), self._clock()))
+        self._ours = _continued_trouble(self._ours, DiskTrouble(is_full(error), str(error), self._clock()))
 
-    def emacs_says(self, problem: str | None) -> None:
+    def report_emacs_problem(self, problem: str | None) -> None:
         """Note why Emacs cannot write to the queue; None means that it can."""
         if problem is None:
             self._of_emacs = None
             return
         full = any(os.strerror(number) in problem for number in (errno.ENOSPC, errno.EDQUOT))
-        self._of_emacs = _went_on(self._of_emacs, DiskTrouble(full, f"Emacs: {problem}", self._clock()))
+        self._of_emacs = _continued_trouble(self._of_emacs, DiskTrouble(full, f"Emacs: {problem}", self._clock()))
 
     # On the disk thread
 
@@ -110,28 +110,28 @@ class Upkeep:
         """Close the archive."""
         self.retention.close()
 
-    def with_room(self, function: Callable[..., Result], *args: object, reserve: bool = False) -> Result:
+    def retry_with_space(self, function: Callable[..., Result], *args: object, reserve: bool = False) -> Result:
         """Return the function's result. While the volume is full, prune the archive first, then give up a `reserve`.
 
         Raises what the function raises.
         """
-        for left in reversed(range(TRIES)):
+        for remaining_tries in reversed(range(TRIES)):
             try:
                 return function(*args)
             except Exception as error:
                 if not is_full(error):
                     raise
-                if not left or not self.make_room(reserve=reserve):
+                if not remaining_tries or not self.free_space(reserve=reserve):
                     self.failed(error)
                     raise
         raise AssertionError  # pragma: no cover
 
-    def make_room(self, *, reserve: bool) -> bool:
+    def free_space(self, *, reserve: bool) -> bool:
         """Delete some of the archive, or a file of the reserve; return False if there is nothing to delete."""
         now = self._clock()
         while not self.retention.complete:
             self.retention.walk(now)
-        return self.retention.prune(now, BATCH) > 0 or (reserve and self.reserve.give_up_one())
+        return self.retention.prune(now, BATCH) > 0 or (reserve and self.reserve.release_one())
 
     def tick(self) -> bool:
         """Do one step of the due upkeep; return True if there is more to do at once."""
@@ -155,15 +155,15 @@ class Upkeep:
         if self.retention.due(now, extra) and self.retention.prune(now, extra):
             return True
         if not more:
-            self._look_after_reserve()
+            self._maintain_reserve()
         return more
 
-    def _look_after_reserve(self) -> None:
+    def _maintain_reserve(self) -> None:
         trouble = self._of_emacs
         if trouble is not None and trouble.full:
             # Half of it is for answers that Emacs holds back, the rest for orders to stop.
             if len(self.reserve) > self.reserve.size // 2:
-                self.reserve.give_up_one()
+                self.reserve.release_one()
             return
         if self._ours is None and self.reserve.whole and self.space is not None and not self.space.none:
             return
@@ -180,6 +180,6 @@ class Upkeep:
         self._ours = None
 
 
-def _went_on(earlier: DiskTrouble | None, trouble: DiskTrouble) -> DiskTrouble:
+def _continued_trouble(earlier: DiskTrouble | None, trouble: DiskTrouble) -> DiskTrouble:
     """Return the trouble with the time and text it had first, while it is of one kind."""
     return earlier if earlier is not None and earlier.full == trouble.full else trouble

@@ -10,7 +10,7 @@ from typing import Any
 
 from efrit.errors import ProtocolError
 from efrit.protocol import Progress, RequestId
-from efrit.protocol.json_limits import too_heavy
+from efrit.protocol.json_limits import exceeds_part_limit
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area, log_file, progress_file
 
@@ -29,7 +29,7 @@ class Line:
     end: int
 
 
-def place_of(disk: Disk, rid: RequestId) -> tuple[Area, str, int] | None:
+def locate_log(disk: Disk, rid: RequestId) -> tuple[Area, str, int] | None:
     """Return where the log of `rid` is and its size in bytes; None if there is none."""
     for area, name in ((Area.PROGRESS, progress_file(rid)), (Area.ARCHIVE, log_file(rid))):
         stat = disk.stat(area, name)
@@ -40,7 +40,7 @@ def place_of(disk: Disk, rid: RequestId) -> tuple[Area, str, int] | None:
 
 def resume_offset(disk: Disk, rid: RequestId, offset: int) -> int:
     """Return `offset` if a line begins there, else 0: the log is another one by now, or the offset was made up."""
-    place = place_of(disk, rid)
+    place = locate_log(disk, rid)
     if place is None or not 0 < offset <= place[2]:
         return 0
     return offset if disk.read(place[0], place[1], limit=1, start=offset - 1) == b"\n" else 0
@@ -51,7 +51,7 @@ def read_lines(disk: Disk, rid: RequestId, offset: int) -> tuple[list[Line], int
 
     A line longer than a megabyte is skipped.
     """
-    place = place_of(disk, rid)
+    place = locate_log(disk, rid)
     if place is None:
         return [], offset
     area, name, size = place
@@ -99,18 +99,18 @@ def last_progress(disk: Disk, rid: RequestId, offset: int) -> tuple[Progress | N
 
 def progress_in(line: bytes) -> Progress | None:
     """Return the progress in a line of type `progress`; None for any other, and for one that cannot be read."""
-    if b'"progress"' not in line or too_heavy(line):
+    if b'"progress"' not in line or exceeds_part_limit(line):
         return None
     try:
         loaded = json.loads(line)
         if not isinstance(loaded, dict) or loaded.get("type") != "progress":
             return None
-        return Progress.parse(json.dumps(_known(loaded)))
+        return Progress.parse(json.dumps(_known_members(loaded)))
     except (ValueError, RecursionError, ProtocolError):
         return None
 
 
-def _known(loaded: dict[str, Any]) -> dict[str, Any]:
+def _known_members(loaded: dict[str, Any]) -> dict[str, Any]:
     entry = {key: loaded.get(key) for key in ("step", "message", "tool_calls", "tokens", "session")}
     if isinstance(entry["message"], str):
         entry["message"] = entry["message"][:MAX_MESSAGE_CHARS]

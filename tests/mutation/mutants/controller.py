@@ -58,7 +58,7 @@ MUTANTS = (
         "the turn of others while many objects are taken in",
         "turns",
         Never(),
-        ("tests/unit/kube/test_turns.py",),
+        ("tests/unit/kube/test_loop_yield.py",),
     ),
     Mutant("the limit of calls to one bridge at a time", "few-calls", Never(), (BULKHEAD,)),
     Mutant(
@@ -577,7 +577,7 @@ MUTANTS = (
     Mutant(
         "the question whose an object is before it is applied",
         "owned-child",
-        Instead("return self._keep(key, await self._kube.apply(manifest))"),
+        Instead("return self._remember_applied(key, await self._kube.apply(manifest))"),
         (
             f"{UNIT}/act/test_actor_objects.py::test_an_object_that_the_instance_does_not_own_is_neither_taken_nor_changed",
         ),

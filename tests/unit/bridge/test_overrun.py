@@ -3,26 +3,26 @@
 import pytest
 
 from efrit.bridge.overrun import (
-    Asked,
     EmacsAlive,
     Interrupt,
     Kill,
     Order,
-    Patience,
     Run,
+    SignalTimes,
     Step,
+    SupervisionLimits,
     Wake,
     decide,
-    listening,
-    next_look,
+    next_check,
     occupant,
+    responsive_runs,
 )
 from efrit.protocol import Reason, RequestId, RestartReason, request_id
 from efrit.queue.process_sample import ResponseMeter, Sample, could_run
 from efrit.queue.self_check import RestartCause
 
 A = request_id("a")
-PATIENCE = Patience(grace=5, stall=120)
+PATIENCE = SupervisionLimits(grace=5, stall=120)
 EMACS = EmacsAlive(since=0, heard=100)
 TIMED_OUT = Order(A, Reason.TIMED_OUT)
 
@@ -44,20 +44,22 @@ TIMED_OUT = Order(A, Reason.TIMED_OUT)
     ],
 )
 def test_one_request_at_one_moment(run: Run, interrupted: dict[str, float], now: float, expected: list[Step]) -> None:
-    asked = {request_id(k): Asked(v, v) for k, v in interrupted.items()}
+    asked = {request_id(k): SignalTimes(v, v) for k, v in interrupted.items()}
     assert decide([run], EMACS, asked, PATIENCE, now) == expected
 
 
 def test_without_emacs_nothing_is_done() -> None:
     assert decide([Run(A, 0, 1, 0)], None, {}, PATIENCE, 1000) == []
-    assert next_look([Run(A, 0, 1, 0)], None, {}, 5, 1000) is None
+    assert next_check([Run(A, 0, 1, 0)], None, {}, 5, 1000) is None
 
 
 def test_a_new_emacs_gets_the_whole_time_again() -> None:
     young = EmacsAlive(since=200, heard=200)
     assert decide([Run(A, 100, 30)], young, {}, PATIENCE, 229) == []
-    assert decide([Run(A, 100, 30, 130)], young, {A: Asked(201, 201)}, PATIENCE, 204.9) == [Interrupt(A, insist=True)]
-    assert decide([Run(A, 100, 30, 130)], young, {A: Asked(204, 204)}, PATIENCE, 205) == [Kill(A)]
+    assert decide([Run(A, 100, 30, 130)], young, {A: SignalTimes(201, 201)}, PATIENCE, 204.9) == [
+        Interrupt(A, insist=True)
+    ]
+    assert decide([Run(A, 100, 30, 130)], young, {A: SignalTimes(204, 204)}, PATIENCE, 205) == [Kill(A)]
 
 
 def test_silence_is_believed_only_while_nothing_runs() -> None:
@@ -72,10 +74,10 @@ def test_silence_is_believed_only_while_nothing_runs() -> None:
 
 def test_the_next_look_is_at_the_next_deadline() -> None:
     stopping = Run(A, 100, 30, 130)
-    assert next_look([], EMACS, {}, 5, 100) is None
-    assert next_look([Run(A, 100, 30)], EMACS, {}, 5, 100) == 130
-    assert next_look([stopping], EMACS, {A: Asked(130, 133.5)}, 5, 134) == 134.5
-    assert next_look([stopping], EMACS, {A: Asked(130, 134.5)}, 5, 134.6) == 135
+    assert next_check([], EMACS, {}, 5, 100) is None
+    assert next_check([Run(A, 100, 30)], EMACS, {}, 5, 100) == 130
+    assert next_check([stopping], EMACS, {A: SignalTimes(130, 133.5)}, 5, 134) == 134.5
+    assert next_check([stopping], EMACS, {A: SignalTimes(130, 134.5)}, 5, 134.6) == 135
 
 
 # Several at once: sessions, and an eval or a tool that occupies Emacs.
@@ -105,19 +107,19 @@ def at(moment: float, current: str | None = None) -> EmacsAlive:
 def test_what_occupies_emacs_in_its_time_is_neither_disturbed_nor_killed_for_a_session_that_is_to_stop(
     runs: list[Run], emacs: EmacsAlive
 ) -> None:
-    told = {S: Asked(130, 134)}
+    told = {S: SignalTimes(130, 134)}
     assert occupant(runs, emacs, 140) == runs[1]
-    assert not listening(runs, emacs, 140)
+    assert not responsive_runs(runs, emacs, 140)
     assert decide(runs, emacs, told, PATIENCE, 140) == []
-    assert next_look(runs, emacs, told, 5, 140) == runs[1].since + runs[1].timeout
+    assert next_check(runs, emacs, told, 5, 140) == runs[1].since + runs[1].timeout
 
 
 def test_the_grace_of_a_session_begins_when_emacs_can_listen() -> None:
     """It was ordered to stop long ago, at 130: an eval occupied Emacs until 150."""
     emacs = at(149.9, "s")
     assert decide([STOPPED], emacs, {}, PATIENCE, 150) == [Interrupt(S)]
-    assert decide([STOPPED], emacs, {S: Asked(150, 154)}, PATIENCE, 154.9) == []
-    assert decide([STOPPED], emacs, {S: Asked(150, 154)}, PATIENCE, 155) == [Kill(S)]
+    assert decide([STOPPED], emacs, {S: SignalTimes(150, 154)}, PATIENCE, 154.9) == []
+    assert decide([STOPPED], emacs, {S: SignalTimes(150, 154)}, PATIENCE, 155) == [Kill(S)]
 
 
 def test_what_overran_is_stopped_though_it_is_not_what_the_heartbeat_names() -> None:
@@ -125,26 +127,28 @@ def test_what_overran_is_stopped_though_it_is_not_what_the_heartbeat_names() -> 
     overran = Run(A, 100, 30, 130)
     stale = at(99.9, "t")
     assert decide([OTHER, overran], stale, {}, PATIENCE, 130) == [Interrupt(A)]
-    assert decide([OTHER, overran], stale, {A: Asked(130, 134)}, PATIENCE, 135) == [Kill(A)]
+    assert decide([OTHER, overran], stale, {A: SignalTimes(130, 134)}, PATIENCE, 135) == [Kill(A)]
 
 
 def test_a_session_whose_tool_does_not_stop_costs_emacs_its_life() -> None:
-    told = {S: Asked(130, 134)}
+    told = {S: SignalTimes(130, 134)}
     assert decide([STOPPED, OTHER], at(134.5, "s"), told, PATIENCE, 134.9) == []
     assert decide([STOPPED, OTHER], at(134.5, "s"), told, PATIENCE, 135) == [Kill(S)]
 
 
 def test_an_emacs_that_lives_is_not_killed_for_a_session_that_only_waits() -> None:
-    told = {S: Asked(130, 139.5)}
+    told = {S: SignalTimes(130, 139.5)}
     assert decide([STOPPED], at(139.5), told, PATIENCE, 140) == []
-    assert decide([STOPPED], at(249), {S: Asked(130, 249.5)}, PATIENCE, 250) == [Kill(S)], "it does not obey at all"
+    assert decide([STOPPED], at(249), {S: SignalTimes(130, 249.5)}, PATIENCE, 250) == [Kill(S)], (
+        "it does not obey at all"
+    )
 
 
 def test_a_silent_emacs_is_killed_for_a_session_after_the_grace_unless_others_would_be_lost_with_it() -> None:
-    told = {S: Asked(130, 134.5)}
+    told = {S: SignalTimes(130, 134.5)}
     assert decide([STOPPED], at(129), told, PATIENCE, 135) == [Kill(S)]
     assert decide([STOPPED, OTHER], at(129), told, PATIENCE, 135) == [Wake(insist=True)]
-    assert decide([STOPPED, OTHER], at(129), {S: Asked(130, 248.9)}, PATIENCE, 249) == [Kill(None)]
+    assert decide([STOPPED, OTHER], at(129), {S: SignalTimes(130, 248.9)}, PATIENCE, 249) == [Kill(None)]
 
 
 def test_an_emacs_whose_sessions_only_wait_gives_signs_of_life() -> None:
@@ -158,7 +162,7 @@ def test_each_session_has_its_own_time() -> None:
     short = Run(T, 90, 45, session=True)
     assert decide([SESSION, short], FRESH, {}, PATIENCE, 134.9) == []
     assert decide([SESSION, short], FRESH, {}, PATIENCE, 135) == [Order(T, Reason.TIMED_OUT)]
-    assert next_look([SESSION, short], FRESH, {}, 5, 134) == 135
+    assert next_check([SESSION, short], FRESH, {}, 5, 134) == 135
 
 
 # Code that a request has left behind, which keeps Emacs busy between requests.
@@ -196,18 +200,23 @@ def test_an_emacs_that_is_busy_between_requests_is_signalled_and_then_killed(
         pytest.param(
             [LATE],
             EmacsAlive(0, 100, occupied=400),
-            {S: Asked(398, 404)},
+            {S: SignalTimes(398, 404)},
             404,
             [Wake(insist=True)],
             id="and is to stop",
         ),
         pytest.param(
-            [LATE], EmacsAlive(0, 100, occupied=400), {S: Asked(398, 404)}, 405, [Kill(S)], id="and does not stop"
+            [LATE],
+            EmacsAlive(0, 100, occupied=400),
+            {S: SignalTimes(398, 404)},
+            405,
+            [Kill(S)],
+            id="and does not stop",
         ),
     ],
 )
 def test_silence_counts_from_when_something_last_occupied_emacs(
-    runs: list[Run], emacs: EmacsAlive, asked: dict[RequestId, Asked], now: float, expected: list[Step]
+    runs: list[Run], emacs: EmacsAlive, asked: dict[RequestId, SignalTimes], now: float, expected: list[Step]
 ) -> None:
     """The eval ran from 100 on, and no heartbeat came meanwhile."""
     assert decide(runs, emacs, asked, PATIENCE, now) == expected
@@ -227,7 +236,8 @@ def test_a_hung_emacs_is_killed_early_enough_for_the_next_to_answer_within_ten_s
     killed = next(
         now
         for now in looks
-        if Kill(None) in decide([], EmacsAlive(0, 100, unresponsive=now - 100), {}, Patience(grace, 120), now)
+        if Kill(None)
+        in decide([], EmacsAlive(0, 100, unresponsive=now - 100), {}, SupervisionLimits(grace, 120), now)
     )
     assert 3 <= killed - 100 < 10 - START_SECONDS
 

@@ -150,8 +150,8 @@ async def supervised(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIte
         on_signal=signals.append,
         on_restart=lambda: restarts.append(time.monotonic()),
     )
-    queue.scanner.on_heartbeat = supervisor.poke
-    queue.parts.on_change = lambda view: supervisor.poke()
+    queue.scanner.on_heartbeat = supervisor.wake
+    queue.parts.on_change = lambda view: supervisor.wake()
     await queue.open()
     tasks = [asyncio.create_task(queue.run()), asyncio.create_task(supervisor.run())]
     yield Supervised(queue, supervisor, tmp_path / "queue", signals, restarts)
@@ -190,7 +190,7 @@ async def test_a_cancelled_run_is_interrupted_before_its_time_is_over(
     await supervised.claimed("a", options={"timeout": 600})
     await supervised.until_in(RequestState.RUNNING)
     await supervised.queue.cancel(a_request("a").id)
-    supervised.supervisor.poke()
+    supervised.supervisor.wake()
     await supervised.until(emacs.interrupts)
     supervised.hand.answer("a", status="error", reason="Cancelled", outcome="Failure")
     await supervised.until_in(RequestState.ANSWERED)
@@ -205,7 +205,7 @@ async def test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_ov
     await supervised.until_in(RequestState.RUNNING, 2)
     await supervised.queue.cancel(a_request("s").id)
     for _ in range(3):
-        supervised.supervisor.poke()
+        supervised.supervisor.wake()
         await supervised.until_next_look()
     assert supervised.signals == []
     assert (supervised.stats()["current"], supervised.stats()["sessions"]) == ("x", 1)
@@ -242,12 +242,12 @@ async def test_an_emacs_that_an_eval_has_occupied_is_not_taken_for_silent_before
     while silence() < 10:
         # Less at once than what would tell the supervisor that it was stopped meanwhile.
         clock.ahead += 3
-        supervised.supervisor.poke()
+        supervised.supervisor.wake()
         await supervised.until_next_look()
     supervised.hand.answer("a")
     await supervised.until_in(RequestState.ANSWERED)
     await supervised.until_next_look()
-    supervised.supervisor.poke()
+    supervised.supervisor.wake()
     await supervised.until_next_look()
     assert supervised.signals == []
     assert silence() >= 10
@@ -413,7 +413,7 @@ async def test_a_heartbeat_found_at_start_does_not_make_emacs_responsive(
     await made.until(lambda: made.stats()["alive"])
     assert made.stats()["responsive"] is False
     made.beat(emacs.pid, number=1)
-    supervisor.poke()
+    supervisor.wake()
     await made.until(lambda: made.stats()["responsive"])
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

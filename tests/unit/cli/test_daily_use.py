@@ -207,7 +207,7 @@ def test_a_cluster_chosen_because_this_is_a_pod_is_named(
         monkeypatch.setenv("EFRIT_BACKEND", variable)
     backend = Listed()
     backend.kind, backend.place = kind, "this cluster, namespace team"
-    Invocation().tell_choice(Namespace(**given), cast("Backend", backend))
+    Invocation().report_chosen_cluster(Namespace(**given), cast("Backend", backend))
     expected = "running in a pod, so this works in this cluster, namespace team; --backend"
     assert (expected in capsys.readouterr().err) is told
 
@@ -231,7 +231,7 @@ class Screen(io.StringIO):
 def test_colours_are_for_terminals_that_want_them(
     stream: io.StringIO, environment: dict[str, str], wanted: bool
 ) -> None:
-    assert color.wanted(stream, environment) is wanted
+    assert color.color_enabled(stream, environment) is wanted
 
 
 def test_a_coloured_table_has_the_same_columns() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from efrit.cli.exit_codes import MEANINGS, Exit, exit_of, worst
-from efrit.cli.output import ago, lasted, name_of, plain, short, table, unquoted
+from efrit.cli.exit_codes import MEANINGS, Exit, combined_exit, exit_of
+from efrit.cli.output import age_text, duration_text, json_value, name_of, shortened, table, unquoted
 from efrit.cli.top import screen
 from efrit.client.interface import (
     Handle,
@@ -53,8 +53,8 @@ def test_every_way_a_request_can_end_has_a_code_and_every_code_a_meaning() -> No
 
 
 def test_of_several_the_first_that_failed_counts() -> None:
-    assert worst([Exit.DONE, Exit.TIMED_OUT, Exit.FAILED]) is Exit.TIMED_OUT
-    assert worst([Exit.DONE]) is Exit.DONE
+    assert combined_exit([Exit.DONE, Exit.TIMED_OUT, Exit.FAILED]) is Exit.TIMED_OUT
+    assert combined_exit([Exit.DONE]) is Exit.DONE
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_printed_string_loses_its_quotes_and_nothing_else_does(result: str, ra
 
 
 def test_times_and_words_are_plain_in_json() -> None:
-    found = plain(over(Reason.CANCELLED))
+    found = json_value(over(Reason.CANCELLED))
     assert (found["name"], found["reason"], found["outcome"], found["created"]) == ("r", "Cancelled", "Failure", None)
-    assert plain(NOW) == "2026-01-31T09:30:00.000Z"
+    assert json_value(NOW) == "2026-01-31T09:30:00.000Z"
 
 
 def test_a_table_has_its_columns_below_their_heads_and_no_line_breaks() -> None:
@@ -92,17 +92,17 @@ def test_a_table_has_its_columns_below_their_heads_and_no_line_breaks() -> None:
     ("seconds", "told"), [(None, "-"), (5, "5s"), (130, "2m10s"), (3600, "60m"), (86_400, "24h"), (1e6, "11d")]
 )
 def test_an_age_has_one_or_two_units(seconds: float | None, told: str) -> None:
-    assert ago(seconds) == told
+    assert age_text(seconds) == told
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(0.00012, "0.12ms"), (0.25, "250ms"), (1.26, "1.3s"), (700, "11m")])
 def test_a_duration_has_the_digits_that_matter(seconds: float, told: str) -> None:
-    assert lasted(seconds) == told
+    assert duration_text(seconds) == told
 
 
 def test_names_and_short_texts() -> None:
     assert (name_of(over(Reason.CANCELLED)), name_of(Instance("one", InstanceStatus.ACTIVE, "Ready"))) == ("r", "one")
-    assert short("a  b\nc" + "d" * 100, 10) == "a b cdddd…"
+    assert shortened("a  b\nc" + "d" * 100, 10) == "a b cdddd…"
 
 
 def test_top_shows_running_work_then_waiting_then_the_latest_and_fits_the_screen() -> None:

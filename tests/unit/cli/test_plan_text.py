@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, exit_of_plan
-from efrit.cli.output import name_of, plain
-from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, screen, tree_lines, whole
-from efrit.cli.terminal_text import columns, cut, draws_unicode, harmless
+from efrit.cli.output import json_value, name_of
+from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, full_view, screen, tree_lines
+from efrit.cli.terminal_text import cut, display_width, draws_unicode, sanitized_line
 from efrit.client.plans import (
     Cost,
     Counts,
@@ -96,7 +96,7 @@ IN_ASCII = """\
 
 
 def test_a_plan_is_shown_whole() -> None:
-    assert "\n".join(whole(PLAN, UNICODE, NOW)) == DRAWN
+    assert "\n".join(full_view(PLAN, UNICODE, NOW)) == DRAWN
 
 
 def test_a_terminal_without_unicode_has_the_tree_in_ascii_cut_to_its_width() -> None:
@@ -112,23 +112,23 @@ def test_a_plan_that_is_over_says_how_it_ended_and_marks_no_task() -> None:
         message="maxSteps is reached.",
         completed=NOW,
     )
-    lines = whole(over, UNICODE, NOW)
+    lines = full_view(over, UNICODE, NOW)
     assert lines[0] == "calc: Failed (BudgetExhausted), Partial · one · took 3m0s"
     assert lines[3] == "maxSteps is reached."
     assert not any("▶" in line for line in lines)
 
 
 def test_what_was_asked_for_is_told_until_the_phase_says_it() -> None:
-    assert whole(replace(PLAN, suspended=True), UNICODE, NOW)[3] == "told to suspend"
-    assert whole(replace(PLAN, suspended=True, cancelled=True), UNICODE, NOW)[3] == "told to cancel"
+    assert full_view(replace(PLAN, suspended=True), UNICODE, NOW)[3] == "told to suspend"
+    assert full_view(replace(PLAN, suspended=True, cancelled=True), UNICODE, NOW)[3] == "told to cancel"
     blocked = replace(PLAN, reason=PlanReason.BLOCKED, message="The Secret is not mounted.")
-    assert whole(blocked, UNICODE, NOW)[0].startswith("calc: Running (Blocked)")
-    assert whole(blocked, UNICODE, NOW)[3] == "The Secret is not mounted."
+    assert full_view(blocked, UNICODE, NOW)[0].startswith("calc: Running (Blocked)")
+    assert full_view(blocked, UNICODE, NOW)[3] == "The Secret is not mounted."
 
 
 def test_a_plan_without_a_tree_says_so() -> None:
     early = PlanState("p", PlanPhase.PENDING, PlanReason.PENDING, Intent("Do it"), message="It waits.")
-    assert whole(early, UNICODE, NOW)[-1] == "no tree yet"
+    assert full_view(early, UNICODE, NOW)[-1] == "no tree yet"
 
 
 def test_a_small_screen_shows_the_tree_around_the_current_task() -> None:
@@ -136,7 +136,7 @@ def test_a_small_screen_shows_the_tree_around_the_current_task() -> None:
     state = replace(PLAN, tree=(TREE[0], *many), current_task="t50", step="Assess")
     lines = screen(state, UNICODE, NOW, (60, 24))
     assert len(lines) <= 23
-    assert max(map(columns, lines)) <= 60
+    assert max(map(display_width, lines)) <= 60
     assert any("▶ t50" in line for line in lines)
     assert "… 46 above" in lines
     assert any(line.endswith(" below") for line in lines)
@@ -202,7 +202,7 @@ def test_the_exit_code_says_how_the_plan_ended(reason: PlanReason, outcome: Outc
 
 def test_a_plan_is_named_by_its_name_and_is_plain_in_json() -> None:
     assert name_of(PLAN) == "calc"
-    found = plain(PLAN)
+    found = json_value(PLAN)
     assert (found["intent"]["description"], found["tree"][5]["hidden"]) == (
         "Build a calculator",
         {"pending": 17, "done": 3, "failed": 0},
@@ -257,9 +257,9 @@ def test_any_status_fits_any_terminal_and_moves_no_cursor(
 ) -> None:
     lines = screen(state, style, NOW, (width, height))
     assert len(lines) <= max(height - 1, 1)
-    for line in (*lines, *whole(state, style, NOW)):
+    for line in (*lines, *full_view(state, style, NOW)):
         assert line.isprintable(), ascii(line)
-    assert all(columns(line) <= width for line in lines)
+    assert all(display_width(line) <= width for line in lines)
 
 
 @given(states)
@@ -293,7 +293,7 @@ def test_text_is_cut_to_columns_not_to_characters(text: str, most: int, found: s
 
 
 def test_a_models_words_cannot_move_the_cursor() -> None:
-    assert harmless("a\x1b[2Jb\r\n\tc\u202ed\x9b") == "a [2Jb c d"
+    assert sanitized_line("a\x1b[2Jb\r\n\tc\u202ed\x9b") == "a [2Jb c d"
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ PRINTS: dict[str, Callable[[], object]] = {
     "instances": lambda: print(instances.instances_table([SHOWN])),
     "top": lambda: print(top.screen("local", "here", [SHOWN], [OPEN, STATE], NOW, (500, 50))),
     "a question": lambda: print_result(ASKS, None, ARGS),
-    "an error": lambda: program._say(NotReady(EVIL, EVIL), Invocation()),
+    "an error": lambda: program._print_error(NotReady(EVIL, EVIL), Invocation()),
     "an internal error": lambda: program._internal(ValueError(EVIL)),
     "a warning": lambda: results.warn(NotReady(EVIL, EVIL)),
     "JSON": lambda: write("json", STATE),

@@ -17,8 +17,8 @@ from efrit.cli import wait
 from efrit.cli.exit_codes import Exit
 from efrit.cli.place import Invocation
 from efrit.cli.results import print_result
-from efrit.cli.run import ask
-from efrit.cli.wait import Show
+from efrit.cli.run import run_work
+from efrit.cli.wait import Display
 from efrit.client.errors import RestartNeeded
 from efrit.client.interface import (
     Backend,
@@ -76,7 +76,7 @@ def hand_over(backend: Any) -> tuple[Handle, Exit | None]:
 
 
 def test_ctrl_c_waits_until_it_is_known_what_it_leaves_behind() -> None:
-    assert hand_over(Slow(ever=True)) == (HANDLE, Exit.LEFT)
+    assert hand_over(Slow(ever=True)) == (HANDLE, Exit.DETACHED)
 
 
 def test_without_ctrl_c_nothing_is_said_of_it() -> None:
@@ -103,8 +103,8 @@ def test_what_others_wrote_moves_no_cursor(
     evil = "\x1b]0;owned\x07\x1b[2Jdone"
     running = RequestState(HANDLE, Phase.RUNNING, Reason.RUNNING, progress=Progress(message=evil))
     held = RequestState(HANDLE, Phase.PENDING, Reason.INSTANCE_NOT_READY, evil)
-    for show, state in ((Show(progress=True), running), (Show(progress=True), held), (Show(), held)):
-        wait._Line(show).show(state)
+    for show, state in ((Display(progress=True), running), (Display(progress=True), held), (Display(), held)):
+        wait._ProgressLine(show).show(state)
         told = capsys.readouterr().err
         assert "done" in told
         assert "\x1b" not in told.removeprefix("\r\x1b[2K")
@@ -164,7 +164,7 @@ def test_the_question_of_a_model_is_answered_or_left_by_ctrl_c(
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     monkeypatch.setattr("sys.stderr", screen)
     args = Namespace(output=None, raw=False, quiet=True, no_input=False, invocation=Invocation())
-    code = asyncio.run(ask(cast("Backend", backend), args, WORK))
+    code = asyncio.run(run_work(cast("Backend", backend), args, WORK))
     assert [work.content for work in backend.work[1:]] == answers
     assert code is (Exit.DONE if answers else Exit.INPUT_REQUIRED)
     assert ("efrit: answer with" in screen.getvalue()) is not bool(answers)
@@ -175,4 +175,4 @@ def test_ctrl_c_at_the_offer_of_a_restart_ends_the_program(monkeypatch: pytest.M
     monkeypatch.setattr("sys.stderr", Terminal())
     needed = RestartNeeded("It was started with other settings.", "", "one")
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(wait.restart_offered(cast("Backend", AtOnce()), needed))
+        asyncio.run(wait.offer_restart(cast("Backend", AtOnce()), needed))

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import ValidationError
 
 from efrit.api.plan import EfritPlan
-from efrit.cli.output import plain
-from efrit.cli.plan_text import ASCII, UNICODE, changes, screen, whole
+from efrit.cli.output import json_value
+from efrit.cli.plan_text import ASCII, UNICODE, changes, full_view, screen
 from efrit.cli.plans import plans_table
-from efrit.cli.terminal_text import columns
+from efrit.cli.terminal_text import display_width
 from efrit.client.plan_states import plan_of
 from efrit.client.plans import PlanState
 from efrit.mcp.outputs.plans import plan_output
@@ -36,10 +36,10 @@ def test_any_plan_is_read_drawn_and_told(found: dict[str, Any]) -> None:
     for style in (UNICODE, ASCII):
         lines = screen(state, style, NOW, (80, 25))
         assert len(lines) <= 24
-        assert all(columns(line) <= 80 and line.isprintable() for line in lines)
-        assert all(line.isprintable() for line in whole(state, style, NOW))
+        assert all(display_width(line) <= 80 and line.isprintable() for line in lines)
+        assert all(line.isprintable() for line in full_view(state, style, NOW))
     assert all(line.isprintable() for line in changes(None, state))
-    assert plain(state)["name"] == state.name
+    assert json_value(state)["name"] == state.name
     assert plans_table([state], NOW).count("\n") == 1
     assert plan_output(state).plan_id == state.name
     assert all(plan_changes(None, state))

@@ -20,7 +20,7 @@ def queues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalQueues:
     """One instance whose Emacs is played by nobody."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.setattr(Daemon, "serves", lambda _: True)
+    monkeypatch.setattr(Daemon, "is_served", lambda _: True)
     return LocalQueues.configured(None, lambda _: None)
 
 

@@ -64,7 +64,7 @@ def looked(machine: Machine, seconds: int = 0) -> Health:
     health = Health(cast(Daemon, machine))
     for second in range(seconds + 1):
         machine.seconds = second
-        health.look(float(second))
+        health.check(float(second))
     return health
 
 
@@ -94,7 +94,7 @@ def silent(machine: Machine, cpu: float, pause: float) -> float:
     health, now = Health(cast(Daemon, machine), lambda pid: Sample("R", now * cpu)), 0.0
     while not machine.kills:
         assert now < STALL_SECONDS + 2 * pause
-        health.look(now)
+        health.check(now)
         now += pause
     return now - pause
 

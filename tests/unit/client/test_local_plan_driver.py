@@ -13,7 +13,7 @@ from efrit.api import EfritPlan, EfritRequest, PlanStatus
 from efrit.api.plan import TaskState
 from efrit.client.errors import NotReady, RequestNotFound
 from efrit.client.interface import Error, Handle, Outcome, Phase, Reason, RequestState, Session, Update, Usage, Work
-from efrit.client.local.plan_driver import LOOK_SECONDS, RESENT_WITHIN, PlanDriver
+from efrit.client.local.plan_driver import POLL_SECONDS, RESENT_WITHIN, PlanDriver
 from efrit.client.local.plan_record import PlanRecord
 from efrit.client.local.request_file import id_of
 from tests.unit.plan.world import START, UID, Crash, Json, World, done, facts, plan_json, said, scripted
@@ -42,9 +42,10 @@ class Record(PlanRecord):
         what = f"store {request.metadata.name} {request.final} {request.spec.cancel} {sent}"
         self.effect(what, lambda: super(Record, self).store(request, result))
 
-    def tell(self, status: PlanStatus) -> None:
+    def write_status(self, status: PlanStatus) -> None:
         self.effect(
-            f"tell {status.step} {status.current_task} {status.phase}", lambda: super(Record, self).tell(status)
+            f"tell {status.step} {status.current_task} {status.phase}",
+            lambda: super(Record, self).write_status(status),
         )
 
     def plan(self) -> EfritPlan:
@@ -299,7 +300,7 @@ async def test_a_queue_that_takes_nothing_blocks_the_plan_until_it_does(tmp_path
         states.append((status.reason, next(each.message for each in status.conditions if each.type == "Complete")))
     assert ("Blocked", "20 requests wait: wait for one") in states
     assert states[-1][0] == "Succeeded"
-    assert full.now - START >= timedelta(seconds=LOOK_SECONDS)
+    assert full.now - START >= timedelta(seconds=POLL_SECONDS)
 
 
 async def test_who_does_not_keep_trying_is_told_of_it(tmp_path: Path) -> None:

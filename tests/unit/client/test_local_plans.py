@@ -113,19 +113,19 @@ async def test_changes_are_kept_and_an_amendment_says_something(plans: LocalPlan
 async def test_of_two_only_one_drives_a_plan(plans: LocalPlans, tmp_path: Path) -> None:
     await plans.create_plan(GREET)
     record, again = PlanRecord(tmp_path / "plans/greet"), PlanRecord(tmp_path / "plans/greet")
-    with record.driven() as first, again.driven() as second:
+    with record.driver_lock() as first, again.driver_lock() as second:
         assert (first, second) == (True, False)
-    with again.driven() as later:
+    with again.driver_lock() as later:
         assert later
 
 
 async def test_who_does_not_drive_a_plan_sees_how_it_goes(plans: LocalPlans, tmp_path: Path) -> None:
     await plans.create_plan(GREET)
     record = PlanRecord(tmp_path / "plans/greet")
-    with record.driven():
+    with record.driver_lock():
         states = plans.watch_plan("greet")
         assert (await anext(states)).reason == "Pending"
-        record.tell(PlanStatus(phase=PlanPhase.FAILED, reason="Cancelled"))
+        record.write_status(PlanStatus(phase=PlanPhase.FAILED, reason="Cancelled"))
         assert [state.reason async for state in states] == ["Cancelled"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from efrit.client.errors import NoEmacs
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.model import differences, settings_in
-from efrit.client.local.model_probe import key_problem, probe, verdict
+from efrit.client.local.model_probe import key_problem, probe, probe_finding
 
 
 def test_only_the_variables_of_the_model_that_are_set_count() -> None:
@@ -38,13 +38,16 @@ def test_a_difference_is_what_the_caller_has_set_otherwise(
     [(401, "EFRIT_MODEL_API_KEY_FILE"), (404, "EFRIT_MODEL_BASE_URL"), (400, "EFRIT_MODEL_NAME"), (529, "later")],
 )
 def test_a_refusal_of_the_model_says_what_to_change(status: int, remedy: str) -> None:
-    found = verdict("m", "http://x", status, '{"error": {"message": "No such thing"}}')
+    found = probe_finding("m", "http://x", status, '{"error": {"message": "No such thing"}}')
     assert (found.ok, found.detail) == (False, f"http://x answers {status}: No such thing")
     assert remedy in found.remedy
 
 
 def test_an_answer_that_is_no_json_is_shown_as_it_is() -> None:
-    assert verdict("m", "http://x", 502, "<html>\nBad  gateway").detail == "http://x answers 502: <html> Bad gateway"
+    assert (
+        probe_finding("m", "http://x", 502, "<html>\nBad  gateway").detail
+        == "http://x answers 502: <html> Bad gateway"
+    )
 
 
 def test_a_key_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from efrit.client.errors import NoInstance
 from efrit.client.interface import Instance, InstanceStatus
-from efrit.client.placement import least_loaded, unnamed
+from efrit.client.placement import default_instance, least_loaded
 
 
 def instance(
@@ -67,12 +67,12 @@ def test_where_there_is_none_the_error_says_why(
     ("names", "chosen"), [(["a", "default", "z"], "default"), (["default"], "default"), (["only"], "only")]
 )
 def test_work_that_names_no_instance_goes_to_default_or_to_the_only_one(names: list[str], chosen: str) -> None:
-    assert unnamed(names) == chosen
+    assert default_instance(names) == chosen
 
 
 def test_where_there_is_none_the_command_that_makes_one_is_named() -> None:
     with pytest.raises(NoInstance) as raised:
-        unnamed([])
+        default_instance([])
     assert raised.value.advice == "start one with `efrit start default`"
 
 
@@ -81,4 +81,4 @@ def test_where_there_is_none_the_command_that_makes_one_is_named() -> None:
 )
 def test_where_no_instance_is_meant_none_is_guessed(names: list[str], told: str) -> None:
     with pytest.raises(NoInstance, match=told):
-        unnamed(names)
+        default_instance(names)

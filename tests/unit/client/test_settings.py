@@ -115,8 +115,8 @@ def test_a_start_writes_the_file_that_was_named_and_missing(tmp_path: Path) -> N
     named = load_named(path)
     with pytest.raises(WrongSettings, match="there is no configuration file"):
         named.instance("default")
-    assert list(add_instance(named, new_instance("default")).known()) == ["default"]
-    assert list(load_named(path).known()) == ["default"]
+    assert list(add_instance(named, new_instance("default")).require_instances()) == ["default"]
+    assert list(load_named(path).require_instances()) == ["default"]
 
 
 def test_the_file_is_where_the_environment_says() -> None:

@@ -18,7 +18,7 @@ from efrit.client.local import mounts, supervise
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.doctor import examine
-from efrit.client.local.hosts import Elsewhere, elsewhere
+from efrit.client.local.hosts import RemoteEmacs, remote_emacs
 from efrit.client.local.mounts import Mount, mount_of, takeover_seconds
 from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import LocalInstance, LocalSettings
@@ -57,12 +57,12 @@ def beat(server: dict[str, Any] | None = None, **members: Any) -> dict[str, Any]
 def test_whose_the_queue_is_says_the_heartbeat(
     heartbeat: dict[str, Any], remote: bool, patience: float | None
 ) -> None:
-    found = elsewhere(heartbeat, lambda: 89.0, 90.0, remote=remote, place=HERE)
-    assert (found.patience if found else None) == patience
+    found = remote_emacs(heartbeat, lambda: 89.0, 90.0, remote=remote, place=HERE)
+    assert (found.takeover_after if found else None) == patience
 
 
 def test_it_is_another_hosts_until_that_was_silent_for_too_long() -> None:
-    assert [Elsewhere("other", silent, 90.0).serves for silent in (0.0, 89.9, 90.0, 1e9)] == [
+    assert [RemoteEmacs("other", silent, 90.0).serves for silent in (0.0, 89.9, 90.0, 1e9)] == [
         True,
         True,
         False,
@@ -270,7 +270,7 @@ def test_the_age_of_a_heartbeat_is_told_by_the_clock_of_the_file_system(
 ) -> None:
     site.silent(50)
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    found = site.backend._queues.daemon("one").elsewhere()
+    found = site.backend._queues.daemon("one").remote_emacs()
     assert found is not None
     # The time that a kernel gives a file may be that of its last tick.
-    assert 49 < found.silent < 80
+    assert 49 < found.heartbeat_age < 80

@@ -187,7 +187,7 @@ class World:
     def pod_goes(self) -> None:
         self.pod = self.connected = False
         self.store.children.forget_pod(_pod())
-        self.store.bridges.closed(INSTANCE)
+        self.store.bridges.bridge_disconnected(INSTANCE)
 
     def connect(self) -> None:
         """The bridge tells the whole picture."""
@@ -260,7 +260,7 @@ class World:
             return
         if self.on_the_way:
             self.arrive()
-        self.store.bridges.submitted(INSTANCE, self._told())
+        self.store.bridges.request_submitted(INSTANCE, self._told())
         self.store.handovers.submit_ended(INSTANCE, WORK, UID)
         self.submitting = None
 

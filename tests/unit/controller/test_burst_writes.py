@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from efrit.controller import work_queue
-from efrit.controller.decide.open_status import LOADED_AGAIN, LONGEST_SILENCE, WRITES_A_SECOND
+from efrit.controller.decide.open_status import MAX_REPORT_DELAY, REQUEUE_UNDER_LOAD, WRITES_A_SECOND
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import PatchStatus, RequeueAfter
 from efrit.controller.model.keys import WorkKey
@@ -85,7 +85,7 @@ async def test_each_request_of_a_burst_is_written_once(rig: Rig, monkeypatch: py
 
 @pytest.mark.parametrize(
     ("waiting", "after"),
-    [(0, seconds(1)), (10, seconds(1)), (3000, seconds(3000 / WRITES_A_SECOND)), (100_000, LONGEST_SILENCE)],
+    [(0, seconds(1)), (10, seconds(1)), (3000, seconds(3000 / WRITES_A_SECOND)), (100_000, MAX_REPORT_DELAY)],
 )
 def test_many_that_wait_for_one_instance_say_so_late(waiting: int, after: timedelta) -> None:
     given = snapshot(request(created=NOW), replace(HELD, waiting=waiting), ahead=5)
@@ -100,7 +100,7 @@ def test_under_load_nothing_is_said_that_need_not_be_and_it_is_looked_again() ->
     actions = decide_request(given, NOW + seconds(3600))
 
     assert of_kind(actions, PatchStatus) == []
-    assert RequeueAfter(LOADED_AGAIN) in actions
+    assert RequeueAfter(REQUEUE_UNDER_LOAD) in actions
 
 
 def test_those_that_wait_under_load_do_not_come_again_all_at_once_and_are_the_next_load() -> None:
@@ -110,7 +110,7 @@ def test_those_that_wait_under_load_do_not_come_again_all_at_once_and_are_the_ne
         waits = request(f"r{number}", created=NOW)
         given = snapshot(waits, replace(SUSPENDED, waiting=count), loaded=True)
         again = min(each.after for each in of_kind(decide_request(given, NOW + seconds(600)), RequeueAfter))
-        moments[int((again - LOADED_AGAIN).total_seconds())] += 1
+        moments[int((again - REQUEUE_UNDER_LOAD).total_seconds())] += 1
 
     assert set(moments) <= set(range(count // WRITES_A_SECOND))
     assert max(moments.values()) <= 3 * WRITES_A_SECOND

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritInstance, InstanceReason
-from efrit.controller.decide.child_presence import missing, missing_claims, secret_due, terminating_claims
+from efrit.controller.decide.child_presence import missing_children, missing_claims, secret_due, terminating_claims
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.readiness import readiness
 from efrit.controller.manifests import Identity, build
@@ -70,7 +70,7 @@ def kinds(actions: list[Action]) -> list[str]:
 )
 def test_an_instance_lacks_a_child_that_is_not_in_the_list(kind: str, found: set[Any], lost: list[str]) -> None:
     instances: list[EfritInstance] = [OWN_ACCOUNT, NAMED_ACCOUNT]
-    assert missing(kind, instances, found) == [("team", name) for name in lost]
+    assert missing_children(kind, instances, found) == [("team", name) for name in lost]
 
 
 @pytest.mark.parametrize(

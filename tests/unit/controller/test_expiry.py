@@ -41,9 +41,9 @@ def test_of_very_many_those_that_are_due_first_are_kept_and_the_others_are_looke
         expirations.add(expiration(number))
         assert len(expirations) <= 20
 
-    assert not expirations.wants_more()
+    assert not expirations.needs_listing()
     assert due_names(expirations, NOW + seconds(1000))[:10] == [f"r{number}" for number in range(10)]
-    assert (expirations.wants_more(), expirations.wants_more()) == (True, False)
+    assert (expirations.needs_listing(), expirations.needs_listing()) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from efrit.api import RequestReason
 from efrit.api.request import MAX_INLINE_RESULT_CHARS, RequestStatus
-from efrit.controller.decide.final_status import NO_REASON_TEXT, answered, never_ran, unknown_end
+from efrit.controller.decide.final_status import NO_REASON_TEXT, ended_unknown, never_ran, store_answer
 from efrit.controller.decide.status_limits import FULL, REDUCED, StatusLimits, cut
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.actions import Action, PatchStatus, StoreResult
@@ -49,7 +49,7 @@ def answer(
     **fields: Any,
 ) -> list[Action]:
     others: Json = {"pod_uid": POD_UID, "instance_name": "alpha", "queue_timeout": None} | (named or {})
-    return answered(given or request(), told, response(**fields), NOW, limits=limits, **others)
+    return store_answer(given or request(), told, response(**fields), NOW, limits=limits, **others)
 
 
 def large(text: str, **fields: Any) -> list[Action]:
@@ -392,7 +392,7 @@ def test_work_that_never_ran_ends_failed_with_its_reason(reason: RequestReason) 
 
 
 def test_an_unknown_end_is_interrupted() -> None:
-    assert written(unknown_end(request(), "Gone.", NOW))["reason"] == "Interrupted"
+    assert written(ended_unknown(request(), "Gone.", NOW))["reason"] == "Interrupted"
 
 
 def test_every_final_status_fits_the_model_of_the_resource() -> None:

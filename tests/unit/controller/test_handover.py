@@ -54,13 +54,13 @@ TABLE: dict[str, tuple[Any, Json, bool]] = {
     "created since, another process opened its instance": (request(), {"opened_by_other": True}, True),
     "created before": (request(), {"listed_at_start": True}, True),
     "created before, its instance was closed": (request(), {"listed_at_start": True, "closed_before": True}, False),
-    "handed over by this process": (request(), {"memory": Handover(QUEUE_ID), "closed_before": True}, True),
+    "handed over by this process": (request(), {"handover": Handover(QUEUE_ID), "closed_before": True}, True),
     "unknown to the queue": (
         request(),
-        {"memory": Handover(QUEUE_ID, absent=True), "listed_at_start": True, "opened_by_other": True},
+        {"handover": Handover(QUEUE_ID, absent=True), "listed_at_start": True, "opened_by_other": True},
         False,
     ),
-    "told by the bridge": (request(), {"told": True, "closed_before": True}, True),
+    "reported by the bridge": (request(), {"reported_by_bridge": True, "closed_before": True}, True),
     "marked": (request(status={"handover": "Possible"}), {"listed_at_start": True, "closed_before": True}, True),
     "on a known queue": (request(status={"queueID": QUEUE_ID}), {"closed_before": True}, True),
     "never bound": (request(**FREE), {"listed_at_start": True, "opened_by_other": True}, False),
@@ -68,8 +68,8 @@ TABLE: dict[str, tuple[Any, Json, bool]] = {
     "an ephemeral queue that is not recorded": (request(), {"listed_at_start": True, "ephemeral": True}, False),
 }
 KNOWN: Json = {
-    "memory": None,
-    "told": False,
+    "handover": None,
+    "reported_by_bridge": False,
     "listed_at_start": False,
     "closed_before": False,
     "opened_by_other": False,
@@ -100,7 +100,7 @@ def test_an_instance_counts_as_opened_by_another_process_until_it_is_closed(
     for number, handover in enumerate(handovers, start=11):
         told = {"state": "Open", "id": own.facts.handover_id} if handover == OWN and own else handover["handover"]
         store.instances.observe(instance_json(version=str(number), status={"handover": told}))
-    store.instances.gone((NAMESPACE, "alpha"), "uid-alpha")
+    store.instances.observe_gone((NAMESPACE, "alpha"), "uid-alpha")
 
     known = store.requests.snapshot((NAMESPACE, "work"))
     assert known is not None

@@ -124,25 +124,27 @@ def test_who_has_the_session_is_asked_before_an_instance_is_chosen() -> None:
 
 
 def test_a_session_is_continued_where_it_is_however_busy_that_instance() -> None:
-    actions = decide(continued(session_home="home"))
+    actions = decide(continued(session_instance="home"))
 
     assert written(actions)["instanceName"] == "home"
     assert of_kind(actions, Submit) == []
 
 
 def test_a_session_waits_for_its_instance_though_another_is_ready() -> None:
-    actions = decide(continued(session_home="home", candidates=(ready(instance("quiet")), away(instance("home")))))
+    actions = decide(
+        continued(session_instance="home", candidates=(ready(instance("quiet")), away(instance("home"))))
+    )
 
     assert written(actions)["instanceName"] == "home"
     assert the(actions, Wake).instance == (NAMESPACE, "home")
 
 
 def test_a_session_that_no_request_had_goes_to_any_instance_which_says_that_it_knows_none() -> None:
-    assert written(decide(continued(session_home="")))["instanceName"] == "quiet"
+    assert written(decide(continued(session_instance="")))["instanceName"] == "quiet"
 
 
 def test_a_session_on_an_instance_that_is_none_of_those_asked_for_is_refused_with_its_name() -> None:
-    status = written(decide(continued(session_home="elsewhere")))
+    status = written(decide(continued(session_instance="elsewhere")))
 
     assert condition(status, "Complete")[1] == "Rejected"
     assert "Session s-1 is on EfritInstance elsewhere" in status["error"]["message"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.decide.queue_request import queue_request
 from efrit.errors import InvalidId
 from tests.unit.controller.factory import NOW, Json, instance, request
 
@@ -15,7 +15,7 @@ def test_everything_the_queue_needs_is_carried_over_under_the_uid_so_that_twice_
     )
     target = instance(spec={"limits": {"maxResultBytes": 2048}})
 
-    wire = wire_request(given, target)
+    wire = queue_request(given, target)
 
     assert wire.to_dict() == {
         "version": "1.0.0",
@@ -55,12 +55,12 @@ LONGER = {"requestTimeoutSeconds": 99, "commandTimeoutSeconds": 1234}
 def test_a_request_has_the_timeout_it_names_or_that_of_its_instance_for_its_type(
     spec: Json, limits: Json, timeout: float
 ) -> None:
-    assert wire_request(request(**spec), instance(spec={"limits": limits})).options.timeout == timeout
+    assert queue_request(request(**spec), instance(spec={"limits": limits})).options.timeout == timeout
 
 
 def test_the_budget_and_the_session_of_a_command_are_carried_over() -> None:
     budget = {"maxToolCalls": 1, "maxIterations": 2, "maxTokens": 3, "iterationTimeoutSeconds": 4}
-    options = wire_request(request(type="command", budget=budget, session={"id": "s.1"}), instance()).options
+    options = queue_request(request(type="command", budget=budget, session={"id": "s.1"}), instance()).options
     written = options.to_dict()
 
     assert written["budget"] == {"max_tool_calls": 1, "max_iterations": 2, "max_tokens": 3, "iteration_timeout": 4.0}
@@ -68,13 +68,13 @@ def test_the_budget_and_the_session_of_a_command_are_carried_over() -> None:
 
 
 def test_work_that_must_not_be_retried_has_one_attempt_whatever_max_attempts_says() -> None:
-    options = wire_request(request(maxAttempts=9), instance()).options
+    options = queue_request(request(maxAttempts=9), instance()).options
 
     assert (options.retry.value, options.max_attempts) == ("never", 1)
 
 
 def test_the_digest_is_the_same_at_every_look() -> None:
-    assert wire_request(request(), instance()).digest() == wire_request(request(version="99"), instance()).digest()
+    assert queue_request(request(), instance()).digest() == queue_request(request(version="99"), instance()).digest()
 
 
 def test_a_request_without_a_uid_cannot_be_written() -> None:
@@ -82,4 +82,4 @@ def test_a_request_without_a_uid_cannot_be_written() -> None:
     nameless = given.model_copy(update={"metadata": given.metadata.model_copy(update={"uid": ""})})
 
     with pytest.raises(InvalidId):
-        wire_request(nameless, instance())
+        queue_request(nameless, instance())

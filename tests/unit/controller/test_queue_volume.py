@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from efrit.api import EfritInstance, InstanceReason
-from efrit.controller.decide.placement import choose
+from efrit.controller.decide.placement import least_loaded
 from efrit.controller.decide.queue_health import health
 from efrit.controller.decide.readiness import readiness
 from efrit.controller.decide.requests import decide_request
@@ -87,5 +87,5 @@ def test_cancel_and_queue_timeout_reach_a_bridge_whose_volume_is_full(spec: dict
 def test_work_that_may_go_anywhere_goes_where_there_is_room() -> None:
     full, free = with_disk(FULL, name="alpha"), ready(instance("beta"), open_requests=5)
 
-    assert choose([full, free]) == free
-    assert choose([full]) is None
+    assert least_loaded([full, free]) == free
+    assert least_loaded([full]) is None

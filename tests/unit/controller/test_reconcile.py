@@ -172,7 +172,7 @@ async def test_a_cancelled_request_does_not_end_while_another_process_may_have_h
 async def test_a_final_request_that_left_the_selection_is_forgotten_once_acknowledged(rig: Rig) -> None:
     rig.ready(answered(result="2"))
     rig.observe(status=final_status())
-    rig.store.requests.left(request_json())
+    rig.store.requests.observe_left(request_json())
     accept(rig)
 
     await rig.look()
@@ -199,7 +199,7 @@ async def test_a_request_that_left_is_looked_up_before_anything_is_done(
         del rig.api.objects[WORK]
     else:
         rig.api.put(WORK, {**stored, **change, "metadata": stored["metadata"] | change.get("metadata", {})})
-    rig.store.requests.left(stored)
+    rig.store.requests.observe_left(stored)
     rig.bridge.answers["PUT", ONE] = (201, view().to_json())
     for told in views:
         rig.bridge.answers["POST", CANCEL] = (202, told.to_json())

@@ -95,7 +95,7 @@ async def test_a_plan_that_left_is_looked_up_and_goes_on_only_if_it_left_by_mist
     rig: Rig, stored: Json | None, open_uids: dict[tuple[str, str], str]
 ) -> None:
     rig.store.plans.observe(plan_json(version="1"))
-    rig.store.plans.left(rig.api.put(PLAN, stored) if stored else plan_json(version="1"))
+    rig.store.plans.observe_left(rig.api.put(PLAN, stored) if stored else plan_json(version="1"))
 
     await look(rig)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.decide import placement
-from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import (
     Acknowledge,
@@ -170,7 +170,7 @@ def test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_
 
     cancel = the(decide(snapshot(given, ready(), listed_at_start=listed_at_start)), CancelWork)
 
-    assert (cancel.uid, cancel.request) == (UID, wire_request(given, instance()))
+    assert (cancel.uid, cancel.request) == (UID, queue_request(given, instance()))
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated(targ
 
     assert of_kind(actions, Submit) == []
     assert written(actions)["reason"] == "InstanceUpdating"
-    assert placement.choose([target]) is None
+    assert placement.least_loaded([target]) is None
 
 
 @pytest.mark.parametrize(

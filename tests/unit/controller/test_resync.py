@@ -160,7 +160,7 @@ async def test_a_final_request_is_finished_with_at_the_next_sweep(rig: Rig) -> N
 
     await rig.resync.sweep_requests()
 
-    assert rig.store.requests.finished_with(KEY)
+    assert rig.store.requests.is_done(KEY)
 
 
 async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kube) -> None:

@@ -49,4 +49,4 @@ def test_more_than_the_limits_is_refused_and_others_are_served(
     with ExitStack() as stack:
         assert [status_of(stack, admission, caller, size) for caller, size in calls] == statuses
     # What has ended counts no more, and a caller who has gone leaves nothing behind.
-    assert (admission.running, admission.held, admission.callers) == (0, 0, 0)
+    assert (admission.running, admission.held_bytes, admission.callers) == (0, 0, 0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from efrit.api.plan import Intent, Perspective, TaskState
 from efrit.plan import messages
-from efrit.plan.messages import Scene, Work, cut
+from efrit.plan.messages import ActResult, MessageContext, truncate_middle
 from efrit.plan.model_output import Malformed, Observation
 from efrit.plan.operations import Refused
 from efrit.plan.outline import hidden, nearest, outline
@@ -24,16 +24,16 @@ TREE = parent("root", done("a"), parent("b", atomic("c"), atomic("d")))
 ROOM = 60_000
 
 
-def scene(tree: Task = TREE, task: str | None = None, **changes: Any) -> Scene:
+def scene(tree: Task = TREE, task: str | None = None, **changes: Any) -> MessageContext:
     visited = path_to(tree, task)[-1] if task else next_task(tree)
     assert visited is not None
     given = {"directory": "/workspace/plans/words/environment", "intent": INTENT, "amendments": ("and lines",)}
-    return Scene(**{**given, **changes}, tree=tree, task=visited)
+    return MessageContext(**{**given, **changes}, tree=tree, task=visited)
 
 
 def test_who_acts_is_told_the_task_and_what_it_is_for() -> None:
     lesson = "the compiler is called cc"
-    tree = parent("root", parent("b", atomic("c").but(lessons=(lesson,))))
+    tree = parent("root", parent("b", atomic("c").copy_with(lessons=(lesson,))))
     told = messages.act(scene(tree), ROOM)
     for each in ("do c", lesson, "b: see to b", "counts words", "make test passes", "no dependencies", "and lines"):
         assert each in told
@@ -43,7 +43,7 @@ def test_who_acts_is_told_the_task_and_what_it_is_for() -> None:
 
 def test_the_assessor_is_told_what_was_done_and_what_the_commands_say() -> None:
     facts = {"build": [{"command": "make", "exitCode": 2, "timedOut": False, "output": "no rule", "seconds": 1}]}
-    told = messages.assess(scene(), Work("Partial", "I ran out of time.", ("main.c",), "+int main"), facts, ROOM)
+    told = messages.assess(scene(), ActResult("Partial", "I ran out of time.", ("main.c",), "+int main"), facts, ROOM)
     for each in ("Partial. I ran out of time.", "main.c", "+int main", "$ make", "exit code 2", "no rule"):
         assert each in told
     assert "recommend nothing" in told
@@ -92,11 +92,11 @@ def test_assessor_and_navigator_are_told_from_how_many_sides_to_look() -> None:
 
 def test_what_was_wrong_goes_back_in_sentences() -> None:
     assert "- It is empty." in messages.repair(Malformed(("It is empty.",)))
-    assert "- There is no task x." in messages.second_chance(Refused(("There is no task x.",)))
+    assert "- There is no task x." in messages.retry_adapt(Refused(("There is no task x.",)))
 
 
 def test_what_is_long_is_cut_and_what_is_short_is_kept() -> None:
-    work = Work("Success", "Done.", ("main.c",), "+x\n" * 100_000)
+    work = ActResult("Success", "Done.", ("main.c",), "+x\n" * 100_000)
     told = messages.assess(scene(), work, {"build": [{"command": "make", "output": "o" * 200_000}]}, 20_000)
     assert len(told.encode()) <= 20_000
     for each in ("do c", "Done.", "main.c", "make test passes", "left out here"):
@@ -109,7 +109,7 @@ def test_a_message_keeps_within_its_room_and_holds_no_nul(tree: Task, text: str,
     fact = Observation(perspective=Perspective.BUILD, statement="x", evidence=text[:2_000])
     for told in (
         messages.act(here, room),
-        messages.assess(here, Work("Success", text, (text,), text * 10), {}, room),
+        messages.assess(here, ActResult("Success", text, (text,), text * 10), {}, room),
         messages.adapt(here, (fact,) * 40, room),
     ):
         assert len(told.encode()) <= room
@@ -117,7 +117,7 @@ def test_a_message_keeps_within_its_room_and_holds_no_nul(tree: Task, text: str,
 
 
 def test_a_diff_full_of_nuls_keeps_within_its_room() -> None:
-    told = messages.assess(scene(), Work("Success", "Done.", ("program",), "\0" * 100_000), {}, 20_000)
+    told = messages.assess(scene(), ActResult("Success", "Done.", ("program",), "\0" * 100_000), {}, 20_000)
     assert len(told.encode()) <= 20_000
     assert "\ufffd" in told
     assert "\0" not in told
@@ -125,7 +125,7 @@ def test_a_diff_full_of_nuls_keeps_within_its_room() -> None:
 
 @given(st.text(), st.integers(0, 200))
 def test_a_cut_text_fits(text: str, room: int) -> None:
-    assert len(cut(text, room).encode()) <= room
+    assert len(truncate_middle(text, room).encode()) <= room
 
 
 @given(trees(root_pending=False), st.data())

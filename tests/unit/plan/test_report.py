@@ -95,7 +95,7 @@ def test_a_page_loads_and_runs_nothing() -> None:
 
 @given(trees(root_pending=False), st.text(st.characters(), max_size=200))
 def test_whatever_is_told_is_escaped(tree: Task, text: str) -> None:
-    told = history(tree.but(description=text.encode("utf-8", "replace").decode() or "x"), text)
+    told = history(tree.copy_with(description=text.encode("utf-8", "replace").decode() or "x"), text)
     page = report.html(told)
     page.encode()
     assert Page(page).tags.count("script") == 0

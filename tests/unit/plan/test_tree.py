@@ -18,8 +18,8 @@ from efrit.plan.tree import (
     next_task,
     parse_tree,
     path_to,
-    raised,
-    replaced,
+    raised_threshold,
+    replace_task,
     walk,
 )
 from tests.unit.plan.trees import atomic, done, failed, ids, parent, trees
@@ -134,7 +134,7 @@ def test_what_is_next_is_pending_and_there(tree: Task) -> None:
 @given(trees(), st.data())
 def test_replacing_a_task_leaves_all_others_as_they_are(tree: Task, data: st.DataObject) -> None:
     task_id = data.draw(st.sampled_from(ids(tree)))
-    changed = replaced(tree, task_id, lambda task: (task.but(attempts=task.attempts + 1),))
+    changed = replace_task(tree, task_id, lambda task: (task.copy_with(attempts=task.attempts + 1),))
     before, after = dict(pairs(tree)), dict(pairs(changed))
     assert after.pop(task_id) == before.pop(task_id) + 1
     assert after == before
@@ -147,7 +147,7 @@ def pairs(tree: Task) -> list[tuple[str, int]]:
 def test_five_failures_are_for_good() -> None:
     steps = [0.0]
     for _ in range(6):
-        steps.append(raised(steps[-1]))
+        steps.append(raised_threshold(steps[-1]))
     assert steps == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.0]
 
 

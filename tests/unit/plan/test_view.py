@@ -55,7 +55,7 @@ def large() -> Task:
         return f"{n} " + "🌊" * 3_900
 
     groups = (
-        parent(f"g{g}", *(atomic(f"g{g}.{n}").but(description=text(n)) for n in range(39)), text=text(g))
+        parent(f"g{g}", *(atomic(f"g{g}.{n}").copy_with(description=text(n)) for n in range(39)), text=text(g))
         for g in range(49)
     )
     return parent("root", *(done(f"d{n}") for n in range(39)), *groups, text=text(0))
@@ -98,7 +98,7 @@ def test_nodes_are_in_order_and_name_their_parents(tree: Task, data: st.DataObje
 def test_a_description_of_any_characters_fits_the_status(tree: Task, text: str) -> None:
     task = next_task(tree)
     assert task is not None
-    cursor = Cursor(1, CommitKind.BEGIN, None, tree.but(description=text), ({"perspective": text},))
+    cursor = Cursor(1, CommitKind.BEGIN, None, tree.copy_with(description=text), ({"perspective": text},))
     decision = Decision(Wait(), cursor, task.id, None, "")
     here = World(plan_json(), scripted())
     PlanStatus.model_validate(describe(here.snapshot(), decision))

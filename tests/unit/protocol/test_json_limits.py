@@ -6,7 +6,7 @@ import pytest
 
 from efrit.errors import InvalidResponse
 from efrit.protocol import Response
-from efrit.protocol.json_limits import MOST_PARTS, too_heavy
+from efrit.protocol.json_limits import MAX_PARTS, exceeds_part_limit
 from efrit.queue.observe import facts_of
 
 MANY = 1 << 17
@@ -29,17 +29,17 @@ LIGHT = {
 
 @pytest.mark.parametrize("name", HEAVY)
 def test_a_text_of_very_many_values_is_too_heavy(name: str) -> None:
-    assert too_heavy(HEAVY[name])
+    assert exceeds_part_limit(HEAVY[name])
 
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_a_text_that_is_long_only_in_its_strings_is_not(name: str) -> None:
-    assert not too_heavy(LIGHT[name])
+    assert not exceeds_part_limit(LIGHT[name])
 
 
 def test_as_many_parts_as_are_allowed_may_come() -> None:
-    assert not too_heavy(b"," * MOST_PARTS)
-    assert too_heavy(b"," * (MOST_PARTS + 1))
+    assert not exceeds_part_limit(b"," * MAX_PARTS)
+    assert exceeds_part_limit(b"," * (MAX_PARTS + 1))
 
 
 @pytest.mark.parametrize("name", HEAVY)

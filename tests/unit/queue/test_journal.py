@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from efrit.protocol import RequestState
 from efrit.queue.durable import Disk
 from efrit.queue.journal import COMPACT_ABOVE_BYTES, MAX_LINE_BYTES, Claim, ClaimJournal, parse_claims
-from efrit.queue.observe import Known
+from efrit.queue.observe import IndexedRequest
 from tests.support.queue_hands import TestDisk, rid
 
 
@@ -91,7 +91,7 @@ def test_a_request_that_only_the_index_knows_to_be_open_keeps_its_claim(journal:
     """It is on its way from one directory to the other, and missed in both."""
     append(root, "moving 1 x\nanswered 1 x\n")
     states = {"moving": RequestState.RUNNING, "answered": RequestState.ANSWERED}
-    journal.compact({rid(each): Known(state, f"req_{each}.json") for each, state in states.items()})
+    journal.compact({rid(each): IndexedRequest(state, f"req_{each}.json") for each, state in states.items()})
     assert (root / "claims.log").read_text() == "moving 1 x\n"
 
 

@@ -78,7 +78,7 @@ def test_as_many_requests_as_an_instance_may_allow_with_the_largest_metadata_tak
     for number in range(SAMPLE):
         index.add(waiting(number, packed_metadata(largest_metadata())))
     assert traced()[0] <= index.kept_bytes
-    scan(NamesOnly([request_file(longest_id(number)) for number in range(SAMPLE)]), index.known())
+    scan(NamesOnly([request_file(longest_id(number)) for number in range(SAMPLE)]), index.indexed())
     assert traced()[1] <= index.kept_bytes
     assert maximum("maxPending") * index.kept_bytes / SAMPLE <= QueueLimits().max_kept_bytes
 

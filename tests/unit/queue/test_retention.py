@@ -19,9 +19,9 @@ class Looking(TestDisk):
 
     looks = 0
 
-    def whatever_is(self, area: Area, name: str) -> os.stat_result | None:
+    def stat_any(self, area: Area, name: str) -> os.stat_result | None:
         self.looks += 1
-        return super().whatever_is(area, name)
+        return super().stat_any(area, name)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_no_more_is_remembered_than_is_kept_however_much_there_is(disk: Looking,
 def test_an_acknowledged_request_is_known_without_a_walk(disk: Looking, root: Path) -> None:
     made = walked(disk, 0.0, seconds=100)
     archive(root, "a")
-    made.archived(rid("a"), later(root))
+    made.record_archived(rid("a"), later(root))
     assert made.due(later(root, 101))
     assert made.prune(later(root, 101)) == 1
     assert kept(root) == set()

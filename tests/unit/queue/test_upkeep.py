@@ -99,7 +99,7 @@ def test_no_session_goes_while_a_request_is_not_known(root: Path, place: str) ->
 
     def prune(known: bool) -> int:
         later = time.time() + 60
-        return prune_sessions(disk, before=later, most=5, kept=Sessions(), is_known=lambda rid: known)
+        return prune_sessions(disk, before=later, most=5, sessions=Sessions(), is_known=lambda rid: known)
 
     assert prune(known=False) == 0
     assert prune(known=True) == 1
@@ -179,7 +179,7 @@ def test_a_bridge_comes_up_on_a_full_volume_though_it_has_answers_to_write(root:
     disk.fill()
     with pytest.raises(OSError, match="No space"):
         recover(disk, NOW)
-    assert upkeep.with_room(recover, disk, NOW, reserve=True) >= 1
+    assert upkeep.retry_with_space(recover, disk, NOW, reserve=True) >= 1
     assert (root / "responses/resp_lost.json").exists()
     disk.close()
 
@@ -200,10 +200,10 @@ def test_old_requests_of_the_archive_give_way_to_a_new_one_and_young_ones_stay(r
             raise result
 
     with pytest.raises(NoSpace):
-        upkeep.with_room(store)
+        upkeep.retry_with_space(store)
     assert len(list((root / "archive").iterdir())) == 3
     later[0] = 100.0
-    upkeep.with_room(store)
+    upkeep.retry_with_space(store)
     assert tree(root) == {"requests/req_new.json"}
     disk.close()
 
@@ -241,15 +241,15 @@ def test_an_old_archive_is_deleted_until_a_low_volume_has_room(root: Path) -> No
 def test_what_emacs_cannot_write_counts_at_once_if_the_volume_is_full_and_else_when_it_lasts(root: Path) -> None:
     now = [1000.0]
     upkeep = Upkeep(Disk(root), KEPT, lambda each: False, clock=lambda: now[0])
-    upkeep.emacs_says("Writing to file: No space left on device, /queue/tmp/x")
+    upkeep.report_emacs_problem("Writing to file: No space left on device, /queue/tmp/x")
     assert upkeep.trouble is not None
     assert upkeep.trouble.full
-    upkeep.emacs_says(None)
+    upkeep.report_emacs_problem(None)
     assert upkeep.trouble is None
-    upkeep.emacs_says("Writing to file: Input/output error, /queue/tmp/x")
+    upkeep.report_emacs_problem("Writing to file: Input/output error, /queue/tmp/x")
     assert upkeep.trouble is None, "it may be over in a moment"
     now[0] += LASTING_SECONDS
-    upkeep.emacs_says("Writing to file: Input/output error, /queue/tmp/y")
+    upkeep.report_emacs_problem("Writing to file: Input/output error, /queue/tmp/y")
     assert upkeep.trouble is not None
     assert (upkeep.trouble.full, upkeep.trouble.since) == (False, 1000.0)
     assert "/tmp/x" in upkeep.trouble.message
@@ -257,7 +257,7 @@ def test_what_emacs_cannot_write_counts_at_once_if_the_volume_is_full_and_else_w
 
 async def test_half_of_the_reserve_is_given_up_for_answers_that_emacs_holds_back(start: Start, root: Path) -> None:
     running, _ = await full(start, root)
-    running.queue.emacs_says("No space left on device")
+    running.queue.report_emacs_problem("No space left on device")
     for _ in range(2 * FILES):
         running.queue.upkeep.tick()
     assert len(running.queue.upkeep.reserve) == FILES // 2

@@ -49,7 +49,7 @@ from efrit.client.interface import (
     Update,
     Work,
 )
-from efrit.client.placement import least_loaded, unnamed
+from efrit.client.placement import default_instance, least_loaded
 from efrit.client.whole_result import without_texts
 from efrit.client.work_log import entry, model_text
 from efrit.kube.resources import INSTANCES, REQUESTS, SECRETS
@@ -134,7 +134,7 @@ class ClusterBackend:
             if resource_fields.condition(obj, "Ready").get("status") == "True" and not _suspended(obj):
                 return self._started(StartStatus.ALREADY_RUNNING, f"{name} was running", obj)
             await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Running"}})
-        obj = await self._until(name, START_SECONDS, lambda obj: _says(obj, "Ready", "True"))
+        obj = await self._until(name, START_SECONDS, lambda obj: _condition_is(obj, "Ready", "True"))
         return self._started(StartStatus.STARTED, f"{name} takes work", obj)
 
     def _started(self, status: StartStatus, message: str, obj: Json) -> Started:
@@ -147,11 +147,11 @@ class ClusterBackend:
         Pending requests stay pending.
         """
         obj = await self._instance(name)
-        if _suspended(obj) and not _says(obj, "Ready", "True"):
+        if _suspended(obj) and not _condition_is(obj, "Ready", "True"):
             return Stopped(StopStatus.NOT_RUNNING, f"{name} is suspended")
         await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Suspended"}})
         suspended = asyncio.ensure_future(
-            self._until(name, STOP_SECONDS, lambda obj: _says(obj, "Suspended", "True"))
+            self._until(name, STOP_SECONDS, lambda obj: _condition_is(obj, "Suspended", "True"))
         )
         try:
             if now:
@@ -232,7 +232,7 @@ class ClusterBackend:
         if work.key is not None:
             existing = await self._find(name)
             if existing is not None:
-                return self._same(work, existing)
+                return self._existing_handle(work, existing)
         target = await self._target(work)
         body = convert.manifest(work, name, target)
         try:
@@ -241,10 +241,10 @@ class ClusterBackend:
             existing = await self._find(name)
             if existing is None or work.key is None:
                 raise
-            return self._same(work, existing)
+            return self._existing_handle(work, existing)
         return convert.request_of(created).handle
 
-    def _same(self, work: Work, existing: Json) -> Handle:
+    def _existing_handle(self, work: Work, existing: Json) -> Handle:
         stored_digest = existing["metadata"].get("annotations", {}).get(resource_fields.DIGEST)
         digest = convert.manifest(work, "-", {})["metadata"]["annotations"][resource_fields.DIGEST]
         if stored_digest != digest:
@@ -266,12 +266,14 @@ class ClusterBackend:
         if work.selector:
             return {"selector": {"matchLabels": dict(work.selector)}}
         if work.session is not None:
-            return {"instanceRef": {"name": await self._holder_of(work.session)}}
+            return {"instanceRef": {"name": await self._instance_of_session(work.session)}}
         instances = await self.instances()
-        name = least_loaded(instances).id if work.instance else unnamed(instance.id for instance in instances)
+        name = (
+            least_loaded(instances).id if work.instance else default_instance(instance.id for instance in instances)
+        )
         return {"instanceRef": {"name": name}}
 
-    async def _holder_of(self, session: str) -> str:
+    async def _instance_of_session(self, session: str) -> str:
         selector = f"status.session.id={session}"
         async for obj in self.api.pages(REQUESTS, self.namespace, fieldSelector=selector):
             if name := obj.get("status", {}).get("instanceName"):
@@ -381,7 +383,7 @@ class ClusterBackend:
         log = await self._log_of(handle)
         if state.handle.instance is not None and (state.started is not None or state.final):
             # Who may not read it is told so here.
-            for line in await log.rest(state.handle.instance):
+            for line in await log.read_remaining(state.handle.instance):
                 yield line
         if follow and not state.final:
             async for update in followed(self._changes(handle), log):
@@ -406,11 +408,11 @@ class ClusterBackend:
         return states if limit is None else states[-limit:]
 
 
-def _truncated(handle: Handle, kept: str) -> ResultTruncated:
+def _truncated(handle: Handle, beginning: str) -> ResultTruncated:
     return ResultTruncated(
-        f"the result of {handle.id} is truncated: Emacs kept the first {len(kept.encode())} bytes",
+        f"the result of {handle.id} is truncated: Emacs kept the first {len(beginning.encode())} bytes",
         "have the work write it to a file, or raise spec.limits.maxResultBytes of the instance",
-        kept,
+        beginning,
     )
 
 
@@ -430,7 +432,7 @@ def _gone(handle: Handle, namespace: str) -> RequestNotFound:
     return RequestNotFound(f"there is no request {handle.id} in the namespace {namespace}", "see `efrit requests`")
 
 
-def _says(obj: Json, kind: str, status: str) -> bool:
+def _condition_is(obj: Json, kind: str, status: str) -> bool:
     condition = resource_fields.condition(obj, kind)
     current = condition.get("observedGeneration") in (None, obj["metadata"].get("generation"))
     return bool(current and condition.get("status") == status)

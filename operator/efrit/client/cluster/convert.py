@@ -172,7 +172,7 @@ def _wire(kind: type[T], value: Json | None) -> T | None:
 
 
 def _camel(name: str) -> str:
-    return re.sub("_(.)", lambda each: each[1].upper(), name)
+    return re.sub("_(.)", lambda match: match[1].upper(), name)
 
 
 # Work as a custom resource

@@ -28,7 +28,7 @@ async def examine(api: Api, namespace: str, place: str) -> list[Finding]:
     except ClientError as error:
         detail = f"{INSTANCES.api_version} is not served: {error.message}"
         return [*findings, Finding("operator", False, detail, "install the operator: docs/install.md")]
-    findings += [await _right(api, namespace, verb, resource) for verb, resource in _NEEDED]
+    findings += [await _permission_finding(api, namespace, verb, resource) for verb, resource in _NEEDED]
     try:
         findings += await _instances(api, namespace)
         findings += await _requests(api, namespace)
@@ -45,7 +45,7 @@ _NEEDED = (
 )
 
 
-async def _right(api: Api, namespace: str, verb: str, resource: Resource) -> Finding:
+async def _permission_finding(api: Api, namespace: str, verb: str, resource: Resource) -> Finding:
     plural = resource.plural
     attributes = {"namespace": namespace, "verb": verb, "group": resource.group, "resource": plural}
     status = await api.review(SELF_ACCESS_REVIEWS, {"resourceAttributes": attributes})

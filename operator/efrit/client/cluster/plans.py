@@ -16,7 +16,7 @@ from efrit.client.cluster.api import Api, Json
 from efrit.client.cluster.watch_object import states_of
 from efrit.client.errors import Conflict, NotFound, NotReady, PlanNotFound, Refused
 from efrit.client.interface import ANY_INSTANCE, Backend
-from efrit.client.placement import least_loaded, unnamed
+from efrit.client.placement import default_instance, least_loaded
 from efrit.client.plan_history import history_of
 from efrit.client.plan_states import named_target, plan_digest, plan_name, plan_of, plan_spec
 from efrit.client.plans import Change, NewPlan, PlanState
@@ -48,7 +48,7 @@ class ClusterPlans:
         name = plan_name(new, spec["intent"]["description"], secrets.token_hex(3)[:5])
         fixed = new.name is not None or new.key is not None
         if fixed and (obj := await self._find(name)) is not None:
-            return _same(obj, plan_digest(spec, named))
+            return _check_same(obj, plan_digest(spec, named))
         body = plan_manifest(name, spec, named, await self._target(named))
         try:
             return plan_of(await self._api.create(body, self._namespace))
@@ -56,11 +56,13 @@ class ClusterPlans:
             obj = await self._find(name)
             if obj is None or not fixed:
                 raise
-            return _same(obj, plan_digest(spec, named))
+            return _check_same(obj, plan_digest(spec, named))
 
     async def _target(self, named: Json | None) -> Json:
         if named is None:
-            return {"instanceRef": {"name": unnamed(instance.id for instance in await self._backend.instances())}}
+            return {
+                "instanceRef": {"name": default_instance(instance.id for instance in await self._backend.instances())}
+            }
         if (instance := (named.get("instanceRef") or {}).get("name")) == ANY_INSTANCE:
             return {"instanceRef": {"name": least_loaded(await self._backend.instances()).id}}
         if instance:
@@ -100,7 +102,7 @@ class ClusterPlans:
             raise Refused("there is nothing to add: the amendment is empty", "say what was forgotten")
         for _ in range(_AMEND_TRIES):
             obj = await self._plan(name)
-            _open(obj, "an amendment would have no effect")
+            _require_open(obj, "an amendment would have no effect")
             version = obj["metadata"]["resourceVersion"]
             if obj["spec"].get("amendments") is not None:
                 patch: list[Json] = [{"op": "add", "path": "/spec/amendments/-", "value": text}]
@@ -128,7 +130,7 @@ class ClusterPlans:
         obj = await self._plan(name)
         if change is Change.CANCEL and plan_of(obj).final:
             return plan_of(obj)
-        _open(obj, f"there is nothing to {change}")
+        _require_open(obj, f"there is nothing to {change}")
         try:
             return plan_of(await self._api.patch(PLANS, self._namespace, name, {"spec": _CHANGES[change]}))
         except NotFound as error:
@@ -151,14 +153,14 @@ def plan_manifest(name: str, spec: Json, named: Json | None, chosen: Json) -> di
     return PLANS.manifest({"name": name, "annotations": annotations}, spec={**spec, **chosen})
 
 
-def _same(obj: Json, digest: str) -> PlanState:
+def _check_same(obj: Json, digest: str) -> PlanState:
     name = obj["metadata"]["name"]
     if (obj["metadata"].get("annotations") or {}).get(DIGEST) != digest:
         raise Conflict(f"there is a plan {name} already, with something else in it", "choose another name or key")
     return plan_of(obj)
 
 
-def _open(obj: Json, refusal: str) -> None:
+def _require_open(obj: Json, refusal: str) -> None:
     state = plan_of(obj)
     if state.final:
         raise Refused(f"{state.name} is over ({state.reason}): {refusal}", "create a new plan")

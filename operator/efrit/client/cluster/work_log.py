@@ -34,13 +34,13 @@ class WorkLog:
         self._read = 0
         self._torn = b""
 
-    async def rest(self, instance: str) -> list[str]:
+    async def read_remaining(self, instance: str) -> list[str]:
         """Return the lines after those already returned. Raises `ClientError`."""
         return self._lines(
             await self._api.exec_output(self._namespace, pod_of(instance), CONTAINER, self._command(_ALL))
         )
 
-    async def coming(self, instance: str) -> AsyncIterator[str]:
+    async def stream(self, instance: str) -> AsyncIterator[str]:
         """Yield lines as they are written, until the pod or the caller ends it. Raises `ClientError`."""
         output = self._api.exec_stream(self._namespace, pod_of(instance), CONTAINER, self._command(_ON_AND_ON))
         async with contextlib.aclosing(output):
@@ -66,7 +66,7 @@ async def follow(changes: AsyncIterator[RequestState], log: WorkLog) -> AsyncIte
     Without permission to read the log, yields the states alone.
     """
     updates: asyncio.Queue[RequestState | str | Exception | None] = asyncio.Queue()
-    telling = asyncio.create_task(_tell(changes, log, updates))
+    telling = asyncio.create_task(_queue_states(changes, log, updates))
     try:
         while (item := await updates.get()) is not None:
             if isinstance(item, Exception):
@@ -76,14 +76,14 @@ async def follow(changes: AsyncIterator[RequestState], log: WorkLog) -> AsyncIte
         await _ended(telling)
 
 
-async def _tell(
+async def _queue_states(
     changes: AsyncIterator[RequestState], log: WorkLog, updates: asyncio.Queue[RequestState | str | Exception | None]
 ) -> None:
     listening: asyncio.Task[None] | None = None
 
     async def listen(instance: str) -> None:
         with contextlib.suppress(ClientError):
-            async for line in log.coming(instance):
+            async for line in log.stream(instance):
                 updates.put_nowait(line)
 
     try:
@@ -93,7 +93,7 @@ async def _tell(
                 if state.final:
                     await _ended(listening)
                     with contextlib.suppress(ClientError):
-                        for line in await log.rest(instance):
+                        for line in await log.read_remaining(instance):
                             updates.put_nowait(line)
                 elif listening is None or listening.done():
                     # Where it goes on after its pod has ended, it is in the next one.

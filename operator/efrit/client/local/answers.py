@@ -19,7 +19,7 @@ from efrit.client.interface import (
     RequestState,
     RequestType,
 )
-from efrit.protocol.json_limits import too_heavy
+from efrit.protocol.json_limits import exceeds_part_limit
 from efrit.protocol.response import Response
 
 _SENTENCES = {
@@ -29,9 +29,9 @@ _SENTENCES = {
 }
 
 
-def loaded(data: bytes | None) -> dict[str, Any]:
+def json_object(data: bytes | None) -> dict[str, Any]:
     """Return the JSON object in `data`; empty if there is none."""
-    if data is None or too_heavy(data):
+    if data is None or exceeds_part_limit(data):
         return {}
     try:
         value = json.loads(data)

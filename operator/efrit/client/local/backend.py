@@ -51,7 +51,7 @@ from efrit.client.local.settings import (
     new_instance,
 )
 from efrit.client.local.stop_now import stop_now
-from efrit.client.local.supervise import end, follow, visible, visible_state
+from efrit.client.local.supervise import follow, poll_until_visible, stop_request, visible_state
 from efrit.client.local.work_log import lines_from
 
 if TYPE_CHECKING:
@@ -100,15 +100,15 @@ class LocalBackend:
             raise Refused("an instance on this machine has no image", "leave the image out, or name a cluster")
         settings = self._queues.settings
         existing = settings.instances.get(name)
-        instance = _with(setup, existing or new_instance(name))
+        instance = _merged_setup(setup, existing or new_instance(name))
         check_queue_is_unique(settings.path, settings.instances, instance)
-        if existing is not None and instance != existing and self._queues.daemon(name).serves():
+        if existing is not None and instance != existing and self._queues.daemon(name).is_served():
             raise Refused(
                 f"{name} runs already, with other directories, another daemon name or another choice of init file",
                 f"stop it first: efrit stop {name}",
             )
-        daemon = self._queues.use(instance)
-        if not daemon.serves() and (problem := key_problem(os.environ)) is not None:
+        daemon = self._queues.add_instance(instance)
+        if not daemon.is_served() and (problem := key_problem(os.environ)) is not None:
             # Told before the start: Emacs may refuse to, and evals need no key.
             self._queues.notify(f"{name} cannot ask a model: {problem}")
         started = await asyncio.to_thread(self._queues.start, daemon)
@@ -117,7 +117,7 @@ class LocalBackend:
             self._queues.settings = add_instance(self._queues.settings, instance)
         return Started(
             StartStatus.STARTED if started else StartStatus.ALREADY_RUNNING,
-            f"{name} takes work" if started else f"{name} {self._serving(daemon) or 'was running'}",
+            f"{name} takes work" if started else f"{name} {self._remote_server_phrase(daemon) or 'was running'}",
             str(daemon.instance.queue_dir),
             daemon.instance.daemon_name,
         )
@@ -129,7 +129,7 @@ class LocalBackend:
         respond is killed after a few seconds.
         """
         daemon = self._queues.daemon(name)
-        if (serving := self._serving(daemon)) is not None:
+        if (serving := self._remote_server_phrase(daemon)) is not None:
             raise Refused(f"{name} {serving}: no signal reaches it from here", f"on that host: efrit stop {name}")
         if daemon.running() is None:
             stopped = False
@@ -141,9 +141,9 @@ class LocalBackend:
             return Stopped(StopStatus.NOT_RUNNING, f"{name} does not run")
         return Stopped(StopStatus.STOPPED, f"{name} is stopped")
 
-    def _serving(self, daemon: Daemon) -> str | None:
+    def _remote_server_phrase(self, daemon: Daemon) -> str | None:
         """Return who serves the queue where that is another host, in a phrase."""
-        other = daemon.elsewhere()
+        other = daemon.remote_emacs()
         return f"is {other}" if other is not None and other.serves else None
 
     async def remove(self, name: str, *, files: bool = False) -> Removed:
@@ -158,7 +158,7 @@ class LocalBackend:
     async def stats(self, name: str) -> InstanceStats:
         """Return the figures of the instance's queue; responses are counted since Emacs was started."""
         daemon = self._queues.daemon(name)
-        if (serving := self._serving(daemon)) is not None:
+        if (serving := self._remote_server_phrase(daemon)) is not None:
             self._queues.notify(f"{name} {serving}")
         return stats_of(daemon)
 
@@ -184,7 +184,7 @@ class LocalBackend:
         if settings_in(os.environ).get(NAME):
             return True
         daemon = self._queues.daemon(name)
-        if not daemon.serves():
+        if not daemon.is_served():
             return False
         model = daemon.model_settings()
         # Of an Emacs that an earlier version has started nothing is known.
@@ -194,10 +194,10 @@ class LocalBackend:
 
     async def submit(self, work: Work) -> Handle:
         """Store the request in the queue of its instance; start Emacs where that is allowed."""
-        daemon, rid = self._queues.chosen(work)
+        daemon, rid = self._queues.choose(work)
         # A server is not closed for weeks: what is due cannot wait for that.
         await asyncio.to_thread(self._queues.sweep, daemon)
-        if not daemon.serves():
+        if not daemon.is_served():
             await asyncio.to_thread(self._queues.wake, daemon)
         elif work.type is not RequestType.EVAL:
             self._compare_models(daemon)
@@ -232,16 +232,16 @@ class LocalBackend:
         daemon, handle = await self._find(handle)
         async for update in follow(daemon, handle, PollInterval(self._queues.settings.polling_interval)):
             if update.state is not None and update.state.final:
-                self._queues.handed_over(daemon, handle)
+                self._queues.mark_handed_over(daemon, handle)
             yield update
 
     async def cancel(self, handle: Handle) -> RequestState:
         """Withdraw a pending request; have Emacs stop a running one, or stop Emacs."""
         daemon, handle = await self._find(handle)
-        if not daemon.files.answered(handle.id) and not daemon.files.withdraw(handle.id):
-            await end(daemon, handle)
+        if not daemon.files.is_answered(handle.id) and not daemon.files.withdraw(handle.id):
+            await stop_request(daemon, handle)
         daemon, handle, state = await self._state(handle)
-        if not state.final and (serving := self._serving(daemon)) is not None:
+        if not state.final and (serving := self._remote_server_phrase(daemon)) is not None:
             name = daemon.instance.id
             self._queues.notify(f"{handle.id} is to stop, and runs on: {name} {serving}, which has not answered yet")
         return state
@@ -255,14 +255,14 @@ class LocalBackend:
             except RequestNotFound:
                 return None
 
-        return await visible(look, lambda: self._queues.blind_seconds(handle)) or self._queues.find(handle)
+        return await poll_until_visible(look, lambda: self._queues.blind_seconds(handle)) or self._queues.find(handle)
 
     async def _state(self, handle: Handle) -> tuple[Daemon, Handle, RequestState]:
         """Return the instance that has the request, and its state; a final one counts as handed over."""
         daemon, handle = await self._find(handle)
         state = await visible_state(daemon, handle)
         if state.final:
-            self._queues.handed_over(daemon, handle)
+            self._queues.mark_handed_over(daemon, handle)
         return daemon, handle, state
 
     async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
@@ -273,7 +273,10 @@ class LocalBackend:
         if before_rest is not None:
             await before_rest()
         # Another host may have archived the answer meanwhile.
-        return await visible(lambda: daemon.files.result(handle.id), lambda: daemon.mount().blind_seconds) or ""
+        return (
+            await poll_until_visible(lambda: daemon.files.result(handle.id), lambda: daemon.mount().blind_seconds)
+            or ""
+        )
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """Yield the lines of the request's work log."""
@@ -284,7 +287,7 @@ class LocalBackend:
             return
         offset = 0
         while True:
-            over = not follow or daemon.files.answered(handle.id)
+            over = not follow or daemon.files.is_answered(handle.id)
             lines, offset = lines_from(daemon.files, handle.id, offset)
             for line in lines:
                 yield line
@@ -305,7 +308,7 @@ class LocalBackend:
         self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
     ) -> Sequence[RequestState]:
         """Return the newest `limit`, or the newest 200 of each instance, for callers that list them repeatedly."""
-        names = [instance] if instance is not None else list(self._queues.settings.known())
+        names = [instance] if instance is not None else list(self._queues.settings.require_instances())
         states: list[RequestState] = []
         most = limit or _MOST_LISTED
         for name in names:
@@ -317,7 +320,7 @@ class LocalBackend:
         return ordered if limit is None else ordered[-limit:]
 
 
-def _with(setup: Setup, instance: LocalInstance) -> LocalInstance:
+def _merged_setup(setup: Setup, instance: LocalInstance) -> LocalInstance:
     def path(name: str, value: str | None, usual: Path) -> Path:
         check_directory(value, name)
         return usual if value is None else Path(value).expanduser()

@@ -21,7 +21,7 @@ from msgspec import Struct
 import efrit
 from efrit.client.errors import NoEmacs, NotReady
 from efrit.client.local.files import QueueFiles, storage_problem
-from efrit.client.local.hosts import Elsewhere, elsewhere, place_of
+from efrit.client.local.hosts import RemoteEmacs, place_of, remote_emacs
 from efrit.client.local.limits import check_limits
 from efrit.client.local.model import settings_in
 from efrit.client.local.mounts import TAKEOVER_VARIABLE, Mount, mount_of, takeover_seconds
@@ -105,12 +105,12 @@ class Daemon(Struct, frozen=True):
             return None
         heartbeat = self.files.heartbeat()
         server = heartbeat.get("server")
-        # Elsewhere the same number is somebody else.
+        # RemoteEmacs the same number is somebody else.
         if isinstance(server, dict) and not here().same(place_of(server)):  # gate: foreign-pid
             return None
         return emacs_of(heartbeat)
 
-    def elsewhere(self) -> Elsewhere | None:
+    def remote_emacs(self) -> RemoteEmacs | None:
         """Return the Emacs of another host that wrote the last heartbeat, also if it is silent; None without one."""
         if not self.instance.queue_dir.is_dir():
             return None
@@ -118,9 +118,9 @@ class Daemon(Struct, frozen=True):
         if not isinstance(heartbeat.get("server"), dict):
             return None
         mount = self.mount()
-        return elsewhere(
+        return remote_emacs(
             heartbeat,
-            self.files.silence,
+            self.files.heartbeat_age,
             takeover_seconds(mount, os.environ),
             remote=mount.remote,
             place=here(),
@@ -130,11 +130,11 @@ class Daemon(Struct, frozen=True):
         """Return the file system of the queue."""
         return mount_of(self.instance.queue_dir)
 
-    def serves(self) -> bool:
+    def is_served(self) -> bool:
         """Return whether the queue is served, by an Emacs here or by one of another host."""
         if self.running() is not None:
             return True
-        other = self.elsewhere()
+        other = self.remote_emacs()
         return other is not None and other.serves
 
     def start(self) -> bool:
@@ -150,7 +150,7 @@ class Daemon(Struct, frozen=True):
             raise NotReady(refusal, "put queue_dir on a local disk, NFS or another file system of shared files")
         self.files.ensure_journal()
         with self._alone():
-            if self.serves():
+            if self.is_served():
                 return False
             self.files.disk.remove(Area.CONTROL, _PAUSE)
             try:
@@ -166,7 +166,7 @@ class Daemon(Struct, frozen=True):
                 self._await(pid)
             except NotReady:
                 # It gives way where another host has taken the queue meanwhile.
-                other = self.elsewhere()
+                other = self.remote_emacs()
                 if other is None or not other.serves:
                     raise
                 return False
@@ -246,39 +246,39 @@ class Daemon(Struct, frozen=True):
         limit = time.monotonic() + seconds
         while True:
             emacs = self.running()
-            if emacs is not None and emacs.pid == pid and not self._settling():
+            if emacs is not None and emacs.pid == pid and not self._is_starting_up():
                 return
             if not _exists(pid):
-                raise NotReady(f"Emacs ended right after its start: {self._last_words()}", self._where_to_look())
+                raise NotReady(f"Emacs ended right after its start: {self._log_tail()}", self._log_hint())
             if time.monotonic() > limit:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                raise NotReady(f"Emacs did not come up within {seconds:g} s", self._where_to_look())
+                raise NotReady(f"Emacs did not come up within {seconds:g} s", self._log_hint())
             time.sleep(_LOOK_SECONDS)
 
-    def _settling(self) -> bool:
+    def _is_starting_up(self) -> bool:
         """Return whether Emacs still makes sure that no other host has taken the queue."""
         server = self.files.heartbeat().get("server")
         return isinstance(server, dict) and server.get("state") == "starting"
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         with contextlib.suppress(OSError):
             lines = (self.instance.queue_dir / LOG).read_text(errors="replace").split("\n")
             return next((line for line in reversed(lines) if line.strip()), "it said nothing")[:500]
         return "it said nothing"
 
-    def _where_to_look(self) -> str:
+    def _log_hint(self) -> str:
         return f"see {self.instance.queue_dir / LOG}, or run `efrit doctor`"
 
-    def stop(self, patience: float) -> bool:
-        """Let running requests end for `patience` seconds, then stop Emacs; return False if none was running."""
+    def stop(self, grace_seconds: float) -> bool:
+        """Let running requests end for `grace_seconds`, then stop Emacs; return False if none was running."""
         with self._alone():
             emacs = self.running()
             if emacs is None:
                 return False
             (self.instance.queue_dir / Area.CONTROL / _PAUSE).touch(mode=0o600)
             try:
-                limit = time.monotonic() + patience
+                limit = time.monotonic() + grace_seconds
                 # It may have been between its look for the pause and its claim.
                 time.sleep(0.1)
                 while self.files.counts()[1] and emacs.alive and time.monotonic() < limit:
@@ -295,7 +295,7 @@ class Daemon(Struct, frozen=True):
             while emacs.alive and time.monotonic() < limit:
                 time.sleep(_LOOK_SECONDS)
 
-    def nudge(self) -> None:
+    def signal_cancel_check(self) -> None:
         """Make a busy Emacs check whether the request it runs is to stop."""
         emacs = self.running()
         if emacs is not None:

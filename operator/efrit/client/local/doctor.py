@@ -108,7 +108,7 @@ def _daemon(subject: str, daemon: Daemon) -> Finding:
     name = daemon.instance.id
     pending, processing, oldest = daemon.files.counts()
     emacs = daemon.running()
-    other = daemon.elsewhere() if emacs is None else None
+    other = daemon.remote_emacs() if emacs is None else None
     if other is not None and other.serves:
         return Finding(subject, True, f"{other}: {pending} wait, {processing} run")
     if other is not None and (pending or processing):

@@ -33,7 +33,7 @@ from efrit.queue.submit import IdTaken, Submission, commit
 
 _LONGEST_REQUEST = 16 << 20
 _LONGEST_RESULT = 256 << 20
-_SWEPT = "swept"
+_SWEEP_STAMP = "swept"
 _READS = 5
 _LITTER_SECONDS = 3600.0
 
@@ -86,7 +86,7 @@ class QueueFiles:
 
     # Looking
 
-    def knows(self, rid: str) -> bool:
+    def has_request(self, rid: str) -> bool:
         """Return whether the request is anywhere here."""
         return self.state(Handle(rid)) is not None
 
@@ -94,21 +94,21 @@ class QueueFiles:
         """Return the state of the request; None if it is not here."""
         # One that moves while we look is found behind where it was; but a retry moves back.
         for _ in range(2):
-            state = self._look(handle)
+            state = self._sighting(handle)
             if state is not None:
                 return state
         return None
 
-    def _look(self, handle: Handle) -> RequestState | None:
+    def _sighting(self, handle: Handle) -> RequestState | None:
         disk, rid = self.disk, RequestId(handle.id)
         with _as_client_errors(self.root):
             for area, reason in ((Area.REQUESTS, Reason.QUEUED), (Area.PROCESSING, Reason.RUNNING)):
                 stat = disk.stat(area, request_file(rid))
-                if stat is not None and disk.whatever_is(Area.RESPONSES, response_file(rid)) is None:
+                if stat is not None and disk.stat_any(Area.RESPONSES, response_file(rid)) is None:
                     data = disk.read(area, request_file(rid), limit=_LONGEST_REQUEST)
                     queued = datetime.fromtimestamp(stat.st_mtime, UTC)
-                    return answers.open_state(handle, reason, answers.loaded(data), queued)
-            if disk.whatever_is(Area.TMP, withdrawn_file(rid)) is not None:
+                    return answers.open_state(handle, reason, answers.json_object(data), queued)
+            if disk.stat_any(Area.TMP, withdrawn_file(rid)) is not None:
                 return answers.open_state(handle, Reason.QUEUED, {}, None)
             answer = read_answer(disk, Area.RESPONSES, rid)
             if answer is not None:
@@ -118,12 +118,12 @@ class QueueFiles:
                 answer = read_answer(disk, Area.ARCHIVE, rid)
             if answer is None:
                 return None
-            return answers.final_state(handle, answer.response, answers.loaded(self._request_data(rid)))
+            return answers.final_state(handle, answer.response, answers.json_object(self._request_data(rid)))
 
-    def answered(self, rid: str) -> bool:
+    def is_answered(self, rid: str) -> bool:
         """Return whether it has its answer: one look at two names, for a loop that waits."""
         name = response_file(RequestId(rid))
-        return any(self.disk.whatever_is(area, name) is not None for area in (Area.RESPONSES, Area.ARCHIVE))
+        return any(self.disk.stat_any(area, name) is not None for area in (Area.RESPONSES, Area.ARCHIVE))
 
     def area_of(self, rid: str) -> Area | None:
         """Return the directory of the request, requests/ or processing/; None if it is in neither."""
@@ -132,7 +132,7 @@ class QueueFiles:
 
     def timeout_of(self, rid: str) -> float | None:
         """Return the request's time limit in seconds, if it has one."""
-        options = answers.loaded(self._request_data(rid)).get("options")
+        options = answers.json_object(self._request_data(rid)).get("options")
         timeout = options.get("timeout") if isinstance(options, dict) else None
         return float(timeout) if isinstance(timeout, int | float) else None
 
@@ -164,14 +164,14 @@ class QueueFiles:
         """Return the last heartbeat of Emacs; empty if there is none."""
         for _ in range(_READS):
             try:
-                return answers.loaded(self.disk.read(Area.ROOT, HEARTBEAT, limit=65536))
+                return answers.json_object(self.disk.read(Area.ROOT, HEARTBEAT, limit=65536))
             except OSError as error:
                 # NFS: another host has replaced it since it was opened.
                 if error.errno != errno.ESTALE:
                     raise
         raise NotReady(f"the heartbeat in {self.root} cannot be read", "try again")
 
-    def silence(self) -> float:
+    def heartbeat_age(self) -> float:
         """Return how many seconds ago the heartbeat was written, by the clock of the file server."""
         with _as_client_errors(self.root):
             now = self.disk.touch(Area.ROOT, CLOCK)
@@ -188,13 +188,13 @@ class QueueFiles:
             return None
         response = answer.response
         path = response.result_path
-        result = response.result if path is None else _whole(rid, path, response.sha256)
+        result = response.result if path is None else _whole_result(rid, path, response.sha256)
         if response.truncated:  # gate: truncated-result
-            kept = result or ""
+            beginning = result or ""
             raise ResultTruncated(
-                f"the result of {rid} is truncated: Emacs kept the first {len(kept.encode())} bytes",
+                f"the result of {rid} is truncated: Emacs kept the first {len(beginning.encode())} bytes",
                 "have the work write it to a file, or start the daemon with a larger EFRIT_MAX_RESULT_BYTES",
-                kept,
+                beginning,
             )
         return result or ""
 
@@ -219,7 +219,7 @@ class QueueFiles:
 
     def sweep_if_due(self, interval: float, keep: float) -> None:
         """Delete, at most once in `interval` seconds, requests answered more than `keep` seconds ago."""
-        stamp = self.root / _SWEPT
+        stamp = self.root / _SWEEP_STAMP
         with contextlib.suppress(OSError, ClientError):
             if stamp.exists() and 0 <= time.time() - stamp.stat().st_mtime < interval:
                 return
@@ -267,7 +267,7 @@ class QueueFiles:
         return self.disk.read(Area.TMP, withdrawn_file(RequestId(rid)), limit=_LONGEST_REQUEST)
 
 
-def _whole(rid: str, path: str, sha256: str | None) -> str:
+def _whole_result(rid: str, path: str, sha256: str | None) -> str:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:

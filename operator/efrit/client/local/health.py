@@ -30,7 +30,7 @@ class Health:
         #: Why Emacs was last ended for its self-check.
         self.problem: str | None = None
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Resume an Emacs that a signal has stopped; interrupt, then end, one that is silent without a request.
 
         End one whose self-check fails or is not made.

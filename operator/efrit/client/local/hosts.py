@@ -23,26 +23,26 @@ def place_of(server: Mapping[str, Any]) -> ProcessPlace:
     return ProcessPlace(**{name: text for name, text in texts if isinstance(text, str)})
 
 
-class Elsewhere(Struct, frozen=True):
+class RemoteEmacs(Struct, frozen=True):
     """The Emacs of another host: seconds since its last heartbeat, and how many it may be silent."""
 
     host: str
-    silent: float
-    patience: float
+    heartbeat_age: float
+    takeover_after: float
 
     @property
     def serves(self) -> bool:
         """Whether the queue is still its own."""
-        return self.silent < self.patience
+        return self.heartbeat_age < self.takeover_after
 
     def __str__(self) -> str:
         """Return a phrase for people."""
-        return f"served by {self.host}, last heard {self.silent:.0f} s ago"
+        return f"served by {self.host}, last heard {self.heartbeat_age:.0f} s ago"
 
 
-def elsewhere(
+def remote_emacs(
     heartbeat: Mapping[str, Any], silence: Callable[[], float], takeover: float, *, remote: bool, place: ProcessPlace
-) -> Elsewhere | None:
+) -> RemoteEmacs | None:
     """Return the Emacs that wrote `heartbeat` if it is not at `place` and has not ended in order, else None.
 
     `silence` returns the age of the heartbeat in seconds; `remote`: other hosts mount the queue's file system.
@@ -60,4 +60,4 @@ def elsewhere(
     # An Emacs that evaluates writes no heartbeat until its request is over.
     busy = isinstance(heartbeat.get("current"), str) and isinstance(timeout, int | float)
     patience = takeover + (float(timeout) if busy and timeout is not None else 0.0)
-    return Elsewhere(theirs.host or "another host", silence(), patience)
+    return RemoteEmacs(theirs.host or "another host", silence(), patience)

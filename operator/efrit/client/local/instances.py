@@ -9,7 +9,7 @@ from typing import Any
 
 from efrit.client.interface import Instance, InstanceStats, InstanceStatus
 from efrit.client.local.daemon import Daemon
-from efrit.client.local.hosts import Elsewhere
+from efrit.client.local.hosts import RemoteEmacs
 
 
 def instance_of(daemon: Daemon) -> Instance:
@@ -17,7 +17,7 @@ def instance_of(daemon: Daemon) -> Instance:
     instance = daemon.instance
     emacs = daemon.running()
     pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
-    other = daemon.elsewhere() if emacs is None else None
+    other = daemon.remote_emacs() if emacs is None else None
     active = emacs is not None or (other is not None and other.serves)
     beat = daemon.files.heartbeat() if active else {}
     broken = beat.get("state") == "degraded"
@@ -27,7 +27,7 @@ def instance_of(daemon: Daemon) -> Instance:
     if not active and not instance.auto_start:
         message = f"Start it with `efrit start {instance.id}`."
     if other is not None:
-        message = f"{_was(other)}. {message}".rstrip()
+        message = f"{_server_phrase(other)}. {message}".rstrip()
     return Instance(
         instance.id,
         status,
@@ -40,7 +40,7 @@ def instance_of(daemon: Daemon) -> Instance:
         emacs_version=_version(beat),
         pending=pending,
         processing=processing,
-        processed=_whole(beat, "processed"),
+        processed=_count(beat, "processed"),
         started=datetime.fromtimestamp(emacs.started, UTC) if emacs is not None and emacs.started else None,
         uptime_seconds=_uptime(emacs.started if emacs is not None else None),
         last_activity=_last_activity(instance.queue_dir),
@@ -54,24 +54,24 @@ def stats_of(daemon: Daemon) -> InstanceStats:
         return InstanceStats(name)
     pending, processing, oldest = daemon.files.counts()
     emacs = daemon.running()
-    beat: dict[str, Any] = daemon.files.heartbeat() if daemon.serves() else {}
-    processed = _whole(beat, "processed")
+    beat: dict[str, Any] = daemon.files.heartbeat() if daemon.is_served() else {}
+    processed = _count(beat, "processed")
     seconds = beat.get("total_processing_seconds", 0.0)
     return InstanceStats(
         name,
         pending,
         processing,
         processed,
-        _whole(beat, "succeeded"),
-        _whole(beat, "failed"),
-        _whole(beat, "interrupted"),
+        _count(beat, "succeeded"),
+        _count(beat, "failed"),
+        _count(beat, "interrupted"),
         average_processing_seconds=seconds / processed if processed else 0.0,
         oldest_pending_seconds=oldest,
         uptime_seconds=_uptime(emacs.started if emacs is not None else None) or 0.0,
     )
 
 
-def _was(other: Elsewhere) -> str:
+def _server_phrase(other: RemoteEmacs) -> str:
     """Return who serves a queue, or did so until it was silent for too long, as a sentence without its end."""
     phrase = str(other)
     return f"S{phrase[1:]}" if other.serves else f"Was {phrase}; whoever starts it takes it over"
@@ -96,6 +96,6 @@ def _uptime(started: float | None) -> float | None:
     return None if started is None else max(0.0, time.time() - started)
 
 
-def _whole(beat: dict[str, Any], name: str) -> int:
+def _count(beat: dict[str, Any], name: str) -> int:
     value = beat.get(name)
     return value if isinstance(value, int) and value >= 0 else 0

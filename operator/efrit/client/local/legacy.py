@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from efrit.client.errors import WrongSettings
-from efrit.client.local.answers import loaded
+from efrit.client.local.answers import json_object
 from efrit.client.local.process import emacs_of
 from efrit.client.local.settings import (
     DEFAULT,
@@ -36,7 +36,7 @@ def legacy_home() -> Path:
     return Path("~/.emacs.d/.efrit").expanduser()
 
 
-def adopt(settings: LocalSettings) -> tuple[LocalSettings, list[str]]:
+def migrate(settings: LocalSettings) -> tuple[LocalSettings, list[str]]:
     """Return the settings with every instance where its files are now, and a sentence for each one that was moved.
 
     An instance whose Emacs runs is moved later: until it is stopped it is used where it is. Raises `WrongSettings`.
@@ -51,7 +51,7 @@ def adopt(settings: LocalSettings) -> tuple[LocalSettings, list[str]]:
         ours = _written_by_start(place, name, written.get(name))
         if not ours and instance.queue_dir != new_instance(name).queue_dir:
             continue
-        instances[name], moved = _settle(settings, instance, place, ours=ours)
+        instances[name], moved = _move_instance(settings, instance, place, ours=ours)
         if moved:
             notices.append(
                 f"moved the files of {name} from {place} to {instances[name].queue_dir} "
@@ -66,7 +66,7 @@ def _written_by_start(place: Path, name: str, entry: Any) -> bool:
     return isinstance(entry, Mapping) and all(entry.get(key) == value for key, value in expected.items())
 
 
-def _settle(
+def _move_instance(
     settings: LocalSettings, instance: LocalInstance, place: Path, *, ours: bool
 ) -> tuple[LocalInstance, bool]:
     usual = new_instance(instance.id)
@@ -104,7 +104,7 @@ def _settle(
 
 def _heartbeat(queue: Path) -> dict[str, Any]:
     try:
-        return loaded((queue / HEARTBEAT).read_bytes())
+        return json_object((queue / HEARTBEAT).read_bytes())
     except OSError:
         return {}
 

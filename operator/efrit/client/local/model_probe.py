@@ -54,7 +54,7 @@ def probe(environment: Mapping[str, str]) -> Finding:
         cause = completed.stderr[:500].decode(errors="replace").strip() or f"curl ended with {completed.returncode}"
         return Finding(_SUBJECT, False, f"{url} does not answer: {cause}", f"check {BASE_URL} and the network")
     answer, _, status = completed.stdout[-_LONGEST_ANSWER:].decode(errors="replace").rpartition("\n")
-    return verdict(name, url, int(status), answer)
+    return probe_finding(name, url, int(status), answer)
 
 
 def key_problem(environment: Mapping[str, str]) -> str | None:
@@ -66,7 +66,7 @@ def key_problem(environment: Mapping[str, str]) -> str | None:
     return None if problem is None else f"{problem.detail}; {problem.remedy}"
 
 
-def verdict(name: str, url: str, status: int, answer: str) -> Finding:
+def probe_finding(name: str, url: str, status: int, answer: str) -> Finding:
     """Return what the HTTP `status` and the body `answer` of a call say. Pure."""
     if status == 200:
         return Finding(_SUBJECT, True, f"{name} at {url} answers")

@@ -18,12 +18,12 @@ from efrit.api.request import MAX_CONTENT_CHARS
 from efrit.client.errors import NotReady, RequestNotFound, RestartNeeded, ResultTruncated
 from efrit.client.interface import Handle, RequestState, Update, Work
 from efrit.client.local.plan_record import PlanRecord, finished
-from efrit.client.local.plan_requests import ended, request_of, status_of, work_of
+from efrit.client.local.plan_requests import final_status, request_of, status_of, work_of
 from efrit.client.local.request_file import id_of
 from efrit.plan import engine, status, view
 
 RETRY_BLOCKED = timedelta(seconds=10)
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """How often a driver that waits looks for a change of the plan."""
 
 RESENT_WITHIN = timedelta(hours=12)
@@ -98,17 +98,17 @@ class PlanDriver:
             )
             decision = engine.decide(snapshot, self._clock())
             described = view.describe(snapshot, decision)
-            if self._tell(plan, status.status_of(plan, decision, described, self._instance, self._clock())):
+            if self._write_status(plan, status.status_of(plan, decision, described, self._instance, self._clock())):
                 yield
             for name in decision.cancel:
                 spec = self._requests[name].spec.model_copy(update={"cancel": True})
-                self._keep(self._requests[name].model_copy(update={"spec": spec}))
+                self._store_request(self._requests[name].model_copy(update={"spec": spec}))
             for name in decision.superseded:
-                self._forget(name)
+                self._forget_request(name)
             match decision.action:
                 case engine.Create() as create:
                     # Before it is sent: a later driver sends what is here, not what it would make of it.
-                    self._keep(request_of(plan, self._instance, create, self._clock()))
+                    self._store_request(request_of(plan, self._instance, create, self._clock()))
                 case engine.Wait(until=until):
                     try:
                         await self._wait(plan, until, version)
@@ -117,24 +117,24 @@ class PlanDriver:
                             raise
                         sentence = f"{error.message}: {error.advice}" if error.advice else error.message
                         blocked = self._record.plan()
-                        if self._tell(blocked, status.blocked(blocked, sentence, self._clock())):
+                        if self._write_status(blocked, status.blocked(blocked, sentence, self._clock())):
                             yield
-                        await self._idle(self._clock() + RETRY_BLOCKED, version)
+                        await self._pause_until(self._clock() + RETRY_BLOCKED, version)
 
-    def _tell(self, plan: EfritPlan, new: PlanStatus) -> bool:
+    def _write_status(self, plan: EfritPlan, new: PlanStatus) -> bool:
         """Store a status that says something new."""
-        if not status.says_something_new(plan.status, new):
+        if not status.differs_in_substance(plan.status, new):
             return False
-        self._record.tell(new)
+        self._record.write_status(new)
         return True
 
-    def _keep(self, request: EfritRequest, result: str | None = None) -> None:
+    def _store_request(self, request: EfritRequest, result: str | None = None) -> None:
         self._record.store(request, result)
         self._requests[request.metadata.name] = request
         if result is not None:
             self._results[request.metadata.name] = result
 
-    def _forget(self, name: str) -> None:
+    def _forget_request(self, name: str) -> None:
         self._record.forget(name)
         self._requests.pop(name, None)
         self._results.pop(name, None)
@@ -145,30 +145,32 @@ class PlanDriver:
         """Wait for the request under way, a time, or a change of the plan; whichever comes first."""
         under_way = next((request for request in self._requests.values() if not request.final), None)
         if under_way is None:
-            await self._idle(until, version)
+            await self._pause_until(until, version)
             return
         work = work_of(plan, self._instance, under_way)
         handle = Handle(id_of(work), self._instance)
-        if (end := await self._sent(under_way, work, handle)) is not None:
-            self._keep(finished(under_way, ended(*end, self._clock())))
+        if (end := await self._submit_request(under_way, work, handle)) is not None:
+            self._store_request(finished(under_way, final_status(*end, self._clock())))
             return
         if under_way.spec.cancel:
             await self._queue.cancel(handle)
         try:
-            state = await self._followed(handle, until, version)
+            state = await self._await_final(handle, until, version)
             if state is None:
                 return
             result = await self._result(handle)
         except RequestNotFound:
             # Removed meanwhile: the next look says how it ends.
             return
-        self._keep(finished(under_way, status_of(state, result, self._clock())), result)
+        self._store_request(finished(under_way, status_of(state, result, self._clock())), result)
 
-    async def _sent(self, request: EfritRequest, work: Work, handle: Handle) -> tuple[RequestReason, str] | None:
+    async def _submit_request(
+        self, request: EfritRequest, work: Work, handle: Handle
+    ) -> tuple[RequestReason, str] | None:
         """Have the queue know the request; return how it ends where it must not be sent (again)."""
         with contextlib.suppress(RequestNotFound):
             await self._queue.get(handle)
-            self._note_sent(request)
+            self._record_submission(request)
             return None
         if SENT in request.metadata.annotations:  # gate: plan-sent-once
             return RequestReason.INTERRUPTED, "It was removed before its answer was read: what it did is unknown."
@@ -179,28 +181,28 @@ class PlanDriver:
             return RequestReason.INTERRUPTED, "Its answer is no longer kept: what it did is unknown."
         await self._queue.submit(work)
         # Not before: what a kill kept from the queue is sent by the next driver.
-        self._note_sent(request)
+        self._record_submission(request)
         return None
 
-    def _note_sent(self, request: EfritRequest) -> None:
+    def _record_submission(self, request: EfritRequest) -> None:
         if SENT not in request.metadata.annotations:
             metadata = request.metadata.model_copy(update={"annotations": {SENT: "true"}})
-            self._keep(request.model_copy(update={"metadata": metadata}))
+            self._store_request(request.model_copy(update={"metadata": metadata}))
 
-    async def _followed(self, handle: Handle, until: datetime | None, version: int) -> RequestState | None:
+    async def _await_final(self, handle: Handle, until: datetime | None, version: int) -> RequestState | None:
         """Return the final state; None where the plan was changed or the time has come before."""
         updates = self._queue.watch(handle)
         pending: asyncio.Future[Update] | None = None
         try:
             while True:
                 pending = pending or asyncio.ensure_future(anext(updates))
-                await asyncio.wait({pending}, timeout=LOOK_SECONDS)
+                await asyncio.wait({pending}, timeout=POLL_SECONDS)
                 if pending.done():
                     state, pending = pending.result().state, None
                     if state is not None and state.final:
                         return state
                 # Also of work that never stops telling: somebody may want it stopped.
-                if self._called(until, version):
+                if self._is_due(until, version):
                     return None
         finally:
             if pending is not None:
@@ -215,9 +217,9 @@ class PlanDriver:
         except ResultTruncated as error:
             return error.kept
 
-    async def _idle(self, until: datetime | None, version: int) -> None:
-        while not self._called(until, version):
-            await self._pause(LOOK_SECONDS)
+    async def _pause_until(self, until: datetime | None, version: int) -> None:
+        while not self._is_due(until, version):
+            await self._pause(POLL_SECONDS)
 
-    def _called(self, until: datetime | None, version: int) -> bool:
+    def _is_due(self, until: datetime | None, version: int) -> bool:
         return self._record.version() != version or (until is not None and self._clock() >= until)

@@ -67,28 +67,28 @@ class PlanRecord:
 
     def object(self) -> Json:
         """Return the plan with its status, as valid JSON in the form of an EfritPlan. Raises `Refused`."""
-        return self._checked()[0]
+        return self._validated()[0]
 
     def plan(self) -> EfritPlan:
         """Return the plan with its status. Raises `Refused`."""
-        return self._checked()[1]
+        return self._validated()[1]
 
-    def _checked(self) -> tuple[Json, EfritPlan]:
+    def _validated(self) -> tuple[Json, EfritPlan]:
         # Each file by itself: the one that somebody broke is named.
-        wanted = self._read(PLAN)
-        with self.readable(PLAN):
-            plan = EfritPlan.model_validate({**wanted, "status": {}})
+        plan_document = self._read(PLAN)
+        with self.refuse_unreadable(PLAN):
+            plan = EfritPlan.model_validate({**plan_document, "status": {}})
             if plan.metadata.name != self.name:
                 raise ValueError(f"metadata.name is {plan.metadata.name}, and its directory {self.name}")
         status = self._read(STATUS) if (self.directory / STATUS).exists() else {}
-        with self.readable(STATUS):
+        with self.refuse_unreadable(STATUS):
             plan = plan.model_copy(update={"status": PlanStatus.model_validate(status)})
-        return {**wanted, "status": status}, plan
+        return {**plan_document, "status": status}, plan
 
     def version(self) -> int:
         """Return the number that grows with each change of what is wanted. Raises `Refused`."""
         plan = self._read(PLAN)
-        with self.readable(PLAN):
+        with self.refuse_unreadable(PLAN):
             return int(plan["metadata"].get("generation", 1))
 
     def change(self, change: Callable[[Json], None]) -> None:
@@ -98,11 +98,11 @@ class PlanRecord:
             plan = self._read(PLAN)
             change(plan["spec"])
             plan["metadata"]["generation"] = plan["metadata"].get("generation", 1) + 1
-            with self.readable(PLAN, "the change"):
+            with self.refuse_unreadable(PLAN, "the change"):
                 EfritPlan.model_validate(plan)
             _replace(self.directory / PLAN, plan)
 
-    def tell(self, status: PlanStatus) -> None:
+    def write_status(self, status: PlanStatus) -> None:
         """Store where the plan stands."""
         with _as_client_errors(self.directory):
             _replace(self.directory / STATUS, status.to_wire())
@@ -110,7 +110,7 @@ class PlanRecord:
     # Its driver
 
     @contextlib.contextmanager
-    def driven(self) -> Iterator[bool]:
+    def driver_lock(self) -> Iterator[bool]:
         """Be the plan's driver within this context; the value is False where another process is."""
         with _as_client_errors(self.directory):
             lock = (self.directory / "driver.lock").open("w")
@@ -131,7 +131,7 @@ class PlanRecord:
             names = sorted(path.name for path in (self.directory / REQUESTS).iterdir() if path.suffix == ".json")
         for name in names:
             stored = self._read(f"{REQUESTS}/{name}")
-            with self.readable(f"{REQUESTS}/{name}"):
+            with self.refuse_unreadable(f"{REQUESTS}/{name}"):
                 request = EfritRequest.model_validate(stored["request"])
             requests[request.metadata.name] = request
             if stored.get("result") is not None:
@@ -153,7 +153,7 @@ class PlanRecord:
         return self.directory / REQUESTS / f"{name}.json"
 
     def _read(self, name: str) -> Json:
-        with self.readable(name), _as_client_errors(self.directory):
+        with self.refuse_unreadable(name), _as_client_errors(self.directory):
             path = self.directory / name
             if path.stat().st_size > _LONGEST_FILE:
                 raise ValueError(f"it is longer than {_LONGEST_FILE >> 20} MiB")
@@ -163,18 +163,18 @@ class PlanRecord:
             return document
 
     @contextlib.contextmanager
-    def readable(self, name: str, what: str = "") -> Iterator[None]:
+    def refuse_unreadable(self, name: str, what: str = "") -> Iterator[None]:
         """Raise `Refused`, which names the file, for what cannot be understood of it within this context."""
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            problem = explained(error) if isinstance(error, ValidationError) else str(error)
+            problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
             problem = f"{problem} is missing" if isinstance(error, KeyError) else problem
             subject = what or str(self.directory / name)
             raise Refused(f"{subject} cannot be read as part of a plan: {problem}", "correct it") from error
 
 
-def explained(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     """Return the first problem in one line, as `spec.limits.maxSteps: Input should be …`."""
     first = error.errors(include_url=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -83,7 +83,7 @@ def status_of(state: RequestState, result: str | None, now: datetime) -> Request
     )
 
 
-def ended(reason: RequestReason, message: str, now: datetime) -> RequestStatus:
+def final_status(reason: RequestReason, message: str, now: datetime) -> RequestStatus:
     """Return the final status of a request that has no answer."""
     return RequestStatus(
         phase=RequestPhase.FAILED,

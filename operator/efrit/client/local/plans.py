@@ -24,9 +24,9 @@ from efrit.client.errors import Conflict, NotReady, PlanNotFound, Refused, check
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.local.limits import limit_in
 from efrit.client.local.plan_driver import PlanDriver
-from efrit.client.local.plan_record import PLAN, Json, PlanRecord, explained
+from efrit.client.local.plan_record import PLAN, Json, PlanRecord, first_problem
 from efrit.client.local.settings import LocalInstance, LocalSettings
-from efrit.client.placement import least_loaded, unnamed
+from efrit.client.placement import default_instance, least_loaded
 from efrit.client.plan_history import history_of
 from efrit.client.plan_states import LONGEST_NAME, named_target, plan_digest, plan_name, plan_of, plan_spec
 from efrit.client.plans import DIRECTORY, Change, NewPlan, PlanState
@@ -74,7 +74,7 @@ class LocalPlans:
         digest = plan_digest(spec, {**(named or {}), "directory": new.directory})
         fixed = new.name is not None or new.key is not None
         if fixed and (record := self._record(name)).exists:
-            return _same(record, digest)
+            return _check_same(record, digest)
         if len(self._names()) >= MOST_PLANS:
             raise Refused(
                 f"there are {MOST_PLANS} plans on this machine", f"delete records you no longer need in {self._root}"
@@ -98,13 +98,13 @@ class LocalPlans:
         _validate(plan)
         record = self._record(name)
         if not record.create(plan):
-            return _same(record, digest)
+            return _check_same(record, digest)
         return _state(record)
 
     async def _instance(self, named: Json | None) -> LocalInstance:
         name = ((named or {}).get("instanceRef") or {}).get("name")
         if name is None:
-            name = unnamed(self._settings.known())
+            name = default_instance(self._settings.require_instances())
         elif name == ANY_INSTANCE:
             name = least_loaded(await self._backend.instances()).id
         return self._settings.instance(str(name))
@@ -130,15 +130,15 @@ class LocalPlans:
 
     async def plan(self, name: str) -> PlanState:
         """Return the present state. Raises `PlanNotFound`."""
-        return _state(self._found(name))
+        return _state(self._existing_record(name))
 
     async def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
         """Yield the plan's states as they change, and drive it meanwhile, unless another process does."""
-        record = self._found(name)
+        record = self._existing_record(name)
         state = _state(record)
         yield state
         while not state.final:
-            with record.driven() as alone:
+            with record.driver_lock() as alone:
                 if alone:
                     async with aclosing(self._driver(record).run()) as changes:
                         async for _ in changes:
@@ -151,7 +151,7 @@ class LocalPlans:
 
     def _driver(self, record: PlanRecord, *, keep_trying: bool = True) -> PlanDriver:
         obj = record.object()
-        with record.readable(PLAN):
+        with record.refuse_unreadable(PLAN):
             notes = obj["metadata"]["annotations"]
             queue, named = notes[QUEUE], obj["spec"]["instanceRef"]["name"]
         instance = self._settings.instance(named)
@@ -178,7 +178,7 @@ class LocalPlans:
         """Append the text; of several at the same time each is kept."""
         if not text.strip():
             raise Refused("there is nothing to add: the amendment is empty", "say what was forgotten")
-        record = self._open(name, "an amendment would have no effect")
+        record = self._open_record(name, "an amendment would have no effect")
 
         def amend(spec: Json) -> None:
             spec["amendments"] = [*(spec.get("amendments") or ()), text]
@@ -188,11 +188,11 @@ class LocalPlans:
 
     async def change_plan(self, name: str, change: Change) -> PlanState:
         """Suspend, resume or cancel the plan. A cancel is carried out here, unless another process drives it."""
-        if change is Change.CANCEL and (state := _state(self._found(name))).final:
+        if change is Change.CANCEL and (state := _state(self._existing_record(name))).final:
             return state
-        record = self._open(name, f"there is nothing to {change}")
+        record = self._open_record(name, f"there is nothing to {change}")
         record.change(lambda spec: spec.update(_CHANGES[change]))
-        with record.driven() as alone:
+        with record.driver_lock() as alone:
             if alone and change is Change.CANCEL:
                 async with aclosing(self._driver(record, keep_trying=False).run()) as changes:
                     async for _ in changes:
@@ -203,7 +203,7 @@ class LocalPlans:
 
     async def plan_history(self, name: str, limit: int | None = None) -> dict[str, Any]:
         """Return the history in the plan's repository, by an eval on the plan's instance."""
-        record = self._found(name)
+        record = self._existing_record(name)
         directory = record.object()["metadata"]["annotations"].get(DIRECTORY)
         return await history_of(self._backend, _state(record), limit, directory)
 
@@ -219,15 +219,15 @@ class LocalPlans:
     def _record(self, name: str) -> PlanRecord:
         return PlanRecord(self._root / name)
 
-    def _found(self, name: str) -> PlanRecord:
+    def _existing_record(self, name: str) -> PlanRecord:
         # A name from the command line may be a path.
         record = self._record(name)
         if not plan_name_is_valid(name) or not record.exists:
             raise PlanNotFound(f"there is no plan {name} in {self._root}", "see `efrit plan list`")
         return record
 
-    def _open(self, name: str, refusal: str) -> PlanRecord:
-        record = self._found(name)
+    def _open_record(self, name: str, refusal: str) -> PlanRecord:
+        record = self._existing_record(name)
         state = _state(record)
         if state.final:
             raise Refused(f"{state.name} is over ({state.reason}): {refusal}", "create a new plan")
@@ -246,7 +246,7 @@ def _state(record: PlanRecord) -> PlanState:
     return state
 
 
-def _same(record: PlanRecord, digest: str) -> PlanState:
+def _check_same(record: PlanRecord, digest: str) -> PlanState:
     if record.object()["metadata"]["annotations"].get(DIGEST) != digest:
         name = record.name
         raise Conflict(
@@ -279,6 +279,6 @@ def _validate(plan: Json) -> None:
     try:
         initial_tree(EfritPlan.model_validate(plan).spec)
     except ValidationError as error:
-        raise Refused(f"the plan cannot be as it is: {explained(error)}", "see docs/api.md, EfritPlan") from error
+        raise Refused(f"the plan cannot be as it is: {first_problem(error)}", "see docs/api.md, EfritPlan") from error
     except InvalidTree as error:
         raise Refused(f"the plan cannot be as it is: {error.message}", "correct its tasks") from error

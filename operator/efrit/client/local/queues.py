@@ -17,11 +17,11 @@ from efrit.client.interface import ANY_INSTANCE, Handle, Instance, RequestState,
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.instances import instance_of
-from efrit.client.local.legacy import adopt
+from efrit.client.local.legacy import migrate
 from efrit.client.local.poll_interval import PollInterval
 from efrit.client.local.request_file import check, id_of, request_for
 from efrit.client.local.settings import LocalInstance, LocalSettings, config_path, load, load_named
-from efrit.client.placement import least_loaded, unnamed
+from efrit.client.placement import default_instance, least_loaded
 from efrit.protocol.ids import is_request_id
 
 ARCHIVE_SECONDS = 86400.0
@@ -48,7 +48,7 @@ class LocalQueues:
     @classmethod
     def configured(cls, path: Path | None = None, notify: Callable[[str], None] = lambda text: None) -> LocalQueues:
         """Return those with the settings in `path`, or in the usual file. Raises `WrongSettings`."""
-        settings, notices = adopt(load_named(path) if path else load(config_path(os.environ)))
+        settings, notices = migrate(load_named(path) if path else load(config_path(os.environ)))
         for text in notices:
             notify(text)
         return cls(settings, notify)
@@ -77,9 +77,9 @@ class LocalQueues:
     def daemon(self, name: str) -> Daemon:
         """Return the daemon of an instance. Raises `InstanceNotFound`."""
         daemon = self._daemons.get(name)
-        return daemon if daemon is not None else self.use(self.settings.instance(name))
+        return daemon if daemon is not None else self.add_instance(self.settings.instance(name))
 
-    def use(self, instance: LocalInstance) -> Daemon:
+    def add_instance(self, instance: LocalInstance) -> Daemon:
         """Take the instance as it is described here; return its daemon."""
         self.forget(instance.id)
         daemon = self._daemons[instance.id] = Daemon(instance, QueueFiles(instance.queue_dir))
@@ -93,7 +93,7 @@ class LocalQueues:
 
     def instances(self) -> list[Instance]:
         """Return the instances in the configuration, by id."""
-        return [instance_of(self.daemon(name)) for name in sorted(self.settings.known())]
+        return [instance_of(self.daemon(name)) for name in sorted(self.settings.require_instances())]
 
     def start(self, daemon: Daemon) -> bool:
         """Start Emacs where it does not run; return whether that was needed."""
@@ -113,25 +113,25 @@ class LocalQueues:
 
     def run(self, work: Work, seconds: float) -> tuple[Handle, RequestState | None]:
         """Submit the work and wait; the state is None if `seconds` were not enough. Raises `WaitInterrupted`."""
-        daemon, rid = self.chosen(work)
-        if not daemon.serves():
+        daemon, rid = self.choose(work)
+        if not daemon.is_served():
             self.wake(daemon)
         handle = Handle(rid, daemon.instance.id)
         interval, began = PollInterval(self.settings.polling_interval), time.monotonic()
         try:
             self.store(daemon, rid, work)
-            while not daemon.files.answered(rid):
+            while not daemon.files.is_answered(rid):
                 waited = time.monotonic() - began
                 if waited > seconds:
                     return handle, None
                 time.sleep(interval.pause(waited))
         except KeyboardInterrupt as pressed:
-            if not daemon.files.knows(rid):
+            if not daemon.files.has_request(rid):
                 raise
             raise WaitInterrupted(handle) from pressed
         return handle, self.state(daemon, handle)
 
-    def chosen(self, work: Work) -> tuple[Daemon, str]:
+    def choose(self, work: Work) -> tuple[Daemon, str]:
         """Return the instance for the work, and the id that the request has there."""
         self._archive()
         rid = id_of(work)
@@ -141,7 +141,7 @@ class LocalQueues:
         """Store the request in the queue. Raises `NotReady` where the queue has no room."""
         name, files = daemon.instance.id, daemon.files
         pending, processing, _ = files.counts()
-        if pending + processing >= self.settings.max_concurrent_requests and not files.knows(rid):
+        if pending + processing >= self.settings.max_concurrent_requests and not files.has_request(rid):
             raise NotReady(
                 f"{pending + processing} requests wait or run on {name}, max_concurrent_requests allows no more",
                 "wait for one of them, or raise the number in the configuration",
@@ -151,9 +151,9 @@ class LocalQueues:
 
     def find(self, handle: Handle) -> tuple[Daemon, Handle]:
         """Return the instance that has the request. Raises `InstanceNotFound`, `RequestNotFound`."""
-        if handle.instance is not None and handle.instance not in self.settings.known():
+        if handle.instance is not None and handle.instance not in self.settings.require_instances():
             raise InstanceNotFound(f"there is no instance {handle.instance!r}", "see `efrit instances`")
-        daemon = self._holder(handle)
+        daemon = self._instance_of_request(handle)
         if daemon is None:
             raise RequestNotFound(
                 f"there is no request {handle.id}", "finished ones are kept for a day: see `efrit requests`"
@@ -164,9 +164,11 @@ class LocalQueues:
         """Return how long a request that another host has moved may be seen in no queue from here."""
         if not is_request_id(handle.id):
             return 0.0
-        names = self.settings.known() if handle.instance is None else (handle.instance,)
+        names = self.settings.require_instances() if handle.instance is None else (handle.instance,)
         daemons = (self.daemon(str(name)) for name in names)
-        return max((each.mount().blind_seconds for each in daemons if each.instance.queue_dir.is_dir()), default=0.0)
+        return max(
+            (daemon.mount().blind_seconds for daemon in daemons if daemon.instance.queue_dir.is_dir()), default=0.0
+        )
 
     def state(self, daemon: Daemon, handle: Handle) -> RequestState:
         """Return the present state; a final one counts as handed over. Raises `RequestNotFound`."""
@@ -174,10 +176,10 @@ class LocalQueues:
         if state is None:
             raise RequestNotFound(f"the request {handle.id} is no longer there")
         if state.final:
-            self.handed_over(daemon, handle)
+            self.mark_handed_over(daemon, handle)
         return state
 
-    def handed_over(self, daemon: Daemon, handle: Handle) -> None:
+    def mark_handed_over(self, daemon: Daemon, handle: Handle) -> None:
         """Have the answer archived with the next work, or at `close`."""
         self._handed_over[handle.id] = daemon.files
 
@@ -187,23 +189,25 @@ class LocalQueues:
         check(work)
         if work.instance not in (None, ANY_INSTANCE):
             return self.daemon(str(work.instance))
-        if work.key is not None and (daemon := self._holder(Handle(rid))) is not None:
+        if work.key is not None and (daemon := self._instance_of_request(Handle(rid))) is not None:
             return daemon
-        if work.session is not None and len(self.settings.known()) > 1:
-            for name in self.settings.known():
-                if (self.settings.known()[name].queue_dir / "sessions" / f"{work.session}.ndjson").exists():
+        if work.session is not None and len(self.settings.require_instances()) > 1:
+            for name in self.settings.require_instances():
+                if (
+                    self.settings.require_instances()[name].queue_dir / "sessions" / f"{work.session}.ndjson"
+                ).exists():
                     return self.daemon(name)
             raise NoInstance(f"no instance has the session {work.session}", "begin a new one")
         if work.instance is None:
-            return self.daemon(unnamed(self.settings.known()))
+            return self.daemon(default_instance(self.settings.require_instances()))
         return self.daemon(least_loaded(self.instances()).id)
 
-    def _holder(self, handle: Handle) -> Daemon | None:
+    def _instance_of_request(self, handle: Handle) -> Daemon | None:
         if not is_request_id(handle.id):
             return None
-        first = [handle.instance] if handle.instance in self.settings.known() else []
-        for name in (*first, *self.settings.known()):
+        first = [handle.instance] if handle.instance in self.settings.require_instances() else []
+        for name in (*first, *self.settings.require_instances()):
             daemon = self.daemon(str(name))
-            if daemon.instance.queue_dir.is_dir() and daemon.files.knows(handle.id):
+            if daemon.instance.queue_dir.is_dir() and daemon.files.has_request(handle.id):
                 return daemon
         return None

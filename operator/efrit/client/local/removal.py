@@ -20,7 +20,7 @@ def remove(settings: LocalSettings, daemon: Daemon, *, files: bool) -> tuple[Loc
     instance = daemon.instance
     name = instance.id
     usual = new_instance(name)
-    if daemon.serves():
+    if daemon.is_served():
         raise Refused(f"{name} is running", f"stop it first: efrit stop {name}")
     pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
     if pending or processing:
@@ -47,6 +47,8 @@ def remove(settings: LocalSettings, daemon: Daemon, *, files: bool) -> tuple[Loc
             directory.parent.rmdir()
     # Last: a removal that was cut short can be repeated.
     settings = remove_instance(settings, name)
-    kept = [str(directory) for directory in (instance.queue_dir, instance.workspace_dir) if directory.is_dir()]
-    message = f"{name} is removed" + (f"; kept {', '.join(kept)}" if kept else "")
-    return settings, Removed(message, tuple(kept))
+    kept_directories = [
+        str(directory) for directory in (instance.queue_dir, instance.workspace_dir) if directory.is_dir()
+    ]
+    message = f"{name} is removed" + (f"; kept {', '.join(kept_directories)}" if kept_directories else "")
+    return settings, Removed(message, tuple(kept_directories))

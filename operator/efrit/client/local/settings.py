@@ -55,7 +55,7 @@ class LocalSettings(Struct, frozen=True):
     cleanup_interval: float = 600.0
     missing: bool = False
 
-    def known(self) -> Mapping[str, LocalInstance]:
+    def require_instances(self) -> Mapping[str, LocalInstance]:
         """Return `instances`. Raises `WrongSettings` where the file is missing."""
         if self.missing:
             raise WrongSettings(
@@ -66,13 +66,13 @@ class LocalSettings(Struct, frozen=True):
 
     def instance(self, name: str) -> LocalInstance:
         """Return the instance called `name`. Raises `InstanceNotFound`, `WrongSettings`."""
-        self.known()
+        self.require_instances()
         try:
             return self.instances[name]
         except KeyError:
-            known = ", ".join(self.instances) or "none"
+            names = ", ".join(self.instances) or "none"
             raise InstanceNotFound(
-                f"there is no instance {name!r} in {self.path} (there: {known})",
+                f"there is no instance {name!r} in {self.path} (there: {names})",
                 f"start one with `efrit start {name}`, or name another",
             ) from None
 
@@ -241,13 +241,13 @@ def _read(path: Path) -> dict[str, Any]:
         raise WrongSettings(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     except ValueError as error:
         raise WrongSettings(f"{path} is not JSON: {error}", "correct it, or move it away") from error
-    return _object(loaded) if isinstance(loaded, dict) else _wrong(path, "the file", "an object")
+    return _object(loaded) if isinstance(loaded, dict) else _settings_error(path, "the file", "an object")
 
 
 def _instance(path: Path, name: str, entry: Any) -> LocalInstance:
     prefix = f"instances.{name}"
     if not isinstance(entry, dict):
-        _wrong(path, prefix, "an object")
+        _settings_error(path, prefix, "an object")
     usual = new_instance(name)
 
     def directory(key: str, default: Path) -> Path:
@@ -261,8 +261,8 @@ def _instance(path: Path, name: str, entry: Any) -> LocalInstance:
         daemon_name=_get(path, entry, "daemon_name", _text, None, prefix) or daemon_name(name, queue),
         workspace_dir=directory("workspace_dir", usual.workspace_dir),
         timeout=_get(path, entry, "timeout", _positive, usual.timeout, prefix),
-        auto_start=_get(path, entry, "auto_start", _truth, usual.auto_start, prefix),
-        init=_get(path, entry, "init", _truth, usual.init, prefix),
+        auto_start=_get(path, entry, "auto_start", _boolean, usual.auto_start, prefix),
+        init=_get(path, entry, "init", _boolean, usual.init, prefix),
     )
 
 
@@ -274,10 +274,10 @@ def _get(
     try:
         return read(table[key])
     except ValueError as error:
-        return _wrong(path, f"{at}.{key}" if at else key, str(error))
+        return _settings_error(path, f"{at}.{key}" if at else key, str(error))
 
 
-def _wrong(path: Path, key: str, expected: str) -> Any:
+def _settings_error(path: Path, key: str, expected: str) -> Any:
     raise WrongSettings(f"{path}: {key} must be {expected}", "correct the file")
 
 
@@ -293,7 +293,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _truth(value: Any) -> bool:
+def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false")
     return value

@@ -27,6 +27,6 @@ async def stop_now(daemon: Daemon) -> bool:
                 daemon.files.order_stop(rid, Reason.CANCELLED)
                 ordered.add(rid)
         if running:
-            daemon.nudge()
+            daemon.signal_cancel_check()
         await asyncio.wait({stopping}, timeout=_AGAIN_SECONDS)
     return stopping.result()

@@ -56,10 +56,10 @@ async def follow(daemon: Daemon, handle: Handle, interval: PollInterval) -> Asyn
         waited = time.monotonic() - began
         pause = interval.pause(waited)
         await asyncio.sleep(min(pause, _LOG_PAUSE) if log.any else pause)
-        if not files.answered(handle.id):
-            await supervisor.look()
+        if not files.is_answered(handle.id):
+            await supervisor.check()
             moved = files.area_of(handle.id) is Area.PROCESSING
-            if moved is (state.phase is Phase.RUNNING) and not log.due(state):
+            if moved is (state.phase is Phase.RUNNING) and not log.has_new_log(state):
                 continue
         new_state = await visible_state(daemon, handle)
         for text in log.read(new_state):
@@ -70,25 +70,25 @@ async def follow(daemon: Daemon, handle: Handle, interval: PollInterval) -> Asyn
             yield Update(state)
 
 
-async def visible(look: Callable[[], T | None], blind_seconds: Callable[[], float]) -> T | None:
-    """Return what `look` finds, None where it finds nothing for so long.
+async def poll_until_visible(read: Callable[[], T | None], blind_seconds: Callable[[], float]) -> T | None:
+    """Return what `read` returns, None where it finds nothing for so long.
 
     On a remote file system a request may be nowhere for a while: where it was it is no longer, and that there was
     nothing where it is now is still remembered.
     """
     limit: float | None = None
-    while (found := look()) is None:
+    while (value := read()) is None:
         if limit is None:
             limit = time.monotonic() + blind_seconds()
         if time.monotonic() >= limit:
             return None
         await asyncio.sleep(_BLIND_PAUSE)
-    return found
+    return value
 
 
 async def visible_state(daemon: Daemon, handle: Handle) -> RequestState:
     """Return the state of a request that is known to be there. Raises `RequestNotFound`."""
-    state = await visible(lambda: daemon.files.state(handle), lambda: daemon.mount().blind_seconds)
+    state = await poll_until_visible(lambda: daemon.files.state(handle), lambda: daemon.mount().blind_seconds)
     if state is None:
         raise RequestNotFound(f"the request {handle.id} is no longer there", "somebody has removed its files")
     return state
@@ -105,7 +105,7 @@ class _LogReader:
         #: Whether anything was ever read: then somebody wants to see the words come.
         self.any = False
 
-    def due(self, state: RequestState) -> bool:
+    def has_new_log(self, state: RequestState) -> bool:
         return state.type in (RequestType.CHAT, RequestType.COMMAND) and state.phase is Phase.RUNNING
 
     def read(self, state: RequestState) -> list[str]:
@@ -138,21 +138,21 @@ class _Supervisor:
         self._health = Health(daemon)
         self._starts = 0
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         now = time.monotonic()
         if now - self._looked < _SUPERVISE_SECONDS:
             return
         self._looked = now
-        if not self._daemon.serves():
-            await self._start_again()
+        if not self._daemon.is_served():
+            await self._restart_emacs()
             return
-        await asyncio.to_thread(self._health.look, now)
-        if not self._daemon.serves():
+        await asyncio.to_thread(self._health.check, now)
+        if not self._daemon.is_served():
             # It was ended: the next one starts without another pause.
-            await self._start_again()
+            await self._restart_emacs()
             return
         for handle in await asyncio.to_thread(self._overdue, now):
-            await end(self._daemon, handle, Reason.TIMED_OUT)
+            await stop_request(self._daemon, handle, Reason.TIMED_OUT)
 
     def _overdue(self, now: float) -> list[Handle]:
         """Return the evals that are past their time; one of another client keeps this one waiting as well."""
@@ -167,7 +167,7 @@ class _Supervisor:
                 overdue.append(handle)
         return overdue
 
-    async def _start_again(self) -> None:
+    async def _restart_emacs(self) -> None:
         name = self._daemon.instance.id
         if not self._daemon.instance.auto_start:
             raise NotReady(f"{name} no longer runs, {self._handle.id} waits", f"efrit start {name}")
@@ -182,25 +182,25 @@ class _Supervisor:
         await asyncio.to_thread(self._daemon.start)
 
 
-async def end(daemon: Daemon, handle: Handle, reason: Reason = Reason.CANCELLED) -> None:
+async def stop_request(daemon: Daemon, handle: Handle, reason: Reason = Reason.CANCELLED) -> None:
     """Have Emacs stop the request; kill an Emacs that does not respond, and the next one answers the request."""
     files = daemon.files
     files.order_stop(handle.id, reason)
     # Of an Emacs of another host the watchdog there looks at the order, which that host may see late.
-    far = not daemon.running() and daemon.serves()
-    limit = time.monotonic() + (ELSEWHERE_SECONDS if far else GRACE_SECONDS)
-    nudged = 0.0
-    while not files.answered(handle.id) and files.area_of(handle.id) is not None:
+    is_remote = not daemon.running() and daemon.is_served()
+    limit = time.monotonic() + (ELSEWHERE_SECONDS if is_remote else GRACE_SECONDS)
+    signalled_at = 0.0
+    while not files.is_answered(handle.id) and files.area_of(handle.id) is not None:
         now = time.monotonic()
         if now > limit:
-            if not far and files.area_of(handle.id) is Area.PROCESSING and not _is_session(daemon, handle):
+            if not is_remote and files.area_of(handle.id) is Area.PROCESSING and not _is_session(daemon, handle):
                 await asyncio.to_thread(daemon.kill)
                 with contextlib.suppress(NotReady):
                     await asyncio.to_thread(daemon.start)
             return
-        if now - nudged >= 1.0:
-            nudged = now
-            daemon.nudge()
+        if now - signalled_at >= 1.0:
+            signalled_at = now
+            daemon.signal_cancel_check()
         await asyncio.sleep(0.02)
 
 

@@ -130,14 +130,14 @@ class Actor:
 
     async def carry_out_all(self, key: WorkKey, actions: Iterable[Action]) -> bool:
         """Carry out a decision about `key`, action by action, as long as it stands; return whether it did."""
-        left = iter(actions)
+        remaining = iter(actions)
         try:
-            for action in left:
+            for action in remaining:
                 await self.carry_out(key, action)
         except Superseded as cause:
             log.debug("%s %s/%s: the decision is superseded: %s", *key, cause)
             if isinstance(cause, Parked):
-                for action in left:
+                for action in remaining:
                     if isinstance(action, RequeueAfter):
                         await self.carry_out(key, action)
             return False
@@ -145,7 +145,7 @@ class Actor:
 
     def reconciled(self, key: WorkKey) -> None:
         """Take in that the reconciliation of a key is over: a place it was given and did not use goes to others."""
-        self._bridges.settled(key)
+        self._bridges.key_reconciled(key)
 
     async def carry_out(self, key: WorkKey, action: Action) -> None:
         """Carry out one action of a decision about `key`.
@@ -176,7 +176,7 @@ class Actor:
     async def _write(self, key: WorkKey, action: Action) -> None:
         match action:
             case Submit() | CancelWork() | FetchAnswer() | Acknowledge():
-                await self._have_called(key, action)
+                await self._call_in_bulkhead(key, action)
             case PatchStatus(droppable=True):
                 await self._write_progress(action)
             case PatchStatus():
@@ -237,25 +237,29 @@ class Actor:
             case _:
                 raise TypeError(f"{action!r} is no action")
 
-    async def _have_called(self, key: WorkKey, action: Submit | CancelWork | FetchAnswer | Acknowledge) -> None:
+    async def _call_in_bulkhead(self, key: WorkKey, action: Submit | CancelWork | FetchAnswer | Acknowledge) -> None:
         """Call the bridge. Raises Parked where too many calls to it are under way, or none are made at all."""
         try:
-            with self._bridges.call(action.instance, key, _depth(action)), self._aside_if_slow(key):
+            with self._bridges.call(action.instance, key, _depth(action)), self._yield_worker_if_slow(key):
                 await self._call_bridge(action)
         except Parked as parked:
             if isinstance(action, Submit):
                 self._store.requests.parked(action.request_key, str(action.request.id))
             if parked.problem is not None and not isinstance(action, Acknowledge):
                 uid = str(action.request.id) if isinstance(action, Submit) else action.uid
-                told = parked.problem
+                reported_problem = parked.problem
                 where = f"{action.instance[0]}/{action.instance[1]}"
-                error = NoSpace(told) if parked.no_room else BridgeUnresponsive(f"{where}: {told}")
+                error = (
+                    NoSpace(reported_problem)
+                    if parked.no_room
+                    else BridgeUnresponsive(f"{where}: {reported_problem}")
+                )
                 if self._store.requests.action_failed(action.request_key, uid, type(action).__name__, error):
                     self._store.requeue_after(key, SAY_UNRESPONSIVE)
             raise
 
     @contextlib.contextmanager
-    def _aside_if_slow(self, key: WorkKey) -> Iterator[None]:
+    def _yield_worker_if_slow(self, key: WorkKey) -> Iterator[None]:
         """Have others worked on meanwhile, where what is done in this block takes long."""
         timer = asyncio.get_running_loop().call_later(SLOW_CALL_SECONDS, self._store.set_aside, key)
         try:
@@ -273,7 +277,7 @@ class Actor:
                 await self._fetch(action)
             case Acknowledge(instance=instance, uid=uid):
                 await self._bridges.acknowledge(instance, uid)
-                self._store.bridges.acknowledged(instance, uid)
+                self._store.bridges.answer_acknowledged(instance, uid)
 
     async def _submit(self, action: Submit) -> None:
         uid = str(action.request.id)
@@ -292,7 +296,7 @@ class Actor:
             self._store.handovers.handed_over(action.instance, action.request_key, uid)
             raise
         else:
-            self._store.bridges.submitted(action.instance, view)
+            self._store.bridges.request_submitted(action.instance, view)
         finally:
             self._store.handovers.submit_ended(action.instance, action.request_key, uid)
 
@@ -349,11 +353,11 @@ class Actor:
         return await self._kube.patch_status(resource_named(action.kind), namespace, name, body)
 
     async def _find_session(self, action: FindSession) -> None:
-        found = ""
+        instance_name = ""
         selector = f"status.session.id={action.session}"
         async for obj in self._kube.pages(REQUESTS, action.request_key[0], fieldSelector=selector):
-            found = obj["status"].get("instanceName") or found
-        self._store.requests.session_found(action.request_key, action.uid, found)
+            instance_name = obj["status"].get("instanceName") or instance_name
+        self._store.requests.session_found(action.request_key, action.uid, instance_name)
 
     def _begin_patch(self, action: PatchStatus) -> None:
         """Let the store know of what others must see while the status is being written."""
@@ -432,7 +436,7 @@ class Actor:
     async def _stop_pod(self, action: StopPod) -> None:
         """Scale a StatefulSet down. Raises Superseded where it is gone, or another one by now."""
         body = {"metadata": {"uid": action.statefulset_uid}, "spec": {"replicas": 0}}
-        with self._refusals_told(action):
+        with self._record_refusals(action):
             try:
                 obj = await self._kube.patch(STATEFULSETS, action.instance[0], action.statefulset, body)
             except (ApiConflict, ApiNotFound) as error:
@@ -443,7 +447,7 @@ class Actor:
         self, action: ApplyChildren | ApplySecret | KeepChildren, manifest: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Apply one child and return it. Raises Superseded where it was refused, which the store then knows."""
-        with self._refusals_told(action):
+        with self._record_refusals(action):
             obj = await self._children.apply(manifest)
         match manifest["kind"]:
             case "StatefulSet":
@@ -455,7 +459,7 @@ class Actor:
         return obj
 
     @contextlib.contextmanager
-    def _refusals_told(
+    def _record_refusals(
         self, action: ApplyChildren | ApplySecret | KeepChildren | StopPod | IsolatePod
     ) -> Iterator[None]:
         """Tell the store why a child could not be written. Raises Superseded where it was refused."""
@@ -477,7 +481,7 @@ class Actor:
     async def _isolate_pod(self, action: IsolatePod) -> None:
         """Create the NetworkPolicy of a pod. Raises Superseded where it was refused, which the store then knows."""
         # Its name has the pod's UID: an earlier attempt made it, or the process that led then.
-        with self._refusals_told(action), contextlib.suppress(ApiExists):
+        with self._record_refusals(action), contextlib.suppress(ApiExists):
             await self._kube.create(action.manifest)
         self._store.children.pod_isolated(action.instance, action.pod_uid)
 
@@ -505,7 +509,7 @@ class Actor:
         except ApiNotFound:
             log.debug("%s %s/%s is gone already", action.kind, *action.key)
         except ApiConflict:
-            obj = await self._still_there(action)
+            obj = await self._exists(action)
             if obj is not None and action.resource_version is None:
                 raise
             if obj is not None:
@@ -513,7 +517,7 @@ class Actor:
                 raise Superseded("the object has changed") from None
         self._store.of(action.kind).deleted(action.key, action.uid)
 
-    async def _still_there(self, action: Delete) -> dict[str, Any] | None:
+    async def _exists(self, action: Delete) -> dict[str, Any] | None:
         try:
             obj = await self._kube.get(resource_named(action.kind), *action.key)
         except ApiNotFound:

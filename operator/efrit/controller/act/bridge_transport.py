@@ -126,10 +126,10 @@ class _Events(_Stream):
                 yield piece
 
     def _count(self, part: bytes) -> None:
-        seen = self._last + part
-        end = seen.rfind(b"\n\n")
-        self._size = self._size + len(part) if end < 0 else len(seen) - end - 2
-        self._last = seen[-1:]
+        received = self._last + part
+        end = received.rfind(b"\n\n")
+        self._size = self._size + len(part) if end < 0 else len(received) - end - 2
+        self._last = received[-1:]
         if self._size > MAX_EVENT_BYTES:
             raise TooLong(f"an event of the bridge is longer than {MAX_EVENT_BYTES} bytes")
 
@@ -139,7 +139,7 @@ async def read_events(source: EventSource) -> AsyncIterator[tuple[Event | None, 
 
     Raises `ProtocolError` for an unknown event, `httpx.TransportError` and `httpx_sse.SSEError`.
     """
-    async for each in source.aiter_sse():
-        event = parse_event(each.event, each.data)
+    async for sent in source.aiter_sse():
+        event = parse_event(sent.event, sent.data)
         # It goes into a header when the stream is taken up again.
-        yield event, str(EventId.parse(each.id)) if each.id else ""
+        yield event, str(EventId.parse(sent.id)) if sent.id else ""

@@ -22,7 +22,7 @@ from efrit.controller.act.bridge_transport import BridgeTransport, TooLong, read
 from efrit.controller.act.bulkhead import MOST_CALLS, Bulkhead, Depth
 from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.controller.model.actions import ConnectBridge, Parked
-from efrit.controller.model.credentials import Identity, generation_of, server_name, token, trusted
+from efrit.controller.model.credentials import Identity, generation_of, server_name, token, trusted_certificates
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.store import Store
 from efrit.errors import (
@@ -64,7 +64,7 @@ PROBE = "efrit-probe"
 class _Link:
     """One connection: to which pod, over which client, fed by which task."""
 
-    wanted: ConnectBridge
+    target: ConnectBridge
     client: httpx.AsyncClient
     """Of the stream; calls go to its transport at once: what a client does beside costs as much as half a call."""
     transport: BridgeTransport
@@ -93,7 +93,7 @@ class _Link:
         return len(self.tokens()) > 1
 
 
-class _Surroundings:
+class _LinkCallbacks:
     """What the bulkhead of one link can do."""
 
     def __init__(self, bridges: Bridges, link: _Link) -> None:
@@ -129,29 +129,33 @@ class Bridges:
     def __len__(self) -> int:
         return len(self._links)
 
-    async def connect(self, wanted: ConnectBridge) -> None:
+    async def connect(self, target: ConnectBridge) -> None:
         """Keep a stream open to this pod; nothing happens where one is."""
-        known = self._links.get(wanted.instance)
-        generation, tls = self._trusted()
-        if known is not None:
-            if known.wanted == wanted and known.generation == generation and not known.task.done():
+        present_link = self._links.get(target.instance)
+        generation, tls = self._trusted_ca()
+        if present_link is not None:
+            if (
+                present_link.target == target
+                and present_link.generation == generation
+                and not present_link.task.done()
+            ):
                 return
-            await self._close(wanted.instance)
-        host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
+            await self._close(target.instance)
+        host = f"[{target.host}]" if ":" in target.host else target.host
         rate = StreamRate(self._rates, asyncio.get_running_loop().time)
         transport = BridgeTransport(rate, self._large_bodies, verify=tls, limits=LIMITS, trust_env=False)
-        url = f"https://{host}:{wanted.port}"
+        url = f"https://{host}:{target.port}"
         client = httpx.AsyncClient(base_url=url, transport=transport, timeout=CALL_TIMEOUT, trust_env=False)
-        link = _Link(wanted, client, transport, url, lambda: self._tokens(wanted.instance_uid), generation, rate)
-        link.bulkhead = Bulkhead(_Surroundings(self, link))
-        self._links[wanted.instance] = link
-        link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(wanted.instance)}")
-        link.task.add_done_callback(self._ended)
+        link = _Link(target, client, transport, url, lambda: self._tokens(target.instance_uid), generation, rate)
+        link.bulkhead = Bulkhead(_LinkCallbacks(self, link))
+        self._links[target.instance] = link
+        link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(target.instance)}")
+        link.task.add_done_callback(self._log_failed_stream)
 
     async def disconnect(self, instance: Key) -> None:
         """Close the stream of an instance, if there is one."""
         await self._close(instance)
-        self._store.bridges.closed(instance)
+        self._store.bridges.bridge_disconnected(instance)
 
     async def close(self) -> None:
         """Close every stream."""
@@ -173,10 +177,10 @@ class Bridges:
         link = self._links.get(instance)
         return link.bulkhead.call(key, depth) if link is not None else nullcontext()
 
-    def settled(self, key: WorkKey) -> None:
+    def key_reconciled(self, key: WorkKey) -> None:
         """Take in that the reconciliation of a key is over: a place it was given and did not use goes to others."""
         for bulkhead in self._invited.pop(key, ()):
-            bulkhead.settled(key)
+            bulkhead.key_reconciled(key)
 
     def requeue(self, key: WorkKey) -> None:
         """Have a key reconciled."""
@@ -189,7 +193,7 @@ class Bridges:
 
     def probe(self, link: _Link, depth: Depth) -> None:
         """See whether a bridge answers that nobody waits for."""
-        instance = link.wanted.instance
+        instance = link.target.instance
         if self._links.get(instance) is link and (link.probe is None or link.probe.done()):
             link.probe = asyncio.create_task(self._probe(link, depth), name=f"probe {'/'.join(instance)}")
 
@@ -198,20 +202,20 @@ class Bridges:
         try:
             with link.bulkhead.call(None, depth):
                 if depth is Depth.READ:
-                    await self._call("GET", link.wanted.instance, PROBE)
+                    await self._call("GET", link.target.instance, PROBE)
                 else:
-                    await self.acknowledge(link.wanted.instance, PROBE)
+                    await self.acknowledge(link.target.instance, PROBE)
         except (EfritError, Parked) as error:
-            log.debug("%s/%s: probe: %s", *link.wanted.instance, error)
+            log.debug("%s/%s: probe: %s", *link.target.instance, error)
 
     def changed(self, link: _Link, problem: str | None) -> None:
         """Tell the store that a bridge does not answer, or does again."""
-        instance = link.wanted.instance
+        instance = link.target.instance
         if problem is None:
             log.info("%s/%s: its bridge answers again", *instance)
         else:
             log.warning("%s/%s: its bridge does not answer: %s", *instance, problem)
-        self._store.bridges.answering(instance, problem)
+        self._store.bridges.bridge_responsive(instance, problem)
 
     async def submit(self, instance: Key, request: Request) -> RequestView:
         """PUT a request. Raises the QueueError the bridge names, or BridgeUnreachable."""
@@ -240,33 +244,33 @@ class Bridges:
             await self._call("DELETE", instance, uid)
         except RequestNotFound:
             log.debug("%s/%s: acknowledged request %s is gone from its queue", *instance, uid)
-        self._answered(instance, Depth.WRITE)
+        self._count_answer(instance, Depth.WRITE)
 
     def _tokens(self, instance_uid: str) -> tuple[str, ...]:
         now = self._clock()
         return tuple(token(key, instance_uid, now) for key in self._identity.keys)
 
-    def _trusted(self) -> tuple[int, ssl.SSLContext]:
+    def _trusted_ca(self) -> tuple[int, ssl.SSLContext]:
         """Return which CA signs at this time, and a context that trusts it: one for all links."""
         now = self._clock()
         if self._trust is None or self._trust[0] != generation_of(now):
-            context = ssl.create_default_context(cadata=trusted(self._identity, now).decode())
+            context = ssl.create_default_context(cadata=trusted_certificates(self._identity, now).decode())
             self._trust = generation_of(now), context
         return self._trust
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _log_failed_stream(self, task: asyncio.Task[None]) -> None:
         """Log a stream that ended without being cancelled: a defect."""
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s: the event stream failed", task.get_name(), exc_info=error)
             for instance, link in self._links.items():
                 if link.task is task:
-                    self._store.bridges.lost(instance, link.wanted.pod_uid, repr(error))
+                    self._store.bridges.bridge_lost(instance, link.target.pod_uid, repr(error))
 
     async def _close(self, instance: Key) -> None:
         link = self._links.pop(instance, None)
         if link is None:
             return
-        tasks = [each for each in (link.task, link.probe) if each is not None]
+        tasks = [pending_task for pending_task in (link.task, link.probe) if pending_task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -288,7 +292,7 @@ class Bridges:
                     f"{link.url}/v1/requests/{where}",
                     content=content,
                     headers=link.headers() | ({"Content-Type": "application/json"} if json else {}),
-                    extensions={**_tls_name(link.wanted), "timeout": CALL_TIMEOUT.as_dict()},
+                    extensions={**_tls_name(link.target), "timeout": CALL_TIMEOUT.as_dict()},
                 )
                 response = await link.transport.handle_async_request(request)
                 try:
@@ -297,7 +301,7 @@ class Bridges:
                     await response.aclose()
         except (httpx.TransportError, httpx.InvalidURL, RuntimeError, TimeoutError) as error:
             # RuntimeError: the client was closed under us because the pod was replaced.
-            link.bulkhead.failed(_sentence(error), depth)
+            link.bulkhead.failed(_failure_sentence(error), depth)
             kind = BridgeUnreachable if link.bulkhead.problem is None else BridgeUnresponsive
             raise kind(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}") from error
         if response.is_success:
@@ -308,7 +312,7 @@ class Bridges:
         elif isinstance(refusal, StorageError):
             link.bulkhead.succeeded(depth)
             if method == "PUT":
-                link.bulkhead.no_room(refusal.message[:MAX_PROBLEM_CHARS])
+                link.bulkhead.queue_full(refusal.message[:MAX_PROBLEM_CHARS])
         else:
             # What is refused need not have been tried.
             link.bulkhead.succeeded()
@@ -316,7 +320,7 @@ class Bridges:
             link.next_token()
         raise refusal
 
-    def _answered(self, instance: Key, depth: Depth, problem: str | None = None) -> None:
+    def _count_answer(self, instance: Key, depth: Depth, problem: str | None = None) -> None:
         """Count the answer to a call, one that cannot be used as none."""
         link = self._links.get(instance)
         if link is None:
@@ -330,22 +334,22 @@ class Bridges:
         try:
             view = _view(body, uid)
         except EfritError as error:
-            self._answered(instance, depth, error.message)
+            self._count_answer(instance, depth, error.message)
             raise
-        self._answered(instance, depth)
+        self._count_answer(instance, depth)
         return view
 
-    def _note_room(self, link: _Link, event: Event) -> None:
+    def _requeue_when_space(self, link: _Link, event: Event) -> None:
         """Have requests tried again once the figures do not say any more that the volume takes none."""
         if isinstance(event, Stats):
             full = event.disk is not None and event.disk.problem is not None
             if link.full and not full:
-                link.bulkhead.room()
+                link.bulkhead.queue_has_space()
             link.full = full
 
     async def _follow(self, link: _Link) -> None:
         """Read the stream for ever, coming back after each break."""
-        instance, pod_uid = link.wanted.instance, link.wanted.pod_uid
+        instance, pod_uid = link.target.instance, link.target.pod_uid
         loop = asyncio.get_running_loop()
         failures, unreadable, last_id = 0, 0, ""
         while True:
@@ -359,7 +363,7 @@ class Bridges:
                     "/v1/events",
                     timeout=STREAM_TIMEOUT,
                     headers=link.headers() | ({"Last-Event-ID": last_id} if last_id else {}),
-                    extensions=_tls_name(link.wanted),
+                    extensions=_tls_name(link.target),
                 ) as source:
                     if not source.response.is_success:
                         await source.response.aread()
@@ -370,7 +374,7 @@ class Bridges:
                             link.bulkhead.stream_opened()
                         if event is not None:
                             busy_since = loop.time()
-                            self._note_room(link, event)
+                            self._requeue_when_space(link, event)
                             self._store.bridges.event(instance, pod_uid, event)
                             link.rate.worked(loop.time() - busy_since)
                         last_id = event_id or last_id
@@ -392,7 +396,7 @@ class Bridges:
                 failures = 0
             failures += 1
             log.debug("%s/%s: bridge stream: %s (failure %d)", *instance, problem, failures)
-            self._store.bridges.lost(instance, pod_uid, problem)
+            self._store.bridges.bridge_lost(instance, pod_uid, problem)
             backoff = min(FIRST_BACKOFF_SECONDS * 1.6 ** min(failures - 1, 30), LAST_BACKOFF_SECONDS)
             if unreadable:
                 again = FIRST_UNREADABLE_SECONDS * 2.0 ** min(unreadable - 1, 30)
@@ -407,15 +411,15 @@ def _view(body: bytes, uid: str) -> RequestView:
     return view
 
 
-def _sentence(error: Exception) -> str:
+def _failure_sentence(error: Exception) -> str:
     """Return what kept a call from being answered, for people."""
     if isinstance(error, (TimeoutError, httpx.TimeoutException)):
         return f"no answer within {CALL_TIMEOUT.read:.0f} s."
     return f"{(str(error) or type(error).__name__)[:MAX_PROBLEM_CHARS]}."
 
 
-def _tls_name(wanted: ConnectBridge) -> dict[str, str]:
-    return {"sni_hostname": server_name(wanted.instance_uid)}
+def _tls_name(target: ConnectBridge) -> dict[str, str]:
+    return {"sni_hostname": server_name(target.instance_uid)}
 
 
 def _error(response: httpx.Response) -> EfritError:

@@ -42,14 +42,14 @@ class Depth(IntEnum):
     """Room on its disk."""
 
 
-class Surroundings(Protocol):
+class BulkheadCallbacks(Protocol):
     """Where keys and news go to."""
 
     def requeue(self, key: WorkKey) -> None:
         """Have a parked key reconciled, to learn why it waits."""
 
     def invite(self, key: WorkKey) -> None:
-        """Have a parked key reconciled and its end told to `Bulkhead.settled`."""
+        """Have a parked key reconciled and its end told to `Bulkhead.key_reconciled`."""
 
     def probe(self, depth: Depth) -> None:
         """Make a call of this depth, for nobody waits to make one."""
@@ -61,7 +61,7 @@ class Surroundings(Protocol):
 class Bulkhead:
     """Who may call one bridge. Close it with the connection."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: BulkheadCallbacks) -> None:
         self._around = surroundings
         self._in_flight = 0
         self._parked: dict[Depth, OrderedDict[WorkKey, None]] = {depth: OrderedDict() for depth in Depth}
@@ -105,7 +105,7 @@ class Bulkhead:
             self._in_flight -= 1
             if probing:
                 self._probing = False
-            self._advance()
+            self._invite_next()
 
     def _enter(self, key: WorkKey | None, depth: Depth) -> bool:
         others = len(self._invited) - (key in self._invited)
@@ -122,13 +122,13 @@ class Bulkhead:
         return probing
 
     def _blocks(self, depth: Depth) -> bool:
-        return any(each <= depth for each in self._broken)
+        return any(broken_depth <= depth for broken_depth in self._broken)
 
     def _park(self, key: WorkKey | None, depth: Depth) -> None:
         if key is not None and key not in self._parked[depth]:
             self._unpark(key)
             self._parked[depth][key] = None
-        problem = min(((each, why) for each, why in self._broken.items() if each <= depth), default=None)
+        problem = min(((level, why) for level, why in self._broken.items() if level <= depth), default=None)
         if problem is None:
             raise Parked("too many calls to its bridge are under way", None)
         raise Parked("calls to its bridge do not get through", problem[1], no_room=problem[0] is Depth.SUBMIT)
@@ -137,19 +137,23 @@ class Bulkhead:
         for keys in self._parked.values():
             keys.pop(key, None)
 
-    def settled(self, key: WorkKey) -> None:
+    def key_reconciled(self, key: WorkKey) -> None:
         """Take in that an invited key was reconciled, whether or not it has made a call."""
         self._invited.discard(key)
-        self._advance()  # gate: unused-invitation
+        self._invite_next()  # gate: unused-invitation
 
     def succeeded(self, depth: Depth = Depth.READ) -> None:
         """Take in that the bridge has answered a call of this depth."""
-        proved = [each for each in Depth if each <= depth]  # gate: as-deep
-        for each in proved:
-            self._failures[each] = 0
-        if self._broken.keys() & proved:
-            self._broken = {each: why for each, why in self._broken.items() if each not in proved}
-            self._mended()
+        working_depths = [working_depth for working_depth in Depth if working_depth <= depth]  # gate: as-deep
+        for working_depth in working_depths:
+            self._failures[working_depth] = 0
+        if self._broken.keys() & working_depths:
+            self._broken = {
+                working_depth: why
+                for working_depth, why in self._broken.items()
+                if working_depth not in working_depths
+            }
+            self._recovered()
 
     def failed(self, problem: str, depth: Depth = Depth.READ) -> None:
         """Take in that the bridge did not answer a call, or not the one that was made."""
@@ -157,11 +161,11 @@ class Bulkhead:
         if (self._probing and self._blocks(depth)) or self._failures[depth] >= FAILURES:
             self._open(problem, depth)
 
-    def no_room(self, problem: str) -> None:
+    def queue_full(self, problem: str) -> None:
         """Take in that there is no room for a request, which once is enough to know."""
         self._open(problem, Depth.SUBMIT)
 
-    def room(self) -> None:
+    def queue_has_space(self) -> None:
         """Take in that there may be room again: the next request finds out."""
         if self._broken.keys() == {Depth.SUBMIT}:
             self._due()
@@ -178,7 +182,7 @@ class Bulkhead:
             for depth in self._broken:
                 self._failures[depth] = FAILURES - 1
             self._broken.clear()
-            self._mended()
+            self._recovered()
 
     def stream_lasted(self) -> None:
         """Take in that its event stream was readable for a while."""
@@ -189,7 +193,7 @@ class Bulkhead:
         if self._timer is not None:
             self._timer.cancel()
         self._broken.clear()
-        self._tell()
+        self._report_problem()
         waiting = [*(key for keys in self._parked.values() for key in keys), *self._invited]
         for keys in self._parked.values():
             keys.clear()
@@ -208,37 +212,37 @@ class Bulkhead:
         self._retry_at = _now() + pause
         self._stop_timer()
         self._timer = asyncio.get_running_loop().call_later(pause, self._due)
-        newly = [each for each in Depth if each >= depth and not self._blocks(each)]
+        newly = [depth_below for depth_below in Depth if depth_below >= depth and not self._blocks(depth_below)]
         self._broken.setdefault(depth, problem)
-        self._tell()
-        for key in [key for each in newly for key in self._parked[each]]:
+        self._report_problem()
+        for key in [key for depth_below in newly for key in self._parked[depth_below]]:
             self._around.requeue(key)
 
     def _due(self) -> None:
         self._retry_at = 0.0
-        self._advance()
+        self._invite_next()
 
-    def _mended(self) -> None:
+    def _recovered(self) -> None:
         """Take in that less is broken than before, or nothing."""
         if not self._broken:
             self._stop_timer()
             self._closed_at = _now()
             self._unreadable = 0
-        self._tell()
-        self._advance()
+        self._report_problem()
+        self._invite_next()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _tell(self) -> None:
+    def _report_problem(self) -> None:
         problem = self.problem
         if self._told != (problem is not None):
             self._told = problem is not None
             self._around.changed(problem)
 
-    def _advance(self) -> None:
+    def _invite_next(self) -> None:
         """Invite whoever may call now: first what ends work, as it makes room."""
         for depth, keys in self._parked.items():
             while keys and not self._blocks(depth) and self._in_flight + len(self._invited) < MOST_CALLS:

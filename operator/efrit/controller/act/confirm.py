@@ -44,7 +44,7 @@ class Confirmations:
         """Take in what is in the place of an object that left the watched selection."""
         objects = self._store.of(action.kind)
         objects.verification_begins(action.key, action.uid)
-        objects.found(action.key, action.uid, await self._get(resource_named(action.kind), action.key))
+        objects.observe_verified(action.key, action.uid, await self._get(resource_named(action.kind), action.key))
 
     async def missing(self, action: ConfirmMissing) -> None:
         """Raise Superseded where the instance is there: the request is then decided about again."""
@@ -57,11 +57,15 @@ class Confirmations:
         """Raise Superseded where an instance was opened, closed or replaced: the request is decided about again."""
         obj = await self._get(INSTANCES, action.instance)
         if obj is None:
-            self._store.instances.gone(action.instance, action.uid)
+            self._store.instances.observe_gone(action.instance, action.uid)
         else:
             self._store.instances.observe(obj)
-        known = action.handover.to_wire() if action.handover is not None else None
-        if obj is None or obj["metadata"]["uid"] != action.uid or obj.get("status", {}).get("handover") != known:
+        status_handover = action.handover.to_wire() if action.handover is not None else None
+        if (
+            obj is None
+            or obj["metadata"]["uid"] != action.uid
+            or obj.get("status", {}).get("handover") != status_handover
+        ):
             self._store.requeue_after(WorkKey(EfritRequest.kind, *action.request_key), DECIDE_AGAIN)
             raise Superseded("the instance has changed")
 

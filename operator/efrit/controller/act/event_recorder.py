@@ -74,13 +74,13 @@ class EventRecorder:
 
     async def _publish(self, action: Record) -> None:
         key = (action.uid, action.type, action.reason, action.message[:MAX_MESSAGE_CHARS])
-        known = self._published.get(key)
-        if known is not None:
-            known.count += 1
+        published = self._published.get(key)
+        if published is not None:
+            published.count += 1
             self._published.move_to_end(key)
-            body = {"count": known.count, "lastTimestamp": rfc3339(self._clock())}
+            body = {"count": published.count, "lastTimestamp": rfc3339(self._clock())}
             try:
-                await self._kube.patch(EVENTS, action.key[0], known.name, body)
+                await self._kube.patch(EVENTS, action.key[0], published.name, body)
             except ApiNotFound:
                 # Events are deleted after an hour.
                 self._published.pop(key, None)

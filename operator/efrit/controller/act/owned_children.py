@@ -41,13 +41,13 @@ class OwnedChildren:
         if uid is not None:
             with contextlib.suppress(ApiConflict):
                 # A conflict: it is gone, or another one has its name by now.
-                return self._keep(key, await self._kube.apply(manifest, uid=uid))  # gate: child-uid
+                return self._remember_applied(key, await self._kube.apply(manifest, uid=uid))  # gate: child-uid
         try:
-            found = await self._owned(manifest, key[0])  # gate: owned-child
+            existing = await self._owned(manifest, key[0])  # gate: owned-child
         except ApiNotFound:
-            return self._keep(key, await self._as_applied(manifest, await self._kube.create(manifest)))
-        found = await self._as_applied(manifest, found)
-        return self._keep(key, await self._kube.apply(manifest, uid=found["metadata"]["uid"]))
+            return self._remember_applied(key, await self._as_applied(manifest, await self._kube.create(manifest)))
+        existing = await self._as_applied(manifest, existing)
+        return self._remember_applied(key, await self._kube.apply(manifest, uid=existing["metadata"]["uid"]))
 
     async def _owned(self, manifest: Mapping[str, Any], owner: str) -> Json:
         """Return the object that is there. An object has one controlling owner at most, and ours have no other."""
@@ -87,7 +87,7 @@ class OwnedChildren:
             # Somebody was faster, and the entry has moved: come back.
             raise ApiConflict(str(error), error.sentence, status=error.status) from error
 
-    def _keep(self, key: tuple[str, str, str], obj: Json) -> Json:
+    def _remember_applied(self, key: tuple[str, str, str], obj: Json) -> Json:
         self._known[key] = obj["metadata"]["uid"]
         while len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)

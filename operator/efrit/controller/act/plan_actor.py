@@ -46,7 +46,7 @@ class PlanActor:
         except ApiExists:
             # Made before, by this process or the one that led then; or it is somebody else's.
             obj = await self._kube.get(REQUESTS, action.plan[0], name)
-            if not _belongs(obj, action.plan_uid):  # gate: request-belongs
+            if not _is_owned_by(obj, action.plan_uid):  # gate: request-belongs
                 sentence = f"EfritRequest {name} already exists and does not belong to this plan: delete it."
                 self._store.plans.refused(action.plan, action.plan_uid, sentence)
                 raise Superseded("the name is taken") from None
@@ -64,7 +64,7 @@ class PlanActor:
         try:
             obj = await self._kube.patch(REQUESTS, *action.key, body)
         except ApiNotFound:
-            self._store.requests.gone(action.key, action.uid)
+            self._store.requests.observe_gone(action.key, action.uid)
         except ApiConflict:
             log.debug("%s/%s is another request by now", *action.key)
         else:
@@ -80,7 +80,7 @@ class PlanActor:
             try:
                 plans.observe(await self._kube.get(PLANS, *action.plan))
             except ApiNotFound:
-                plans.gone(action.plan, action.uid)
+                plans.observe_gone(action.plan, action.uid)
                 raise Superseded("the plan is gone") from None
             if not plans.has_object(action.plan):  # gate: plan-readable
                 # It is final, older than what was seen, or no plan: a list would bring the decision no further.
@@ -88,7 +88,7 @@ class PlanActor:
                 raise Superseded("the plan cannot be decided about")
         names = set()
         async for obj in self._kube.pages(REQUESTS, action.plan[0], labelSelector=f"{PLAN_UID_LABEL}={action.uid}"):
-            if _belongs(obj, action.uid):
+            if _is_owned_by(obj, action.uid):
                 names.add(obj["metadata"]["name"])
                 plans.observe_listed(obj)
                 if plans.is_too_large(action.plan, action.uid):
@@ -106,20 +106,20 @@ class PlanActor:
         try:
             expected = {"/metadata/ownerReferences/0/uid": action.uid}
             obj = await self._kube.test(SECRETS, action.plan[0], name, expected)
-            text = _whole(obj, action.sha256)
+            text = _verified_result(obj, action.sha256)
         except (ApiNotFound, ApiRefused) as error:
             log.warning("%s/%s: only the beginning of the result is known: %s", action.plan[0], action.name, error)
             text = None
-        found = action.beginning if text is None else text
-        self._store.plans.result_read(action.plan, action.plan_uid, action.uid, found)
+        result = action.beginning if text is None else text
+        self._store.plans.result_read(action.plan, action.plan_uid, action.uid, result)
 
 
-def _belongs(obj: Mapping[str, Any], plan_uid: str) -> bool:
+def _is_owned_by(obj: Mapping[str, Any], plan_uid: str) -> bool:
     owners = obj["metadata"].get("ownerReferences", ())
-    return any(each["kind"] == EfritPlan.kind and each["uid"] == plan_uid for each in owners)
+    return any(owner["kind"] == EfritPlan.kind and owner["uid"] == plan_uid for owner in owners)
 
 
-def _whole(secret: Mapping[str, Any], sha256: str) -> str | None:
+def _verified_result(secret: Mapping[str, Any], sha256: str) -> str | None:
     """Return what a result's Secret holds, None where that is not what was stored."""
     try:
         data = base64.b64decode(secret.get("data", {}).get(RESULT_KEY, ""), validate=True)

@@ -50,16 +50,16 @@ class TerminatingNamespaces:
         try:
             yield
         except ApiNamespaceTerminating as error:
-            error.retry_after = self._refused(namespace, pause, error.sentence)
+            error.retry_after = self._begin_pause(namespace, pause, error.sentence)
             raise
         self._pauses.pop(namespace, None)
 
-    def _refused(self, namespace: str, before: _Pause | None, sentence: str) -> float:
+    def _begin_pause(self, namespace: str, before: _Pause | None, sentence: str) -> float:
         """Begin a pause, longer than the one before it, and return its seconds."""
-        known = self._pauses.get(namespace)
-        if known is not None and known is not before:
+        pause = self._pauses.get(namespace)
+        if pause is not None and pause is not before:
             # Another call that was under way at the same time has begun it.
-            return known.seconds
+            return pause.seconds
         seconds = FIRST_PAUSE_SECONDS if before is None else min(before.seconds * 2, LAST_PAUSE_SECONDS)
         self._pauses.pop(namespace, None)
         self._pauses[namespace] = _Pause(self._clock() + seconds, seconds, sentence)

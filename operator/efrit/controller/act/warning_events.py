@@ -58,13 +58,13 @@ async def explain(kube: Kube, instance: Key) -> str | None:
         for event in await kube.first_page(EVENTS, namespace, MAX_EVENTS, fieldSelector=selector):
             if event.get("reason") in SILENT_REASONS:
                 continue
-            seen = _seen(event)
-            if newest is None or seen > newest[0]:
-                newest = (seen, str(event.get("message", "")).strip()[:MAX_MESSAGE_CHARS])
+            last_seen = _last_seen(event)
+            if newest is None or last_seen > newest[0]:
+                newest = (last_seen, str(event.get("message", "")).strip()[:MAX_MESSAGE_CHARS])
     return newest[1] if newest else None
 
 
-def _seen(event: dict[str, Any]) -> str:
+def _last_seen(event: dict[str, Any]) -> str:
     return str(
         event.get("series", {}).get("lastObservedTime")
         or event.get("lastTimestamp")

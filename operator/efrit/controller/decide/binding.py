@@ -15,9 +15,9 @@ from efrit.controller.model.snapshots import InstanceSnapshot
 def bind(context: RequestContext) -> list[Action]:
     """Record the instance that gets the request; one that sleeps wakes up because the request is its own."""
     snapshot, request = context.snapshot, context.snapshot.request
-    if request.spec.session is not None and snapshot.session_home != "":
+    if request.spec.session is not None and snapshot.session_instance != "":
         return _bind_to_session(context, request.spec.session.id)
-    ready, asleep = placement.choose(snapshot.candidates), placement.to_wake(snapshot.candidates)
+    ready, asleep = placement.least_loaded(snapshot.candidates), placement.instance_to_wake(snapshot.candidates)
     chosen = ready or next(iter(asleep), None)
     if chosen is None:
         return wait(context, RequestReason.INSTANCE_NOT_READY, _no_match(context), [])
@@ -44,8 +44,8 @@ def move_from_lost_node(context: RequestContext) -> list[Action] | None:
         return None
     if request.spec.session is not None or context.may_be_handed_over:  # gate: lost-node
         return None
-    chosen = placement.choose(
-        each for each in context.snapshot.candidates if each.instance.key != target.instance.key
+    chosen = placement.least_loaded(
+        candidate for candidate in context.snapshot.candidates if candidate.instance.key != target.instance.key
     )
     if chosen is None:
         return None
@@ -57,23 +57,23 @@ def _bound(context: RequestContext, chosen: InstanceSnapshot, message: str = "Bo
     update = {"instance_name": chosen.instance.metadata.name}
     status = open_status(context, RequestReason.PENDING, message, update)
     patch = final_status.patch(context.snapshot.request, status)
-    bound = Bind(**{each.name: getattr(patch, each.name) for each in fields(patch)}, instance=chosen.instance.key)
+    bound = Bind(**{field.name: getattr(patch, field.name) for field in fields(patch)}, instance=chosen.instance.key)
     return [bound] if chosen.accepts_requests else [bound, Wake(chosen.instance.key)]
 
 
 def _bind_to_session(context: RequestContext, session: str) -> list[Action]:
     """Record the instance that has the session, ready or not: no other knows it."""
     snapshot, request = context.snapshot, context.snapshot.request
-    home = snapshot.session_home
-    if home is None:
+    instance_name = snapshot.session_instance
+    if instance_name is None:
         return [FindSession(request.key, request.metadata.uid, session)]
-    for each in snapshot.candidates:
-        if each.instance.metadata.name == home:
-            return _bound(context, each)
+    for candidate in snapshot.candidates:
+        if candidate.instance.metadata.name == instance_name:
+            return _bound(context, candidate)
     return final_status.never_ran(
         request,
         RequestReason.REJECTED,
-        f"Session {session} is on EfritInstance {home}, which is gone or is none of those asked for: name it with "
-        "spec.instanceRef, or begin a new session.",
+        f"Session {session} is on EfritInstance {instance_name}, which is gone or is none of those asked for: name "
+        "it with spec.instanceRef, or begin a new session.",
         context.now,
     )

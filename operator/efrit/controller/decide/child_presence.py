@@ -11,15 +11,15 @@ from efrit.controller.model.keys import Key
 from efrit.controller.model.snapshots import InstanceSnapshot
 
 
-def missing(kind: str, instances: Iterable[EfritInstance], found: Set[Key]) -> list[Key]:
-    """Return the keys of the instances whose child of a kind is not among `found`, namespaces and names of children.
+def missing_children(kind: str, instances: Iterable[EfritInstance], listed_keys: Set[Key]) -> list[Key]:
+    """Return the keys of the instances whose child of a kind is not among `listed_keys` (namespace, child).
 
-    kind: "ServiceAccount" or "NetworkPolicy". Every instance must have been applied before `found` was listed.
+    kind: "ServiceAccount" or "NetworkPolicy". Every instance must have been applied before `listed_keys` was listed.
     """
     return [
-        each.key
-        for each in instances
-        if _has(kind, each) and (each.metadata.namespace, names.child_name(each)) not in found
+        instance.key
+        for instance in instances
+        if _has(kind, instance) and (instance.metadata.namespace, names.child_name(instance)) not in listed_keys
     ]
 
 
@@ -33,7 +33,7 @@ def missing_claims(snapshot: InstanceSnapshot) -> list[str]:
     return [name for name in _claims(snapshot) if name not in there]
 
 
-def known_claims(snapshot: InstanceSnapshot) -> tuple[str, ...]:
+def observed_claims(snapshot: InstanceSnapshot) -> tuple[str, ...]:
     """Return the names of the instance's claims that are there, as far as the watch has reported."""
     there = {claim.name for claim in snapshot.claims}
     return tuple(name for name in _claims(snapshot) if name in there)
@@ -52,9 +52,9 @@ def secret_due(snapshot: InstanceSnapshot) -> bool:
     """
     if snapshot.facts.secret_check:
         return True
-    asked, applied = snapshot.facts.explained_time, snapshot.facts.secret_applied_time
+    explained_time, applied_time = snapshot.facts.explained_time, snapshot.facts.secret_applied_time
     reported = f'secret "{names.secret_name(snapshot.instance)}" not found' in (snapshot.facts.problem or "")
-    return reported and (asked is None or applied is None or applied < asked)
+    return reported and (explained_time is None or applied_time is None or applied_time < explained_time)
 
 
 def _claims(snapshot: InstanceSnapshot) -> list[str]:

@@ -18,13 +18,13 @@ def explanation(snapshot: InstanceSnapshot, now: datetime) -> list[Action]:
     age = now - max(began, snapshot.controller_started or began)
     if age < snapshot.config.explain_after:
         return [RequeueAfter(snapshot.config.explain_after - max(age, timedelta()))]
-    asked = snapshot.facts.explained_time
-    if asked is None:
+    explained_time = snapshot.facts.explained_time
+    if explained_time is None:
         return [ReadWarningEvents(snapshot.instance.key), RequeueAfter(SHORTEST_PAUSE)]
     # Half of the time it has lasted: a dozen questions in the first ten minutes, then one a minute.
-    pause = min(max((asked - began) / 2, SHORTEST_PAUSE), LONGEST_PAUSE)
+    pause = min(max((explained_time - began) / 2, SHORTEST_PAUSE), LONGEST_PAUSE)
     # The clock may have been set back since.
-    left = min(asked + pause - now, pause)
-    if left > timedelta(0):
-        return [RequeueAfter(left)]
+    remaining = min(explained_time + pause - now, pause)
+    if remaining > timedelta(0):
+        return [RequeueAfter(remaining)]
     return [ReadWarningEvents(snapshot.instance.key), RequeueAfter(pause)]

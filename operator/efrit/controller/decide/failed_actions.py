@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from efrit.api import EfritInstance, InstanceReason, RequestReason
 from efrit.api.reasons import UNSTORED_RESULT
-from efrit.controller.decide.open_status import once_it_lasts
+from efrit.controller.decide.open_status import write_after
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.decide.status_limits import cut
 from efrit.controller.model import names
@@ -55,7 +55,7 @@ def report(context: RequestContext, action: str) -> list[Action]:
     failure = failure_of(context, action)
     if failure is None:
         return []
-    said = REPORTS[action]
+    template = REPORTS[action]
     target = context.snapshot.target
     name = f"EfritInstance {target.instance.metadata.name}" if target else "its EfritInstance"
     sentence = failure.sentence
@@ -65,13 +65,13 @@ def report(context: RequestContext, action: str) -> list[Action]:
         sentence = (
             f"its bridge does not answer ({InstanceReason.BRIDGE_UNRESPONSIVE}), and is tried again until it does."
         )
-    message = said.text.format(instance=name, sentence=cut(sentence, MAX_SENTENCE_BYTES))
-    reason, known = said.reason, context.snapshot.request.status.reason
+    message = template.text.format(instance=name, sentence=cut(sentence, MAX_SENTENCE_BYTES))
+    reason, present_reason = template.reason, context.snapshot.request.status.reason
     if failure.code == QueueFull.code:
         reason = RequestReason.BACKPRESSURE
-    elif action == "CancelWork" and known is not None:
-        reason = RequestReason(known)
-    return once_it_lasts(
+    elif action == "CancelWork" and present_reason is not None:
+        reason = RequestReason(present_reason)
+    return write_after(
         context, context.now - failure.first, context.snapshot.config.running_after, reason, message, {}
     )
 
@@ -88,7 +88,7 @@ def unstored_result(context: RequestContext, *, truncated: bool) -> str | None:
     target = context.snapshot.target
     if target is None:
         return text
-    return f"{text} {_archived(target.instance, context.snapshot.request.metadata.uid, truncated=truncated)}"
+    return f"{text} {_archive_hint(target.instance, context.snapshot.request.metadata.uid, truncated=truncated)}"
 
 
 def _sentence(failure: ActionFailure) -> str:
@@ -96,7 +96,7 @@ def _sentence(failure: ActionFailure) -> str:
     return sentence if sentence.endswith(".") else f"{sentence}."
 
 
-def _archived(instance: EfritInstance, uid: str, *, truncated: bool) -> str:
+def _archive_hint(instance: EfritInstance, uid: str, *, truncated: bool) -> str:
     seconds = instance.spec.queue.archive_seconds
     what = "What Emacs kept of the result (spec.limits.maxResultBytes)" if truncated else "The whole result"
     return (
@@ -110,13 +110,13 @@ def result_pause(context: RequestContext) -> list[Action] | None:
     failure = failure_of(context, "StoreResult")
     if failure is None or failure.refusals >= RESULT_ATTEMPTS:
         return None
-    told = report(context, "StoreResult")
-    if any(not isinstance(each, RequeueAfter) for each in told):
+    actions = report(context, "StoreResult")
+    if any(not isinstance(action, RequeueAfter) for action in actions):
         # The final status is written on condition of the version that this makes.
-        return told
+        return actions
     if failure.refusals == 0:
         return None
     pause = FIRST_PAUSE * 2 ** (failure.refusals - 1)
     # The clock may have been set back since.
-    left = min(failure.last + pause - context.now, pause)
-    return [*told, RequeueAfter(left)] if left > timedelta(0) else None
+    remaining = min(failure.last + pause - context.now, pause)
+    return [*actions, RequeueAfter(remaining)] if remaining > timedelta(0) else None

@@ -40,7 +40,7 @@ def queue_status(snapshot: InstanceSnapshot) -> QueueStatus | None:
 
 def differ_alone(new: InstanceStatus, old: InstanceStatus) -> bool:
     """Return whether nothing but figures is new: they can wait, everything else is written at once."""
-    return _lasting(new) == _lasting(old)
+    return _without_figures(new) == _without_figures(old)
 
 
 def due(snapshot: InstanceSnapshot) -> datetime | None:
@@ -65,9 +65,9 @@ def pause(snapshot: InstanceSnapshot, now: datetime) -> timedelta:
     return min(snapshot.facts.status_writes[-MAX_WRITES] + WRITES_WITHIN - now, WRITES_WITHIN)
 
 
-def _lasting(status: InstanceStatus) -> InstanceStatus:
+def _without_figures(status: InstanceStatus) -> InstanceStatus:
     """Return the status without figures."""
-    conditions = tuple(each for each in status.conditions if each.type != QUEUE_HEALTHY)
+    conditions = tuple(condition for condition in status.conditions if condition.type != QUEUE_HEALTHY)
     return status.model_copy(update={"conditions": conditions, **dict.fromkeys(THROTTLED_FIELDS)})
 
 

@@ -96,12 +96,12 @@ def never_ran(request: EfritRequest, reason: RequestReason, message: str, now: d
     return [_finish(request, status, reason, message, Outcome.FAILURE, now)]
 
 
-def unknown_end(request: EfritRequest, message: str, now: datetime) -> list[Action]:
+def ended_unknown(request: EfritRequest, message: str, now: datetime) -> list[Action]:
     """Return the final status of a request whose queue was lost: whether it ran is unknown."""
     return never_ran(request, RequestReason.INTERRUPTED, message, now)
 
 
-def answered(
+def store_answer(
     request: EfritRequest,
     view: RequestView,
     response: Response,
@@ -138,7 +138,7 @@ def answered(
         "messages": cut(response.messages, limits.printed) or None,
         "context": _context(response) if limits.context else None,
         "error": None,
-        **progress_status.last_words(view, response, limits),
+        **progress_status.final_progress(view, response, limits),
     }
     if outcome != Outcome.SUCCESS:
         code = response.error_code or reason.value
@@ -153,8 +153,8 @@ def answered(
             actions += stored
         update |= fields
     status = request.status.model_copy(update=update)
-    told = cut(message, limits.message) + note + ("" if limits.context else REDUCED_NOTE)
-    actions.append(_finish(request, status, reason, told, outcome, now))  # gate: result-before-status
+    status_message = cut(message, limits.message) + note + ("" if limits.context else REDUCED_NOTE)
+    actions.append(_finish(request, status, reason, status_message, outcome, now))  # gate: result-before-status
     return actions
 
 
@@ -166,11 +166,11 @@ def _question(response: Response) -> str | None:
 
 
 def _context(response: Response) -> EmacsContext | None:
-    given = response.context
-    if given is None:
+    context = response.context
+    if context is None:
         return None
-    buffers = given.get("buffers")
-    names = [each for each in buffers if isinstance(each, str)] if isinstance(buffers, list) else []
+    buffers = context.get("buffers")
+    names = [buffer for buffer in buffers if isinstance(buffer, str)] if isinstance(buffers, list) else []
     texts = {
         key: value[:limit]
         for key, limit in {
@@ -179,12 +179,12 @@ def _context(response: Response) -> EmacsContext | None:
             "default_directory": 4096,
             "emacs_version": 64,
         }.items()
-        if isinstance(value := given.get(key), str)
+        if isinstance(value := context.get(key), str)
     }
     numbers = {
         key: value
         for key in ("buffer_count", "cursor_position")
-        if isinstance(value := given.get(key), int) and not isinstance(value, bool)
+        if isinstance(value := context.get(key), int) and not isinstance(value, bool)
     }
     return EmacsContext.model_validate({"buffers": tuple(name[:1024] for name in names[:200]), **texts, **numbers})
 

@@ -18,7 +18,7 @@ RETRY_CLOSE = timedelta(seconds=2)
 """Marking the open requests of an instance takes about a second; nothing tells when the last one is marked."""
 
 
-def marked(request: EfritRequest) -> bool:
+def is_marked(request: EfritRequest) -> bool:
     """Return whether the status of a request says that a queue may have it."""
     return request.status.queue_id is not None or request.status.handover is not None
 
@@ -26,8 +26,8 @@ def marked(request: EfritRequest) -> bool:
 def may_be_handed_over(
     request: EfritRequest,
     *,
-    memory: Handover | None,
-    told: bool,
+    handover: Handover | None,
+    reported_by_bridge: bool,
     listed_at_start: bool,
     closed_before: bool,
     opened_by_other: bool,
@@ -35,16 +35,16 @@ def may_be_handed_over(
 ) -> bool:
     """Return whether the queue of the request's instance may have it.
 
-    memory: what this process remembers of handing it over, or of what the bridge said.
-    told: whether the bridge tells of it.
+    handover: what this process remembers of handing it over, or of what the bridge said.
+    reported_by_bridge: whether the bridge reports it.
     listed_at_start: whether it is older than this process, so that another may have handed it over.
     closed_before: whether this process has seen its instance Closed, which speaks for all processes before.
     opened_by_other: whether another process has opened its instance since it was last Closed.
     ephemeral: whether the queue goes with its pod; such a queue is recorded in the request before the hand-over.
     """
-    if memory is not None:
-        return not memory.absent
-    if told or marked(request):
+    if handover is not None:
+        return not handover.absent
+    if reported_by_bridge or is_marked(request):
         return True
     if ephemeral or (request.spec.instance_ref is None and request.status.instance_name is None):
         # What must be written before the hand-over is not there.
@@ -62,19 +62,19 @@ def next_handover(snapshot: InstanceSnapshot) -> InstanceHandover | None:
 
     An instance that another process opened is opened anew only when a request waits: it costs a write.
     """
-    known = snapshot.instance.status.handover
+    recorded = snapshot.instance.status.handover
     if is_away(snapshot):
-        return InstanceHandover(state=HandoverState.CLOSED) if snapshot.may_close else known
-    opened_before = known is not None and known.state == HandoverState.OPEN
+        return InstanceHandover(state=HandoverState.CLOSED) if snapshot.may_close else recorded
+    opened_before = recorded is not None and recorded.state == HandoverState.OPEN
     if not snapshot.available or snapshot.handover_open or (opened_before and snapshot.waiting == 0):
-        return known
+        return recorded
     return InstanceHandover(state=HandoverState.OPEN, id=snapshot.facts.handover_id)
 
 
 def is_closed(snapshot: InstanceSnapshot) -> bool:
     """Return whether the stored status of an instance says Closed."""
-    known = snapshot.instance.status.handover
-    return known is not None and known.state == HandoverState.CLOSED
+    recorded = snapshot.instance.status.handover
+    return recorded is not None and recorded.state == HandoverState.CLOSED
 
 
 def close_check(snapshot: InstanceSnapshot) -> timedelta | None:

@@ -40,16 +40,16 @@ def idleness(snapshot: InstanceSnapshot, now: datetime) -> Idleness:
     waits: list[timedelta] = []
     # A suspended plan goes on from its repository, which is on the volumes.
     if rules.delete_after_seconds is not None and snapshot.suspended_plans == 0:  # gate: suspended-plan
-        left = timedelta(seconds=rules.delete_after_seconds) - quiet
-        if left <= timedelta(0):
+        remaining = timedelta(seconds=rules.delete_after_seconds) - quiet
+        if remaining <= timedelta(0):
             return Idleness(suspended=asleep, delete=True)
-        waits.append(left)
+        waits.append(remaining)
     if rules.suspend_after_seconds is not None and mode == OperatingMode.RUNNING and not asleep:
-        left = timedelta(seconds=rules.suspend_after_seconds) - quiet
-        if left <= timedelta(0):
+        remaining = timedelta(seconds=rules.suspend_after_seconds) - quiet
+        if remaining <= timedelta(0):
             asleep = True
         else:
-            waits.append(left)
+            waits.append(remaining)
     return Idleness(suspended=asleep, requeue_after=min(waits, default=None))
 
 

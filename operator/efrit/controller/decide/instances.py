@@ -26,13 +26,13 @@ from efrit.api.instance import (
     InstancePhase,
 )
 from efrit.controller.decide import figures, handover
-from efrit.controller.decide.child_presence import known_claims, missing_claims, secret_due, terminating_claims
+from efrit.controller.decide.child_presence import missing_claims, observed_claims, secret_due, terminating_claims
 from efrit.controller.decide.condition_state import ConditionState
 from efrit.controller.decide.explanation import explanation
 from efrit.controller.decide.idle import Idleness, idleness, last_activity, suspension_reason
 from efrit.controller.decide.model_key import model_health
 from efrit.controller.decide.queue_health import health
-from efrit.controller.decide.readiness import Finding, readiness, termination_left
+from efrit.controller.decide.readiness import Finding, readiness, termination_remaining
 from efrit.controller.decide.rollout import Update, decide_update, nothing_runs
 from efrit.controller.decide.self_check import new_restart, restart_sentence, self_check_health
 from efrit.controller.manifests import Children, Identity, build
@@ -113,7 +113,7 @@ def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetim
     check = handover.close_check(snapshot)
     if check is not None:
         actions.append(RequeueAfter(check))
-    terminates = termination_left(snapshot, now)
+    terminates = termination_remaining(snapshot, now)
     if terminates is not None and terminates > timedelta(0):
         actions.append(RequeueAfter(terminates))
     return actions
@@ -141,13 +141,15 @@ def _children(
     if snapshot.too_large:  # gate: template-too-large
         update = decide_update(snapshot, children, replicas, now, refused=True)
         return update, [*_kept(snapshot, children, replicas), RequeueAfter(RETRY_REFUSED)]
-    wait = _refusal_stands_for(snapshot, now)
+    wait = _refusal_remaining(snapshot, now)
     update = decide_update(snapshot, children, replicas, now, refused=wait is not None)
     going = terminating_claims(snapshot)
     manifests: list[Mapping[str, Any]] = []
-    as_wanted = _are_as_wanted(snapshot, children, claims_are_going=bool(going))
-    if snapshot.facts.resync or not as_wanted:
-        manifests += [each for each in children.others if not _is_claim(each, going)]  # gate: claim-adopted
+    are_applied = _are_applied(snapshot, children, claims_are_going=bool(going))
+    if snapshot.facts.resync or not are_applied:
+        manifests += [
+            manifest for manifest in children.others if not _is_claim(manifest, going)
+        ]  # gate: claim-adopted
     current = snapshot.statefulset
     starts = replicas > 0 and (current is None or current.replicas == 0)
     waits_for_claims = starts and bool(going)
@@ -155,8 +157,8 @@ def _children(
         manifests.append(children.statefulset_manifest(update.started, trial=update.trial))
     actions: list[Action] = []
     meta = snapshot.instance.metadata
-    if starts and children.statefulset["kind"] in {each["kind"] for each in manifests} and wait is None:
-        claims = known_claims(snapshot)
+    if starts and children.statefulset["kind"] in {manifest["kind"] for manifest in manifests} and wait is None:
+        claims = observed_claims(snapshot)
         actions += [ConfirmClaims(snapshot.instance.key, claims)] if claims else []
     if update.reserve is not None:
         actions.append(ReserveUpdate(snapshot.instance.key, update.reserve))
@@ -164,11 +166,11 @@ def _children(
         actions.append(RequeueAfter(wait))
     elif manifests:
         applied = tuple(manifests)
-        resync = snapshot.facts.resync and as_wanted
+        resync = snapshot.facts.resync and are_applied
         actions.append(
             ApplyChildren(snapshot.instance.key, meta.uid, meta.generation, applied, children.digest, resync)
         )
-    secret = next(each for each in children.others if each["kind"] == "Secret")
+    secret = next(manifest for manifest in children.others if manifest["kind"] == "Secret")
     if wait is None and secret not in manifests and secret_due(snapshot):
         actions.append(ApplySecret(snapshot.instance.key, meta.uid, meta.generation, secret))
     if wait is None:
@@ -214,7 +216,7 @@ def _is_claim(manifest: Mapping[str, Any], names: Collection[str]) -> bool:
     return manifest["kind"] == "PersistentVolumeClaim" and manifest["metadata"]["name"] in names
 
 
-def _are_as_wanted(snapshot: InstanceSnapshot, children: Children, *, claims_are_going: bool) -> bool:
+def _are_applied(snapshot: InstanceSnapshot, children: Children, *, claims_are_going: bool) -> bool:
     """Return whether all children but the StatefulSet were applied as wanted, as far as they can be now.
 
     claims_are_going: the StatefulSet may be missing because it waits for claims that are being deleted.
@@ -222,8 +224,12 @@ def _are_as_wanted(snapshot: InstanceSnapshot, children: Children, *, claims_are
     if snapshot.facts.child_missing or missing_claims(snapshot):
         return False
     current = snapshot.statefulset
-    known = (snapshot.facts.applied_digest, current.children_hash if current is not None else None)
-    return (current is not None or claims_are_going) and children.digest in known and _accepted(snapshot)
+    applied_digests = (snapshot.facts.applied_digest, current.children_hash if current is not None else None)
+    return (
+        (current is not None or claims_are_going)
+        and children.digest in applied_digests
+        and _children_accepted(snapshot)
+    )
 
 
 def _statefulset_due(snapshot: InstanceSnapshot, children: Children, update: Update, replicas: int) -> bool:
@@ -235,14 +241,14 @@ def _statefulset_due(snapshot: InstanceSnapshot, children: Children, update: Upd
         current.statefulset_hash == children.statefulset_digest
         and current.children_hash == children.digest
         and current.spec_hash == children.spec_digest
-        and _accepted(snapshot)
+        and _children_accepted(snapshot)
         and not snapshot.facts.resync
     )
     # It may take back what somebody else changed in the template, and so replace the pod.
     return not same and nothing_runs(snapshot)
 
 
-def _accepted(snapshot: InstanceSnapshot) -> bool:
+def _children_accepted(snapshot: InstanceSnapshot) -> bool:
     """Return whether the children of this generation are known to be accepted.
 
     The StatefulSet comes last: of a spec that was refused and taken back, its hash tells nothing about the others.
@@ -252,19 +258,19 @@ def _accepted(snapshot: InstanceSnapshot) -> bool:
     generation, status = snapshot.instance.metadata.generation, snapshot.instance.status
     if snapshot.facts.applied_generation == generation:
         return True
-    told = condition_of(status.conditions, READY)
-    refused_before = told is not None and told.reason == InstanceReason.CHILD_REFUSED.value
+    ready = condition_of(status.conditions, READY)
+    refused_before = ready is not None and ready.reason == InstanceReason.CHILD_REFUSED.value
     return status.observed_generation == generation and not refused_before
 
 
-def _refusal_stands_for(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
+def _refusal_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
     """Return how long not to apply children that were just refused, or None where there is no reason to wait."""
     facts = snapshot.facts
     same_spec = facts.refused_generation == snapshot.instance.metadata.generation
     if facts.refused is None or facts.refused_time is None or not same_spec or facts.resync:
         return None
-    left = facts.refused_time + RETRY_REFUSED - now
-    return left if left > timedelta(0) else None
+    remaining = facts.refused_time + RETRY_REFUSED - now
+    return remaining if remaining > timedelta(0) else None
 
 
 def _connection(snapshot: InstanceSnapshot) -> list[Action]:
@@ -278,13 +284,13 @@ def _connection(snapshot: InstanceSnapshot) -> list[Action]:
 
 def _finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason | None, now: datetime) -> Finding:
     if why_suspended is not None and snapshot.facts.refused is None:
-        return _rest(snapshot, why_suspended, now)
+        return _requeues_and_wakes(snapshot, why_suspended, now)
     return readiness(snapshot, now)
 
 
-def _rest(snapshot: InstanceSnapshot, why_suspended: InstanceReason, now: datetime) -> Finding:
-    left = termination_left(snapshot, now)
-    if left is not None and left <= timedelta(0):
+def _requeues_and_wakes(snapshot: InstanceSnapshot, why_suspended: InstanceReason, now: datetime) -> Finding:
+    remaining = termination_remaining(snapshot, now)
+    if remaining is not None and remaining <= timedelta(0):
         # Suspending does not end the pod of a lost node either.
         return readiness(snapshot, now)
     if snapshot.pod is not None:
@@ -334,21 +340,21 @@ def _status(
             actions.append(_event(instance, "Warning", finding.reason.value, finding.message))
         elif finding.reason in (InstanceReason.READY, InstanceReason.SUSPENDED, InstanceReason.SUSPENDED_IDLE):
             actions.append(_event(instance, "Normal", finding.reason.value, finding.message))
-    told = condition_of(old.conditions, UPDATED)
-    if update.reason == UpdateReason.FAILED and (told is None or told.reason != update.reason.value):
+    reported = condition_of(old.conditions, UPDATED)
+    if update.reason == UpdateReason.FAILED and (reported is None or reported.reason != update.reason.value):
         actions.append(_event(instance, "Warning", update.reason.value, update.message))
     model = condition_of(new.conditions, MODEL_READY)
     if model is not None and model.status == ConditionStatus.FALSE:
-        told = condition_of(old.conditions, MODEL_READY)
-        if told is None or told.reason != model.reason:
+        reported = condition_of(old.conditions, MODEL_READY)
+        if reported is None or reported.reason != model.reason:
             actions.append(_event(instance, "Warning", model.reason, model.message))
-    restart = new_restart(_heard(snapshot), old)
+    restart = new_restart(_running_pod_stats(snapshot), old)
     if restart is not None:
         actions.append(_event(instance, "Warning", EMACS_RESTARTED, restart_sentence(restart)))
     return actions
 
 
-def _heard(snapshot: InstanceSnapshot) -> Stats | None:
+def _running_pod_stats(snapshot: InstanceSnapshot) -> Stats | None:
     """Return the figures of the running pod."""
     return snapshot.bridge.stats if snapshot.available else None
 
@@ -377,7 +383,7 @@ def _new_status(
     now: datetime,
 ) -> InstanceStatus:
     old, generation = snapshot.instance.status, snapshot.instance.metadata.generation
-    stats = _heard(snapshot)
+    stats = _running_pod_stats(snapshot)
     ready = finding.reason == InstanceReason.READY
     is_suspended = why_suspended is not None and snapshot.pod is None
     true, false, unknown = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
@@ -390,7 +396,9 @@ def _new_status(
     else:
         responsive = ConditionState(false, InstanceReason.NOT_RESPONDING, "Emacs is not responding.")
     if why_suspended is not None:
-        suspended = ConditionState(true if is_suspended else false, *_rest(snapshot, why_suspended, now))
+        suspended = ConditionState(
+            true if is_suspended else false, *_requeues_and_wakes(snapshot, why_suspended, now)
+        )
     else:
         suspended = ConditionState(false, InstanceReason.RUNNING, "The instance is not suspended.")
     model = model_health(stats, snapshot.instance)
@@ -406,7 +414,7 @@ def _new_status(
     }
     conditions = old.conditions
     if model is None:
-        conditions = tuple(each for each in conditions if each.type != MODEL_READY)
+        conditions = tuple(condition for condition in conditions if condition.type != MODEL_READY)
     for kind, state in states.items():
         if state is not None:
             status, reason, message = state

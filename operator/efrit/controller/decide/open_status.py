@@ -26,11 +26,11 @@ from efrit.controller.model.actions import Action, RequeueAfter, Wake
 
 WRITES_A_SECOND = 10
 """Requests that wait for one instance say so at this rate at most, each in its turn: most are answered before."""
-LONGEST_SILENCE = timedelta(minutes=5)
-LOADED_AGAIN = timedelta(seconds=5)
+MAX_REPORT_DELAY = timedelta(minutes=5)
+REQUEUE_UNDER_LOAD = timedelta(seconds=5)
 """When it is looked again whether the controller is still loaded."""
 
-FAR = timedelta(hours=6)
+MAX_REQUEUE = timedelta(hours=6)
 """Sweeps reconcile each open request every minute or so."""
 PHASES = {RequestReason.QUEUED: RequestPhase.QUEUED, RequestReason.RUNNING: RequestPhase.RUNNING}
 
@@ -57,7 +57,7 @@ def open_status(
     return request.status.model_copy(update=fields)
 
 
-def once_it_lasts(
+def write_after(
     context: RequestContext,
     lasted: timedelta,
     pause: timedelta,
@@ -71,20 +71,25 @@ def once_it_lasts(
     """
     request = context.snapshot.request
     status = request.status
-    told = condition_of(status.conditions, COMPLETE)
+    complete = condition_of(status.conditions, COMPLETE)
     same_attempt = status.attempt == update.get("attempt", status.attempt)
     is_marked = all(getattr(status, name) == value for name, value in context.handover_mark.items())
-    if status.reason == reason.value and same_attempt and is_marked and (told is None or told.message == message):
+    if (
+        status.reason == reason.value
+        and same_attempt
+        and is_marked
+        and (complete is None or complete.message == message)
+    ):
         return []
-    left = pause - lasted
-    if timedelta(0) < left <= 2 * pause:
-        return [RequeueAfter(left)]
+    remaining = pause - lasted
+    if timedelta(0) < remaining <= 2 * pause:
+        return [RequeueAfter(remaining)]
     if context.snapshot.loaded and is_marked:  # gate: dropped-under-load
-        return [RequeueAfter(_loaded_again(context))]
+        return [RequeueAfter(_requeue_under_load(context))]
     return [final_status.patch(request, open_status(context, reason, message, update))]
 
 
-def tell_progress(context: RequestContext, update: Mapping[str, object]) -> list[Action]:
+def progress_writes(context: RequestContext, update: Mapping[str, object]) -> list[Action]:
     """Write the progress of a running request where it has changed, at most once in `progress_every`."""
     snapshot = context.snapshot
     status = snapshot.request.status
@@ -92,13 +97,13 @@ def tell_progress(context: RequestContext, update: Mapping[str, object]) -> list
     if all(getattr(status, name) == value for name, value in changes.items()):
         return []
     if snapshot.loaded:
-        return [RequeueAfter(LOADED_AGAIN)]
+        return [RequeueAfter(REQUEUE_UNDER_LOAD)]
     if snapshot.progress_written is not None:  # gate: progress-pause
         pause = snapshot.config.progress_every
-        left = snapshot.progress_written + pause - context.now
+        remaining = snapshot.progress_written + pause - context.now
         # A pause that is longer than that comes from a clock that was set back.
-        if timedelta(0) < left <= pause:
-            return [RequeueAfter(left)]
+        if timedelta(0) < remaining <= pause:
+            return [RequeueAfter(remaining)]
     patch = final_status.patch(snapshot.request, status.model_copy(update=changes))
     return [replace(patch, droppable=True)]
 
@@ -112,33 +117,33 @@ def wait(
 ) -> list[Action]:
     """Write why nothing happens yet, once that has lasted a moment, and requeue for when something is due."""
     result: list[Action] = [*actions]
-    result += once_it_lasts(context, context.waited, _silence(context), reason, message, {})
+    result += write_after(context, context.waited, _report_delay(context), reason, message, {})
     result += queue_deadline(context)
     if requeue_after is not None:
         result.append(RequeueAfter(requeue_after))
     return result
 
 
-def _silence(context: RequestContext) -> timedelta:
+def _report_delay(context: RequestContext) -> timedelta:
     """Return how long a request waits before its status says so: longer among many."""
-    return max(context.snapshot.config.running_after, _turn(context))
+    return max(context.snapshot.config.running_after, _stagger_delay(context))
 
 
-def _turn(context: RequestContext) -> timedelta:
+def _stagger_delay(context: RequestContext) -> timedelta:
     """Return how long it takes until each that waits for the instance has said so."""
     target = context.snapshot.target
-    return min(timedelta(seconds=target.waiting / WRITES_A_SECOND), LONGEST_SILENCE) if target else timedelta(0)
+    return min(timedelta(seconds=target.waiting / WRITES_A_SECOND), MAX_REPORT_DELAY) if target else timedelta(0)
 
 
-def _loaded_again(context: RequestContext) -> timedelta:
+def _requeue_under_load(context: RequestContext) -> timedelta:
     """Return when to look again under load: each at a moment of its own, or all at once would be the next load."""
     uid = context.snapshot.request.metadata.uid
-    return LOADED_AGAIN + _turn(context) * (crc32(uid.encode()) / 2**32)
+    return REQUEUE_UNDER_LOAD + _stagger_delay(context) * (crc32(uid.encode()) / 2**32)
 
 
 def queue_deadline(context: RequestContext) -> list[Action]:
     """Return a requeue for the moment when the wait for a start ends; the sweeps do for one that is far."""
-    left = context.queue_timeout - context.waited
-    if context.queue_deadline_passed or left > FAR:
+    remaining = context.queue_timeout - context.waited
+    if context.queue_deadline_passed or remaining > MAX_REQUEUE:
         return []
-    return [RequeueAfter(left)]
+    return [RequeueAfter(remaining)]

@@ -16,24 +16,25 @@ def node_is_lost(instance: InstanceSnapshot) -> bool:
     return ready is not None and ready.reason == InstanceReason.NODE_LOST and not instance.available
 
 
-def choose(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | None:
+def least_loaded(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | None:
     """Return the available instance with the fewest open requests, by name where equal; None if none is.
 
     One whose queue volume takes no work is not available.
     """
     ready = [
-        each
-        for each in candidates
-        if each.accepts_requests and not each.held_for_update and disk_problem(each) is None
+        candidate
+        for candidate in candidates
+        if candidate.accepts_requests and not candidate.held_for_update and disk_problem(candidate) is None
     ]
-    return min(ready, key=lambda each: (each.load, each.instance.metadata.name), default=None)
+    return min(ready, key=lambda candidate: (candidate.load, candidate.instance.metadata.name), default=None)
 
 
-def to_wake(candidates: Iterable[InstanceSnapshot]) -> list[InstanceSnapshot]:
+def instance_to_wake(candidates: Iterable[InstanceSnapshot]) -> list[InstanceSnapshot]:
     """Return the one instance suspended for idleness that should be woken, if any."""
     asleep = [
-        each
-        for each in candidates
-        if each.instance.spec.operating_mode == OperatingMode.RUNNING and each.instance.status.suspended_idle
+        candidate
+        for candidate in candidates
+        if candidate.instance.spec.operating_mode == OperatingMode.RUNNING
+        and candidate.instance.status.suspended_idle
     ]
-    return sorted(asleep, key=lambda each: each.instance.metadata.name)[:1]
+    return sorted(asleep, key=lambda candidate: candidate.instance.metadata.name)[:1]

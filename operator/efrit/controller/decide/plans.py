@@ -50,43 +50,51 @@ def decide_plan(
         return retention("EfritPlan", plan, now)
     refusal = snapshot.refusal
     if snapshot.requests is None and refusal is not None and now < refusal.until:
-        told = _tell(snapshot, plan_status.blocked(plan, refusal.sentence, now), now)
-        return [*told, RequeueAfter(refusal.until - now)]
+        status_writes = _status_writes(snapshot, plan_status.blocked(plan, refusal.sentence, now), now)
+        return [*status_writes, RequeueAfter(refusal.until - now)]
     if snapshot.requests is None:  # gate: requests-listed
         return [ListRequests(plan.key, plan.metadata.uid)]
-    unread = list(_unread(snapshot, snapshot.requests.values()))
+    unread = list(_reads_of_results(snapshot, snapshot.requests.values()))
     if unread:  # gate: results-read
         return unread
     blocked = _blocked(snapshot, now)
     if blocked is not None:
-        return [*_tell(snapshot, blocked, now), RequeueAfter(RETRY_BLOCKED)]
+        return [*_status_writes(snapshot, blocked, now), RequeueAfter(RETRY_BLOCKED)]
     engine_snapshot = _engine_snapshot(snapshot, snapshot.requests)
     decision = judge(engine_snapshot, now)
     if _begins_anew(decision) and (missing := _unmounted(snapshot)) is not None:  # gate: plan-secret
-        return [*_tell(snapshot, plan_status.blocked(plan, missing, now), now), RequeueAfter(RETRY_BLOCKED)]
-    told = _tell(snapshot, _status(snapshot, decision, describe(engine_snapshot, decision), now), now)
-    return [*_acts(snapshot, decision, told, now), *_superseded(snapshot, decision)]
+        return [*_status_writes(snapshot, plan_status.blocked(plan, missing, now), now), RequeueAfter(RETRY_BLOCKED)]
+    status_writes = _status_writes(
+        snapshot, _status(snapshot, decision, describe(engine_snapshot, decision), now), now
+    )
+    return [*_actions(snapshot, decision, status_writes, now), *_deletions_of_superseded(snapshot, decision)]
 
 
-def _acts(snapshot: PlanSnapshot, decision: engine.Decision, told: list[Action], now: datetime) -> Iterator[Action]:
+def _actions(
+    snapshot: PlanSnapshot, decision: engine.Decision, status_writes: list[Action], now: datetime
+) -> Iterator[Action]:
     plan, requests = snapshot.plan, snapshot.requests or {}
     for name in decision.cancel:
         if name in requests and not requests[name].spec.cancel:
             yield CancelRequest(requests[name].key, requests[name].metadata.uid)
     match decision.action:
         case engine.Create() as create:
-            made = CreateRequest(plan.key, plan.metadata.uid, plan_request(plan, _bound_to(snapshot), create))
+            made = CreateRequest(
+                plan.key, plan.metadata.uid, plan_request(plan, _workspace_instance(snapshot), create)
+            )
             # The time of a plan counts from its first status; after that the work goes before the word.
-            yield from [made, *told] if plan.status.start_time is not None else [*told, made]  # gate: status-first
+            yield from (
+                [made, *status_writes] if plan.status.start_time is not None else [*status_writes, made]
+            )  # gate: status-first
         case engine.Wait(until=until):
-            yield from told
+            yield from status_writes
             if until is not None:
                 yield RequeueAfter(max(until - now, timedelta(0)))
         case _:
-            yield from told
+            yield from status_writes
 
 
-def _unread(snapshot: PlanSnapshot, requests: Iterable[EfritRequest]) -> Iterator[Action]:
+def _reads_of_results(snapshot: PlanSnapshot, requests: Iterable[EfritRequest]) -> Iterator[Action]:
     """Yield a reading of each result that its status only has the beginning of."""
     plan = snapshot.plan
     for request in requests:
@@ -102,16 +110,16 @@ def _unread(snapshot: PlanSnapshot, requests: Iterable[EfritRequest]) -> Iterato
 
 def _engine_snapshot(snapshot: PlanSnapshot, requests: Mapping[str, EfritRequest]) -> engine.Snapshot:
     results = {
-        name: snapshot.results.get(each.metadata.uid, each.status.result or "")
-        for name, each in requests.items()
-        if each.final
+        name: snapshot.results.get(request.metadata.uid, request.status.result or "")
+        for name, request in requests.items()
+        if request.final
     }
     limits = snapshot.target.spec.limits if snapshot.target is not None else Limits()
     return engine.Snapshot(
         plan=snapshot.plan,
         requests=requests,
         results=results,
-        credentials=_mounted(snapshot.plan, snapshot.target),
+        credentials=_mount_path(snapshot.plan, snapshot.target),
         max_content_bytes=limits.max_request_bytes,
         max_session_tokens=limits.max_tokens,
         max_timeout_seconds=limits.max_timeout_seconds,
@@ -124,14 +132,14 @@ def _secret(plan: EfritPlan) -> str | None:
     return reference.name if reference is not None else None
 
 
-def _mounted(plan: EfritPlan, target: EfritInstance | None) -> str | None:
+def _mount_path(plan: EfritPlan, target: EfritInstance | None) -> str | None:
     """Return the directory where the instance has the Secret for the plan's repository."""
     secret = _secret(plan)
     if secret is None or target is None:
         return None
     template = target.spec.pod_template
-    volumes = {each.name for each in template.volumes if (each.secret or {}).get("secretName") == secret}
-    return next((each.mount_path for each in template.volume_mounts if each.name in volumes), None)
+    volumes = {mount.name for mount in template.volumes if (mount.secret or {}).get("secretName") == secret}
+    return next((mount.mount_path for mount in template.volume_mounts if mount.name in volumes), None)
 
 
 # What keeps it from going on.
@@ -159,7 +167,7 @@ def _unmounted(snapshot: PlanSnapshot) -> str | None:
     secret, target, pod = _secret(snapshot.plan), snapshot.target, snapshot.pod
     if secret is None or target is None:
         return None
-    path = _mounted(snapshot.plan, target)
+    path = _mount_path(snapshot.plan, target)
     if path is None:
         return (
             f"EfritInstance {target.metadata.name} does not mount Secret {secret}, which "
@@ -182,13 +190,13 @@ def _status(
 ) -> PlanStatus:
     if snapshot.reduced_status:
         described = {name: value for name, value in described.items() if name not in SIZEABLE}
-    return plan_status.status_of(snapshot.plan, decision, described, _bound_to(snapshot), now)
+    return plan_status.status_of(snapshot.plan, decision, described, _workspace_instance(snapshot), now)
 
 
-def _tell(snapshot: PlanSnapshot, status: PlanStatus, now: datetime) -> list[Action]:
+def _status_writes(snapshot: PlanSnapshot, status: PlanStatus, now: datetime) -> list[Action]:
     """Return the write of a status that says something new: once a step, not once a request."""
     plan, meta = snapshot.plan, snapshot.plan.metadata
-    if not plan_status.says_something_new(plan.status, status):
+    if not plan_status.differs_in_substance(plan.status, status):
         return []
     new, old = status.to_wire(), plan.status.to_wire()
     return [PatchStatus("EfritPlan", plan.key, meta.uid, meta.resource_version, new, old, meta.creation_timestamp)]
@@ -197,18 +205,18 @@ def _tell(snapshot: PlanSnapshot, status: PlanStatus, now: datetime) -> list[Act
 # The objects it makes and takes away.
 
 
-def _bound_to(snapshot: PlanSnapshot) -> str | None:
+def _workspace_instance(snapshot: PlanSnapshot) -> str | None:
     """Return the instance that has the plan's workspace; None while a pool has not chosen one."""
     plan = snapshot.plan
     if plan.spec.instance_ref is not None:
         return plan.spec.instance_ref.name
     if plan.status.instance_name is not None:
         return plan.status.instance_name
-    names = (each.status.instance_name for each in (snapshot.requests or {}).values())
+    names = (request.status.instance_name for request in (snapshot.requests or {}).values())
     return next((name for name in names if name), None)
 
 
-def _superseded(snapshot: PlanSnapshot, decision: engine.Decision) -> Iterator[Action]:
+def _deletions_of_superseded(snapshot: PlanSnapshot, decision: engine.Decision) -> Iterator[Action]:
     """Yield deletions of requests that no decision needs any more."""
     if snapshot.plan.status.instance_name is None:
         # They alone know which member of the pool has the plan.

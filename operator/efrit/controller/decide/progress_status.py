@@ -13,23 +13,23 @@ from efrit.protocol import Progress as WireProgress
 from efrit.protocol import RequestView, Response, SessionStatus
 
 
-def while_running(view: RequestView, limits: StatusLimits) -> dict[str, Any]:
+def running_progress(view: RequestView, limits: StatusLimits) -> dict[str, Any]:
     """Return the status fields that report progress; none where nothing was reported yet."""
-    told = view.progress
-    if told is None:
+    progress = view.progress
+    if progress is None:
         return {}
-    fields: dict[str, Any] = {"progress": _progress(told, limits)}
-    if told.session is not None:
-        fields["session"] = SessionState(id=told.session, status=SessionStatus.CONTINUE)
+    fields: dict[str, Any] = {"progress": _progress(progress, limits)}
+    if progress.session is not None:
+        fields["session"] = SessionState(id=progress.session, status=SessionStatus.CONTINUE)
     return fields
 
 
-def last_words(view: RequestView, response: Response, limits: StatusLimits) -> dict[str, Any]:
+def final_progress(view: RequestView, response: Response, limits: StatusLimits) -> dict[str, Any]:
     """Return the same fields of the final status, within its limits.
 
     What an answer does not say (Emacs died) stays as it was told last.
     """
-    fields = while_running(view, limits)
+    fields = running_progress(view, limits)
     if response.progress is not None:
         fields["progress"] = _progress(response.progress, limits)
     session = response.session
@@ -44,6 +44,6 @@ def last_words(view: RequestView, response: Response, limits: StatusLimits) -> d
     return fields
 
 
-def _progress(told: WireProgress, limits: StatusLimits) -> Progress:
-    message = cut(told.message, limits.message) if told.message is not None else None
-    return Progress(step=told.step, message=message, tool_calls=told.tool_calls, tokens=told.tokens)
+def _progress(progress: WireProgress, limits: StatusLimits) -> Progress:
+    message = cut(progress.message, limits.message) if progress.message is not None else None
+    return Progress(step=progress.step, message=message, tool_calls=progress.tool_calls, tokens=progress.tokens)

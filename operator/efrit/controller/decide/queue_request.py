@@ -24,22 +24,22 @@ def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
 
 
 def _budget(request: EfritRequest) -> Budget | None:
-    given = request.spec.budget
-    if given is None:
+    budget = request.spec.budget
+    if budget is None:
         return None
     # The wire has the same fields, without the unit of a time in the name.
-    return Budget(**{name.removesuffix("_seconds"): value for name, value in given})
+    return Budget(**{name.removesuffix("_seconds"): value for name, value in budget})
 
 
 def excess(request: EfritRequest, instance: EfritInstance) -> str | None:
     """Return the sentence about the first value of the request that exceeds a limit of the instance, or None."""
     spec, limits = request.spec, instance.spec.limits
-    wanted = [("timeoutSeconds", spec.timeout_seconds, "maxTimeoutSeconds", limits.max_timeout_seconds)]
+    limited = [("timeoutSeconds", spec.timeout_seconds, "maxTimeoutSeconds", limits.max_timeout_seconds)]
     # The limits of an instance have the names of a budget's parts.
     for name, value in spec.budget or ():
         field = to_camel(name)
-        wanted.append((f"budget.{field}", value, field, getattr(limits, name)))
-    for field, value, limit, most in wanted:
+        limited.append((f"budget.{field}", value, field, getattr(limits, name)))
+    for field, value, limit, most in limited:
         if value is not None and most is not None and value > most:
             return (
                 f"spec.{field} is {value}, EfritInstance {instance.metadata.name} allows at most {most} "
@@ -48,7 +48,7 @@ def excess(request: EfritRequest, instance: EfritInstance) -> str | None:
     return None
 
 
-def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
+def queue_request(request: EfritRequest, instance: EfritInstance) -> Request:
     """Return the file that is written to the queue. Its id is the UID: submitting twice is one submission."""
     spec, limits = request.spec, instance.spec.limits
     kind = spec.type

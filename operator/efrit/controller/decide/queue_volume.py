@@ -20,7 +20,7 @@ def disk_sentence(instance: EfritInstance, disk: DiskStats) -> str:
     if disk.problem == DiskProblem.FAILING:
         return f"{volume} fails: {disk.message}. Requests wait until it works again: check the volume and its node."
     return (
-        f"{volume} is full, no {_lacking(disk)} left. Requests wait until there is room: {_remedy(instance)}. "
+        f"{volume} is full, no {_scarcity(disk)} left. Requests wait until there is room: {_remedy(instance)}. "
         "The archive of finished requests was already pruned."
     )
 
@@ -32,7 +32,7 @@ def _volume(instance: EfritInstance) -> str:
     return f"The queue volume (PersistentVolumeClaim {queue.existing_claim or names.claim_name(instance, 'queue')})"
 
 
-def _lacking(disk: DiskStats) -> str:
+def _scarcity(disk: DiskStats) -> str:
     """Return what there is less of, as far as the figures tell."""
     if disk.total_inodes == 0 or disk.total_bytes == 0:
         return "space is"

@@ -40,7 +40,7 @@ def readiness(snapshot: InstanceSnapshot, now: datetime) -> Finding:
         finding = check(snapshot, now)
         if finding is not None:
             return finding
-    return Finding(InstanceReason.READY, f"Emacs answers requests.{_goes_with_the_pod(snapshot)}")
+    return Finding(InstanceReason.READY, f"Emacs answers requests.{_is_ephemeral_claim(snapshot)}")
 
 
 def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
@@ -62,7 +62,7 @@ def _claims_going(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     )
 
 
-def _goes_with_the_pod(snapshot: InstanceSnapshot) -> str:
+def _is_ephemeral_claim(snapshot: InstanceSnapshot) -> str:
     going = terminating_claims(snapshot)
     if not going:
         return ""
@@ -80,7 +80,7 @@ def _no_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     return Finding(InstanceReason.CREATING, "The pod is being created.")
 
 
-def termination_left(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
+def termination_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
     """Return how long the pod may still take to end, None where it is not being deleted.
 
     Zero or less: no kubelet ends it, its node is probably lost. The controller has no right to look at nodes.
@@ -90,8 +90,8 @@ def termination_left(snapshot: InstanceSnapshot, now: datetime) -> timedelta | N
 
 
 def _lost_node(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
-    pod, left = snapshot.pod, termination_left(snapshot, now)
-    if pod is None or left is None or left > timedelta(0):
+    pod, remaining = snapshot.pod, termination_remaining(snapshot, now)
+    if pod is None or remaining is None or remaining > timedelta(0):
         return None
     node = pod.node or "NODE"
     return Finding(
@@ -111,20 +111,20 @@ def _terminating_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | Non
     )
 
 
-def _waiting(snapshot: InstanceSnapshot) -> ContainerView | None:
+def _waiting_container(snapshot: InstanceSnapshot) -> ContainerView | None:
     containers = snapshot.pod.containers if snapshot.pod else ()
-    return next((each for each in containers if each.waiting_reason), None)
+    return next((container for container in containers if container.waiting_reason), None)
 
 
 def _image(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     containers = snapshot.pod.containers if snapshot.pod else ()
-    for each in containers:
-        if each.waiting_reason in IMAGE_REASONS:
-            message = each.waiting_message or each.waiting_reason or ""
+    for container in containers:
+        if container.waiting_reason in IMAGE_REASONS:
+            message = container.waiting_message or container.waiting_reason or ""
             return Finding(
                 InstanceReason.IMAGE_PULL_FAILED,
-                f"The image of container {each.name} cannot be pulled: {message}. "
-                f"{_image_advice(snapshot, each.name)}",
+                f"The image of container {container.name} cannot be pulled: {message}. "
+                f"{_image_advice(snapshot, container.name)}",
             )
     return None
 
@@ -143,10 +143,10 @@ def _image_advice(snapshot: InstanceSnapshot, container: str) -> str:
 
 def _config(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     containers = snapshot.pod.containers if snapshot.pod else ()
-    for each in containers:
-        if each.waiting_reason in CONFIG_REASONS:
-            message = each.waiting_message or each.waiting_reason or ""
-            return Finding(InstanceReason.CONFIG_MISSING, f"Container {each.name} cannot be created: {message}.")
+    for container in containers:
+        if container.waiting_reason in CONFIG_REASONS:
+            message = container.waiting_message or container.waiting_reason or ""
+            return Finding(InstanceReason.CONFIG_MISSING, f"Container {container.name} cannot be created: {message}.")
     problem = snapshot.facts.problem or ""
     missing = "not found" in problem or "non-existent" in problem
     if missing and "MountVolume" in problem and not _any_running(snapshot):
@@ -155,7 +155,7 @@ def _config(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
 
 
 def _any_running(snapshot: InstanceSnapshot) -> bool:
-    return any(each.running for each in snapshot.pod.containers) if snapshot.pod else False
+    return any(container.running for container in snapshot.pod.containers) if snapshot.pod else False
 
 
 def _volumes(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
@@ -184,7 +184,7 @@ def _unschedulable(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
 
 
 def _crashing(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
-    waiting = _waiting(snapshot)
+    waiting = _waiting_container(snapshot)
     if waiting is None or waiting.waiting_reason != "CrashLoopBackOff":
         return None
     ended = f"exit code {waiting.last_exit_code}" if waiting.last_exit_code is not None else "unknown exit code"

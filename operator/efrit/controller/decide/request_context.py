@@ -53,8 +53,8 @@ class RequestContext:
         snapshot, target = self.snapshot, self.snapshot.target
         return may_be_handed_over(
             snapshot.request,
-            memory=snapshot.handover,
-            told=snapshot.bridge_view is not None,
+            handover=snapshot.handover,
+            reported_by_bridge=snapshot.bridge_view is not None,
             listed_at_start=snapshot.listed_at_start,
             closed_before=target is not None and target.facts.closed_before,
             opened_by_other=snapshot.opened_by_other,
@@ -104,5 +104,5 @@ class RequestContext:
     def has_begun(self) -> bool:
         """Whether Emacs works on it, or has: the wait for a start is over, though it may wait to be run again."""
         view = self.snapshot.bridge_view
-        told = view is not None and (view.state == RequestState.RUNNING or view.attempt > 0)
-        return told or self.snapshot.request.status.start_time is not None
+        bridge_reports_begin = view is not None and (view.state == RequestState.RUNNING or view.attempt > 0)
+        return bridge_reports_begin or self.snapshot.request.status.start_time is not None

@@ -19,8 +19,8 @@ from efrit.api import (
 from efrit.controller.decide import failed_actions, final_status
 from efrit.controller.decide.binding import bind, move_from_lost_node
 from efrit.controller.decide.instances import found_ready_before
-from efrit.controller.decide.open_status import once_it_lasts, open_status, queue_deadline, wait
-from efrit.controller.decide.queue_request import excess, wire_request
+from efrit.controller.decide.open_status import open_status, queue_deadline, wait, write_after
+from efrit.controller.decide.queue_request import excess, queue_request
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.decide.retention import retention
@@ -64,7 +64,7 @@ def decide_request(snapshot: RequestSnapshot, now: datetime) -> list[Action]:
 
 def decide_orphans(request_key: Key, orphans: Iterable[tuple[Key, str]]) -> list[Action]:
     """Return what to do about work on bridges, each an instance and a UID, whose requests are not known."""
-    return [SettleOrphan(request_key, *each) for each in orphans]
+    return [SettleOrphan(request_key, *orphan) for orphan in orphans]
 
 
 def _confirm_never_ran(context: RequestContext, actions: list[Action]) -> list[Action]:
@@ -75,8 +75,8 @@ def _confirm_never_ran(context: RequestContext, actions: list[Action]) -> list[A
     snapshot, target = context.snapshot, context.snapshot.target
     key = target_of(snapshot.request)
     if key is None or not any(
-        isinstance(each, Bind) or (isinstance(each, PatchStatus) and each.status.get("phase") in FINAL_PHASES)
-        for each in actions
+        isinstance(action, Bind) or (isinstance(action, PatchStatus) and action.status.get("phase") in FINAL_PHASES)
+        for action in actions
     ):
         return []
     if target is None:
@@ -129,7 +129,7 @@ def _answered(context: RequestContext) -> list[Action] | None:
     if pause is not None:
         return pause
     named = request.spec.instance_ref.name if request.spec.instance_ref else None
-    return final_status.answered(  # gate: acknowledge-after
+    return final_status.store_answer(  # gate: acknowledge-after
         request,
         view,
         view.response,
@@ -162,7 +162,7 @@ def _queue_lost(context: RequestContext) -> list[Action] | None:
         update = {"queue_id": target.bridge.queue_id, "attempt": request.spec.max_attempts}
         again = open_status(context, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
         return [final_status.patch(request, again)]
-    return final_status.unknown_end(
+    return final_status.ended_unknown(
         request,
         "The queue it was handed to is gone with its volume: whether it ran is unknown. "
         "Keep the queue on a storage claim (spec.queue.storage of the EfritInstance) to survive this.",
@@ -183,7 +183,7 @@ def _stop(context: RequestContext) -> list[Action] | None:
         if snapshot.bridge_view is None and snapshot.content_bytes is not None:  # gate: content-before-decline
             return [_read_content(snapshot)]
         # gate: whole-in-cancel
-        whole = wire_request(request, target.instance) if snapshot.bridge_view is None else None
+        whole = queue_request(request, target.instance) if snapshot.bridge_view is None else None
         # Emacs may have begun it this very moment: only its user stops what runs.
         ask = CancelWork(target.instance.key, request.key, request.metadata.uid, whole, running=request.spec.cancel)
         return [*_being_stopped(context), ask, RequeueAfter(RETRY_CANCEL)]
@@ -218,7 +218,7 @@ def _being_stopped(context: RequestContext) -> list[Action]:
     if request.status.reason is not None or context.waited - late_after <= config.queued_after:
         return []
     at_once = timedelta(0)
-    return once_it_lasts(context, at_once, at_once, RequestReason.PENDING, "It is being withdrawn or stopped.", {})
+    return write_after(context, at_once, at_once, RequestReason.PENDING, "It is being withdrawn or stopped.", {})
 
 
 def _target_missing(context: RequestContext) -> list[Action] | None:
@@ -231,7 +231,7 @@ def _target_missing(context: RequestContext) -> list[Action] | None:
     name = status.instance_name or (spec.instance_ref.name if spec.instance_ref else "")
     namespace = request.metadata.namespace
     if context.was_handed_over:
-        return final_status.unknown_end(
+        return final_status.ended_unknown(
             request,
             f"EfritInstance {name} was deleted while it had the request: whether it ran is unknown.",
             context.now,
@@ -242,7 +242,7 @@ def _target_missing(context: RequestContext) -> list[Action] | None:
         message = f"There is no EfritInstance {name} in namespace {namespace} yet."
         return wait(context, RequestReason.INSTANCE_NOT_READY, message, [], requeue_after=grace - snapshot.seen_for)
     if context.may_be_handed_over:
-        return final_status.unknown_end(
+        return final_status.ended_unknown(
             request,
             f"There is no EfritInstance {name} in namespace {namespace}; whether one had the request before the "
             "operator started is unknown. Create it, then create the request anew.",
@@ -262,8 +262,8 @@ def _read_content(snapshot: RequestSnapshot) -> ReadContent:
 
 
 def _content_bytes(snapshot: RequestSnapshot) -> int:
-    known = snapshot.content_bytes
-    return len(snapshot.request.spec.content.encode()) if known is None else known
+    content_bytes = snapshot.content_bytes
+    return len(snapshot.request.spec.content.encode()) if content_bytes is None else content_bytes
 
 
 def _inadmissible(context: RequestContext) -> list[Action] | None:
@@ -327,7 +327,7 @@ def _known_to_bridge(context: RequestContext) -> list[Action] | None:
     if view.state == RequestState.RUNNING:
         return running(context, "Emacs is working on it.")
     queued = view.queued_time or context.now
-    actions = once_it_lasts(
+    actions = write_after(
         context,
         context.now - queued,
         config.queued_after,
@@ -365,8 +365,8 @@ def _back_pressure(context: RequestContext) -> list[Action] | None:
     if target is None or target.bridge.stats is None:
         return None
     # The bridge counts what it runs, too: offered more, it would refuse it time and again.
-    held = target.bridge.stats.pending + target.bridge.stats.processing
-    if context.snapshot.ahead < target.instance.spec.queue.max_pending - held:
+    queue_length = target.bridge.stats.pending + target.bridge.stats.processing
+    if context.snapshot.ahead < target.instance.spec.queue.max_pending - queue_length:
         return None
     return wait(
         context,
@@ -413,15 +413,15 @@ def _hand_over(context: RequestContext) -> list[Action] | None:
         update = {"queue_id": target.bridge.queue_id, "instance_name": target.instance.metadata.name}
         status = open_status(context, RequestReason.QUEUED, "It is being handed to the instance.", update)
         return [final_status.patch(request, status)]
-    told = failed_actions.report(context, "Submit")
-    if any(isinstance(each, PatchStatus) for each in told):  # gate: decide-anew
+    failure_writes = failed_actions.report(context, "Submit")
+    if any(isinstance(action, PatchStatus) for action in failure_writes):  # gate: decide-anew
         # While that is written the pod may be given up, for an update or for idleness: decide anew after it.
-        return [*told, *queue_deadline(context)]
+        return [*failure_writes, *queue_deadline(context)]
     if context.snapshot.content_bytes is not None:  # gate: content-before-hand-over
         return [_read_content(context.snapshot)]
     return [
-        *told,
-        Submit(target.instance.key, request.key, wire_request(request, target.instance), target.facts.handover_id),
+        *failure_writes,
+        Submit(target.instance.key, request.key, queue_request(request, target.instance), target.facts.handover_id),
         *queue_deadline(context),
     ]
 

@@ -39,4 +39,4 @@ def due_of(obj: Mapping[str, Any], default_ttl: int | None = None) -> datetime |
 
 def _is_part_of_plan(obj: Mapping[str, Any]) -> bool:
     owners = obj["metadata"].get("ownerReferences", [])
-    return any(each["kind"] == EfritPlan.kind for each in owners)  # gate: plan-keeps-requests
+    return any(owner["kind"] == EfritPlan.kind for owner in owners)  # gate: plan-keeps-requests

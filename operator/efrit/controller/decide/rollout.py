@@ -69,12 +69,12 @@ def decide_update(
 
 def _progress(snapshot: InstanceSnapshot, current: StatefulSetView, now: datetime) -> Update:
     """Follow an update whose template is applied, until the new pod was Ready once."""
-    started, told, pod = current.update_started, _told(snapshot), snapshot.pod
+    started, reported, pod = current.update_started, _updated_condition(snapshot), snapshot.pod
     has_template = pod is not None and pod.template_hash == current.template_hash
     is_ready = has_template and readiness(snapshot, now).reason == InstanceReason.READY
     # A change that was taken back while it waited leaves the update before it as it was.
-    was_ready = told is not None and (told.status == ConditionStatus.TRUE or told.reason in WAITING)
-    kept = Update(
+    was_ready = reported is not None and (reported.status == ConditionStatus.TRUE or reported.reason in WAITING)
+    unchanged = Update(
         ConditionStatus.TRUE,
         UpdateReason.UP_TO_DATE,
         UP_TO_DATE,
@@ -83,34 +83,34 @@ def _progress(snapshot: InstanceSnapshot, current: StatefulSetView, now: datetim
         trial=current.update_trial,
     )
     if started is None or is_ready or was_ready:
-        return kept
+        return unchanged
     deadline = snapshot.config.rollout.progress_deadline
     # In this order: no time that somebody has written overflows.
-    left = deadline - (now - started)
-    if left <= timedelta(0):
+    remaining = deadline - (now - started)
+    if remaining <= timedelta(0):
         message = (
             f"The instance did not become Ready within {_seconds(deadline)} s after its pod template changed: "
             "see the condition Ready."
         )
-        return replace(kept, status=ConditionStatus.FALSE, reason=UpdateReason.FAILED, message=message)
+        return replace(unchanged, status=ConditionStatus.FALSE, reason=UpdateReason.FAILED, message=message)
     return replace(
-        kept,
+        unchanged,
         status=ConditionStatus.UNKNOWN,
         reason=UpdateReason.UPDATING,
         message=REPLACED,
-        requeue_after=left,
+        requeue_after=remaining,
     )
 
 
 def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Children, now: datetime) -> Update:
     """Decide about a template that differs from the one applied."""
     cause = _cause(current, children)
-    pod, told, limits = snapshot.pod, _told(snapshot), snapshot.config.rollout
+    pod, reported, limits = snapshot.pod, _updated_condition(snapshot), snapshot.config.rollout
     absent = pod is None or pod.deleting
     if _broken(pod) or (absent and cause == UpdateCause.SPEC):
         # What was in doubt stays in doubt until the instance is Ready.
         at_once = Update(ConditionStatus.TRUE, UpdateReason.UP_TO_DATE, UP_TO_DATE, apply=True)
-        if not _failed_trial(current, told):
+        if not _failed_trial(current, reported):
             return at_once
         return replace(
             at_once,
@@ -120,22 +120,27 @@ def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Chil
             started=current.update_started,
             trial=True,
         )
-    stopped = _stopped(snapshot) if cause == UpdateCause.RELEASE else None  # gate: release-stopped
+    stopped = _stop_reason(snapshot) if cause == UpdateCause.RELEASE else None  # gate: release-stopped
     if stopped is not None:
         return Update(ConditionStatus.FALSE, UpdateReason.STOPPED, stopped, requeue_after=RETRY_QUEUED)
-    held_since = told.last_transition_time if told is not None and told.status == ConditionStatus.FALSE else now
+    held_since = (
+        reported.last_transition_time if reported is not None and reported.status == ConditionStatus.FALSE else now
+    )
     overdue = held_since + limits.max_hold - now
-    silence = _silence_left(snapshot, now)
+    silence = _silence_remaining(snapshot, now)
     idle = absent or _proven_idle(snapshot) or (not snapshot.available and silence <= timedelta(0))
-    if told is not None and (told.status, told.reason) == (ConditionStatus.UNKNOWN, UpdateReason.DRAINING.value):
+    if reported is not None and (reported.status, reported.reason) == (
+        ConditionStatus.UNKNOWN,
+        UpdateReason.DRAINING.value,
+    ):
         if idle:
             trial = cause == UpdateCause.RELEASE and _was_ready(snapshot)
             return _draining(apply=True, started=now, trial=trial)
         return _draining(requeue_after=RETRY_QUEUED)
     if not idle and overdue > timedelta(0):
         waits = max(timedelta(seconds=1), min(overdue, silence) if not snapshot.available else overdue)
-        return Update(ConditionStatus.FALSE, UpdateReason.HELD, _why_held(snapshot), requeue_after=waits)
-    full = _full(snapshot, cause, now)
+        return Update(ConditionStatus.FALSE, UpdateReason.HELD, _hold_reason(snapshot), requeue_after=waits)
+    full = _reached_limit(snapshot, cause, now)
     if full is not None:
         return Update(ConditionStatus.FALSE, UpdateReason.QUEUED, full, requeue_after=RETRY_QUEUED)
     return _draining(reserve=cause)
@@ -162,7 +167,7 @@ def _draining(
     )
 
 
-def _told(snapshot: InstanceSnapshot) -> Condition | None:
+def _updated_condition(snapshot: InstanceSnapshot) -> Condition | None:
     return condition_of(snapshot.instance.status.conditions, UPDATED)
 
 
@@ -178,7 +183,7 @@ def _broken(pod: PodView | None) -> bool:
         return False
     if pod.phase in ("Succeeded", "Failed"):
         return True
-    return not any(each.name == "emacs" and each.running for each in pod.containers)
+    return not any(container.name == "emacs" and container.running for container in pod.containers)
 
 
 def _proven_idle(snapshot: InstanceSnapshot) -> bool:
@@ -198,11 +203,11 @@ def nothing_runs(snapshot: InstanceSnapshot) -> bool:
     return pod is None or pod.deleting or _broken(pod) or _proven_idle(snapshot)
 
 
-def _silence_left(snapshot: InstanceSnapshot, now: datetime) -> timedelta:
+def _silence_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta:
     """Return how long the bridge may still be silent before the change is applied without its figures."""
     started = snapshot.pod.started if snapshot.pod else None
     moments = (snapshot.bridge.lost_since, snapshot.controller_started, started)
-    since = max((each for each in moments if each is not None), default=now)
+    since = max((moment for moment in moments if moment is not None), default=now)
     return since + snapshot.config.rollout.max_hold - now
 
 
@@ -212,17 +217,17 @@ def _was_ready(snapshot: InstanceSnapshot) -> bool:
     return deleting or (ready is not None and ready.status == ConditionStatus.TRUE)
 
 
-def _failed_trial(current: StatefulSetView, told: Condition | None) -> bool:
-    return current.update_trial and (told is None or told.status != ConditionStatus.TRUE)
+def _failed_trial(current: StatefulSetView, reported: Condition | None) -> bool:
+    return current.update_trial and (reported is None or reported.status != ConditionStatus.TRUE)
 
 
-def _why_held(snapshot: InstanceSnapshot) -> str:
+def _hold_reason(snapshot: InstanceSnapshot) -> str:
     if not snapshot.available:
         return "The changed pod template waits: the bridge of the pod has not said yet whether a request runs."
     return "The changed pod template waits for the running requests to end."
 
 
-def _stopped(snapshot: InstanceSnapshot) -> str | None:
+def _stop_reason(snapshot: InstanceSnapshot) -> str | None:
     """Say why the current release is not rolled out to this instance, None where it may be.
 
     A failure stops its own namespace. It stops every other only while no instance has survived the update, or once
@@ -230,7 +235,7 @@ def _stopped(snapshot: InstanceSnapshot) -> str | None:
     """
     view: RolloutView = snapshot.rollout
     own = snapshot.instance.key
-    failed = [each for each in view.failed if each != own]
+    failed = [failed_instance for failed_instance in view.failed if failed_instance != own]
     nearby = next((name for namespace, name in failed if namespace == own[0]), None)
     deadline = _seconds(snapshot.config.rollout.progress_deadline)
     if nearby is not None:
@@ -246,20 +251,21 @@ def _stopped(snapshot: InstanceSnapshot) -> str | None:
     return None
 
 
-def _full(snapshot: InstanceSnapshot, cause: UpdateCause, now: datetime) -> str | None:
+def _reached_limit(snapshot: InstanceSnapshot, cause: UpdateCause, now: datetime) -> str | None:
     """Say which bound is reached, None where one more instance may be updated."""
     limits, (namespace, name) = snapshot.config.rollout, snapshot.instance.key
-    taken = [
-        each
-        for each in snapshot.rollout.slots
-        if (each.namespace, each.name) != (namespace, name) and _counts(each, limits.progress_deadline, now)
+    active_slots = [
+        slot
+        for slot in snapshot.rollout.slots
+        if (slot.namespace, slot.name) != (namespace, name)
+        and _counts_towards_limit(slot, limits.progress_deadline, now)
     ]
-    nearby = sum(1 for each in taken if each.namespace == namespace)
+    nearby = sum(1 for slot in active_slots if slot.namespace == namespace)
     if nearby >= limits.max_concurrent_per_namespace:
         return "The changed pod template waits: other instances of the namespace are being updated."
     if cause != UpdateCause.RELEASE:
         return None
-    releases = [each.namespace for each in taken if each.cause == UpdateCause.RELEASE]
+    releases = [slot.namespace for slot in active_slots if slot.cause == UpdateCause.RELEASE]
     if len(releases) >= limits.max_concurrent:
         return "The changed pod template waits: other instances are being updated."
     untried = snapshot.rollout.succeeded == 0  # gate: release-trial
@@ -268,7 +274,7 @@ def _full(snapshot: InstanceSnapshot, cause: UpdateCause, now: datetime) -> str 
     return None
 
 
-def _counts(slot: UpdateSlot, deadline: timedelta, now: datetime) -> bool:
+def _counts_towards_limit(slot: UpdateSlot, deadline: timedelta, now: datetime) -> bool:
     """Return whether an update still keeps others waiting: endless work must not, nor a status that nobody writes.
 
     A time well in the future was written by somebody else.

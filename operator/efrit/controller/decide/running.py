@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from efrit.api import RequestReason
 from efrit.controller.decide import progress_status
-from efrit.controller.decide.open_status import once_it_lasts, tell_progress
+from efrit.controller.decide.open_status import progress_writes, write_after
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action
 from efrit.protocol import RequestView
@@ -17,10 +17,10 @@ def running(context: RequestContext, message: str) -> list[Action]:
         return []
     started = view.started_time or context.now
     fields = (
-        queue_fields(context, view) | progress_status.while_running(view, context.limits) | {"start_time": started}
+        queue_fields(context, view) | progress_status.running_progress(view, context.limits) | {"start_time": started}
     )
     lasted, pause = context.now - started, context.snapshot.config.running_after
-    return once_it_lasts(context, lasted, pause, RequestReason.RUNNING, message, fields) or tell_progress(
+    return write_after(context, lasted, pause, RequestReason.RUNNING, message, fields) or progress_writes(
         context, fields
     )
 

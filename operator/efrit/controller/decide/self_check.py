@@ -22,11 +22,13 @@ _REASONS = {
 
 def self_check_health(stats: Stats | None, old: InstanceStatus) -> ConditionState | None:
     """Return what is known of the self-check; None while there was never anything to tell."""
-    told = condition_of(old.conditions, SELF_CHECK_PASSED)
+    reported = condition_of(old.conditions, SELF_CHECK_PASSED)
     if stats is None:
         # The message stays: it says which restarts are known already.
         return (
-            None if told is None else ConditionState(ConditionStatus.UNKNOWN, SelfCheckReason.UNKNOWN, told.message)
+            None
+            if reported is None
+            else ConditionState(ConditionStatus.UNKNOWN, SelfCheckReason.UNKNOWN, reported.message)
         )
     emacs = stats.emacs
     before = f" {restart_sentence(emacs.restarted)}" if emacs.restarted is not None else ""
@@ -34,7 +36,7 @@ def self_check_health(stats: Stats | None, old: InstanceStatus) -> ConditionStat
         return ConditionState(
             ConditionStatus.FALSE, SelfCheckReason.SELF_CHECK_FAILED, f"{failing_sentence(emacs)}{before}"
         )
-    if emacs.restarted is None and told is None:
+    if emacs.restarted is None and reported is None:
         return None
     if emacs.restarted is not None and not emacs.alive:
         return ConditionState(ConditionStatus.FALSE, _REASONS[emacs.restarted.reason], before.strip())
@@ -60,7 +62,9 @@ def restart_sentence(restart: EmacsRestart) -> str:
 def new_restart(stats: Stats | None, old: InstanceStatus) -> EmacsRestart | None:
     """Return the restart that the status does not tell of yet."""
     restart = stats.emacs.restarted if stats is not None else None
-    told = condition_of(old.conditions, SELF_CHECK_PASSED)
-    if restart is None or (told is not None and rfc3339(restart.time) in told.message):  # gate: restart-reported
+    reported = condition_of(old.conditions, SELF_CHECK_PASSED)
+    if restart is None or (
+        reported is not None and rfc3339(restart.time) in reported.message
+    ):  # gate: restart-reported
         return None
     return restart

@@ -10,16 +10,16 @@ from efrit.controller.model.credentials import Credentials
 from efrit.controller.model.names import child_metadata, secret_name
 
 
-def build_secret(instance: EfritInstance, given: Credentials) -> dict[str, Any]:
+def build_secret(instance: EfritInstance, credentials: Credentials) -> dict[str, Any]:
     """Return the Secret; `token-previous` is there while a rotation of the controller's key is under way."""
     files = {
-        "tls.crt": given.certificate,
-        "tls.key": given.private_key,
-        "token": given.token.encode(),
-        "token-next": given.next_token.encode(),
+        "tls.crt": credentials.certificate,
+        "tls.key": credentials.private_key,
+        "token": credentials.token.encode(),
+        "token-next": credentials.next_token.encode(),
     }
-    if given.previous_token is not None:
-        files["token-previous"] = given.previous_token.encode()
+    if credentials.previous_token is not None:
+        files["token-previous"] = credentials.previous_token.encode()
     return {
         "apiVersion": "v1",
         "kind": "Secret",

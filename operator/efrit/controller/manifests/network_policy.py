@@ -71,11 +71,11 @@ def _model(instance: EfritInstance) -> list[dict[str, Any]]:
     if model is None:
         return []
     # With a proxy nothing else is talked to.
-    given, ports_by_scheme = model.base_url, DEFAULT_PORTS
+    model_url, ports_by_scheme = model.base_url, DEFAULT_PORTS
     if model.proxy_url is not None:
-        given, ports_by_scheme = model.proxy_url, DEFAULT_PROXY_PORTS
+        model_url, ports_by_scheme = model.proxy_url, DEFAULT_PROXY_PORTS
     try:
-        url = urlsplit(given)
+        url = urlsplit(model_url)
         host, port = url.hostname or "", url.port or ports_by_scheme.get(url.scheme, 443)
     except ValueError:
         # An address that makes no sense needs no hole; the model's client says what is wrong with it.

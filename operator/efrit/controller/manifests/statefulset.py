@@ -54,7 +54,7 @@ def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[st
     limits = instance.spec.limits
     drain = min(_longest(instance.spec) + DRAIN_MARGIN_SECONDS, limits.drain_seconds)
     pull_secrets = [{"name": name} for name in config.image_pull_secrets]
-    pull_secrets += [each.to_wire() for each in user.image_pull_secrets]
+    pull_secrets += [item.to_wire() for item in user.image_pull_secrets]
     spec: dict[str, Any] = {
         "serviceAccountName": user.service_account_name or names.child_name(instance),
         "automountServiceAccountToken": not own_account,
@@ -78,7 +78,7 @@ def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[st
     if user.node_selector:
         spec["nodeSelector"] = dict(user.node_selector)
     if user.tolerations:
-        spec["tolerations"] = [each.to_wire() for each in user.tolerations]
+        spec["tolerations"] = [item.to_wire() for item in user.tolerations]
     optional = {
         "affinity": user.affinity,
         "runtimeClassName": user.runtime_class_name,
@@ -180,7 +180,7 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
     if spec.model is not None:
         ours |= _model(instance.spec, spec.model)
         mounts.append({"name": "model", "mountPath": names.MODEL_SECRETS, "readOnly": True})
-    mounts += [each.to_wire() for each in user.volume_mounts]
+    mounts += [item.to_wire() for item in user.volume_mounts]
     container: dict[str, Any] = {
         "name": EMACS,
         "image": spec.emacs.image or config.emacs_image,
@@ -191,7 +191,9 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
             f"until [ -x {names.SHARED}/run-emacs ]; do sleep 0.05; done; exec {names.SHARED}/run-emacs",
         ],
         # By name: a variable given twice is refused by server-side apply.
-        "env": list({each["name"]: each for each in [*_env(ours), *(one.to_wire() for one in user.env)]}.values()),
+        "env": list(
+            {item["name"]: item for item in [*_env(ours), *(variable.to_wire() for variable in user.env)]}.values()
+        ),
         "workingDir": names.WORKSPACE,
         "resources": spec.emacs.resources.to_wire()
         if spec.emacs.resources
@@ -200,7 +202,7 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
         "volumeMounts": mounts,
     }
     if user.env_from:
-        container["envFrom"] = [each.to_wire() for each in user.env_from]
+        container["envFrom"] = [item.to_wire() for item in user.env_from]
     policy = spec.emacs.image_pull_policy
     if policy is not None:
         container["imagePullPolicy"] = policy.value
@@ -249,7 +251,7 @@ def _volumes(instance: EfritInstance) -> list[dict[str, Any]]:
         ref = spec.model.api_key_secret_ref
         items = [{"key": ref.key, "path": "api-key"}]
         volumes.append({"name": "model", "secret": {"secretName": ref.name, "items": items, "defaultMode": 0o440}})
-    return volumes + [each.to_wire() for each in spec.pod_template.volumes]
+    return volumes + [volume.to_wire() for volume in spec.pod_template.volumes]
 
 
 def _storage(instance: EfritInstance, volume: str, storage: Storage) -> dict[str, Any]:

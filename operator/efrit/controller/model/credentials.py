@@ -78,13 +78,13 @@ def generation_of(now: datetime) -> int:
     return (now - EPOCH) // GENERATION
 
 
-def trusted(identity: Identity, now: datetime) -> bytes:
+def trusted_certificates(identity: Identity, now: datetime) -> bytes:
     """Return the certificates (PEM) of the CAs that a bridge's certificate may be signed by at this time."""
     generation = generation_of(now)
     return b"".join(
-        _authority(key, each)[0].public_bytes(Encoding.PEM)
+        _authority(key, signing_generation)[0].public_bytes(Encoding.PEM)
         for key in identity.keys
-        for each in (generation - 1, generation, generation + 1)
+        for signing_generation in (generation - 1, generation, generation + 1)
     )
 
 

@@ -51,7 +51,7 @@ class InstanceFacts:
     explained_time: datetime | None = None
     """When the events of this pod were last asked for."""
 
-    def of_the_next(self, handover_id: str) -> InstanceFacts:
+    def carried_over(self, handover_id: str) -> InstanceFacts:
         """Return what stays known when another object takes the name: how often this process has written to it."""
         return replace(
             self,

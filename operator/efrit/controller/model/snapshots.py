@@ -67,12 +67,17 @@ class InstanceSnapshot:
     @property
     def held_for_update(self) -> bool:
         """Whether new requests wait until the pod is replaced."""
-        told = condition_of(self.instance.status.conditions, UPDATED)
+        updated = condition_of(self.instance.status.conditions, UPDATED)
         if self.update_reserved:
             return True
-        if told is None or told.status != ConditionStatus.UNKNOWN or self.pod is None or self.statefulset is None:
+        if (
+            updated is None
+            or updated.status != ConditionStatus.UNKNOWN
+            or self.pod is None
+            or self.statefulset is None
+        ):
             return False
-        return told.reason == UpdateReason.DRAINING or self.pod.template_hash != self.statefulset.template_hash
+        return updated.reason == UpdateReason.DRAINING or self.pod.template_hash != self.statefulset.template_hash
 
     @property
     def handover_open(self) -> bool:
@@ -146,7 +151,7 @@ class RequestSnapshot:
     """When its status last said how far it has come, or was to say so."""
     failure: ActionFailure | None = None
     """The action that fails for it at present."""
-    session_home: str | None = None
+    session_instance: str | None = None
     """The instance that has the session it continues, `""` where no request says so; None: nobody has asked yet."""
     content_bytes: int | None = None
     """Size of spec.content where `request` has it not, which must be read before it is sent; None where it has it."""

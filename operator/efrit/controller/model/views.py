@@ -52,7 +52,10 @@ class PodView:
         """Whether a container runs, or has run: the pod may have work, whatever is heard of it."""
         if self.phase in ("Succeeded", "Failed"):
             return False
-        started = (each.running or each.restarts > 0 or each.last_exit_code is not None for each in self.containers)
+        started = (
+            container.running or container.restarts > 0 or container.last_exit_code is not None
+            for container in self.containers
+        )
         return self.phase != "Pending" or any(started)
 
 

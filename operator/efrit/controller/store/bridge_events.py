@@ -16,7 +16,7 @@ from efrit.controller.model.snapshots import Handover
 from efrit.controller.model.views import BridgeView
 from efrit.controller.store.held_answers import HeldAnswer
 from efrit.controller.store.index import Index, Orphan
-from efrit.controller.store.records import InstanceRecord, RequestRecord, outdated
+from efrit.controller.store.records import InstanceRecord, RequestRecord, is_outdated
 from efrit.protocol import DiskProblem, Event, RequestState, RequestView, Reset, Stats
 
 log = logging.getLogger(__name__)
@@ -93,40 +93,40 @@ class BridgeEvents:
         entry.figures_taken = max(now, entry.figures_taken + FIGURES_SECONDS)
         self._index.queue.add_after(WorkKey(EfritInstance.kind, *instance), entry.figures_taken - now)
 
-    def lost(self, instance: Key, pod_uid: str, problem: str) -> None:
+    def bridge_lost(self, instance: Key, pod_uid: str, problem: str) -> None:
         """Take in that a bridge cannot be reached."""
         entry = self._index.instances[instance]
-        known, pod = entry.bridge, entry.own_pod.uid if entry.own_pod else None
+        bridge, pod = entry.bridge, entry.own_pod.uid if entry.own_pod else None
         # The present pod's bridge may fail before it was ever heard of.
-        if pod_uid not in (known.pod_uid, pod) and known.pod_uid is not None:
+        if pod_uid not in (bridge.pod_uid, pod) and bridge.pod_uid is not None:
             return
-        if known.connected or (known.pod_uid, known.problem) != (pod_uid, problem):
-            since = known.lost_since if not known.connected and known.pod_uid == pod_uid else None
+        if bridge.connected or (bridge.pod_uid, bridge.problem) != (pod_uid, problem):
+            since = bridge.lost_since if not bridge.connected and bridge.pod_uid == pod_uid else None
             entry.bridge = replace(
-                known, connected=False, pod_uid=pod_uid, problem=problem, lost_since=since or self._index.clock()
+                bridge, connected=False, pod_uid=pod_uid, problem=problem, lost_since=since or self._index.clock()
             )
             self._index.requeue_instance(instance)
 
-    def answering(self, instance: Key, problem: str | None) -> None:
+    def bridge_responsive(self, instance: Key, problem: str | None) -> None:
         """Take in that a bridge does not answer calls, and why; None: that it does again."""
         entry = self._index.instances.get(instance)
         if entry is not None and entry.bridge.unresponsive != problem:
             entry.bridge = replace(entry.bridge, unresponsive=problem)
             self._index.requeue_instance(instance)
 
-    def closed(self, instance: Key) -> None:
+    def bridge_disconnected(self, instance: Key) -> None:
         """Take in that nobody is connected to an instance on purpose."""
         entry = self._index.instances.get(instance)
         if entry is not None and entry.bridge.pod_uid is not None:
             entry.bridge = BridgeView(queue_id=entry.bridge.queue_id)
             self._index.requeue_instance(instance)
 
-    def submitted(self, instance: Key, view: RequestView) -> None:
+    def request_submitted(self, instance: Key, view: RequestView) -> None:
         """Take in the reply to a hand-over: of what is queued nothing is to be said before it has waited a while."""
         key = self._index.request_keys.get(view.id)
         if key is None or view.state != RequestState.QUEUED:
             self.view(instance, view)
-        elif self._take_in(instance, key, view):
+        elif self._record_view(instance, key, view):
             work = WorkKey(EfritRequest.kind, *key)
             self._index.queue.add_after(work, self._index.config.queued_after.total_seconds())
 
@@ -136,15 +136,15 @@ class BridgeEvents:
         if key is None:
             if not self._is_outdated(instance, view):
                 self._observe_unknown(instance, view)
-        elif self._take_in(instance, key, view):
+        elif self._record_view(instance, key, view):
             # Somebody waits for an answer; after a start, thousands that are not begun may be ahead of it.
             self._index.requeue_request(key, first=view.state.final)
 
     def _is_outdated(self, instance: Key, view: RequestView) -> bool:
-        known = self._index.instances[instance].views.get(view.id)
-        return known is not None and outdated(view, known)
+        recorded = self._index.instances[instance].views.get(view.id)
+        return recorded is not None and is_outdated(view, recorded)
 
-    def _take_in(self, instance: Key, key: Key, view: RequestView) -> bool:
+    def _record_view(self, instance: Key, key: Key, view: RequestView) -> bool:
         """Take in what was said of a request that is known; return whether that was news."""
         views = self._index.instances[instance].views
         if self._is_outdated(instance, view):
@@ -176,7 +176,7 @@ class BridgeEvents:
                 views[dropped.uid] = structs.replace(views[dropped.uid], response=None)
             metrics.BUDGET_WAITS.labels("answers").inc()
 
-    def acknowledged(self, instance: Key, uid: str) -> None:
+    def answer_acknowledged(self, instance: Key, uid: str) -> None:
         """Forget an answer that is stored."""
         view = self._index.instances[instance].views.pop(uid, None)
         self._index.answers.discard(HeldAnswer(instance, uid))
@@ -193,8 +193,8 @@ class BridgeEvents:
 
         A bridge that cannot be reached must not keep the others waiting.
         """
-        known = self._index.orphans.get(request, ())
-        return sorted(known, key=lambda each: not self._is_connected(each.instance))
+        orphans = self._index.orphans.get(request, ())
+        return sorted(orphans, key=lambda orphan: not self._is_connected(orphan.instance))
 
     def orphan_settled(self, request: Key, instance: Key, uid: str) -> None:
         """Forget orphaned work that was looked into."""
@@ -208,9 +208,9 @@ class BridgeEvents:
         """Keep what is needed of work whose request is not known: it may have been deleted, or not be seen yet."""
         entry = self._index.instances[instance]
         most = MOST_UNKNOWN + (entry.instance.spec.queue.max_pending if entry.instance else 0)
-        known = entry.views.get(view.id)
-        if known is not None:
-            self._index.forget_orphan(instance, known)
+        recorded = entry.views.get(view.id)
+        if recorded is not None:
+            self._index.forget_orphan(instance, recorded)
         elif len(entry.views) >= most:
             log.debug("%s/%s reported more than %d requests: %s is not kept", *instance, most, view.id)
             return
@@ -240,10 +240,10 @@ def _disk_problem(stats: Stats | None) -> DiskProblem | None:
 
 def _shows_work(entry: InstanceRecord, stats: Stats) -> bool:
     """Return whether figures tell of work now, or of answers since they were last heard or written."""
-    known = entry.bridge.stats
-    if known is not None:
-        processed = known.processed
+    last_stats = entry.bridge.stats
+    if last_stats is not None:
+        processed = last_stats.processed
     else:
-        told = entry.instance.status.queue if entry.instance is not None else None
-        processed = told.processed if told is not None else 0
+        reported = entry.instance.status.queue if entry.instance is not None else None
+        processed = reported.processed if reported is not None else 0
     return stats.pending > 0 or stats.processing > 0 or stats.processed != processed

@@ -55,7 +55,7 @@ class Children:
         """Take in an instance's StatefulSet."""
         key = instance_key(obj)
         if key is None or obj["metadata"]["name"] != names.statefulset_name(key[1]):
-            self._mislabelled("StatefulSet", obj)
+            self._instances_of_mislabelled("StatefulSet", obj)
             return
         if self._index.instances[key].accept_version("StatefulSet", obj):
             view = statefulset_view(obj)
@@ -81,12 +81,12 @@ class Children:
         """Take in a PersistentVolumeClaim of an instance."""
         key = claim_key(obj)
         if key is None:
-            self._mislabelled("PersistentVolumeClaim", obj)
+            self._instances_of_mislabelled("PersistentVolumeClaim", obj)
         elif self._index.instances[key].accept_version("PersistentVolumeClaim", obj):
             view = claim_view(obj)
-            known = self._index.instances[key].claims.get(view.name)
+            recorded = self._index.instances[key].claims.get(view.name)
             self._index.instances[key].claims[view.name] = view
-            if known is None or (known.phase, known.terminating) != (view.phase, view.terminating):
+            if recorded is None or (recorded.phase, recorded.terminating) != (view.phase, view.terminating):
                 self._index.requeue_instance(key)
 
     def forget_claim(self, obj: Mapping[str, Any]) -> None:
@@ -130,10 +130,10 @@ class Children:
     def is_as_applied(self, instance: Key, manifest: Mapping[str, Any]) -> bool:
         """Return whether a child is known to be as this process has applied it."""
         entry, place = self._index.instances[instance], _place(manifest)
-        known = entry.children_applied.get(place)
-        if known is None or manifest["kind"] in self._unseen:
+        applied = entry.children_applied.get(place)
+        if applied is None or manifest["kind"] in self._unseen:
             return False
-        return known == AppliedChild(digest_of(manifest), entry.children_seen.get(place, 0))  # gate: as-applied
+        return applied == AppliedChild(digest_of(manifest), entry.children_seen.get(place, 0))  # gate: as-applied
 
     def apply_begins(self, instance: Key, manifest: Mapping[str, Any]) -> None:
         """Take in that a child is about to be applied: nothing is known of it until `child_applied`."""
@@ -155,7 +155,7 @@ class Children:
         key = instance_key(obj)
         entry = self._index.instances.get(key) if key is not None else None
         if key is None or entry is None or (kind, obj["metadata"]["name"]) not in entry.children_applied:
-            key = self._mislabelled(kind, obj)
+            key = self._instances_of_mislabelled(kind, obj)
         elif not entry.accept_version(kind, obj):
             return
         if key is not None:
@@ -163,10 +163,10 @@ class Children:
             entry.facts = replace(entry.facts, resync=True)
             self._index.requeue_instance(key)
 
-    def _mislabelled(self, kind: str, obj: Mapping[str, Any]) -> Key | None:
+    def _instances_of_mislabelled(self, kind: str, obj: Mapping[str, Any]) -> Key | None:
         """Have a child applied again whose labels name its instance no more; return the instance that it is of."""
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
-        for key in ((namespace, each) for each in names.instances_of(name)):
+        for key in ((namespace, instance_name) for instance_name in names.instances_of(name)):
             entry = self._index.instances.get(key)
             if entry is not None and entry.children_applied.pop((kind, name), None) is not None:  # gate: mislabelled
                 return key

@@ -45,20 +45,20 @@ class Expirations:
         if len(self._heap) > 2 * self._most:
             # Sorted, which is a heap as well.
             self._heap = heapq.nsmallest(self._most, self._heap)
-            self._known = {each.uid for each in self._heap}
+            self._known = {expiration.uid for expiration in self._heap}
             self._dropped = True
 
     def pop_due(self, now: datetime) -> Expiration | None:
         """Return an object that is due, which is then forgotten."""
         if not self._heap or self._heap[0].due > now:
             return None
-        found = heapq.heappop(self._heap)
-        self._known.discard(found.uid)
-        return found
+        expiration = heapq.heappop(self._heap)
+        self._known.discard(expiration.uid)
+        return expiration
 
-    def wants_more(self) -> bool:
+    def needs_listing(self) -> bool:
         """Return whether there were more than fit, and there is room again: then the finished objects are swept."""
-        wanted = self._dropped and len(self._heap) < self._most // 2
-        if wanted:
+        has_space = self._dropped and len(self._heap) < self._most // 2
+        if has_space:
             self._dropped = False
-        return wanted
+        return has_space

@@ -23,13 +23,13 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
     """Return what decisions read of a pod."""
     meta, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
     scheduled: Mapping[str, Any] = next(
-        (each for each in status.get("conditions", ()) if each["type"] == "PodScheduled"), {}
+        (entry for entry in status.get("conditions", ()) if entry["type"] == "PodScheduled"), {}
     )
     unschedulable = None
     if scheduled.get("status") == "False":
         unschedulable = scheduled.get("message") or scheduled.get("reason")
     statuses = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
-    image = next((each["image"] for each in spec.get("containers", ()) if each["name"] == "emacs"), None)
+    image = next((entry["image"] for entry in spec.get("containers", ()) if entry["name"] == "emacs"), None)
     ports = [
         port["containerPort"]
         for container in spec.get("initContainers", ())
@@ -47,7 +47,7 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
         unschedulable=unschedulable,
         image=image,
         bridge_port=ports[0] if ports else names.BRIDGE_PORT,
-        containers=tuple(_container_view(each) for each in statuses),
+        containers=tuple(_container_view(entry) for entry in statuses),
         template_hash=meta.get("annotations", {}).get(names.TEMPLATE_HASH),
         owner_uid=owner_uid(meta),
         deletion_deadline=moment(meta.get("deletionTimestamp")),
@@ -57,7 +57,7 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
 
 
 def _secret_mounts(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
-    volumes = (each for each in spec.get("volumes", ()) if "secret" in each)
+    volumes = (volume for volume in spec.get("volumes", ()) if "secret" in volume)
     secrets = {volume["name"]: volume["secret"].get("secretName", "") for volume in volumes}
     mounts = (
         (secrets[mount["name"]], mount["mountPath"])
@@ -72,7 +72,7 @@ def _secret_mounts(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | Non
 
 def owner_uid(meta: Mapping[str, Any]) -> str | None:
     """Return the UID of the controlling owner in an object's metadata."""
-    owners = (each["uid"] for each in meta.get("ownerReferences", ()) if each.get("controller"))
+    owners = (owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller"))
     return next(owners, None)
 
 
@@ -114,11 +114,11 @@ def statefulset_view(statefulset: Mapping[str, Any]) -> StatefulSetView:
 
 def _update_started(annotations: Mapping[str, str]) -> datetime | None:
     try:
-        found = moment(annotations.get(names.UPDATE_STARTED))
+        started = moment(annotations.get(names.UPDATE_STARTED))
     except ValueError:
         return None
     # Anyone who may edit the StatefulSet may write what cannot be compared with the clock.
-    return found if found is not None and found.tzinfo is not None else None
+    return started if started is not None and started.tzinfo is not None else None
 
 
 def claim_view(claim: Mapping[str, Any]) -> ClaimView:

@@ -24,8 +24,10 @@ class Handovers:
         target, entry = self._index.instances.get(instance), self._index.requests.get(request)
         if target is None or target.instance is None or entry is None or entry.uid != uid:
             return False
-        known = target.instance.status.handover
-        is_open = known is not None and known.state == HandoverState.OPEN and known.id == target.facts.handover_id
+        recorded = target.instance.status.handover
+        is_open = (
+            recorded is not None and recorded.state == HandoverState.OPEN and recorded.id == target.facts.handover_id
+        )
         if not is_open or handover_id != target.facts.handover_id:  # gate: open-recorded
             self._index.requeue_request(request)
             return False
@@ -82,8 +84,8 @@ class Handovers:
             return False
         if entry.pod is not None and not entry.pod.deleting:
             return False
-        known = entry.instance.status.handover
-        if known is not None and known.state == HandoverState.CLOSED:
+        recorded = entry.instance.status.handover
+        if recorded is not None and recorded.state == HandoverState.CLOSED:
             return True
         requests = self._index.requests
         # gate: open-requests-marked
@@ -93,13 +95,13 @@ class Handovers:
         if entry.target != instance:
             return False
         request = entry.request
-        if handover.marked(request):
+        if handover.is_marked(request):
             return False
         assert target.instance is not None  # noqa: S101 - checked by the caller
         return entry.submitting or handover.may_be_handed_over(
             request,
-            memory=entry.handover,
-            told=entry.uid in target.views,
+            handover=entry.handover,
+            reported_by_bridge=entry.uid in target.views,
             listed_at_start=entry.listed_at_start,
             closed_before=target.facts.closed_before,
             opened_by_other=target.facts.opened_by_other,

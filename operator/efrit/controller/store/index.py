@@ -24,7 +24,7 @@ from efrit.controller.store.contents import Contents
 from efrit.controller.store.held_answers import HeldAnswer, HeldAnswers
 from efrit.controller.store.label_index import LabelIndex
 from efrit.controller.store.plan_contents import PlanContents
-from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes, instance_of
+from efrit.controller.store.plan_targets import PlanCount, PlansByTarget, PlanTarget, instance_of
 from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRecord, Work
 from efrit.controller.store.rollouts import Rollouts
 from efrit.controller.store.tombstones import Tombstones
@@ -68,7 +68,7 @@ class Index:
         self.tombstones = Tombstones()
         self.labels = LabelIndex()
         """Of the instances that exist."""
-        self.homes = PlanHomes()
+        self.plans_by_target = PlansByTarget()
         self.rollouts = Rollouts(release_digest(config))
         self._listed: set[str | None] = set()
         """Namespaces whose first list is complete; None for the whole cluster."""
@@ -86,7 +86,7 @@ class Index:
 
     # What an instance has to do.
 
-    def note_work(self, *instances: Key | None) -> None:
+    def update_work(self, *instances: Key | None) -> None:
         """Compare what an instance has to do with what it had: work that comes wakes it, the end of work is activity.
 
         Call it when the open requests or plans of an instance may be others than before.
@@ -97,29 +97,31 @@ class Index:
                 continue
             plans = self.plans_of(key)
             work = Work(bool(entry.open_requests) or plans.active > 0, plans.suspended > 0)
-            known, entry.work = entry.work, work
-            if work.active and not known.active:
+            previous, entry.work = entry.work, work
+            if work.active and not previous.active:
                 entry.facts = replace(entry.facts, work_ended=None)
                 asleep = entry.instance is not None and entry.instance.status.suspended_idle
                 # At a start it waits among all others to be connected.
                 unconnected = entry.instance is not None and not entry.bridge.connected
                 if entry.facts.handover_paused or asleep or unconnected:
                     self.requeue_instance(key)
-            elif known.active > work.active or known.suspended > work.suspended:
+            elif previous.active > work.active or previous.suspended > work.suspended:
                 now = self.clock()
                 entry.facts = replace(entry.facts, last_activity=now, work_ended=None if work.active else now)
                 self.queue.add_after(WorkKey(EfritInstance.kind, *key), self.config.settled_after.total_seconds())
 
     def plans_of(self, key: Key) -> PlanCount:
         """Return how many open plans live on an instance."""
-        return self.homes.count(Home("instance", key))
+        return self.plans_by_target.count(PlanTarget("instance", key))
 
     def work_is_listed(self, key: Key, instance: EfritInstance) -> bool:
         """Return whether all open requests and plans that may be on an instance are known."""
         pool = instance.metadata.labels.get(names.POOL_LABEL)
-        return self.is_listed(key[0]) and not (pool and self.homes.count(Home("pool", (key[0], pool))).total)
+        return self.is_listed(key[0]) and not (
+            pool and self.plans_by_target.count(PlanTarget("pool", (key[0], pool))).total
+        )
 
-    def home_of_plan(self, plan: EfritPlan, instance_names: Iterable[str | None]) -> EfritInstance | None:
+    def instance_of_plan(self, plan: EfritPlan, instance_names: Iterable[str | None]) -> EfritInstance | None:
         """Return the instance of a plan; before a pool has chosen one, any member."""
         namespace, spec = plan.metadata.namespace, plan.spec
         name = instance_of(plan, instance_names)
@@ -133,18 +135,18 @@ class Index:
                 return entry.whole()
         return None
 
-    def file_plan(self, plan: Key, home: Home | None, *, suspended: bool) -> None:
-        """File an open plan under its home, None to take it out; requeue the instances that this concerns."""
-        self._homes_changed(self.homes.file(plan, home, suspended=suspended))
+    def set_plan_target(self, plan: Key, target: PlanTarget | None, *, suspended: bool) -> None:
+        """Count an open plan for its target, None to take it out; requeue the instances that this concerns."""
+        self._plan_counts_changed(self.plans_by_target.set_target(plan, target, suspended=suspended))
 
-    def _homes_changed(self, homes: set[Home]) -> None:
-        for home in homes:
-            if home.kind == "instance":
-                self.note_work(home.key)
-            elif not self.homes.count(home).total:
+    def _plan_counts_changed(self, targets: set[PlanTarget]) -> None:
+        for target in targets:
+            if target.kind == "instance":
+                self.update_work(target.key)
+            elif not self.plans_by_target.count(target).total:
                 for key, entry in self.instances.items():
                     labels = entry.instance.metadata.labels if entry.instance is not None else {}
-                    if (key[0], labels.get(names.POOL_LABEL)) == home.key:
+                    if (key[0], labels.get(names.POOL_LABEL)) == target.key:
                         self.requeue_instance(key)
 
     # Which instance a request counts for.
@@ -158,7 +160,7 @@ class Index:
             return
         entry = self.instances[target]
         moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.facts.last_activity)
-        latest = max((each for each in moments if each is not None), default=None)
+        latest = max((moment for moment in moments if moment is not None), default=None)
         if latest != entry.facts.last_activity:
             entry.facts = replace(entry.facts, last_activity=latest)
         uid = request.metadata.uid
@@ -208,11 +210,11 @@ class Index:
 
     def discard_orphan(self, request: Key, orphan: Orphan) -> bool:
         """Forget orphaned work, if it is known; return whether it was."""
-        known = self.orphans.get(request, {})
-        if orphan not in known:
+        orphans = self.orphans.get(request, {})
+        if orphan not in orphans:
             return False
-        del known[orphan]
-        if not known:
+        del orphans[orphan]
+        if not orphans:
             del self.orphans[request]
         return True
 
@@ -227,8 +229,8 @@ class Index:
         """Take in what an instance says of its update; requeue those whose turn it may be."""
         entry = self.instances[key]
         if self.rollouts.observe(key, entry.instance, entry.own_statefulset):
-            for each in self.rollouts.next_waiting(self.config.rollout.max_concurrent_per_namespace):
-                self.requeue_instance(each)
+            for instance_key in self.rollouts.next_waiting(self.config.rollout.max_concurrent_per_namespace):
+                self.requeue_instance(instance_key)
 
     def requeue_instance(self, key: Key, *, first: bool = False) -> None:
         """Have an instance reconciled; one whose requests wait for it to be connected, before those without any."""
@@ -247,8 +249,8 @@ class Index:
     def requeue_waiting(self, target: Key) -> None:
         """Have all open requests of an instance reconciled; its next one before those of others, if it can get it."""
         entry = self.instances[target]
-        known = entry.instance.status.handover if entry.instance is not None else None
-        if known is not None and known.id == entry.facts.handover_id and entry.bridge.connected:
+        recorded = entry.instance.status.handover if entry.instance is not None else None
+        if recorded is not None and recorded.id == entry.facts.handover_id and entry.bridge.connected:
             for key in entry.backlog.first(1):
                 self.requeue_request(key, first=True)  # gate: next-request
         for key in entry.open_requests:

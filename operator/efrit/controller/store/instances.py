@@ -16,7 +16,7 @@ from efrit.controller.store.index import Index
 from efrit.controller.store.records import InstanceRecord, in_scope, new_handover_id, scheduling_fingerprint
 from efrit.controller.store.watched_objects import WatchedObjects
 
-FAILURES_TOLD = 6
+MAX_REPORTED_FAILURES = 6
 """Failures in a row to apply children that count as a refusal: with the work queue's pauses, about two seconds."""
 
 
@@ -33,39 +33,41 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = record or self._index.instances[new.key]
         if entry.deleted_uid == new.metadata.uid and new.metadata.deletion_timestamp is None:
             return
-        known = entry.instance
+        previous = entry.instance
         # The deletion of the one before may have been seen already.
         replaced = entry.newest_uid not in (None, new.metadata.uid)
         refusal, entry.newest_uid = entry.take(new), new.metadata.uid
         self._index.labels.put(new.key, entry.object.metadata.labels if entry.object is not None else None)
         if replaced:
             entry.pod_owners.clear()
-            entry.facts = entry.facts.of_the_next(new_handover_id())
-        elif known is None:
+            entry.facts = entry.facts.carried_over(new_handover_id())
+        elif previous is None:
             entry.facts = replace(entry.facts, handover_paused=False)
         if entry.statefulset is not None:
             entry.observe_owner(entry.statefulset)
         self._index.observe_rollout(new.key)
-        self._index.note_work(new.key)
+        self._index.update_work(new.key)
         _observe_handover(entry, new)
         _observe_ready(entry, new)
-        told = entry.facts.refused, entry.facts.refused_generation
-        if refusal is not None and told != (refusal, new.metadata.generation):
+        refused = entry.facts.refused, entry.facts.refused_generation
+        if refusal is not None and refused != (refusal, new.metadata.generation):
             # Labels change without a new generation.
             self.refused(new.key, new.metadata.uid, new.metadata.generation, refusal)
         self._index.requeue_instance(new.key)
         # As both are kept: of too many labels none is, and the object itself would differ each time.
-        before, after = (scheduling_fingerprint(each) if each else None for each in (known, entry.instance))
+        before, after = (
+            scheduling_fingerprint(instance) if instance else None for instance in (previous, entry.instance)
+        )
         if before != after:
             self._index.requeue_waiting(new.key)
             self._index.requeue_unbound(new.metadata.namespace)
 
-    def left(self, obj: Mapping[str, Any]) -> None:
+    def observe_left(self, obj: Mapping[str, Any]) -> None:
         """Take in that an EfritInstance was deleted: all of them are watched."""
         meta = obj["metadata"]
-        self.gone((meta["namespace"], meta["name"]), meta["uid"])
+        self.observe_gone((meta["namespace"], meta["name"]), meta["uid"])
 
-    def gone(self, key: Key, uid: str | None) -> None:
+    def observe_gone(self, key: Key, uid: str | None) -> None:
         """Forget the EfritInstance with this UID; one made anew under its name stays."""
         entry = self._index.instances.get(key)
         if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):  # gate: deleted-uid
@@ -93,7 +95,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if entry.empty:
             del self._index.instances[key]
 
-    def finished_with(self, key: Key) -> bool:
+    def is_done(self, key: Key) -> bool:
         """Return whether there is no such instance any more; its children may still be there."""
         record = self._index.instances.get(key)
         return record is None or record.object is None
@@ -137,7 +139,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def deleted(self, instance: Key, uid: str) -> None:
         """Take in that this process has deleted an EfritInstance: what the watch still reports of it is late."""
         self._index.instances[instance].deleted_uid = uid
-        self.gone(instance, uid)
+        self.observe_gone(instance, uid)
 
     def status_written(self, instance: Key) -> None:
         """Remember a write of an instance's status, and whether it came before the time of its figures."""
@@ -216,7 +218,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if entry is None:
             return False
         entry.failures += 1
-        if entry.failures < FAILURES_TOLD:
+        if entry.failures < MAX_REPORTED_FAILURES:
             return False
         entry.failures = 0
         self.refused(instance, uid, generation, sentence)
@@ -278,11 +280,11 @@ def _observe_ready(entry: InstanceRecord, instance: EfritInstance) -> None:
 
 
 def _observe_handover(entry: InstanceRecord, instance: EfritInstance) -> None:
-    known = instance.status.handover
-    if known is None:
+    recorded = instance.status.handover
+    if recorded is None:
         return
-    if known.state == HandoverState.CLOSED:
+    if recorded.state == HandoverState.CLOSED:
         entry.facts = replace(entry.facts, closed_before=True, opened_by_other=False)
-    elif known.id != entry.facts.handover_id:
+    elif recorded.id != entry.facts.handover_id:
         # Though this process leads: a former leader may have been asleep, or have a lease of another name.
         entry.facts = replace(entry.facts, opened_by_other=True)  # gate: opened-by-other

@@ -27,9 +27,9 @@ class LabelIndex:
         for label, value in labels.items():
             self._keys.setdefault((key[0], label, value), set()).add(key)
 
-    def matching(self, namespace: str, wanted: Mapping[str, str]) -> list[Key]:
+    def matching(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
         """Return the sorted keys of a namespace whose objects have all these labels, every key without any."""
-        if not wanted:
+        if not labels:
             return sorted(key for key in self._labels if key[0] == namespace)
-        having = [self._keys.get((namespace, *each), set()) for each in wanted.items()]
-        return sorted(set.intersection(*sorted(having, key=len)))
+        keys_by_label = [self._keys.get((namespace, *label), set()) for label in labels.items()]
+        return sorted(set.intersection(*sorted(keys_by_label, key=len)))

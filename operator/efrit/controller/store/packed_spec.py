@@ -47,8 +47,8 @@ def pack(instance: EfritInstance) -> Packed:
     if len(labels) > MOST_LABELS:  # gate: label-count
         refusal = TOO_MANY_LABELS.format(len(labels))
         labels = {POOL_LABEL: labels[POOL_LABEL]} if POOL_LABEL in labels else {}
-    kept: dict[str, object] = {"annotations": {}, "owner_references": (), "labels": labels}
-    spec, metadata = instance.spec, instance.metadata.model_copy(update=kept)
+    small_metadata: dict[str, object] = {"annotations": {}, "owner_references": (), "labels": labels}
+    spec, metadata = instance.spec, instance.metadata.model_copy(update=small_metadata)
     text = _json(spec, _LARGE)
     if len(text) <= SMALL_BYTES:
         return Packed(instance.model_copy(update={"metadata": metadata}), None, refusal)

@@ -88,7 +88,9 @@ class PlanContents:
             self.discard(key)
             return False
         while self.held_bytes > self._max_bytes:  # gate: plan-budget
-            victim = next((each for each in self._held if each != key and each not in self._pinned), key)
+            victim = next(
+                (held_key for held_key in self._held if held_key != key and held_key not in self._pinned), key
+            )
             self.discard(victim)
             metrics.BUDGET_WAITS.labels("plans").inc()
         return True

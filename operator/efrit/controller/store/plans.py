@@ -24,8 +24,8 @@ from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import PlanSnapshot, Refusal
 from efrit.controller.store.index import Index
 from efrit.controller.store.plan_contents import MAX_BYTES
-from efrit.controller.store.plan_homes import home_of
-from efrit.controller.store.records import PlanPart, PlanRecord, older
+from efrit.controller.store.plan_targets import target_of_plan
+from efrit.controller.store.records import PlanPart, PlanRecord, is_older
 from efrit.controller.store.watched_objects import WatchedObjects
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _LEFT_OUT = Intent(description="(spec.intent is left out)")
 def owner_of(request: EfritRequest) -> str | None:
     """Return the UID of the plan that a request belongs to."""
     owners = request.metadata.owner_references
-    return next((each.uid for each in owners if each.kind == EfritPlan.kind and each.controller), None)
+    return next((owner.uid for owner in owners if owner.kind == EfritPlan.kind and owner.controller), None)
 
 
 class Plans(WatchedObjects[EfritPlan, PlanRecord]):
@@ -60,7 +60,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
     # The object.
 
     def _observed(self, new: EfritPlan, record: PlanRecord | None) -> None:
-        known, key = record.plan if record is not None else None, new.key
+        previous, key = record.plan if record is not None else None, new.key
         small = _without_content(new)
         if record is None or record.plan.metadata.uid != new.metadata.uid:
             if record is not None:
@@ -75,15 +75,15 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         if new.final:
             self._contents.discard(key)
         content = self._contents.find(key)
-        version = known.metadata.resource_version if known is not None else None
+        version = previous.metadata.resource_version if previous is not None else None
         if content is not None and (content.plan is None or version != new.metadata.resource_version):
             content.plan = _packed(new)
             self._content_changed(key, record)
-        self._file(key)
-        if known is None or _fingerprint(known) != _fingerprint(small):
+        self._record_target(key)
+        if previous is None or _fingerprint(previous) != _fingerprint(small):
             self.requeue(key)
 
-    def gone(self, key: Key, uid: str) -> None:
+    def observe_gone(self, key: Key, uid: str) -> None:
         """Forget a plan that does not exist any more; its requests go with it."""
         self._index.tombstones.add(uid, deleted=True)
         if self.record(key, uid) is not None:
@@ -94,11 +94,11 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         record = self._records.pop(key, None)
         if record is not None:
             self._index.tombstones.add(record.plan.metadata.uid, deleted=False)
-            self._file(key)
+            self._record_target(key)
             self._forget(key, record)
             self._index.queue.forget(WorkKey(EfritPlan.kind, *key))
 
-    def finished_with(self, key: Key) -> bool:
+    def is_done(self, key: Key) -> bool:
         """Return whether nothing is left to do about a plan."""
         record = self._records.get(key)
         return record is not None and record.plan.final
@@ -134,28 +134,28 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         if key is None or self._index.tombstones.is_late(request.metadata.uid, final=request.final):
             return
         record, meta = self._records[key], request.metadata
-        known = record.parts.get(meta.name)
-        if known is not None and older(meta.resource_version, known.version):
+        previous = record.parts.get(meta.name)
+        if previous is not None and is_older(meta.resource_version, previous.version):
             return
-        if known is None and len(record.parts) >= MOST_REQUESTS:  # gate: plan-requests
+        if previous is None and len(record.parts) >= MOST_REQUESTS:  # gate: plan-requests
             self._contents.discard(key)
             # Nobody tells of those that are deleted once they are final: the next list begins with none.
             self._forget_parts(record)
             self._is_too_large(key, record)
             return
-        if known is not None:
-            self._plans.pop(known.uid, None)
+        if previous is not None:
+            self._plans.pop(previous.uid, None)
         part = PlanPart(meta.uid, meta.resource_version, request.status.instance_name, _progress(request))
         record.parts[meta.name] = part
         self._plans[meta.uid] = key
         content = self._contents.find(key)
-        if content is not None and (known != part or meta.name not in content.requests):
+        if content is not None and (previous != part or meta.name not in content.requests):
             content.requests[meta.name] = _packed(request)
-            if known is not None and known.uid != meta.uid:
-                content.results.pop(known.uid, None)
+            if previous is not None and previous.uid != meta.uid:
+                content.results.pop(previous.uid, None)
             self._content_changed(key, record)
-        self._file(key)
-        if known is None or known.progress != part.progress:
+        self._record_target(key)
+        if previous is None or previous.progress != part.progress:
             self.requeue(key)
 
     def request_gone(self, request: Key, uid: str) -> None:
@@ -188,7 +188,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         record.listed = True
         if content is not None:
             content.listed = True
-        self._file(plan)
+        self._record_target(plan)
         self.requeue(plan)
 
     def result_read(self, plan: Key, uid: str, request_uid: str, text: str) -> None:
@@ -228,9 +228,11 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         plan, requests, results = record.plan, None, {}
         if content is not None and content.plan is not None:
             plan = EfritPlan.model_validate_json(content.plan)
-            requests = {name: EfritRequest.model_validate_json(each) for name, each in content.requests.items()}
+            requests = {
+                name: EfritRequest.model_validate_json(serialized) for name, serialized in content.requests.items()
+            }
             results = {uid: text.decode("utf-8", "surrogatepass") for uid, text in content.results.items()}
-        target = self._index.home_of_plan(record.plan, record.instance_names)
+        target = self._index.instance_of_plan(record.plan, record.instance_names)
         return PlanSnapshot(
             plan=plan,
             requests=requests,
@@ -268,16 +270,16 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         record.refusal = Refusal(TOO_LARGE, self._index.clock(), TOO_LARGE_PAUSE)
         self.requeue(key)
 
-    def _file(self, key: Key) -> None:
-        """Bring the index of homes up to date with the record of a plan."""
-        record, home, suspended = self._records.get(key), None, False
+    def _record_target(self, key: Key) -> None:
+        """Bring the index of targets up to date with the record of a plan."""
+        record, target, suspended = self._records.get(key), None, False
         if record is not None and not record.plan.final:
             spec = record.plan.spec
             complete = record.listed or not record.listed_at_start
-            home = home_of(record.plan, record.instance_names, complete=complete)
+            target = target_of_plan(record.plan, record.instance_names, complete=complete)
             # One that is cancelled ends first, suspended or not.
             suspended = spec.suspend and not spec.cancel
-        self._index.file_plan(key, home, suspended=suspended)
+        self._index.set_plan_target(key, target, suspended=suspended)
 
 
 def _without_content(plan: EfritPlan) -> EfritPlan:

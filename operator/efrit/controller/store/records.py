@@ -54,7 +54,7 @@ def new_handover_id() -> str:
 class Record(ABC):
     """What is known of one object."""
 
-    left: bool = False
+    left_selection: bool = False
     """Whether it left the watched selection, and nobody has asked why yet."""
     verifying: bool = False
     """Whether somebody is asking why, and it has not left once more since."""
@@ -201,7 +201,7 @@ class RequestRecord(Record):
     handover: Handover | None = None
     gone: bool = False
     progress_written: datetime | None = None
-    session_home: str | None = None
+    session_instance: str | None = None
     failure: ActionFailure | None = None
     submitting: bool = False
     """Whether a call that hands it over is under way."""
@@ -295,23 +295,32 @@ def scheduling_fingerprint(instance: EfritInstance) -> tuple[object, ...]:
     """
     meta, status = instance.metadata, instance.status
     ready = condition_of(status.conditions, READY)
-    told = (ready.status, ready.reason) if ready else None
+    ready_state = (ready.status, ready.reason) if ready else None
     updated = condition_of(status.conditions, UPDATED)
-    held = (updated.status, updated.reason) if updated else None
+    updated_state = (updated.status, updated.reason) if updated else None
     asleep = bool(status.suspended_idle)
-    return (meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, asleep, told, held, status.handover)
+    return (
+        meta.uid,
+        meta.generation,
+        meta.deletion_timestamp,
+        meta.labels,
+        asleep,
+        ready_state,
+        updated_state,
+        status.handover,
+    )
 
 
-def outdated(view: RequestView, known: RequestView) -> bool:
+def is_outdated(view: RequestView, recorded: RequestView) -> bool:
     """Return whether `view` was overtaken: the stream may be faster than the reply to a call."""
-    if known.state.final and known.response is not None and view.response is None:
+    if recorded.state.final and recorded.response is not None and view.response is None:
         return True
-    return not view.state.final and (known.state.final or view.attempt < known.attempt)
+    return not view.state.final and (recorded.state.final or view.attempt < recorded.attempt)
 
 
-def older(new: str, known: str) -> bool:
+def is_older(new: str, recorded: str) -> bool:
     """Return whether a resourceVersion is earlier than another: versions grow with time, beyond objects too."""
-    return new.isdigit() and known.isdigit() and int(new) < int(known)
+    return new.isdigit() and recorded.isdigit() and int(new) < int(recorded)
 
 
 def instance_key(child: Mapping[str, Any]) -> Key | None:

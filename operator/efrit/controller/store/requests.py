@@ -16,7 +16,7 @@ from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest
 from efrit.controller.store.plans import Plans
-from efrit.controller.store.records import InstanceRecord, RequestRecord, in_scope, older
+from efrit.controller.store.records import InstanceRecord, RequestRecord, in_scope, is_older
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiRefused, EfritError
 
@@ -45,23 +45,23 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             entry.packed = PackedRequest.of(new)
         else:
             if entry is not None:
-                self._abandon(entry)
+                self._forget_replaced(entry)
             self._index.requests[new.key] = RequestRecord(
                 PackedRequest.of(new),
-                handover=self._told_before(new),
+                handover=self._was_reported_at_start(new),
                 first_seen=self._index.monotonic(),
                 listed_at_start=not self._index.is_listed(new.metadata.namespace),
             )
             self._index.request_keys[new.metadata.uid] = new.key
-        for orphan in [each for each in self._index.orphans.get(new.key, ()) if each.uid == new.metadata.uid]:
+        for orphan in [orphan for orphan in self._index.orphans.get(new.key, ()) if orphan.uid == new.metadata.uid]:
             self._index.discard_orphan(new.key, orphan)
         self._index.retarget(new)
         self._keep_content(new)
-        self._index.note_work(*before, target_of(new))
+        self._index.update_work(*before, target_of(new))
         self._index.requeue_request(new.key)
         self._plans.observe_request(new)
 
-    def gone(self, key: Key, uid: str) -> None:
+    def observe_gone(self, key: Key, uid: str) -> None:
         """Take in that the API server does not know this request any more."""
         self._index.tombstones.add(uid, deleted=True)
         entry = self.record(key, uid)
@@ -70,13 +70,13 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.untarget(entry)
             self._index.contents.discard(uid)
             entry.gone = True
-            self._index.note_work(*before)
+            self._index.update_work(*before)
             self._index.requeue_request(key)
         self._plans.request_gone(key, uid)
 
-    def found(self, key: Key, uid: str, obj: Mapping[str, Any] | None) -> None:
+    def observe_verified(self, key: Key, uid: str, obj: Mapping[str, Any] | None) -> None:
         """Take in what the API server has in the place of a request; another one of its name says that it is gone."""
-        super().found(key, uid, obj if obj is not None and obj["metadata"]["uid"] == uid else None)
+        super().observe_verified(key, uid, obj if obj is not None and obj["metadata"]["uid"] == uid else None)
 
     def drop(self, key: Key) -> None:
         """Forget a request with which nothing is left to do."""
@@ -85,12 +85,12 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.tombstones.add(entry.uid, deleted=entry.gone)
             before = entry.target, entry.assumed
             self._index.untarget(entry)
-            self._index.note_work(*before)
+            self._index.update_work(*before)
             self._index.contents.discard(entry.uid)
             self._index.request_keys.pop(entry.uid, None)
             self._index.queue.forget(WorkKey(EfritRequest.kind, *key))
 
-    def finished_with(self, key: Key) -> bool:
+    def is_done(self, key: Key) -> bool:
         """Return whether nothing is left to do about a request."""
         entry = self._index.requests.get(key)
         if entry is None:
@@ -99,7 +99,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         pending = target is not None and entry.uid in self._index.instances[target].views
         if entry.gone:
             return not pending
-        return entry.left and entry.packed.final and not pending
+        return entry.left_selection and entry.packed.final and not pending
 
     def is_over(self, record: RequestRecord) -> bool:
         """Return whether a request is deleted or has its final status."""
@@ -116,14 +116,14 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
     def is_outdated(self, key: Key, version: str) -> bool:
         """Return whether a later version of a request is known to exist than the one recorded."""
         entry = self._index.requests.get(key)
-        return entry is not None and older(entry.version, version)
+        return entry is not None and is_older(entry.version, version)
 
     def requeue_open(self, within: float, scope: str | None = None) -> None:
         """Reconcile every open request of a namespace again, in the background and spread over so many seconds."""
         for key in self.open_uids(scope):
             self._index.requeue_within(WorkKey(EfritRequest.kind, *key), within)
 
-    def _abandon(self, entry: RequestRecord) -> None:
+    def _forget_replaced(self, entry: RequestRecord) -> None:
         """Forget a request that another has the name of by now; what a queue has of it is orphaned work."""
         target, uid = entry.target, entry.uid
         self._index.tombstones.add(uid, deleted=True)
@@ -142,7 +142,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         else:
             self._index.contents.put(uid, request.spec.content)
 
-    def _told_before(self, request: EfritRequest) -> Handover | None:
+    def _was_reported_at_start(self, request: EfritRequest) -> Handover | None:
         target = target_of(request)
         entry = self._index.instances.get(target) if target else None
         if entry is None or request.metadata.uid not in entry.views:
@@ -162,7 +162,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if instance is not None:
             entry.assumed = instance
             self._index.instances[instance].open_requests.add(request)
-        self._index.note_work(before, instance)
+        self._index.update_work(before, instance)
 
     def content_read(self, key: Key, uid: str, obj: Mapping[str, Any]) -> None:
         """Take in a request that was read for its content, which is then at hand though the version is known."""
@@ -181,7 +181,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         """Remember which instance has the session a request continues, `""` for none."""
         entry = self.record(key, uid)
         if entry is not None:
-            entry.session_home = instance
+            entry.session_instance = instance
             self._index.requeue_request(key)
 
     def action_failed(self, request: Key, uid: str, action: str, error: EfritError, *, refused: bool = False) -> bool:
@@ -192,15 +192,15 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         entry = self.record(request, uid)
         if entry is None:
             return False
-        now, known = self._index.clock(), entry.failure
+        now, previous = self._index.clock(), entry.failure
         sentence = error.sentence if isinstance(error, ApiRefused) else error.message
         failure = ActionFailure(
             action, error.code, sentence[:MAX_SENTENCE_CHARS], sentence_time=now, first=now, last=now
         )
-        if known is not None and known.action == action:
-            if error.code == known.code or now - known.sentence_time < SENTENCE_KEPT:
-                failure = replace(known, last=now)
-            failure = replace(failure, first=known.first, refusals=known.refusals)
+        if previous is not None and previous.action == action:
+            if error.code == previous.code or now - previous.sentence_time < SENTENCE_KEPT:
+                failure = replace(previous, last=now)
+            failure = replace(failure, first=previous.first, refusals=previous.refusals)
         entry.failure = replace(failure, refusals=failure.refusals + refused)
         if refused:
             # Nothing is raised: the work queue does not come back to it by itself.
@@ -234,13 +234,13 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         view = self._index.instances[target_key].views.get(request.metadata.uid) if target_key else None
         candidates: Iterable[InstanceSnapshot | None] = ()
         if target_key is None or (target is not None and node_is_lost(target)):
-            candidates = (self._instances.snapshot(each) for each in self._matching(request))
+            candidates = (self._instances.snapshot(candidate) for candidate in self._matching(request))
         return RequestSnapshot(
             request=request,
             content_bytes=entry.packed.content_bytes if content is None else None,
             config=self._index.config,
             target=target,
-            candidates=tuple(each for each in candidates if each is not None),
+            candidates=tuple(candidate for candidate in candidates if candidate is not None),
             bridge_view=view,
             handover=entry.handover,
             ahead=self._ahead(self._index.instances[target_key], target, key)
@@ -253,19 +253,19 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             reduced_status=entry.reduced_status,
             loaded=self._index.queue.is_loaded(key[0]),
             progress_written=entry.progress_written,
-            session_home=entry.session_home,
+            session_instance=entry.session_instance,
             failure=entry.failure,
         )
 
     def _matching(self, request: EfritRequest) -> list[Key]:
         spec = request.spec
         if spec.pool_ref is not None:
-            wanted = {names.POOL_LABEL: spec.pool_ref.name}
+            labels = {names.POOL_LABEL: spec.pool_ref.name}
         elif spec.selector is not None:
-            wanted = dict(spec.selector.match_labels)
+            labels = dict(spec.selector.match_labels)
         else:
             return []
-        return self._index.labels.matching(request.metadata.namespace, wanted)
+        return self._index.labels.matching(request.metadata.namespace, labels)
 
     def _ahead(self, entry: InstanceRecord, target: InstanceSnapshot, key: Key) -> int:
         stats = target.bridge.stats

@@ -38,22 +38,22 @@ class Rollouts:
         self._failed.pop(key, None)
         self._succeeded.discard(key)
         waits = False
-        told = condition_of(instance.status.conditions, UPDATED) if instance is not None else None
-        if told is not None and statefulset is not None and statefulset.replicas:
+        updated = condition_of(instance.status.conditions, UPDATED) if instance is not None else None
+        if updated is not None and statefulset is not None and statefulset.replicas:
             cause = before[0].cause if before[0] else self._cause(key, statefulset)
-            if told.status == ConditionStatus.UNKNOWN:
-                draining = told.reason == UpdateReason.DRAINING
-                since = (None if draining else statefulset.update_started) or told.last_transition_time
+            if updated.status == ConditionStatus.UNKNOWN:
+                draining = updated.reason == UpdateReason.DRAINING
+                since = (None if draining else statefulset.update_started) or updated.last_transition_time
                 if before[0] is not None and before[0].draining == draining:
                     # Anyone who may edit the StatefulSet may write a later time, again and again.
                     since = min(since, before[0].since)
                 self._slots[key] = UpdateSlot(*key, since, cause, draining)
             ours = statefulset.update_trial and statefulset.release_hash == self._release
-            if ours and told.reason == UpdateReason.FAILED:
+            if ours and updated.reason == UpdateReason.FAILED:
                 self._failed[key] = None
-            elif ours and told.status == ConditionStatus.TRUE:
+            elif ours and updated.status == ConditionStatus.TRUE:
                 self._succeeded.add(key)
-            waits = told.reason in WAITING
+            waits = updated.reason in WAITING
         self._set_waiting(key, waits)
         after = (self._slots.get(key), key in self._failed, key in self._succeeded)
         if before == after:
@@ -74,15 +74,15 @@ class Rollouts:
         """Return whether an instance is counted though its status may not say so yet."""
         return key in self._reserved
 
-    def take_back(self, key: Key) -> None:
+    def cancel_reservation(self, key: Key) -> None:
         """Forget a reservation: its instance is decided about anew."""
         slot = self._reserved.pop(key, None)
         if slot is None:
             return
         if key in self._slots:
             # The status cannot tell the cause of what is still being drained for.
-            known = self._slots[key]
-            self._slots[key] = UpdateSlot(*key, known.since, slot.cause, known.draining)
+            reserved_slot = self._slots[key]
+            self._slots[key] = UpdateSlot(*key, reserved_slot.since, slot.cause, reserved_slot.draining)
         self._view = None
 
     def view(self) -> RolloutView:

@@ -17,7 +17,7 @@ from efrit.api import FINAL_PHASES
 from efrit.api.meta import Resource
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.index import Index
-from efrit.controller.store.records import Record, in_scope, older
+from efrit.controller.store.records import Record, in_scope, is_older
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ R = TypeVar("R", bound=Record)
 
 
 class WatchedObjects(ABC, Generic[T, R]):
-    """One record for each object. A kind says what a change of its objects means; see `_observed` and `gone`."""
+    """One record for each object. A kind says what a change of its objects means: `_observed` and `observe_gone`."""
 
     def __init__(self, model: type[T], records: dict[Key, R], index: Index) -> None:
         self._model = model
@@ -44,21 +44,21 @@ class WatchedObjects(ABC, Generic[T, R]):
         if self._index.tombstones.is_late(new.metadata.uid, final=final):
             return
         record = self._records.get(new.key)
-        if record is None or record.uid is None or not older(new.metadata.resource_version, record.version):
+        if record is None or record.uid is None or not is_older(new.metadata.resource_version, record.version):
             self._observed(new, record)
 
-    def left(self, obj: Mapping[str, Any]) -> None:
+    def observe_left(self, obj: Mapping[str, Any]) -> None:
         """Take in that an object left the watched selection: deleted, or final."""
         meta = obj["metadata"]
         record = self.record(key := (meta["namespace"], meta["name"]), meta["uid"])
         if record is not None:
-            record.left, record.verifying = True, False
+            record.left_selection, record.verifying = True, False
             self.requeue(key)
 
     def must_verify(self, key: Key) -> str | None:
         """Return the UID of an object that left the selection though nothing known explains it."""
         record = self._records.get(key)
-        if record is None or not record.left or self.is_over(record):
+        if record is None or not record.left_selection or self.is_over(record):
             return None
         return record.uid
 
@@ -68,22 +68,22 @@ class WatchedObjects(ABC, Generic[T, R]):
         if record is not None:
             record.verifying = True
 
-    def found(self, key: Key, uid: str, obj: Mapping[str, Any] | None) -> None:
+    def observe_verified(self, key: Key, uid: str, obj: Mapping[str, Any] | None) -> None:
         """Take in what the API server has in the place of an object that left the selection, None for nothing.
 
         One that left once more since it was asked about has to be asked about again.
         """
         if obj is None:
-            self.gone(key, uid)
+            self.observe_gone(key, uid)
             return
         self.observe(obj)
         record = self._records.get(key)
         if record is not None and record.verifying and obj.get("status", {}).get("phase") not in FINAL_PHASES:
-            record.left = False
+            record.left_selection = False
 
     def deleted(self, key: Key, uid: str) -> None:
         """Take in that this process has deleted an object, or found it deleted."""
-        self.gone(key, uid)
+        self.observe_gone(key, uid)
 
     def status_too_large(self, key: Key, uid: str) -> None:
         """Remember that the object has no room for a status of the usual size."""
@@ -92,7 +92,7 @@ class WatchedObjects(ABC, Generic[T, R]):
             record.reduced_status = True
 
     @abstractmethod
-    def gone(self, key: Key, uid: str) -> None:
+    def observe_gone(self, key: Key, uid: str) -> None:
         """Take in that the API server does not know the object with this UID any more."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class WatchedObjects(ABC, Generic[T, R]):
         """Forget an object with which nothing is left to do."""
 
     @abstractmethod
-    def finished_with(self, key: Key) -> bool:
+    def is_done(self, key: Key) -> bool:
         """Return whether nothing is left to do about an object."""
 
     @abstractmethod

@@ -105,14 +105,14 @@ def requested_pause(cause: BaseException | None) -> float | None:
 async def _end_watchers(namespace: str | None) -> None:
     """End the watches that kopf leaves behind when one of them fails, beside which the next kopf begins its own."""
     suffix = f"@{namespace}"
-    left = [
+    remaining = [
         task
         for task in asyncio.all_tasks()
         if task.get_name().startswith(WATCHER_PREFIX) and task.get_name().endswith(suffix)
     ]
-    for task in left:
+    for task in remaining:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.gather(*remaining, return_exceptions=True)
 
 
 def failure(namespace: str | None, cause: BaseException | None) -> EfritError:

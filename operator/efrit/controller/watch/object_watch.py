@@ -34,7 +34,7 @@ class Watched(NamedTuple):
     resource: Resource
     selectors: dict[str, str]
     observe: Callable[[dict[str, Any]], None]
-    left: Callable[[dict[str, Any]], None]
+    observe_left: Callable[[dict[str, Any]], None]
     """Told of an object that was deleted, or is not selected any more."""
 
 
@@ -43,11 +43,13 @@ def watched_kinds(store: Store) -> tuple[Watched, ...]:
     child = {"labelSelector": names.CHILD_SELECTOR}
     children = store.children
     return (
-        Watched(REQUESTS, {"fieldSelector": names.OPEN_SELECTOR}, store.requests.observe, store.requests.left),
+        Watched(
+            REQUESTS, {"fieldSelector": names.OPEN_SELECTOR}, store.requests.observe, store.requests.observe_left
+        ),
         Watched(PODS, child, children.observe_pod, children.forget_pod),
         Watched(STATEFULSETS, child, children.observe_statefulset, children.forget_statefulset),
         Watched(CLAIMS, child, children.observe_claim, children.forget_claim),
-        Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe, store.plans.left),
+        Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe, store.plans.observe_left),
     )
 
 
@@ -81,7 +83,7 @@ class ObjectWatch:
                     async for kind, obj in events:
                         version = obj["metadata"]["resourceVersion"]
                         if kind == "DELETED":
-                            self._watched.left(obj)
+                            self._watched.observe_left(obj)
                         elif kind != "BOOKMARK":
                             self._watched.observe(obj)
             except ApiExpired:

@@ -17,7 +17,7 @@ from efrit.client.interface import Backend, Handle, RequestState, Work
 from efrit.mcp import elicitation
 from efrit.mcp.access import Access, allows_reply
 from efrit.mcp.elicitation import question_of
-from efrit.mcp.progress import follow, kept_alive
+from efrit.mcp.progress import follow, heartbeat
 from efrit.mcp.tasks import declares_tasks
 
 KEY_META = "efrit.dev/idempotency-key"
@@ -72,7 +72,7 @@ class ToolCall:
 
     def keep_alive(self, text: str) -> AbstractAsyncContextManager[None]:
         """Report `text` every few seconds while the body runs."""
-        return kept_alive(self.report, text)
+        return heartbeat(self.report, text)
 
     async def uninterrupted(self, operation: Awaitable[T]) -> T:
         """Return the result of `operation`, which finishes even if the client goes away meanwhile."""
@@ -87,11 +87,11 @@ class ToolCall:
         Questions of the model are passed on to the client; one that is asked by the result is returned as such.
         """
         if self._params.request_state is not None:
-            asked = await self.backend.get(elicitation.request_that_asked(self._params.request_state))
-            answer = elicitation.answer_among(self._params.input_responses)
-            if answer is None or not allows_reply(self._access, asked.type):
-                return asked
-            handle = await self._reply(asked, answer)
+            questioner = await self.backend.get(elicitation.request_that_asked(self._params.request_state))
+            answer = elicitation.answer_in_responses(self._params.input_responses)
+            if answer is None or not allows_reply(self._access, questioner.type):
+                return questioner
+            handle = await self._reply(questioner, answer)
         elif isinstance(request, Work):
             handle = await self.uninterrupted(self.backend.submit(request))
         else:
@@ -107,7 +107,7 @@ class ToolCall:
                 break
             if mode is elicitation.Mode.RESULT:
                 return elicitation.question_as_result(state.handle, question)
-            answer = await elicitation.ask(self._context, question, self.report)
+            answer = await elicitation.elicit_answer(self._context, question, self.report)
             if answer is None:
                 break
             state = await follow(self.backend, await self._reply(state, answer), seconds, self.report)

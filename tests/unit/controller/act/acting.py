@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from efrit.controller.act.actor import Actor
-from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.model.actions import PatchStatus, Submit, Superseded
 from efrit.controller.model.keys import WorkKey
 from tests.unit.controller.factory import NOW, Json, instance, request, seconds
@@ -55,4 +55,4 @@ def patch(status: Json, *, version: str, old: Json | None = None, kind: Any = "E
 
 
 LATER = timedelta(hours=1)
-SUBMIT = Submit(INSTANCE, REQUEST, wire_request(request(), instance()), "handover-1")
+SUBMIT = Submit(INSTANCE, REQUEST, queue_request(request(), instance()), "handover-1")

@@ -82,10 +82,10 @@ FETCH, CANCEL, ACKNOWLEDGE = (
     Acknowledge(INSTANCE, UID),
 )
 OUTCOMES = {
-    "bridges.submitted",
+    "bridges.request_submitted",
     "bridges.view",
-    "bridges.acknowledged",
-    "bridges.closed",
+    "bridges.answer_acknowledged",
+    "bridges.bridge_disconnected",
     "handovers.turned_away",
     "handovers.handed_over",
     "handovers.absent",
@@ -93,12 +93,12 @@ OUTCOMES = {
 CALLS: dict[
     str, tuple[Any, dict[str, tuple[int, str]], type[Exception] | None, list[tuple[str, tuple[Any, ...]]]]
 ] = {
-    "a submission": (SUBMIT, {"PUT": VIEW}, None, [("bridges.submitted", (INSTANCE, view()))]),
+    "a submission": (SUBMIT, {"PUT": VIEW}, None, [("bridges.request_submitted", (INSTANCE, view()))]),
     "a submission under other defaults is the same request": (
         SUBMIT,
         {"PUT": failure(409, "Conflict"), "GET": (200, ANSWERED.to_json())},
         None,
-        [("handovers.handed_over", (INSTANCE, REQUEST, UID)), ("bridges.submitted", (INSTANCE, ANSWERED))],
+        [("handovers.handed_over", (INSTANCE, REQUEST, UID)), ("bridges.request_submitted", (INSTANCE, ANSWERED))],
     ),
     "a submission that a bridge will never take": (
         SUBMIT,
@@ -122,8 +122,13 @@ CALLS: dict[
         NotAnswered,
         [],
     ),
-    "an acknowledgement": (ACKNOWLEDGE, {"DELETE": (204, "")}, None, [("bridges.acknowledged", (INSTANCE, UID))]),
-    "the end of a connection": (DisconnectBridge(INSTANCE), {}, None, [("bridges.closed", (INSTANCE,))]),
+    "an acknowledgement": (
+        ACKNOWLEDGE,
+        {"DELETE": (204, "")},
+        None,
+        [("bridges.answer_acknowledged", (INSTANCE, UID))],
+    ),
+    "the end of a connection": (DisconnectBridge(INSTANCE), {}, None, [("bridges.bridge_disconnected", (INSTANCE,))]),
 }
 
 

@@ -16,7 +16,7 @@ from efrit.controller.act import bulkhead, stream_rate
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.bulkhead import FAILURES, Depth
 from efrit.controller.act.identity import new_identity
-from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.model.actions import Parked
 from efrit.controller.model.credentials import GENERATION, TOKEN_PERIOD, Identity, credentials
 from efrit.controller.model.keys import WorkKey
@@ -77,7 +77,7 @@ async def connected(line: Line) -> Line:
 
 
 def work() -> Request:
-    return wire_request(request(), instance())
+    return queue_request(request(), instance())
 
 
 # Calls.
@@ -169,7 +169,7 @@ async def test_a_disconnected_instance_is_not_called(connected: Line) -> None:
 
     with pytest.raises(BridgeUnreachable):
         await connected.bridges.read(INSTANCE, UID)
-    assert connected.heard.calls_of("bridges.closed") == [(INSTANCE,)]
+    assert connected.heard.calls_of("bridges.bridge_disconnected") == [(INSTANCE,)]
     assert len(connected.bridges) == 0
 
 
@@ -185,7 +185,7 @@ async def test_a_bridge_with_another_instances_certificate_is_refused(
 ) -> None:
     async with fake_bridge(identity, tmp_path, "uid-other") as other:
         await line.bridges.connect(other.wanted())
-        _, _, problem = await line.heard.hears("bridges.lost")
+        _, _, problem = await line.heard.hears("bridges.bridge_lost")
 
         assert "certificate verify failed" in problem
         with pytest.raises(BridgeUnreachable, match="certificate"):
@@ -197,7 +197,7 @@ async def test_a_bridge_with_a_certificate_of_another_ca_is_refused(tmp_path: Pa
     async with fake_bridge(new_identity(), tmp_path) as impostor:
         await line.bridges.connect(impostor.wanted())
 
-        assert "certificate verify failed" in (await line.heard.hears("bridges.lost"))[2]
+        assert "certificate verify failed" in (await line.heard.hears("bridges.bridge_lost"))[2]
         assert impostor.streams.empty()
 
 
@@ -206,7 +206,7 @@ async def test_a_bridge_that_refuses_the_token_is_told_as_such(line: Line) -> No
 
     await line.bridges.connect(line.bridge.wanted())
 
-    assert "bearer token" in (await line.heard.hears("bridges.lost"))[2]
+    assert "bearer token" in (await line.heard.hears("bridges.bridge_lost"))[2]
 
 
 @contextlib.asynccontextmanager
@@ -263,7 +263,7 @@ async def test_a_stream_is_opened_anew_when_another_ca_signs(identity: Identity,
 async def test_an_address_of_version_six_is_bracketed(line: Line) -> None:
     await line.bridges.connect(replace(line.bridge.wanted(), host="::1"))
 
-    _, _, problem = await line.heard.hears("bridges.lost")
+    _, _, problem = await line.heard.hears("bridges.bridge_lost")
 
     assert "Invalid" not in problem
 
@@ -294,7 +294,7 @@ async def test_a_dropped_stream_resumes_where_it_broke_off(connected: Line) -> N
     stream.end()
 
     assert (await connected.bridge.reader()).last_event_id == "epoch-7"
-    assert (await connected.heard.hears("bridges.lost"))[:2] == (INSTANCE, POD_UID)
+    assert (await connected.heard.hears("bridges.bridge_lost"))[:2] == (INSTANCE, POD_UID)
 
 
 @pytest.mark.parametrize("breaks_between", [False, True], ids=["on one stream", "on one that was resumed"])
@@ -327,7 +327,7 @@ async def test_a_bridge_that_answers_no_calls_is_called_no_more_and_told_of_once
 
     assert kinds == [BridgeUnreachable] * (FAILURES - 1) + [BridgeUnresponsive]
     assert len(connected.bridge.calls) == FAILURES
-    ((_, problem),) = connected.heard.calls_of("bridges.answering")
+    ((_, problem),) = connected.heard.calls_of("bridges.bridge_responsive")
     assert problem
     assert (connected.bridges.parked, connected.bridges.unresponsive) == (10 - FAILURES, 1)
 
@@ -350,7 +350,7 @@ async def test_a_probe_finds_out_that_a_bridge_answers_again(
         with pytest.raises(BridgeUnreachable):
             await connected.bridges.submit(INSTANCE, work())
 
-    instance_key, problem = await connected.heard.hears("bridges.answering", 2)
+    instance_key, problem = await connected.heard.hears("bridges.bridge_responsive", 2)
 
     assert (instance_key, problem) == (INSTANCE, None)
     assert connected.bridge.calls[-1][:2] == ("DELETE", "/v1/requests/efrit-probe")
@@ -386,7 +386,7 @@ async def test_a_bridge_whose_stream_is_garbage_is_not_called(line: Line, monkey
         await stream.tell(stats(), "epoch-1")
         await stream.send("request", '{"id": 7}', "epoch-2")
 
-    _, problem = await line.heard.hears("bridges.answering")
+    _, problem = await line.heard.hears("bridges.bridge_responsive")
 
     assert problem.startswith("its event stream cannot be read: ")
 
@@ -412,7 +412,9 @@ async def test_a_bridge_that_is_not_ready_is_tried_again(line: Line) -> None:
     await line.bridges.connect(line.bridge.wanted())
 
     assert await line.bridge.reader()
-    assert [problem for _, _, problem in line.heard.calls_of("bridges.lost")] == ["the queue is not open yet"] * 2
+    assert [problem for _, _, problem in line.heard.calls_of("bridges.bridge_lost")] == [
+        "the queue is not open yet"
+    ] * 2
 
 
 async def test_events_of_a_later_version_are_passed_over(connected: Line) -> None:
@@ -481,7 +483,7 @@ async def test_a_call_still_works_while_the_stream_is_down(line: Line) -> None:
     line.bridge.refuse_streams = 1000
     line.bridge.answers["GET", ONE] = (200, view().to_json())
     await line.bridges.connect(line.bridge.wanted())
-    await line.heard.hears("bridges.lost")
+    await line.heard.hears("bridges.bridge_lost")
 
     assert await line.bridges.read(INSTANCE, UID) == view()
 

@@ -103,7 +103,7 @@ async def test_a_place_that_nobody_uses_goes_to_the_next() -> None:
             parked(bulkhead, name)
     assert around.invited == [key(name) for name in "abcd"]
 
-    bulkhead.settled(key("a"))
+    bulkhead.key_reconciled(key("a"))
 
     assert around.invited == [key(name) for name in "abcde"]
 
@@ -140,7 +140,7 @@ async def test_one_key_at_a_time_tries_again_ever_more_seldom_until_the_bridge_a
             parked(bulkhead, "barges in")
             bulkhead.failed("still no answer.")
         parked(bulkhead, last.name)
-        bulkhead.settled(last)
+        bulkhead.key_reconciled(last)
 
     pauses = [after - before for before, after in zip([0.0, *tries], tries, strict=False)]
     assert pauses[0] <= 1.25 * FIRST_PAUSE_SECONDS + 1
@@ -180,9 +180,9 @@ async def test_an_invited_key_with_nothing_to_call_leaves_the_probe_to_the_next_
     await elapse(2 * FIRST_PAUSE_SECONDS)
     assert around.invited == [key("a")]
 
-    bulkhead.settled(key("a"))
+    bulkhead.key_reconciled(key("a"))
     assert around.invited == [key("a"), key("b")]
-    bulkhead.settled(key("b"))
+    bulkhead.key_reconciled(key("b"))
     assert len(around.probes) == 1
 
 
@@ -269,11 +269,11 @@ async def test_where_writes_hang_and_reads_do_not_the_condition_changes_once_unt
 async def test_without_room_requests_wait_one_tries_again_and_none_is_asked_for_where_none_waits() -> None:
     bulkhead, around = made()
     with bulkhead.call(key("first"), Depth.SUBMIT):
-        bulkhead.no_room("full.")
+        bulkhead.queue_full("full.")
     await elapse(2 * FIRST_PAUSE_SECONDS)
     assert (around.probes, around.problems, bulkhead.problem) == ([], [], None)
     with bulkhead.call(key("second"), Depth.SUBMIT):
-        bulkhead.no_room("full.")
+        bulkhead.queue_full("full.")
 
     for number in range(10):
         with pytest.raises(Parked) as caught, bulkhead.call(key(number), Depth.SUBMIT):
@@ -290,11 +290,11 @@ async def test_without_room_requests_wait_one_tries_again_and_none_is_asked_for_
 async def test_figures_that_tell_of_room_have_the_next_request_tried_at_once() -> None:
     bulkhead, around = made()
     with bulkhead.call(key("first"), Depth.SUBMIT):
-        bulkhead.no_room("full.")
+        bulkhead.queue_full("full.")
     with pytest.raises(Parked), bulkhead.call(key("second"), Depth.SUBMIT):
         pass
 
-    bulkhead.room()
+    bulkhead.queue_has_space()
 
     assert around.invited == [key("second")]
 
@@ -314,7 +314,7 @@ def test_whatever_happens_every_key_that_waits_is_invited_in_the_end(steps: list
                 with suppress(Parked), bulkhead.call(one):
                     bulkhead.succeeded()
                     waits.discard(int(one.name))
-                bulkhead.settled(one)
+                bulkhead.key_reconciled(one)
 
         for step, number in steps:
             if step == "call" and number not in calls:
@@ -333,7 +333,7 @@ def test_whatever_happens_every_key_that_waits_is_invited_in_the_end(steps: list
                     bulkhead.failed("no answer.")
                 calls.pop(number).close()
             elif step == "settle":
-                bulkhead.settled(key(number))
+                bulkhead.key_reconciled(key(number))
                 around.invited = [each for each in around.invited if each != key(number)]
                 waits.discard(number)
             elif step == "wait":

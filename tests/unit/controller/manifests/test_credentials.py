@@ -26,7 +26,7 @@ from efrit.controller.model.credentials import (
     period_of,
     server_name,
     token,
-    trusted,
+    trusted_certificates,
 )
 from tests.unit.controller.factory import NOW
 
@@ -35,7 +35,7 @@ STEP = timedelta(microseconds=1)
 
 
 def authorities(identity: Identity, now: datetime) -> list[x509.Certificate]:
-    return x509.load_pem_x509_certificates(trusted(identity, now))
+    return x509.load_pem_x509_certificates(trusted_certificates(identity, now))
 
 
 def certificate(given: Credentials) -> x509.Certificate:
@@ -46,7 +46,7 @@ def test_a_controller_that_read_the_identity_anew_gives_the_same_bytes_within_a_
     other, start = Identity(identity.hmac_key), EPOCH + 3 * TOKEN_PERIOD
 
     assert credentials(other, UID, start) == credentials(identity, UID, start + TOKEN_PERIOD - STEP)
-    assert trusted(other, NOW) == trusted(identity, NOW)
+    assert trusted_certificates(other, NOW) == trusted_certificates(identity, NOW)
 
 
 def test_certificate_and_key_change_at_the_start_of_a_period(identity: Identity) -> None:
@@ -125,7 +125,7 @@ def test_openssl_in_strict_mode_accepts_the_certificate(tmp_path: Path) -> None:
     pair.write_bytes(made.private_key + made.certificate)
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(pair)
-    client_side = ssl.create_default_context(cadata=trusted(identity, datetime.now(UTC)).decode())
+    client_side = ssl.create_default_context(cadata=trusted_certificates(identity, datetime.now(UTC)).decode())
     client_side.verify_flags |= ssl.VERIFY_X509_STRICT
     to_server, to_client = (ssl.MemoryBIO() for _ in range(2))
     client = client_side.wrap_bio(to_client, to_server, server_hostname=server_name(UID))

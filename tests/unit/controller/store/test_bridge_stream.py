@@ -62,7 +62,7 @@ async def test_what_a_resumed_stream_does_not_repeat_is_still_known(world: World
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     world.open_bridge(view())
-    world.store.bridges.lost(ALPHA, POD_UID, "reset by peer")
+    world.store.bridges.bridge_lost(ALPHA, POD_UID, "reset by peer")
     assert not world.instance().bridge.connected
 
     world.store.bridges.event(ALPHA, POD_UID, stats(pending=1))
@@ -107,7 +107,7 @@ async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_told
 ) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(known)
-    world.store.bridges.submitted(ALPHA, late)
+    world.store.bridges.request_submitted(ALPHA, late)
     assert world.request().bridge_view == known
 
 
@@ -128,7 +128,7 @@ async def test_a_reply_that_says_queued_brings_the_request_back_once_that_has_la
     world.open_bridge()
     await world.settle()
 
-    world.store.bridges.submitted(ALPHA, reply)
+    world.store.bridges.request_submitted(ALPHA, reply)
 
     assert world.request().bridge_view == reply
     assert await world.looks(within) == looks
@@ -142,7 +142,7 @@ async def test_an_acknowledgement_brings_back_what_is_still_open(world: World, i
         world.store.requests.observe(request_json(version="21", status=final_status()))
     await world.settle()
 
-    world.store.bridges.acknowledged(ALPHA, UID)
+    world.store.bridges.answer_acknowledged(ALPHA, UID)
 
     assert await world.looks() == (set() if is_final else {("Request", "work")})
 
@@ -162,7 +162,7 @@ async def test_a_lost_bridge_is_told_once_and_with_its_problem(world: World) -> 
     await world.settle()
 
     for looks in ({("Instance", "alpha")}, set()):
-        world.store.bridges.lost(ALPHA, POD_UID, "refused")
+        world.store.bridges.bridge_lost(ALPHA, POD_UID, "refused")
         assert await world.looks() == looks
 
     assert (world.instance().bridge.connected, world.instance().bridge.problem) == (False, "refused")
@@ -173,7 +173,7 @@ async def test_the_loss_of_an_earlier_pods_bridge_does_not_touch_that_of_the_pre
     world.store.children.observe_pod(child(uid="new"))
     world.open_bridge(pod_uid="new")
 
-    world.store.bridges.lost(ALPHA, "old", "refused")
+    world.store.bridges.bridge_lost(ALPHA, "old", "refused")
 
     assert world.instance().bridge.connected
 
@@ -184,7 +184,7 @@ async def test_the_bridge_of_a_new_pod_that_cannot_be_reached_is_told(world: Wor
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
     world.store.children.observe_pod(child(uid="new"))
 
-    world.store.bridges.lost(ALPHA, "new", "certificate verify failed")
+    world.store.bridges.bridge_lost(ALPHA, "new", "certificate verify failed")
 
     bridge = world.instance().bridge
     assert (bridge.pod_uid, bridge.problem) == ("new", "certificate verify failed")
@@ -196,7 +196,7 @@ async def test_a_connection_closed_on_purpose_is_no_problem(world: World) -> Non
     await world.settle()
 
     for key in (ALPHA, ALPHA, (NAMESPACE, "unknown")):
-        world.store.bridges.closed(key)
+        world.store.bridges.bridge_disconnected(key)
 
     assert await world.looks() == {("Instance", "alpha")}
     bridge = world.instance().bridge
@@ -273,7 +273,7 @@ async def test_work_of_somebody_else_is_left_alone(world: World, told: RequestVi
     [
         lambda store: store.requests.observe(request_json("lost")),
         lambda store: store.bridges.orphan_settled((NAMESPACE, "lost"), ALPHA, "uid-lost"),
-        lambda store: store.bridges.acknowledged(ALPHA, "uid-lost"),
+        lambda store: store.bridges.answer_acknowledged(ALPHA, "uid-lost"),
     ],
     ids=["its request is seen", "it was looked into", "its answer is acknowledged"],
 )

@@ -23,8 +23,8 @@ async def test_work_without_a_request_is_forgotten_with_its_instance(world: Worl
     world.open_bridge(made_up("lost"))
     assert world.store.bridges.orphans(LOST) == [(ALPHA, "uid-lost")]
 
-    world.store.instances.gone(ALPHA, "uid-alpha")
-    world.store.bridges.closed(ALPHA)
+    world.store.instances.observe_gone(ALPHA, "uid-alpha")
+    world.store.bridges.bridge_disconnected(ALPHA)
     world.store.instances.drop(ALPHA)
 
     assert world.store.bridges.orphans(LOST) == []
@@ -81,7 +81,7 @@ async def test_work_on_a_bridge_that_cannot_be_reached_is_looked_into_last(world
     world.store.bridges.event(beta, "pod", stats(queue_id="q"))
     assert world.store.bridges.orphans(LOST) == [(ALPHA, "uid-lost"), (beta, "uid-second")]
 
-    world.store.bridges.lost(ALPHA, POD_UID, "no route")
+    world.store.bridges.bridge_lost(ALPHA, POD_UID, "no route")
 
     assert world.store.bridges.orphans(LOST) == [(beta, "uid-second"), (ALPHA, "uid-lost")]
 
@@ -90,17 +90,17 @@ async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_g
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     world.open_bridge(view(state=RequestState.RUNNING, attempt=1))
-    world.store.requests.gone(WORK, UID)
+    world.store.requests.observe_gone(WORK, UID)
     await world.settle()
-    assert not world.store.requests.finished_with(WORK)
+    assert not world.store.requests.is_done(WORK)
 
-    world.store.instances.gone(ALPHA, "uid-alpha")
-    world.store.bridges.closed(ALPHA)
+    world.store.instances.observe_gone(ALPHA, "uid-alpha")
+    world.store.bridges.bridge_disconnected(ALPHA)
     await world.settle()
     world.store.instances.drop(ALPHA)
 
     assert ("Request", "work") in await world.looks()
-    assert world.store.requests.finished_with(WORK)
+    assert world.store.requests.is_done(WORK)
     world.store.requests.drop(WORK)
     world.store.instances.drop(ALPHA)
     assert world.store.instances.keys() == []
@@ -113,8 +113,8 @@ async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has
     world.store.instances.observe(instance_json(version="11", status=opened))
     world.store.requests.observe(request_json())
     assert world.store.handovers.submit_begins(ALPHA, WORK, UID, known.facts.handover_id)
-    world.store.requests.gone(WORK, UID)
-    world.store.instances.gone(ALPHA, "uid-alpha")
+    world.store.requests.observe_gone(WORK, UID)
+    world.store.instances.observe_gone(ALPHA, "uid-alpha")
     await world.settle()
     world.store.instances.drop(ALPHA)
 
@@ -130,7 +130,7 @@ async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_
     world.store.requests.observe(request_json())
     world.open_bridge(view(state=RequestState.RUNNING, attempt=1))
 
-    world.store.instances.gone(ALPHA, "uid-alpha")
+    world.store.instances.observe_gone(ALPHA, "uid-alpha")
     world.store.instances.drop(ALPHA)
 
     assert world.request().bridge_view is not None
@@ -140,7 +140,7 @@ async def test_nothing_is_kept_of_a_namespace_whose_last_request_without_an_inst
     world.store.requests.observe(request_json(target=None, poolRef={"name": "many"}))
     assert world.store._index.unbound == {NAMESPACE: {WORK}}
 
-    world.store.requests.gone(WORK, UID)
+    world.store.requests.observe_gone(WORK, UID)
     world.store.instances.observe(instance_json(namespace="other"))
 
     assert world.store._index.unbound == {}

@@ -68,8 +68,8 @@ async def test_an_instance_is_not_closed_while_a_request_is_being_handed_over() 
 async def test_a_hand_over_that_outlasts_its_request_and_its_instance_is_not_counted_for_the_next_one() -> None:
     store = open_store()
     store.handovers.submit_begins(ALPHA, WORK, UID, handover_id(store))
-    store.requests.gone(WORK, UID)
-    store.instances.gone(ALPHA, "uid-alpha")
+    store.requests.observe_gone(WORK, UID)
+    store.instances.observe_gone(ALPHA, "uid-alpha")
     store.instances.drop(ALPHA)
 
     store.handovers.submit_ended(ALPHA, WORK, UID)
@@ -133,7 +133,7 @@ def test_an_instance_made_anew_under_its_name_is_not_closed_by_the_record_of_the
     store = new_store(handover={"state": "Closed"})
     before = handover_id(store)
     if deletion_seen:
-        store.instances.gone(ALPHA, "uid-alpha")
+        store.instances.observe_gone(ALPHA, "uid-alpha")
 
     store.instances.observe(instance_json(uid="another", version="11"))
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from efrit.controller.store.instances import FAILURES_TOLD
+from efrit.controller.store.instances import MAX_REPORTED_FAILURES
 from tests.unit.controller.factory import (
     NAMESPACE,
     QUEUE_ID,
@@ -92,11 +92,11 @@ async def test_news_of_an_earlier_request_of_the_name_are_ignored(world: World) 
     world.store.requests.observe(request_json(uid="second"))
 
     world.store.requests.observe(request_json(uid="first", version="19"))
-    world.store.requests.left(request_json(uid="first"))
+    world.store.requests.observe_left(request_json(uid="first"))
     world.store.handovers.absent(WORK, "first", QUEUE_ID)
     world.store.handovers.turned_away(WORK, "first", "no")
     world.store.handovers.handed_over(ALPHA, WORK, "first")
-    world.store.requests.gone(WORK, "first")
+    world.store.requests.observe_gone(WORK, "first")
 
     snapshot = world.request()
     assert (snapshot.request.metadata.uid, snapshot.gone, snapshot.handover) == ("second", False, None)
@@ -110,7 +110,7 @@ async def test_an_instance_made_anew_under_its_name_forgets_its_refusal(world: W
     world.store.instances.refused(ALPHA, "first", 1, "exceeded quota")
     world.store.instances.explained(ALPHA, "some problem")
     if deletion_seen:
-        world.store.instances.gone(ALPHA, "first")
+        world.store.instances.observe_gone(ALPHA, "first")
         world.store.instances.drop(ALPHA)
 
     world.store.instances.observe(instance_json(uid="second", version="11"))
@@ -128,7 +128,7 @@ async def test_what_became_of_the_children_of_a_former_instance_says_nothing_abo
 
     world.store.instances.refused(ALPHA, "first", 1, "exceeded quota")
     assert not world.store.instances.applied(ALPHA, "first", 1, "digest")
-    assert not any(world.store.instances.failed(ALPHA, "first", 1, "a webhook") for _ in range(FAILURES_TOLD))
+    assert not any(world.store.instances.failed(ALPHA, "first", 1, "a webhook") for _ in range(MAX_REPORTED_FAILURES))
 
     facts = world.instance().facts
     assert (facts.refused, facts.applied_generation, facts.applied_digest) == (None, 0, None)
@@ -151,7 +151,7 @@ async def test_a_deleted_instance_is_looked_at_with_its_requests(world: World) -
     world.store.requests.observe(request_json())
     await world.settle()
 
-    world.store.instances.left(instance_json())
+    world.store.instances.observe_left(instance_json())
 
     assert await world.looks() == {("Instance", "alpha"), ("Request", "work")}
     snapshot = world.request()
@@ -164,14 +164,14 @@ async def test_news_of_an_earlier_instance_of_the_name_are_ignored(world: World)
     await world.settle()
 
     world.store.instances.observe(instance_json(uid="first", version="8"))
-    world.store.instances.left(instance_json(uid="first", version="9"))
+    world.store.instances.observe_left(instance_json(uid="first", version="9"))
 
     assert await world.looks() == set()
     assert world.instance().instance.metadata.uid == "second"
 
 
 async def test_an_instance_that_was_never_known_is_forgotten_in_silence(world: World) -> None:
-    world.store.instances.left(instance_json())
+    world.store.instances.observe_left(instance_json())
 
     assert await world.looks() == set()
 
@@ -179,7 +179,7 @@ async def test_an_instance_that_was_never_known_is_forgotten_in_silence(world: W
 async def test_an_open_request_that_left_the_selection_must_be_verified(world: World) -> None:
     world.store.requests.observe(request_json())
 
-    world.store.requests.left(request_json())
+    world.store.requests.observe_left(request_json())
 
     assert world.store.requests.must_verify(WORK)
     assert ("Request", "work") in await world.looks()
@@ -187,13 +187,13 @@ async def test_an_open_request_that_left_the_selection_must_be_verified(world: W
 
 async def test_a_request_that_left_by_mistake_is_open_again_once_verified(world: World) -> None:
     world.store.requests.observe(request_json())
-    world.store.requests.left(request_json())
+    world.store.requests.observe_left(request_json())
 
     world.store.requests.verification_begins(WORK, UID)
-    world.store.requests.found(WORK, UID, request_json())
+    world.store.requests.observe_verified(WORK, UID, request_json())
 
     assert not world.store.requests.must_verify(WORK)
-    assert not world.store.requests.finished_with(WORK)
+    assert not world.store.requests.is_done(WORK)
 
 
 @pytest.mark.parametrize("kind", ["EfritRequest", "EfritPlan"])
@@ -203,12 +203,12 @@ async def test_an_object_that_leaves_the_selection_while_it_is_asked_about_is_as
     objects, obj = world.store.of(kind), (request_json if kind == "EfritRequest" else plan_json)("same")
     key, uid = (NAMESPACE, "same"), "uid-same"
     objects.observe(obj)
-    objects.left(obj)
+    objects.observe_left(obj)
     objects.verification_begins(key, uid)
     await world.settle()
 
-    objects.left(obj)
-    objects.found(key, uid, obj)
+    objects.observe_left(obj)
+    objects.observe_verified(key, uid, obj)
 
     assert objects.must_verify(key) == uid
     assert (kind.removeprefix("Efrit"), "same") in await world.looks()
@@ -217,31 +217,31 @@ async def test_an_object_that_leaves_the_selection_while_it_is_asked_about_is_as
 @pytest.mark.parametrize("spec", [{}, {"ttlSecondsAfterFinished": 60}], ids=["kept", "with a time to live"])
 async def test_a_final_request_that_left_needs_no_verification_and_is_finished_with(world: World, spec: Json) -> None:
     world.store.requests.observe(request_json(status=final_status(), **spec))
-    assert not world.store.requests.finished_with(WORK)
+    assert not world.store.requests.is_done(WORK)
 
-    world.store.requests.left(request_json())
+    world.store.requests.observe_left(request_json())
 
     assert not world.store.requests.must_verify(WORK)
-    assert world.store.requests.finished_with(WORK)
+    assert world.store.requests.is_done(WORK)
 
 
 async def test_a_final_request_is_kept_until_its_answer_is_acknowledged(world: World) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(answered())
     world.store.requests.observe(request_json(version="21", status=final_status()))
-    world.store.requests.left(request_json())
-    assert not world.store.requests.finished_with(WORK)
+    world.store.requests.observe_left(request_json())
+    assert not world.store.requests.is_done(WORK)
 
-    world.store.bridges.acknowledged(ALPHA, UID)
+    world.store.bridges.answer_acknowledged(ALPHA, UID)
 
-    assert world.store.requests.finished_with(WORK)
+    assert world.store.requests.is_done(WORK)
 
 
 async def test_a_request_that_is_gone_is_looked_at_so_that_its_work_is_stopped(world: World) -> None:
     world.store.requests.observe(request_json())
     await world.settle()
 
-    world.store.requests.gone(WORK, UID)
+    world.store.requests.observe_gone(WORK, UID)
 
     assert await world.looks() == {("Request", "work")}
     assert world.request().gone
@@ -251,12 +251,12 @@ async def test_a_request_that_is_gone_is_looked_at_so_that_its_work_is_stopped(w
 async def test_a_request_that_is_gone_is_finished_with_once_its_queue_is_rid_of_it(world: World) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(view())
-    world.store.requests.gone(WORK, UID)
-    assert not world.store.requests.finished_with(WORK)
+    world.store.requests.observe_gone(WORK, UID)
+    assert not world.store.requests.is_done(WORK)
 
-    world.store.bridges.acknowledged(ALPHA, UID)
+    world.store.bridges.answer_acknowledged(ALPHA, UID)
 
-    assert world.store.requests.finished_with(WORK)
+    assert world.store.requests.is_done(WORK)
 
 
 async def test_a_dropped_request_leaves_nothing_behind(world: World) -> None:
@@ -267,5 +267,5 @@ async def test_a_dropped_request_leaves_nothing_behind(world: World) -> None:
     world.store.requests.drop(WORK)
 
     assert world.store.requests.snapshot(WORK) is None
-    assert world.store.requests.finished_with(WORK)
+    assert world.store.requests.is_done(WORK)
     assert world.instance().open_requests == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efrit.controller.store.instances import FAILURES_TOLD
+from efrit.controller.store.instances import MAX_REPORTED_FAILURES
 from tests.unit.controller.factory import NOW, instance_json, request_json, seconds
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
 from tests.unit.controller.virtual_time import elapse
@@ -53,11 +53,13 @@ async def test_failures_in_a_row_are_taken_for_a_refusal_and_a_success_between_s
     world: World,
 ) -> None:
     world.store.instances.observe(instance_json())
-    almost = [world.store.instances.failed(ALPHA, "uid-alpha", 1, "a webhook") for _ in range(FAILURES_TOLD - 1)]
+    almost = [
+        world.store.instances.failed(ALPHA, "uid-alpha", 1, "a webhook") for _ in range(MAX_REPORTED_FAILURES - 1)
+    ]
     world.store.instances.applied(ALPHA, "uid-alpha", 1)
-    again = [world.store.instances.failed(ALPHA, "uid-alpha", 1, "a webhook") for _ in range(FAILURES_TOLD)]
+    again = [world.store.instances.failed(ALPHA, "uid-alpha", 1, "a webhook") for _ in range(MAX_REPORTED_FAILURES)]
 
-    assert almost + again == [False] * (2 * FAILURES_TOLD - 2) + [True]
+    assert almost + again == [False] * (2 * MAX_REPORTED_FAILURES - 2) + [True]
     facts = world.instance().facts
     assert (facts.refused, facts.applied_generation) == ("a webhook", 0)
 
@@ -96,7 +98,7 @@ async def test_an_explanation_that_only_repeats_itself_looks_at_nothing(world: W
 async def test_asking_about_an_unknown_request_makes_nothing_up(world: World) -> None:
     assert world.store.requests.snapshot(WORK) is None
     assert not world.store.requests.must_verify(WORK)
-    world.store.requests.found(WORK, UID, None)
+    world.store.requests.observe_verified(WORK, UID, None)
     assert world.store.bridges.orphans(WORK) == []
     assert world.store.instances.keys() == []
 
@@ -131,5 +133,5 @@ async def test_the_instance_of_a_session_is_remembered_and_its_request_looked_at
     assert await world.looks() == set()
     world.store.requests.session_found(WORK, UID, "alpha")
 
-    assert world.request().session_home == "alpha"
+    assert world.request().session_instance == "alpha"
     assert await world.looks() == {("Request", "work")}

@@ -73,7 +73,7 @@ async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
     world.store.requests.observe(part_json("one"))
     await world.looks()
 
-    world.store.requests.gone((NAMESPACE, "one"), "uid-one")
+    world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
 
     assert LOOK in await world.looks()
     assert names(world) == set()
@@ -83,9 +83,9 @@ async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_
     world = known(part_json("one", status=final_status()), part_json("two"))
     await world.looks()
 
-    world.store.requests.gone((NAMESPACE, "one"), "uid-other")
+    world.store.requests.observe_gone((NAMESPACE, "one"), "uid-other")
     assert names(world) == {"one", "two"}
-    world.store.requests.gone((NAMESPACE, "one"), "uid-one")
+    world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
 
     assert await world.looks() == {LOOK}
     assert names(world) == {"two"}
@@ -96,11 +96,11 @@ async def test_a_request_that_a_list_did_not_have_or_of_a_forgotten_plan_is_know
     world.list_parts(part_json("two", uid="second", version="22"))
     assert world.store.plans._plans == {"second": APP}
 
-    world.store.requests.gone((NAMESPACE, "two"), "uid-two")
+    world.store.requests.observe_gone((NAMESPACE, "two"), "uid-two")
     assert names(world) == {"two"}
-    world.store.plans.gone(APP, "uid-app")
+    world.store.plans.observe_gone(APP, "uid-app")
     assert world.store.plans._plans == {}
-    world.store.requests.gone((NAMESPACE, "two"), "second")
+    world.store.requests.observe_gone((NAMESPACE, "two"), "second")
 
     assert world.store.plans.snapshot(APP) is None
 
@@ -139,12 +139,12 @@ async def test_a_plan_made_anew_under_the_name_begins_without_the_old_ones_reque
 
 async def test_a_plan_that_left_is_verified_unless_it_is_known_to_be_final() -> None:
     world = known()
-    world.store.plans.left(plan_json())
+    world.store.plans.observe_left(plan_json())
     assert world.store.plans.must_verify(APP) == "uid-app"
 
     world.store.plans.observe(plan_json(version="31", status={"phase": "Failed"}))
     assert world.store.plans.must_verify(APP) is None
-    assert world.store.plans.finished_with(APP)
+    assert world.store.plans.is_done(APP)
 
 
 async def test_a_plan_that_cannot_be_read_is_left_alone(world: World) -> None:

@@ -89,14 +89,14 @@ def test_a_reservation_counts_until_it_is_taken_back(rollouts: Rollouts) -> None
 
     assert rollouts.is_reserved(ALPHA)
     assert rollouts.view().slots == (UpdateSlot(*ALPHA, NOW, UpdateCause.SPEC, draining=True),)
-    rollouts.take_back(ALPHA)
+    rollouts.cancel_reservation(ALPHA)
     assert rollouts.view().slots == ()
 
 
 def test_a_reservation_whose_status_is_written_counts_once_and_keeps_its_cause(rollouts: Rollouts) -> None:
     rollouts.reserve(ALPHA, UpdateCause.SPEC, NOW)
     observe(rollouts, "Unknown", "UpdateDraining")
-    rollouts.take_back(ALPHA)
+    rollouts.cancel_reservation(ALPHA)
     observe(rollouts, "Unknown", "Updating")
 
     assert [each.cause for each in rollouts.view().slots] == [UpdateCause.SPEC]
@@ -152,6 +152,6 @@ def test_namespaces_that_wait_take_turns(rollouts: Rollouts) -> None:
         turns.append(key)
         rollouts.reserve(key, UpdateCause.RELEASE, NOW)
         observe(rollouts, "Unknown", "UpdateDraining", key)
-        rollouts.take_back(key)
+        rollouts.cancel_reservation(key)
 
     assert turns == [("a", "one"), ("b", "one"), ("c", "one"), ("a", "two"), ("b", "two"), ("c", "two")]

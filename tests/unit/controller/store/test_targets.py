@@ -202,7 +202,7 @@ async def test_an_unbound_request_is_no_more_looked_at_for_others_once_it_is_bou
         request_json("bound", target=None, version="21", status={"instanceName": "x"}, **selector)
     )
     world.store.requests.observe(request_json("final", target=None, version="21", status=final_status(), **selector))
-    world.store.requests.gone((NAMESPACE, "gone"), "uid-gone")
+    world.store.requests.observe_gone((NAMESPACE, "gone"), "uid-gone")
     await world.settle()
 
     world.store.instances.observe(instance_json())
@@ -246,12 +246,12 @@ async def test_a_bridge_that_does_not_answer_stays_one_when_its_stream_begins_an
     world.open_bridge()
     await world.settle()
 
-    world.store.bridges.answering(ALPHA, "no answer.")
+    world.store.bridges.bridge_responsive(ALPHA, "no answer.")
     assert ("Instance", "alpha") in await world.looks()
     world.open_bridge()
 
     assert world.instance().bridge.unresponsive == "no answer."
-    world.store.bridges.closed(ALPHA)
+    world.store.bridges.bridge_disconnected(ALPHA)
     assert world.instance().bridge.unresponsive is None
 
 

@@ -17,10 +17,10 @@ def finished() -> World:
     """A world that has forgotten a request and a plan, both final."""
     world = World()
     world.store.requests.observe(request_json(version="30", status=final_status()))
-    world.store.requests.left(request_json(version="30"))
+    world.store.requests.observe_left(request_json(version="30"))
     world.store.plans.observe(plan_json(version="40", status={"phase": "Succeeded"}))
-    assert world.store.requests.finished_with(WORK)
-    assert world.store.plans.finished_with(APP)
+    assert world.store.requests.is_done(WORK)
+    assert world.store.plans.is_done(APP)
     world.store.requests.drop(WORK)
     world.store.plans.drop(APP)
     return world
@@ -50,7 +50,7 @@ async def test_a_final_request_or_plan_is_known_again_once_it_has_a_time_to_live
 
 async def test_a_deleted_request_does_not_come_back_even_by_a_version_that_nobody_has_seen(world: World) -> None:
     world.store.requests.observe(request_json(version="20"))
-    world.store.requests.gone(WORK, UID)
+    world.store.requests.observe_gone(WORK, UID)
     world.store.requests.drop(WORK)
 
     world.store.requests.observe(request_json(version="25"))
@@ -60,7 +60,7 @@ async def test_a_deleted_request_does_not_come_back_even_by_a_version_that_nobod
 
 async def test_a_deleted_plan_does_not_come_back(world: World) -> None:
     world.store.plans.observe(plan_json(version="30"))
-    world.store.plans.gone(APP, "uid-app")
+    world.store.plans.observe_gone(APP, "uid-app")
 
     world.store.plans.observe(plan_json(version="35"))
 
@@ -70,7 +70,7 @@ async def test_a_deleted_plan_does_not_come_back(world: World) -> None:
 async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan(world: World) -> None:
     world.store.plans.observe(plan_json())
     world.list_parts(part_json("one"))
-    world.store.requests.gone((NAMESPACE, "one"), "uid-one")
+    world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
 
     world.store.requests.observe(part_json("one", version="21"))
 
@@ -79,7 +79,7 @@ async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan(worl
 
 async def test_a_request_that_is_deleted_while_its_plan_lists_its_requests_is_not_the_plans(world: World) -> None:
     world.store.plans.observe(plan_json())
-    world.store.requests.gone((NAMESPACE, "one"), "uid-one")
+    world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
 
     world.list_parts(part_json("one"), part_json("two"))
 
@@ -103,7 +103,7 @@ async def test_one_whose_name_another_has_taken_does_not_come_back_after_that_on
     known = World().store.of(kind)
     known.observe(made("same", uid="first", version="70"))
     known.observe(made("same", uid="second", version="72"))
-    known.gone((NAMESPACE, "same"), "second")
+    known.observe_gone((NAMESPACE, "same"), "second")
     known.drop((NAMESPACE, "same"))
 
     known.observe(made("same", uid="first", version="71"))

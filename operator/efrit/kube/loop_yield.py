@@ -1,4 +1,4 @@
-"""Gives others their turn on the event loop while many objects are taken in.
+"""Yields the event loop to other tasks while many objects are read.
 
 What has arrived already is read without waiting: a page of a list, or all that a watch has to tell of a burst. Taking
 in an object costs up to a millisecond, and whoever else has something to do would wait for all of them.
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 
-AT_A_TIME = 8
-"""Objects that are taken in before others have their turn."""
+ITEMS_PER_TURN = 8
+"""Objects that are read before other tasks run."""
 
 
-class Turns:
+class LoopYield:
     """Counts the objects of one list or one watch."""
 
     def __init__(self) -> None:
-        self._taken = 0
+        self._count = 0
 
-    async def taken(self) -> None:
-        """Count an object, and let others have their turn when it is theirs."""
-        self._taken += 1
-        if self._taken % AT_A_TIME == 0:  # gate: turns
+    async def tick(self) -> None:
+        """Count an object, and let other tasks run after every `ITEMS_PER_TURN` objects."""
+        self._count += 1
+        if self._count % ITEMS_PER_TURN == 0:  # gate: turns
             await asyncio.sleep(0)

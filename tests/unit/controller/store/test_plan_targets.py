@@ -1,4 +1,4 @@
-"""watch/plan_homes.py and what the store makes of it: which open plans an instance has."""
+"""watch/plan_targets.py and what the store makes of it: which open plans an instance has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
+from efrit.controller.store.plan_targets import PlanCount, PlansByTarget, PlanTarget
 from tests.unit.controller.factory import (
     NAMESPACE,
     NOW,
@@ -32,24 +32,24 @@ POOLED: dict[str, Any] = {"target": None, "poolRef": {"name": "many"}}
 LOOK = ("Instance", "alpha")
 
 KEYS = st.tuples(st.just(NAMESPACE), st.sampled_from("abcd"))
-HOMES = st.one_of(st.none(), st.builds(Home, st.sampled_from(["instance", "pool"]), KEYS))
+HOMES = st.one_of(st.none(), st.builds(PlanTarget, st.sampled_from(["instance", "pool"]), KEYS))
 
 
 @given(st.lists(st.tuples(KEYS, HOMES, st.booleans())))
-def test_it_agrees_with_counting(steps: list[tuple[tuple[str, str], Home | None, bool]]) -> None:
-    homes = PlanHomes()
-    expected: dict[tuple[str, str], tuple[Home, bool]] = {}
-    for plan, home, suspended in steps:
+def test_it_agrees_with_counting(steps: list[tuple[tuple[str, str], PlanTarget | None, bool]]) -> None:
+    targets = PlansByTarget()
+    expected: dict[tuple[str, str], tuple[PlanTarget, bool]] = {}
+    for plan, target, suspended in steps:
         before = Counter(expected.values())
-        if home is None:
+        if target is None:
             expected.pop(plan, None)
         else:
-            expected[plan] = home, suspended
+            expected[plan] = target, suspended
         after = Counter(expected.values())
         changed = {place for (place, _), _ in (before - after).items() | (after - before).items()}
-        assert homes.file(plan, home, suspended=suspended) == changed
+        assert targets.set_target(plan, target, suspended=suspended) == changed
         for place, _ in after:
-            assert homes.count(place) == PlanCount(after[place, False], after[place, True])
+            assert targets.count(place) == PlanCount(after[place, False], after[place, True])
 
 
 def counts(world: World, key: tuple[str, str] = ALPHA) -> tuple[int, int]:
@@ -90,7 +90,7 @@ async def test_a_plan_that_is_suspended_resumed_ended_or_deleted_is_counted_anew
         made.store.plans.observe(seen)
         assert counts(made) == expected
 
-    made.store.plans.gone(APP, "uid-second")
+    made.store.plans.observe_gone(APP, "uid-second")
     assert counts(made) == (0, 0)
 
 
@@ -165,7 +165,7 @@ async def test_the_end_of_a_suspended_plan_starts_the_time_of_idleness() -> None
     made.store.plans.observe(plan_json(suspend=True))
     await elapse(500)
 
-    made.store.plans.gone(APP, "uid-app")
+    made.store.plans.observe_gone(APP, "uid-app")
 
     assert made.instance().facts.last_activity == made.now()
 
@@ -175,7 +175,7 @@ async def test_a_request_that_is_deleted_after_a_long_wait_starts_the_time_of_id
     made.store.requests.observe(request_json(created=NOW))
     await elapse(500)
 
-    made.store.requests.gone((NAMESPACE, "work"), "uid-work")
+    made.store.requests.observe_gone((NAMESPACE, "work"), "uid-work")
 
     assert made.instance().facts.last_activity == NOW + seconds(500)
 

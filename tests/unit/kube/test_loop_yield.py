@@ -1,4 +1,4 @@
-"""kube/turns.py: what is known to have arrived is taken in a few objects at a time."""
+"""kube/loop_yield.py: what is known to have arrived is taken in a few objects at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from efrit.kube.listing import Listing
-from efrit.kube.turns import AT_A_TIME
+from efrit.kube.loop_yield import ITEMS_PER_TURN
 from efrit.kube.watch import follow_events
 from tests.unit.kube.test_listing import Collection
 from tests.unit.kube.test_watch import BODY, Response
@@ -42,4 +42,4 @@ async def test_others_have_their_turn_after_a_few_objects(objects: AsyncIterator
     other.cancel()
 
     assert sum(taken) == COUNT
-    assert max(taken) == AT_A_TIME
+    assert max(taken) == ITEMS_PER_TURN

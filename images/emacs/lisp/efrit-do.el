@@ -174,7 +174,7 @@ The ID `conversation' is that of the chat under way, where there is one."
     (when (equal type "chat") (setq efrit-do--chat efrit-do--last))
     (unless (timerp efrit-do--timer)
       (setq efrit-do--timer (run-with-timer 1 1 #'efrit-do--tick)))
-    (efrit-do--tell-mode-line "begins")
+    (efrit-do--show-in-mode-line "begins")
     (display-buffer (efrit-do--buffer))
     (funcall efrit-session-wake-function)))
 
@@ -187,7 +187,7 @@ The ID `conversation' is that of the chat under way, where there is one."
 
 (defun efrit-do--tick ()
   "End the work under way when its time is over."
-  (efrit-session-look)
+  (efrit-session-note-ends)
   (when (and efrit-do--session (efrit-session-ready-p efrit-do--session))
     (funcall efrit-session-wake-function)))
 
@@ -205,7 +205,7 @@ The ID `conversation' is that of the chat under way, where there is one."
   (setq efrit-do--session nil)
   (when (timerp efrit-do--timer) (cancel-timer efrit-do--timer))
   (setq efrit-do--timer nil)
-  (efrit-do--tell-mode-line nil)
+  (efrit-do--show-in-mode-line nil)
   ;; What cannot begin holds up nothing behind it.
   (while (and efrit-do--waiting (not efrit-do--session))
     (pcase-let ((`(,type ,text ,id) (pop efrit-do--waiting)))
@@ -260,15 +260,15 @@ The ID `conversation' is that of the chat under way, where there is one."
       ("retry" (efrit-do--show (format "\n[%s: again in %.0f s]\n" .kind .delay)))
       ("progress"
        (let ((text (format "turn %d, %d calls" .step .tool_calls)))
-         (efrit-do--tell-mode-line text)
-         (efrit-do--tell-minibuffer text))))))
+         (efrit-do--show-in-mode-line text)
+         (efrit-do--show-in-minibuffer text))))))
 
-(defun efrit-do--tell-minibuffer (text)
+(defun efrit-do--show-in-minibuffer (text)
   "Say TEXT in the minibuffer, unless somebody writes there."
   (unless (active-minibuffer-window)
     (message "Efrit: %s" text)))
 
-(defun efrit-do--tell-mode-line (text)
+(defun efrit-do--show-in-mode-line (text)
   "Have the mode line say TEXT; nothing with nil."
   (unless (memq 'efrit-do-mode-line global-mode-string)
     (setq global-mode-string

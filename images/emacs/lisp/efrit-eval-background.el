@@ -71,13 +71,13 @@ ID is nil for what was there before it, whoever made that."
       (when (and id (not (timerp object)) (not (processp object)))
         (push object efrit-background--threads)))))
 
-(defun efrit-background-left-tester ()
+(defun efrit-background-make-leftover-tester ()
   "Return a closure that tells whether a request has left an object behind.
 It calls nothing by its name."
   (let ((get (symbol-function 'gethash)) (owners efrit-background--owners))
     (lambda (object) (and (funcall get object owners) t))))
 
-(defun efrit-background-look-at-threads ()
+(defun efrit-background-log-stopped-threads ()
   "Log which threads were stopped: a quit ends one without a word."
   (let ((threads efrit-background--threads))
     (while threads
@@ -91,10 +91,10 @@ It calls nothing by its name."
 
 (defun efrit-background-on-stack-p (functions)
   "Return non-nil when one of FUNCTIONS, a list of symbols, is being called."
-  (let (found)
+  (let (running)
     (mapbacktrace (lambda (_evaluated function _arguments _flags)
-                    (when (memq function functions) (setq found t))))
-    found))
+                    (when (memq function functions) (setq running t))))
+    running))
 
 (defun efrit-background--frames ()
   "Return the frames below the debugger as (FUNCTION . ARGUMENTS), outermost first."
@@ -166,11 +166,11 @@ The server's own functions do not count."
 (defun efrit-background-attended-p ()
   "Return non-nil when a person may be working in this Emacs."
   (or (not (daemonp))
-      (let ((frames (frame-list)) found)
-        (while (and frames (not found))
-          (setq found (not (equal (terminal-name (frame-terminal (pop frames)))
+      (let ((frames (frame-list)) attended)
+        (while (and frames (not attended))
+          (setq attended (not (equal (terminal-name (frame-terminal (pop frames)))
                                   "initial_terminal"))))
-        found)))
+        attended)))
 
 (defun efrit-background--silent-p ()
   "Return non-nil when the heartbeat is overdue.
@@ -216,18 +216,18 @@ The same code that another request has left is another loop."
   (let* ((name (efrit-background--name running))
          (owner (efrit-background--owner running))
          (now (float-time))
-         (known (assoc name efrit-background--stops))
-         (again (pcase known
+         (last-stop (assoc name efrit-background--stops))
+         (again (pcase last-stop
                   (`(,_ ,earlier ,time ,_)
                    (and (or (null owner) (equal owner earlier))
                         (< -0.001 (- now time) efrit-background--stops-seconds)))))
-         (count (if again (1+ (nth 3 known)) 1)))
+         (count (if again (1+ (nth 3 last-stop)) 1)))
     (setq efrit-background--stops
-          (cons (list name (if again (nth 1 known) owner) now count)
-                (seq-take (remq known efrit-background--stops) 19)))
+          (cons (list name (if again (nth 1 last-stop) owner) now count)
+                (seq-take (remq last-stop efrit-background--stops) 19)))
     (>= count efrit-background--most-stops)))
 
-(defun efrit-background--pass-on ()
+(defun efrit-background--forward-stop ()
   "Have the thread stop that a signal is meant for, which has come to another one."
   (let ((thread (efrit-interrupt-thread-to-stop)))
     (cond ((null thread))
@@ -238,7 +238,7 @@ The same code that another request has left is another loop."
 (defun efrit-background--on-signal (symbol _data)
   "Stop what runs between requests where the signal strikes as a quit.
 SYMBOL is the condition."
-  (when (eq symbol 'quit) (efrit-background--pass-on))
+  (when (eq symbol 'quit) (efrit-background--forward-stop))
   (when (and (eq symbol 'quit) (not (efrit-background-attended-p)))
     (funcall efrit-guard-restorer)
     (efrit-background--stop-if-silent)
@@ -251,7 +251,7 @@ SYMBOL is the condition."
 (defun efrit-background-debugger (&rest arguments)
   "Decide what a signal means between requests; called with ARGUMENTS."
   (setq internal-when-entered-debugger -1)
-  (unless (eq (car arguments) 'exit) (efrit-background--pass-on))
+  (unless (eq (car arguments) 'exit) (efrit-background--forward-stop))
   (cond ((eq (car arguments) 'exit) (cadr arguments))
         ((efrit-background-attended-p)
          ;; Somebody who debugs here wants the debugger; a signal is not meant for it.

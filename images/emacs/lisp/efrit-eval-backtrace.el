@@ -26,7 +26,7 @@ Code that signals and handles more of them is to be no slower for it.")
 (defvar efrit-backtrace--last nil
   "What was signalled last: (SYMBOL DATA . FRAMES), or nil.")
 
-(defvar efrit-backtrace--left 0
+(defvar efrit-backtrace--remaining 0
   "How many conditions of this request are still looked at.")
 
 (defvar efrit-backtrace--form nil
@@ -39,7 +39,7 @@ Code that signals and handles more of them is to be no slower for it.")
   "Forget what an earlier request has signalled."
   (setq efrit-backtrace--last nil
         efrit-backtrace--form nil
-        efrit-backtrace--left efrit-backtrace-signals))
+        efrit-backtrace--remaining efrit-backtrace-signals))
 
 (defun efrit-backtrace-evaluate (form)
   "Return the value of FORM, whose calls are those worth remembering."
@@ -50,7 +50,7 @@ Code that signals and handles more of them is to be no slower for it.")
 (defun efrit-backtrace-note (symbol data)
   "Remember the calls that led to the condition SYMBOL with DATA.
 To be called by `signal-hook-function', which knows no other way to the stack."
-  (when (and efrit-backtrace--form (> efrit-backtrace--left 0))
+  (when (and efrit-backtrace--form (> efrit-backtrace--remaining 0))
     ;; First: an error here, such as one of code that watches a variable, would call this again.
     (let ((signal-hook-function nil) (debug-on-signal nil) (inhibit-quit t))
       (condition-case nil
@@ -59,17 +59,17 @@ To be called by `signal-hook-function', which knows no other way to the stack."
 
 (defun efrit-backtrace--note (symbol data)
   "Remember the calls that led to the condition SYMBOL with DATA."
-  (setq efrit-backtrace--left (1- efrit-backtrace--left))
-  (let ((left (+ efrit-backtrace--own efrit-backtrace-frames)) frames)
+  (setq efrit-backtrace--remaining (1- efrit-backtrace--remaining))
+  (let ((remaining (+ efrit-backtrace--own efrit-backtrace-frames)) frames)
     (condition-case nil
         (catch 'efrit-backtrace
           (mapbacktrace
            (lambda (evaluated function arguments _flags)
-             (when (or (< left 1)
+             (when (or (< remaining 1)
                        (and (eq function 'eval)
                             (eq (car arguments) (car efrit-backtrace--form))))
                (throw 'efrit-backtrace nil))
-             (setq left (1- left))
+             (setq remaining (1- remaining))
              (push (list evaluated function arguments) frames))
            #'efrit-backtrace-note))
       (error nil))
@@ -79,13 +79,13 @@ To be called by `signal-hook-function', which knows no other way to the stack."
 
 (defun efrit-backtrace--without-hook (frames symbol data)
   "Return FRAMES without the calls of the hook, which get SYMBOL and DATA."
-  (let ((rest frames) (found frames) (left efrit-backtrace--own))
-    (while (and rest (> left 0))
+  (let ((rest frames) (frames-below frames) (remaining efrit-backtrace--own))
+    (while (and rest (> remaining 0))
       (pcase-let ((`(,evaluated ,_ ,arguments) (pop rest)))
         (when (and evaluated (eq (car arguments) symbol) (eq (cadr arguments) data))
-          (setq found rest)))
-      (setq left (1- left)))
-    (seq-take found efrit-backtrace-frames)))
+          (setq frames-below rest)))
+      (setq remaining (1- remaining)))
+    (seq-take frames-below efrit-backtrace-frames)))
 
 (defun efrit-backtrace-text (condition)
   "Return the calls that led to CONDITION, one a line, or nil if unknown."

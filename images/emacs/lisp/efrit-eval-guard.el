@@ -339,13 +339,13 @@ Only the server's own names for them stay what they are whatever code does."
                              (cons variable (copy-sequence (funcall watchers variable))))
                            variables)))
     (lambda ()
-      (let ((rest recorded) variable found watcher watched)
+      (let ((rest recorded) variable functions watcher watched)
         (while rest
           (setq variable (car (car rest))
-                found (funcall watchers variable))
-          (while found
-            (setq watcher (car found)
-                  found (cdr found))
+                functions (funcall watchers variable))
+          (while functions
+            (setq watcher (car functions)
+                  functions (cdr functions))
             (unless (memq watcher (cdr (car rest)))
               (funcall remove variable watcher)
               (setq watched (cons variable watched))))

@@ -57,13 +57,13 @@ Where the limits cannot be read any more, one of them is in the way."
 
 (defun efrit-limits--lower (limits earlier)
   "Return the name of one of LIMITS that is lower than EARLIER, or nil."
-  (let (found)
-    (while (and limits (not found))
+  (let (variable)
+    (while (and limits (not variable))
       (let ((before (assoc (caar limits) earlier)))
         (when (or (null before) (< (cdar limits) (cdr before)))  ; gate: lowered-limits
-          (setq found (caar limits))))
+          (setq variable (caar limits))))
       (setq limits (cdr limits)))
-    found))
+    variable))
 
 (defconst efrit-limits--errors
   (regexp-opt '("Too many open files" "File too large" "Cannot allocate memory"

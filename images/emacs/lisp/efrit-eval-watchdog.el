@@ -116,12 +116,12 @@ PATH is its file and SECONDS are as in `efrit-watchdog-signal'."
   (let ((line (format "%d %d %s\n" (+ 20 (ceiling (* 1000 seconds)))
                       (if efrit-bridge-p 0 efrit-watchdog--grace) path)))
     (condition-case nil
-        (efrit-watchdog--tell line)
+        (efrit-watchdog--send line)
       (error
        (efrit-watchdog-stop)
-       (efrit-watchdog--tell line)))))
+       (efrit-watchdog--send line)))))
 
-(defun efrit-watchdog--tell (line)
+(defun efrit-watchdog--send (line)
   "Send LINE to the helper, which is started when there is none."
   ;; User code may have killed it with every other process.
   (unless (process-live-p efrit-watchdog--process)

@@ -178,11 +178,11 @@ LOST bytes more have been left out before."
                 (buffer-substring-no-properties
                  start (min end (+ start efrit-captured-bytes)))))
          (head (efrit-print-head text efrit-captured-bytes))
-         (left (+ lost (- (string-bytes text) (string-bytes head))
+         (omitted (+ lost (- (string-bytes text) (string-bytes head))
                   (- (position-bytes end)
                      (position-bytes (min end (+ start efrit-captured-bytes)))))))
-    (if (> left 0)
-        (format "%s\n[%d bytes left out]\n" head left)
+    (if (> omitted 0)
+        (format "%s\n[%d bytes left out]\n" head omitted)
       head)))
 
 ;;;; What `message' said
@@ -202,7 +202,7 @@ two requests keeps the messages of one out of the other."
           (save-excursion (goto-char (point-max)) (insert "\n"))))
       (copy-marker (point-max)))))
 
-(defun efrit-eval--said (mark)
+(defun efrit-eval--messages-since (mark)
   "Return what was added to *Messages* after MARK, bounded."
   (let ((buffer (marker-buffer mark))
         (current (get-buffer (if (boundp 'messages-buffer-name)
@@ -226,7 +226,7 @@ two requests keeps the messages of one out of the other."
 
 ;;;; No conversation
 
-(defvar efrit-eval--asks nil
+(defvar efrit-eval--may-ask nil
   "Non-nil while the code that runs may ask the person in front of a frame.
 It is how many minibuffers were open before.")
 
@@ -245,7 +245,7 @@ In a daemon that is one of a client; in batch mode there is none."
         (funcall function)
       (with-selected-frame frame
         (with-current-buffer buffer
-          (let* ((efrit-eval--asks (minibuffer-depth))
+          (let* ((efrit-eval--may-ask (minibuffer-depth))
                  (inhibit-interaction nil)
                  (debug-on-event debug-on-event)
                  (event debug-on-event)
@@ -264,13 +264,13 @@ In a daemon that is one of a client; in batch mode there is none."
   "Return a function that calls NEXT, but lets a person quit a question.
 It is for `signal-hook-function'."
   (lambda (symbol data)
-    (if (and (eq symbol 'quit) (> (minibuffer-depth) efrit-eval--asks))
+    (if (and (eq symbol 'quit) (> (minibuffer-depth) efrit-eval--may-ask))
         (throw 'exit (lambda () (signal 'minibuffer-quit nil)))
       (funcall next symbol data))))
 
 (defun efrit-eval--end-question ()
   "End a question whose request is to stop, or that nobody is there to answer."
-  (when (and efrit-eval--asks (> (minibuffer-depth) efrit-eval--asks))
+  (when (and efrit-eval--may-ask (> (minibuffer-depth) efrit-eval--may-ask))
     (efrit-interrupt-now-if-ordered)
     (efrit-eval-leave-recursion)))
 
@@ -279,27 +279,27 @@ It is for `signal-hook-function'."
 What a request has left behind asks nobody.  While work begun by hand may ask,
 no timer does: the person would take its question for one of that work.
 All timers go through it: it calls nothing by its name."
-  (let ((left-p (efrit-background-left-tester))
+  (let ((left-p (efrit-background-make-leftover-tester))
         (bound-p (symbol-function 'boundp))
         (call (symbol-function 'apply)))
     (lambda (function timer &rest arguments)
       (let ((inhibit-interaction
              (or inhibit-interaction
-                 (and (funcall bound-p 'efrit-eval--asks) efrit-eval--asks)  ; gate: ask-timer
+                 (and (funcall bound-p 'efrit-eval--may-ask) efrit-eval--may-ask)  ; gate: ask-timer
                  (funcall left-p timer))))  ; gate: ask-left
         (funcall call function timer arguments)))))
 
-(defun efrit-eval--asking-p ()
+(defun efrit-eval--question-open-p ()
   "Return non-nil while all that waits are questions to a person who is there."
-  (and efrit-eval--asks
+  (and efrit-eval--may-ask
        (efrit-eval--frame)
        (<= (- (recursion-depth) efrit-eval--depth)
-           (- (minibuffer-depth) efrit-eval--asks))))
+           (- (minibuffer-depth) efrit-eval--may-ask))))
 
 (defun efrit-eval--refuse-recursion (&rest _)
   "Signal an error where the code of a request would wait for a user.
 A debugger comes here with a signal, which may be an order to stop."
-  (when (and efrit-eval--running (or inhibit-interaction efrit-eval--asks))
+  (when (and efrit-eval--running (or inhibit-interaction efrit-eval--may-ask))
     (efrit-interrupt-now-if-ordered)
     (signal 'inhibited-interaction nil)))
 
@@ -308,7 +308,7 @@ A debugger comes here with a signal, which may be an order to stop."
 Signals end here where code has set `debugger' to it: whether they are an order
 to stop is decided first.  Called by hand, it would wait for a user.
 Where nobody is, it would end Emacs."
-  (cond ((not (and efrit-eval--running (or inhibit-interaction efrit-eval--asks)))
+  (cond ((not (and efrit-eval--running (or inhibit-interaction efrit-eval--may-ask)))
          (apply (if (efrit-background-attended-p) function #'efrit-background-debugger)
                 arguments))
         (arguments (apply #'efrit-interrupt-debugger arguments))
@@ -326,7 +326,7 @@ Where interaction is inhibited, Emacs makes `sit-for' an error."
 Compiled code may call `recursive-edit' past its advice; a timer calls this.
 It leaves a question, too, once there is nobody to answer it."
   (when (and efrit-eval--running (> (recursion-depth) efrit-eval--depth)
-             (not (efrit-eval--asking-p)))
+             (not (efrit-eval--question-open-p)))
     (throw 'efrit-eval--recursion 'inhibited-interaction)))
 
 (defun efrit-eval-install ()
@@ -386,23 +386,23 @@ it without a control file.  WANT-CONTEXT asks for the context as well."
     (setf (efrit-result-seconds result) (max 0.0 (- (float-time) start))
           (efrit-result-output result) (efrit-eval--printed)
           (efrit-result-messages result)
-          (concat (efrit-eval--said mark) (efrit-result-backtrace result)))
+          (concat (efrit-eval--messages-since mark) (efrit-result-backtrace result)))
     result))
 
 (defun efrit-eval--guarded (function want-context output)
   "Call FUNCTION so that every way out of it ends here.
 WANT-CONTEXT is as in `efrit-eval-run', OUTPUT the buffer for what is printed.
 Return a list (value VALUE CONTEXT), (error CONDITION CONTEXT) or (left . WHY)."
-  (let ((left 'no-catch) outcome)
+  (let ((why 'no-catch) outcome)
     (catch 'top-level
       (catch 'exit
-        (setq left
+        (setq why
               (catch 'efrit-eval--recursion
                 (setq outcome (efrit-eval--caught function want-context output))
                 nil))))
     ;; A timer may have put something that throws in the place of what hears an order.
     (unless outcome (efrit-interrupt-now-if-ordered))
-    (or outcome (cons 'left left))))
+    (or outcome (cons 'left why))))
 
 (defun efrit-eval--caught (function want-context output)
   "Call FUNCTION with every condition handled.

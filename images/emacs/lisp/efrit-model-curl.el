@@ -185,9 +185,9 @@ the pieces, a longer one before curl reads and where it reads slowly."
   "Go on with CURL in SECONDS."
   (when (timerp (efrit-curl-timer curl)) (cancel-timer (efrit-curl-timer curl)))
   (setf (efrit-curl-timer curl)
-        (run-with-timer seconds nil #'efrit-curl-tend curl)))
+        (run-with-timer seconds nil #'efrit-curl-ensure-running curl)))
 
-(defun efrit-curl-tend (curl)
+(defun efrit-curl-ensure-running (curl)
   "Go on with CURL where something waits to be sent or told.
 Whoever uses CURL may call this now and then: code of a request may have removed
 the timer, or the process."
@@ -201,7 +201,7 @@ the timer, or the process."
 Emacs reads what is left of the output first; looked after by a timer, that may
 not have been its turn yet.")
 
-(defconst efrit-curl--look-seconds 0.1
+(defconst efrit-curl--poll-seconds 0.1
   "Time from one look at a process that has ended to the next.")
 
 (defconst efrit-curl--busy-seconds 0.5
@@ -219,8 +219,8 @@ not have been its turn yet.")
         (setq first now))
       (setf (efrit-curl-ended curl) (cons first now))
       (if (>= (- now first) efrit-curl--sentinel-seconds)
-          (efrit-curl--arrive curl 'exit)
-        (efrit-curl--wake curl efrit-curl--look-seconds)))))
+          (efrit-curl--receive curl 'exit)
+        (efrit-curl--wake curl efrit-curl--poll-seconds)))))
 
 (defun efrit-curl-stop (curl)
   "End CURL at once; nothing is told of it any more."
@@ -249,15 +249,15 @@ not have been its turn yet.")
 (defun efrit-curl--on-output (process bytes)
   "Take BYTES that PROCESS wrote."
   (efrit-interrupt-shielded
-    (efrit-curl--arrive (process-get process 'efrit-curl) bytes)))
+    (efrit-curl--receive (process-get process 'efrit-curl) bytes)))
 
 (defun efrit-curl--on-change (process _what)
   "Take the end of PROCESS."
   (efrit-interrupt-shielded
     (unless (process-live-p process)
-      (efrit-curl--arrive (process-get process 'efrit-curl) 'exit))))
+      (efrit-curl--receive (process-get process 'efrit-curl) 'exit))))
 
-(defun efrit-curl--arrive (curl thing)
+(defun efrit-curl--receive (curl thing)
   "Take THING, bytes or the symbol `exit', of CURL after all that came before."
   (setf (efrit-curl-inbox curl) (nconc (efrit-curl-inbox curl) (list thing)))
   (efrit-curl--empty-inbox curl))
@@ -319,7 +319,7 @@ not have been its turn yet.")
   "Add BYTES to the head or the report of CURL."
   (setf (efrit-curl-text curl) (concat (efrit-curl-text curl) bytes))
   (when (> (length (efrit-curl-text curl)) efrit-curl--most-text)
-    (efrit-curl--tell-end curl (efrit-curl--make-end
+    (efrit-curl--report-end curl (efrit-curl--make-end
                                 :message "The head of the response is too long"
                                 :connected t))))
 
@@ -356,7 +356,7 @@ The process still has to clean up, which nobody needs to wait for."
             (seconds (string-to-number (match-string 2 text)))
             (bytes (string-to-number (match-string 3 text)))
             (message (match-string 4 text)))
-        (efrit-curl--tell-end
+        (efrit-curl--report-end
          curl
          (efrit-curl--make-end :code code :message (string-trim message)
                                :connected (> seconds 0)
@@ -368,7 +368,7 @@ The process still has to clean up, which nobody needs to wait for."
   (let* ((process (efrit-curl-process curl))
          (code (and (eq (process-status process) 'exit)
                     (process-exit-status process))))
-    (efrit-curl--tell-end
+    (efrit-curl--report-end
      curl
      (efrit-curl--make-end
       :code code
@@ -378,7 +378,7 @@ The process still has to clean up, which nobody needs to wait for."
       ;; A curl that succeeds does report.
       :lost (eql code 0)))))
 
-(defun efrit-curl--tell-end (curl end)
+(defun efrit-curl--report-end (curl end)
   "Tell END of CURL, unless that was stopped meanwhile."
   (unless (efrit-curl--over-p curl)
     (efrit-curl-stop curl)

@@ -72,7 +72,7 @@ Signal `efrit-model-broken' when the stream cannot be used."
       ((or "content_block_start" "content_block_delta" "message_delta" "message_stop")
        (unless (and (efrit-model-draft-begun draft)
                     (not (efrit-model-draft-reply draft)))
-         (efrit-model-reply--nonsense "%s outside of a message" type))
+         (efrit-model-reply--signal-broken "%s outside of a message" type))
        (pcase type
          ("content_block_start" (efrit-model-reply--begin-part draft event))
          ("content_block_delta" (efrit-model-reply--add draft event))
@@ -84,9 +84,9 @@ Signal `efrit-model-broken' when the stream cannot be used."
   (condition-case nil
       (let ((event (efrit-json-parse data)))
         (if (stringp (alist-get 'type event)) event (signal 'json-error nil)))
-    (error (efrit-model-reply--nonsense "an event is no JSON object with a type"))))
+    (error (efrit-model-reply--signal-broken "an event is no JSON object with a type"))))
 
-(defun efrit-model-reply--nonsense (format &rest arguments)
+(defun efrit-model-reply--signal-broken (format &rest arguments)
   "Signal that the stream makes no sense; FORMAT and ARGUMENTS say why."
   (signal 'efrit-model-broken
           (list (concat "The stream makes no sense: "
@@ -103,7 +103,7 @@ Signal `efrit-model-broken' when the stream cannot be used."
 (defun efrit-model-reply--begin (draft event)
   "Take EVENT, the beginning of the message, into DRAFT."
   (when (efrit-model-draft-begun draft)
-    (efrit-model-reply--nonsense "a second message"))
+    (efrit-model-reply--signal-broken "a second message"))
   (setf (efrit-model-draft-begun draft) t)
   (efrit-model-reply--count draft (alist-get 'usage (alist-get 'message event))))
 
@@ -113,10 +113,10 @@ Signal `efrit-model-broken' when the stream cannot be used."
         (head (alist-get 'content_block event)))
     (unless (and (natnump index) (consp head)
                  (not (assq index (efrit-model-draft-parts draft))))
-      (efrit-model-reply--nonsense "a block begins that is none"))
+      (efrit-model-reply--signal-broken "a block begins that is none"))
     (push (cons index (efrit-model-part--make :head head))
           (efrit-model-draft-parts draft))
-    (efrit-model-reply--tell draft (alist-get 'type head) "text" (alist-get 'text head))))
+    (efrit-model-reply--stream-text draft (alist-get 'type head) "text" (alist-get 'text head))))
 
 (defun efrit-model-reply--add (draft event)
   "Take EVENT, a piece of a block, into DRAFT."
@@ -124,15 +124,15 @@ Signal `efrit-model-broken' when the stream cannot be used."
          (delta (alist-get 'delta event))
          (type (and (consp delta) (alist-get 'type delta))))
     (unless (and part type)
-      (efrit-model-reply--nonsense "a piece of a block that did not begin"))
+      (efrit-model-reply--signal-broken "a piece of a block that did not begin"))
     (pcase-let ((`(,from ,to) (cdr (assoc type efrit-model-reply--deltas))))
       (when to
         (push (alist-get from delta) (alist-get to (efrit-model-part-pieces part)))
-        (efrit-model-reply--tell draft type "text_delta" (alist-get from delta))))))
+        (efrit-model-reply--stream-text draft type "text_delta" (alist-get from delta))))))
 
-(defun efrit-model-reply--tell (draft type wanted text)
-  "Tell the callback of DRAFT of TEXT when TYPE is WANTED."
-  (when (and (equal type wanted) (stringp text) (not (string-empty-p text))
+(defun efrit-model-reply--stream-text (draft type streamed-type text)
+  "Tell the callback of DRAFT of TEXT when TYPE is STREAMED-TYPE."
+  (when (and (equal type streamed-type) (stringp text) (not (string-empty-p text))
              (efrit-model-draft-on-text draft))
     (funcall (efrit-model-draft-on-text draft) text)))
 
@@ -156,7 +156,7 @@ Signal `efrit-model-broken' when the stream cannot be used."
 (defun efrit-model-reply--finish (draft)
   "Put the reply of DRAFT together."
   (unless (efrit-model-draft-stop-reason draft)
-    (efrit-model-reply--nonsense "the message ends without a reason"))
+    (efrit-model-reply--signal-broken "the message ends without a reason"))
   (let ((reply (efrit-model-reply--make
                 :stop-reason (efrit-model-draft-stop-reason draft)
                 :usage (efrit-model-draft-usage draft)))
@@ -195,7 +195,7 @@ Input that cannot be read is noted in REPLY."
 (defun efrit-model-reply--joined (start pieces)
   "Return the string START, or none, with the list PIECES after it."
   (unless (cl-every #'stringp pieces)
-    (efrit-model-reply--nonsense "a piece of text is none"))
+    (efrit-model-reply--signal-broken "a piece of text is none"))
   (apply #'concat (if (stringp start) start "") pieces))
 
 (defun efrit-model-reply--appended (start pieces)

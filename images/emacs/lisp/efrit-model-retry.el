@@ -84,12 +84,12 @@ NOW is the time; BODY is the text, or the beginning of it."
   "Return the error that END, an `efrit-curl-end' without a reply, amounts to.
 LATE is non-nil when the time for the reply is over."
   (let* ((code (efrit-curl-end-code end))
-         (said (efrit-curl-end-message end))
-         (message (if (string-empty-p said)
+         (curl-message (efrit-curl-end-message end))
+         (message (if (string-empty-p curl-message)
                       (if (eq code 0)
                           "The stream ended before the message did"
                         (format "curl ended with status %s" (or code "unknown")))
-                    said)))
+                    curl-message)))
     (cond ((and late (eq code 28))
            (efrit-model-failure "timeout" message))
           ((memq code efrit-model-retry--setup-codes)
@@ -131,12 +131,12 @@ LATE is non-nil when the time for the reply is over."
   "Return how many seconds to wait after ERROR, or nil when to give up.
 CHANCE is a number from 0 to 1, by which clients that failed together part."
   (let ((attempts (efrit-model-error-attempts error))
-        (asked (efrit-model-error-retry-after error)))
+        (retry-after (efrit-model-error-retry-after error)))
     (cond ((or (not (efrit-model-error-retry error))
                (>= attempts efrit-model-max-attempts))
            nil)
-          ((and asked (> asked 0))
-           (min asked efrit-model-most-delay))
+          ((and retry-after (> retry-after 0))
+           (min retry-after efrit-model-most-delay))
           (t
            (* (min efrit-model-most-delay
                    (* efrit-model-first-delay (expt 2.0 (1- attempts))))

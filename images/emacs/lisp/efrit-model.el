@@ -39,7 +39,7 @@ STREAM and DRAFT, or TEXT, the body of a response that is no stream."
 (defconst efrit-model--most-text 65536
   "Bytes kept of a response that is no stream.")
 
-(defconst efrit-model--linger 1.0
+(defconst efrit-model--end-grace-seconds 1.0
   "Seconds that the end of the stream may come after the end of the message.")
 
 ;;;; Asking
@@ -68,7 +68,7 @@ tried beyond DEADLINE, a `float-time', unless that is nil."
   (setf (efrit-model-call-state call) 'over
         (efrit-model-call-body call) nil))
 
-(defun efrit-model-tend (call)
+(defun efrit-model-ensure-running (call)
   "Revive CALL where code of a request has removed its timer or its process.
 Whoever asks should call this now and then."
   (efrit-interrupt-shielded
@@ -77,8 +77,8 @@ Whoever asks should call this now and then."
       (cond ((eq (efrit-model-call-state call) 'over))
             ((and timer (not (memq timer timer-list))
                   (>= (float-time) (efrit-model-call-due call)))
-             (efrit-model--go-on call))
-            (curl (efrit-curl-tend curl))))))
+             (efrit-model--resume call))
+            (curl (efrit-curl-ensure-running curl))))))
 
 (defun efrit-model--attempt (call)
   "Send the request of CALL."
@@ -122,7 +122,7 @@ use https in its URL")))
         (efrit-model-call-received call) 0
         (efrit-model-call-draft call)
         (efrit-model-reply-draft
-         (lambda (text) (efrit-model--tell call (efrit-model-call-on-text call) text)))
+         (lambda (text) (efrit-model--run-callback call (efrit-model-call-on-text call) text)))
         (efrit-model-call-stream call)
         (efrit-sse-open (lambda (_type data) (efrit-model--on-event call data))
                         efrit-model-max-reply-bytes)
@@ -187,7 +187,7 @@ use https in its URL")))
           (when (and (efrit-model-draft-reply draft)
                      (not (efrit-model-call-timer call)))
             ;; The server should end the stream now, and need not.
-            (efrit-model--later call efrit-model--linger #'efrit-model--done)))
+            (efrit-model--later call efrit-model--end-grace-seconds #'efrit-model--done)))
       (error
        (efrit-model--fail
         call (efrit-model-failure "cut" (efrit-model--error-text err) :retry t))))))
@@ -236,7 +236,7 @@ use https in its URL")))
   "Tell the reply to CALL."
   (let ((reply (efrit-model-draft-reply (efrit-model-call-draft call))))
     (efrit-model-abort call)
-    (efrit-model--tell nil (efrit-model-call-on-done call) reply)))
+    (efrit-model--run-callback nil (efrit-model-call-on-done call) reply)))
 
 (defun efrit-model--fail (call error)
   "Take ERROR as the end of the attempt under way for CALL."
@@ -246,13 +246,13 @@ use https in its URL")))
                    0
                  (efrit-model-retry-delay error (/ (random 1000) 1000.0)))))
     (cond ((and delay (not (efrit-model--late-p call delay)))
-           (efrit-model--tell call (efrit-model-call-on-retry call) error delay)
+           (efrit-model--run-callback call (efrit-model-call-on-retry call) error delay)
            (unless (eq (efrit-model-call-state call) 'over)
              (setf (efrit-model-call-state call) 'waiting)
              (efrit-model--later call delay #'efrit-model--attempt)))
           (t
            (efrit-model-abort call)
-           (efrit-model--tell nil (efrit-model-call-on-error call) error)))))
+           (efrit-model--run-callback nil (efrit-model-call-on-error call) error)))))
 
 (defun efrit-model--fail-soon (call error)
   "Take ERROR as the end of the attempt of CALL, but not before its caller goes on."
@@ -285,16 +285,16 @@ use https in its URL")))
 
 (defun efrit-model--on-timer (call)
   "Go on with CALL, whose timer went off."
-  (efrit-interrupt-shielded (efrit-model--go-on call)))
+  (efrit-interrupt-shielded (efrit-model--resume call)))
 
-(defun efrit-model--go-on (call)
+(defun efrit-model--resume (call)
   "Do with CALL what its timer was set for."
   (let ((function (efrit-model-call-then call)))
     (setf (efrit-model-call-timer call) nil)
     (unless (eq (efrit-model-call-state call) 'over)
       (funcall function call))))
 
-(defun efrit-model--tell (call function &rest arguments)
+(defun efrit-model--run-callback (call function &rest arguments)
   "Call FUNCTION, unless it is nil, with ARGUMENTS; an error in it is logged.
 With CALL, nothing is told when that is over."
   (when (and function

@@ -121,15 +121,15 @@ reads the credentials")))
 (defun efrit-plan-clone--variables (path)
   "Return variables of the environment for a clone with credentials at PATH.
 PATH may be nil."
-  (let ((known (and path (file-directory-p path) (expand-file-name "known_hosts" path))))
+  (let ((known-hosts (and path (file-directory-p path) (expand-file-name "known_hosts" path))))
     (append
      (and path (list (concat "EFRIT_PLAN_CREDENTIALS=" (expand-file-name path))))
      (list "GIT_ALLOW_PROTOCOL=https:http:ssh:git:file"
            (concat "GIT_SSH_COMMAND=ssh -F none -o BatchMode=yes -o IdentityFile=none"
                    ;; Without a list of its own, that of the user and that of the image count.
                    " -o StrictHostKeyChecking=yes" ; gate: known-hosts
-                   (and known (file-exists-p known)
-                        (concat " -o UserKnownHostsFile=" (shell-quote-argument known))))))))
+                   (and known-hosts (file-exists-p known-hosts)
+                        (concat " -o UserKnownHostsFile=" (shell-quote-argument known-hosts))))))))
 
 ;;;; Cloning
 
@@ -170,9 +170,9 @@ PATH is that of CREDENTIALS, SECONDS how long it may take."
 (defun efrit-plan-clone--failed (url program credentials seconds)
   "Signal that the PROGRAM that was to clone URL in SECONDS did not.
 CREDENTIALS are kept out of what is said."
-  (let* ((said (efrit-plan-clone--redacted
+  (let* ((errors (efrit-plan-clone--redacted
                 (string-trim (efrit-capture-text (efrit-process-err program))) credentials))
-         (full (string-match-p "No space left on device\\|Disk quota exceeded" said)))
+         (full (string-match-p "No space left on device\\|Disk quota exceeded" errors)))
     (efrit-plan-fail
      (if full 'efrit-plan-disk 'efrit-plan-git-failed)
      "%s could not be cloned%s%s" url
@@ -181,14 +181,14 @@ CREDENTIALS are kept out of what is said."
            ((eql (efrit-process-status program) 78) ": the ssh key in the Secret cannot be used (a \
 key with a passphrase cannot)")
            ((eql (efrit-process-status program) 127) ": a program is missing in this Emacs' image")
-           ((string-match-p "Host key verification failed" said)
+           ((string-match-p "Host key verification failed" errors)
             ": its host key is not known; put known_hosts into the Secret, as `ssh-keyscan' prints it, \
 after you have compared the key")
-           ((string-match-p "could not read Username\\|Authentication failed\\|Permission denied\\|403" said)
+           ((string-match-p "could not read Username\\|Authentication failed\\|Permission denied\\|403" errors)
             (if credentials ": it does not take the credentials in the Secret"
               ": it wants credentials; put them into a Secret and name it in environment.git.secretRef"))
            (t ""))
-     (if (string-empty-p said) "" (concat ": " said)))))
+     (if (string-empty-p errors) "" (concat ": " errors)))))
 
 (defun efrit-plan-clone--check-out (clone branch start)
   "Check out the new BRANCH in CLONE.
@@ -201,7 +201,7 @@ It begins at START or where the server's head is."
 
 (defun efrit-plan-clone--resolve (clone start)
   "Return the commit of CLONE that START names; nil for no START and no commit."
-  (let ((found (cl-loop for name in (if start
+  (let ((hash (cl-loop for name in (if start
                                         (list (concat "refs/remotes/origin/" start)
                                               (concat "refs/tags/" start) start)
                                       '("HEAD"))
@@ -209,10 +209,10 @@ It begins at START or where the server's head is."
                                                clone nil "rev-parse" "-q" "--verify"
                                                "--end-of-options" (concat name "^{commit}"))
                         when (equal status 0) return (string-trim output))))
-    (when (and start (not found))
+    (when (and start (not hash))
       (efrit-plan-fail 'efrit-plan-arguments
                        "The cloned repository has no branch, tag or commit %s" start))
-    found))
+    hash))
 
 (provide 'efrit-plan-clone)
 ;;; efrit-plan-clone.el ends here

@@ -138,7 +138,7 @@ It takes one for a directory when its index has an entry below it."
 Those that ROOT has as its submodules are left out."
   (let ((default-directory root) (file-name-handler-alist nil)
         (coding-system-for-read 'no-conversion)
-        (known (efrit-plan-environment--submodules root)))
+        (submodules (efrit-plan-environment--submodules root)))
     (with-temp-buffer
       (set-buffer-multibyte nil)
       (call-process "find" nil '(t nil) nil (if (string-empty-p directory) "." directory)
@@ -150,7 +150,7 @@ Those that ROOT has as its submodules are left out."
                  (directory-file-name
                   (string-remove-prefix "./" (or (file-name-directory path) path))))
                (split-string (buffer-string) "\0" t))
-       known))))
+       submodules))))
 
 (defun efrit-plan-environment--submodules (root)
   "Return the paths of the submodules of ROOT, as bytes."
@@ -173,7 +173,7 @@ Those that ROOT has as its submodules are left out."
 (defconst efrit-plan-environment--most-names 50
   "Most files that are named when it is told what has changed.")
 
-(defconst efrit-plan-environment--room 262144
+(defconst efrit-plan-environment--names-bytes 262144
   "Bytes of a list of changed files beyond which the diff after it is not read.")
 
 (defun efrit-plan-environment-changes (root hash most)
@@ -182,10 +182,10 @@ That is members of an object: changed, files, insertions, deletions, diff and
 truncated; the diff has MOST characters at most."
   (condition-case err
       (pcase-let ((`(,where ,old ,new . ,options) (efrit-plan-environment--versions root hash)))
-        (efrit-plan-environment--told
+        (efrit-plan-environment--change-members
          (if (equal old new)
              ""
-           (apply #'efrit-plan-git-head where (+ efrit-plan-environment--room (* 4 most))
+           (apply #'efrit-plan-git-head where (+ efrit-plan-environment--names-bytes (* 4 most))
                   "diff-tree" "-z" "--numstat" "--shortstat" "-p" "-r" "-M" "--no-color"
                   "--no-ext-diff" "--no-textconv" (append options (list old new "--"))))
          most))
@@ -203,19 +203,19 @@ truncated; the diff has MOST characters at most."
                           "\n" t))
     (list root (concat hash "^") hash "--relative=environment/")))
 
-(defun efrit-plan-environment--told (said most)
-  "Return the members that tell what SAID, of git, tells: names, counts and diff.
+(defun efrit-plan-environment--change-members (output most)
+  "Return the members that tell what OUTPUT, of git, tells: names, counts and diff.
 MOST characters of the diff are told."
   (let ((case-fold-search nil))
-    (if (string-match "\\(?:\\`\\|\0\\)\\( [0-9]+ files? changed[^\n]*\n\\)\0?" said)
-        (let ((names (substring said 0 (match-beginning 0)))
-              (statistics (match-string 1 said)) (diff (substring said (match-end 0))))
+    (if (string-match "\\(?:\\`\\|\0\\)\\( [0-9]+ files? changed[^\n]*\n\\)\0?" output)
+        (let ((names (substring output 0 (match-beginning 0)))
+              (statistics (match-string 1 output)) (diff (substring output (match-end 0))))
           (efrit-plan-environment--members
            (efrit-plan-environment--names names) statistics diff most))
       ;; Nothing, or so many files that their list alone is too long.
       (efrit-plan-environment--members
-       (efrit-plan-environment--names said) ""
-       (if (string-empty-p said) "" "[too many files were changed to tell how]") most))))
+       (efrit-plan-environment--names output) ""
+       (if (string-empty-p output) "" "[too many files were changed to tell how]") most))))
 
 (defun efrit-plan-environment--names (list)
   "Return the first paths of LIST, of git's --numstat."
@@ -239,13 +239,13 @@ MOST characters of the diff are told."
     (diff . ,(efrit-json-clean (substring diff 0 (min most (length diff)))))
     (truncated . ,(if (or (> (length diff) most) (string-prefix-p "[" diff)) t :false))))
 
-(defun efrit-plan-environment-statistics (said)
-  "Return the counts in SAID, of git's --shortstat, as members of an object."
+(defun efrit-plan-environment-statistics (output)
+  "Return the counts in OUTPUT, of git's --shortstat, as members of an object."
   (cl-loop for (name . regexp) in '((files . "\\([0-9]+\\) files? changed")
                                     (insertions . "\\([0-9]+\\) insertion")
                                     (deletions . "\\([0-9]+\\) deletion"))
-           collect (cons name (if (string-match regexp said)
-                                  (string-to-number (match-string 1 said))
+           collect (cons name (if (string-match regexp output)
+                                  (string-to-number (match-string 1 output))
                                 0))))
 
 (provide 'efrit-plan-environment)

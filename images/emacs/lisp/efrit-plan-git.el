@@ -83,7 +83,7 @@
     ("safe.directory" . "*"))
   "What holds in every call, whatever a repository says.")
 
-(defconst efrit-plan-git--kept
+(defconst efrit-plan-git--passed-variables
   '("GIT_SSL_CAINFO" "GIT_SSL_CAPATH" "GIT_COMMITTER_DATE" "GIT_AUTHOR_DATE")
   "Variables of git's own that are left to it.")
 
@@ -106,7 +106,7 @@ CONFIGURATION is an alist of what holds beside what always does."
        "LC_ALL=C" "TZ=UTC")
      (seq-remove (lambda (variable)
                    (and (string-prefix-p "GIT_" variable)
-                        (not (member (car (split-string variable "=")) efrit-plan-git--kept))))
+                        (not (member (car (split-string variable "=")) efrit-plan-git--passed-variables))))
                  process-environment))))
 
 ;;;; One call
@@ -236,18 +236,18 @@ directory away and begin the plan again"))
 
 (defun efrit-plan-git-failed (root what status errors)
   "Signal that git WHAT ended with STATUS and ERRORS in the repository ROOT."
-  (let* ((said (string-trim (efrit-text-cut (decode-coding-string errors 'utf-8-unix) 2000)))
-         (trouble (efrit-plan-git-trouble said)))
+  (let* ((git-errors (string-trim (efrit-text-cut (decode-coding-string errors 'utf-8-unix) 2000)))
+         (trouble (efrit-plan-git-trouble git-errors)))
     (efrit-plan-fail
      (or (car trouble) 'efrit-plan-git-failed)
      "%sgit %s in %s ended with %s%s"
      (if trouble (concat (cadr trouble) ": ") "") what (directory-file-name root)
      (if (numberp status) (format "exit status %d" status) (format "signal %s" status))
-     (if (string-empty-p said) "" (concat ": " said)))))
+     (if (string-empty-p git-errors) "" (concat ": " git-errors)))))
 
 ;;;; Locks that were left behind
 
-(defvar efrit-plan-git--patience 10
+(defvar efrit-plan-git--lock-seconds 10
   "Seconds a git that still works in a repository is waited for.")
 
 (defun efrit-plan-git-unlock (root)
@@ -269,7 +269,7 @@ directory away and begin the plan again"))
 
 (defun efrit-plan-git--await-others (root)
   "Wait until no git works below ROOT; it is an error when one goes on for long."
-  (let ((until (+ (float-time) efrit-plan-git--patience)) pid)
+  (let ((until (+ (float-time) efrit-plan-git--lock-seconds)) pid)
     (while (and (setq pid (efrit-plan-git--other root))
                 (< (float-time) until))
       (accept-process-output nil 0.05))

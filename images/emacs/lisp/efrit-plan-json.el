@@ -60,11 +60,11 @@ Without DEFAULT it must be there.  KIND is one of `efrit-plan-json--kinds'."
 (defun efrit-plan-json-payload (arguments name)
   "Return the value of the member NAME of ARGUMENTS: {value}, {packed}, or itself.
 It is :null when it is absent."
-  (let ((given (alist-get name arguments :null)))
-    (pcase given
+  (let ((payload (alist-get name arguments :null)))
+    (pcase payload
       (`((value . ,value)) value)
       (`((packed . ,packed)) (efrit-plan-json--parse (efrit-plan-json--unpack packed name) name))
-      (_ given))))
+      (_ payload))))
 
 (defun efrit-plan-json--unpack (packed name)
   "Return the text that PACKED, the member NAME, is the gzip and base64 of."

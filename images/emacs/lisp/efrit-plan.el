@@ -48,9 +48,9 @@ Return its value as JSON."
 
 (defun efrit-plan--file-failed (err)
   "Signal what ERR, of a file of a plan, amounts to."
-  (let* ((said (error-message-string err)) (trouble (efrit-plan-git-trouble said)))
+  (let* ((description (error-message-string err)) (trouble (efrit-plan-git-trouble description)))
     (efrit-plan-fail (or (car trouble) 'efrit-plan-disk) "%s%s"
-                     (if trouble (concat (cadr trouble) ": ") "") said)))
+                     (if trouble (concat (cadr trouble) ": ") "") description)))
 
 (defun efrit-plan--root (plan)
   "Return the directory of PLAN."
@@ -210,11 +210,11 @@ Return where the plan stands."
    json
    (lambda (arguments root)
      (unless (efrit-plan--ours-p root arguments)
-       (efrit-plan--put-aside root)
+       (efrit-plan--move-aside root)
        (efrit-plan--build arguments root))
      (efrit-plan--position root))))
 
-(defun efrit-plan--put-aside (root)
+(defun efrit-plan--move-aside (root)
   "Move what is in ROOT away if it is the repository of an earlier plan."
   (when (efrit-files-exists-p (directory-file-name root))
     (unless (efrit-plan--exists-p root)
@@ -241,7 +241,7 @@ Return where the plan stands."
                                        (efrit-plan-log-subject "[begin] PLAN:" description))))
       (setf (efrit-plan-commit-step commit) 0)
       (efrit-plan--write-intent new arguments intent)
-      (efrit-plan--furnish new arguments commit description)
+      (efrit-plan--make-environment new arguments commit description)
       (efrit-plan-git new "add" "--all" "--" "user_intent" "working_plan")
       (efrit-plan-log-commit new nil commit description))
     (rename-file (directory-file-name new) name)
@@ -258,20 +258,20 @@ INTENT is what is wanted."
                                (efrit-json-text intent) (string-trim-right tree)))
     (efrit-plan--write root "working_plan/current.json" tree)))
 
-(defun efrit-plan--furnish (root arguments commit text)
+(defun efrit-plan--make-environment (root arguments commit text)
   "Make environment/ in ROOT what ARGUMENTS want it to be.
 COMMIT, about TEXT, is the beginning of the plan."
-  (let* ((wanted (efrit-plan-json-option arguments 'environment 'object))
-         (url (and wanted (efrit-plan-json-option wanted 'git 'string)))
+  (let* ((environment (efrit-plan-json-option arguments 'environment 'object))
+         (url (and environment (efrit-plan-json-option environment 'git 'string)))
          (clone (efrit-plan-environment-path root)))
     (if (not url)
         (make-directory clone)
-      (let ((branch (efrit-plan-json-option wanted 'branch 'string))
-            (revision (efrit-plan-json-option wanted 'revision 'string)))
+      (let ((branch (efrit-plan-json-option environment 'branch 'string))
+            (revision (efrit-plan-json-option environment 'revision 'string)))
         (efrit-plan-clone url (directory-file-name clone)
                           :plan (efrit-plan-json-get arguments 'plan 'string)
                           :branch branch :revision revision
-                          :credentials (efrit-plan-json-option wanted 'credentialsFile 'string)
+                          :credentials (efrit-plan-json-option environment 'credentialsFile 'string)
                           :seconds (efrit-plan-json-option arguments 'timeout 'number))
         (efrit-plan--write root "user_intent/environment.json"
                            (efrit-plan-json-text

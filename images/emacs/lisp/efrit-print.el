@@ -108,13 +108,13 @@ what Emacs prints."
   "Return `fits' when VALUE is known to print in about MOST-BYTES at most.
 Otherwise `deep' or `unknown'."
   (let ((todo (list (cons 0 value))) (objects 0) (bytes 0) (verdict 'fits)
-        (seen nil))
+        (visited nil))
     (cl-flet ((enter (depth element) (push (cons depth element) todo)))
       (while (and todo (eq verdict 'fits))
         (pcase-let ((`(,depth . ,object) (pop todo)))
           (setq objects (1+ objects))
           ;; Small values are not worth a table; a circle grows until it has one.
-          (when (= objects 500) (setq seen (make-hash-table :test #'eq)))
+          (when (= objects 500) (setq visited (make-hash-table :test #'eq)))
           (cond ((or (> objects efrit-print--most-objects) (> bytes most-bytes))
                  (setq verdict 'unknown))
                 ((> depth efrit-print--deepest) (setq verdict 'deep))
@@ -127,9 +127,9 @@ Otherwise `deep' or `unknown'."
                 ((stringp object)
                  (setq bytes (+ bytes 3 (length object)))
                  (unless (efrit-print--plain-string-p object) (setq verdict 'unknown)))
-                ((and seen (gethash object seen)))
+                ((and visited (gethash object visited)))
                 (t
-                 (when seen (puthash object t seen))
+                 (when visited (puthash object t visited))
                  (setq bytes (+ bytes 8))
                  (cond ((consp object)
                         (enter (1+ depth) (car object))

@@ -235,8 +235,8 @@ Whatever code has made of the workspace, the requests that wait must go on."
          (efrit-files-make-directories)
          (rename-file from to t))))
     ;; Renaming one of two links of a file to the other does nothing, and succeeds.
-    (let ((left (efrit-files-inode from)))
-      (when (and left (equal left (efrit-files-inode to)))
+    (let ((inode (efrit-files-inode from)))
+      (when (and inode (equal inode (efrit-files-inode to)))
         (efrit-files-delete from))))
   (efrit-files-delete (efrit-interrupt-control-path id)))
 

@@ -29,7 +29,7 @@
     (and (natnump number) number))
   "The number of the run that this Emacs belongs to, or nil.")
 
-(defvar efrit-fence--seen nil
+(defvar efrit-fence--last-read nil
   "What generation said last, as (STAMP . NUMBER).")
 
 (defun efrit-fence-holds-p ()
@@ -55,9 +55,9 @@ Return nil where it cannot be read now."
          (stamp (and attributes (efrit-files-stamp attributes))))
     (cond ((efrit-host-remote-p) (efrit-fence--read path attributes))  ; gate: fence-open
           ((null stamp) 0)
-          ((equal stamp (car efrit-fence--seen)) (cdr efrit-fence--seen))
+          ((equal stamp (car efrit-fence--last-read)) (cdr efrit-fence--last-read))
           (t (let ((number (efrit-fence--read path attributes)))
-               (when number (setq efrit-fence--seen (cons stamp number)))
+               (when number (setq efrit-fence--last-read (cons stamp number)))
                number)))))
 
 (defun efrit-fence--read (path attributes)
@@ -74,7 +74,7 @@ Return nil where it cannot be read."
     ;; What another host has just replaced may be gone under the old name.
     (file-error (if (efrit-host-remote-p) nil 0))))
 
-(defconst efrit-fence--kept 8
+(defconst efrit-fence--retained-numbers 8
   "How many earlier numbers stay taken.")
 
 (defun efrit-fence-claim (boot)
@@ -90,7 +90,7 @@ Return nil where it cannot be read."
       (dolist (name (directory-files (efrit-files-path "control") nil
                                      "\\`generation_[0-9]+\\'" t))
         (when (< (string-to-number (substring name (length "generation_")))
-                 (- number efrit-fence--kept))
+                 (- number efrit-fence--retained-numbers))
           (efrit-files-delete (efrit-files-path "control" name)))))))
 
 (defun efrit-fence--take ()

@@ -121,22 +121,22 @@ The value is `free', `pid' where its process number can be looked at here, or
          (theirs (lambda (key) (gethash (symbol-name key) server)))
          (ours (lambda (key) (alist-get key efrit-host-identity)))
          (same (lambda (key) (equal (funcall theirs key) (funcall ours key))))
-         (known (lambda (key)
+         (named-p (lambda (key)
                   (and (stringp (funcall theirs key)) (stringp (funcall ours key))))))
     (cond ((not (hash-table-p server)) 'pid)
-          ((if (and (funcall known 'boot_id) (funcall known 'pid_namespace))
+          ((if (and (funcall named-p 'boot_id) (funcall named-p 'pid_namespace))
                (and (funcall same 'boot_id) (funcall same 'pid_namespace))
              (funcall same 'host))
            'pid)
           ((equal (gethash "state" server) "ended") 'free)
           ;; What is mounted here alone was served by an earlier start of this host.
-          ((and (funcall known 'boot_id) (not (funcall same 'boot_id))
+          ((and (funcall named-p 'boot_id) (not (funcall same 'boot_id))
                 (not (efrit-host-remote-p)))
            'free)
-          ((>= (funcall silence) (efrit-host--patience beat)) 'free)
+          ((>= (funcall silence) (efrit-host--silence-limit beat)) 'free)
           (t 'taken))))
 
-(defun efrit-host--patience (beat)
+(defun efrit-host--silence-limit (beat)
   "Return how long an Emacs with the heartbeat BEAT may be silent.
 One that evaluates writes none until its request is over."
   (let ((timeout (gethash "timeout" beat)))

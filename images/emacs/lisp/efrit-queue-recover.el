@@ -43,16 +43,16 @@ The return value is `archive', `wait', `again' or (answer . REASON)."
   "Settle every request that an earlier Emacs left behind.
 Return how many were answered."
   (let ((attempts (efrit-claim-read-journal))
-        (kept (make-hash-table :test #'equal))
+        (retained (make-hash-table :test #'equal))
         (answered 0))
     (efrit-recover--clear-temporary)
     (dolist (part '("processing" "requests"))  ; gate: recover-lost-rename
       (dolist (name (efrit-recover--names part))
-        (when (efrit-recover--settle part name attempts kept)
+        (when (efrit-recover--settle part name attempts retained)
           (setq answered (1+ answered)))))
     ;; A bridge compacts the journal itself.
-    (unless (or efrit-bridge-p (= (hash-table-count attempts) (hash-table-count kept)))
-      (efrit-claim-compact-journal kept))
+    (unless (or efrit-bridge-p (= (hash-table-count attempts) (hash-table-count retained)))
+      (efrit-claim-compact-journal retained))
     answered))
 
 ;;;; What another Emacs left behind later
@@ -73,9 +73,9 @@ new one.  Return how many were answered."
          (answered 0))
     (when (and again (efrit-fence-holds-p))
       (let ((attempts (efrit-claim-read-journal))
-            (kept (make-hash-table :test #'equal)))
+            (retained (make-hash-table :test #'equal)))
         (dolist (name again)
-          (when (efrit-recover--settle "processing" name attempts kept)
+          (when (efrit-recover--settle "processing" name attempts retained)
             (setq answered (1+ answered))))))
     (setq efrit-recover--strays strays)
     answered))
@@ -108,9 +108,9 @@ new one.  Return how many were answered."
       (error
        (efrit-request-unreadable name "the file is not a JSON object")))))
 
-(defun efrit-recover--settle (part name attempts kept)
+(defun efrit-recover--settle (part name attempts retained)
   "Settle the request in the file NAME of directory PART.
-ATTEMPTS counts the claims by id; claims that still matter go into KEPT.
+ATTEMPTS counts the claims by id; claims that still matter go into RETAINED.
 Return non-nil when the request was answered."
   ;; Of what waits, only a request that was claimed can have begun: a crash can
   ;; lose the rename and keep the line.  The rest is not even opened.
@@ -132,7 +132,7 @@ Return non-nil when the request was answered."
         ('wait (efrit-recover--requeue part name id) nil)
         ('again
          (efrit-claim-expect-attempts id claims)
-         (puthash id claims kept)
+         (puthash id claims retained)
          (efrit-recover--requeue part name id)
          nil)
         (`(answer . ,reason)

@@ -18,7 +18,7 @@
 (require 'efrit-files)
 (require 'efrit-queue-claim)
 
-(defconst efrit-results--per-look 20
+(defconst efrit-results--most-per-call 20
   "How many results one look checks.")
 
 (defconst efrit-results--pause 60
@@ -86,7 +86,7 @@ takes a disk that fails for a file that is gone."
             '(("requests" . "req_") ("processing" . "req_")
               ("responses" . "resp_") ("archive" . "resp_"))))
 
-(defun efrit-results-look ()
+(defun efrit-results-delete-stale ()
   "Delete some of the results whose answers are gone; a few at each call."
   (when (and efrit-workspace-directory efrit-results--ids)
     (efrit-files-isolated
@@ -96,9 +96,9 @@ takes a disk that fails for a file that is gone."
                      (not (< -0.001 (- (float-time) efrit-results--round-end)
                              efrit-results--pause))))
         (setq efrit-results--unchecked (copy-sequence efrit-results--ids)))
-      (let ((left efrit-results--per-look))
-        (while (and efrit-results--unchecked (> left 0))
-          (setq left (1- left))
+      (let ((remaining efrit-results--most-per-call))
+        (while (and efrit-results--unchecked (> remaining 0))
+          (setq remaining (1- remaining))
           (efrit-results--check (pop efrit-results--unchecked))
           (unless efrit-results--unchecked
             (setq efrit-results--round-end (float-time))

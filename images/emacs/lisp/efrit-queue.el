@@ -72,28 +72,28 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 
 ;;;; Looking at one file
 
-(defun efrit-queue-look (name)
+(defun efrit-queue-update-entry (name)
   "Bring the entry of the file NAME of requests/ up to date."
   (efrit-files-isolated
     (let* ((path (efrit-files-path "requests" name))
            (attributes (file-attributes path 'integer))
-           (known (gethash name efrit-queue--waiting)))
+           (entry (gethash name efrit-queue--waiting)))
       (cond ((null attributes) (efrit-queue-forget name))
             ((not (efrit-files-regular-p attributes))
              (efrit-queue-forget name)
              (efrit-queue--set-aside name))
-            ((and known
-                  (efrit-entry-request known)
-                  (equal (efrit-entry-stamp known) (efrit-files-stamp attributes)))
-             known)
-            (t (efrit-queue--read name path attributes known))))))
+            ((and entry
+                  (efrit-entry-request entry)
+                  (equal (efrit-entry-stamp entry) (efrit-files-stamp attributes)))
+             entry)
+            (t (efrit-queue--read name path attributes entry))))))
 
-(defun efrit-queue--read (name path attributes known)
-  "Enter the file NAME at PATH with ATTRIBUTES; KNOWN is its entry so far."
+(defun efrit-queue--read (name path attributes entry)
+  "Enter the file NAME at PATH with ATTRIBUTES; ENTRY is its entry so far."
   (let* ((stamp (efrit-files-stamp attributes))
          (now (float-time))
-         (same (and known (equal stamp (efrit-entry-stamp known))))
-         (changed (if same (efrit-entry-changed known) now))
+         (same (and entry (equal stamp (efrit-entry-stamp entry))))
+         (changed (if same (efrit-entry-changed entry) now))
          ;; A clock that was set back must not keep a bad file for ever.
          (settled (and same (not (< -0.001 (- now changed) efrit-settle-seconds))))
          (request
@@ -133,9 +133,9 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 
 (defun efrit-queue-forget (name)
   "Drop the entry of the file NAME, if there is one."
-  (let ((known (gethash name efrit-queue--waiting)))
-    (when known
-      (unless (efrit-entry-request known)
+  (let ((entry (gethash name efrit-queue--waiting)))
+    (when entry
+      (unless (efrit-entry-request entry)
         (setq efrit-queue--unsettled (1- efrit-queue--unsettled)))
       (remhash name efrit-queue--waiting))
     nil))
@@ -173,10 +173,10 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
                         (directory-files (efrit-files-path "requests") nil
                                          efrit-queue--name-regexp t)
                       (file-missing (efrit-files-make-directories) nil))))
-      (let ((known (gethash name efrit-queue--waiting)))
-        (unless (and known (efrit-entry-request known))
-          (setq known (efrit-queue-look name)))
-        (when known (setf (efrit-entry-seen known) efrit-queue--scans))))
+      (let ((entry (gethash name efrit-queue--waiting)))
+        (unless (and entry (efrit-entry-request entry))
+          (setq entry (efrit-queue-update-entry name)))
+        (when entry (setf (efrit-entry-seen entry) efrit-queue--scans))))
     (maphash (lambda (name entry)
                (unless (= (efrit-entry-seen entry) efrit-queue--scans)
                  (efrit-queue-forget name)))
@@ -209,12 +209,12 @@ that cannot be continued now."
       (efrit-queue-line-remove efrit-queue--session-line entry)
       (efrit-queue--hold entry id))
     (setq best entry)
-    (dolist (held efrit-queue--held-lines best)
-      (unless (member (car held) under-way)
-        (let ((first (efrit-queue-line-first (cdr held))))
+    (dolist (held-line efrit-queue--held-lines best)
+      (unless (member (car held-line) under-way)
+        (let ((first (efrit-queue-line-first (cdr held-line))))
           (if first
               (setq best (efrit-queue--earlier best first))
-            (setq efrit-queue--held-lines (remq held efrit-queue--held-lines))))))))
+            (setq efrit-queue--held-lines (remq held-line efrit-queue--held-lines))))))))
 
 (defun efrit-queue--hold (entry id)
   "Keep ENTRY, which continues the session ID, for when that can be continued."

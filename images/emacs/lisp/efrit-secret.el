@@ -59,7 +59,7 @@ nothing else of the key is told."
             "Usable")
       (error "Unreadable"))))
 
-(defun efrit-secret-learn ()
+(defun efrit-secret-refresh ()
   "Have the key redacted as it is now, if there is one.
 Code that has run may have read one that came after the last call of the model."
   (when efrit-model-api-key-file
@@ -119,19 +119,19 @@ is one of IDS, which clients have chosen and files are named by."
                            value (append ids efrit-secret--words)))
       text)))
 
-(defun efrit-secret--redact-value (value kept)
+(defun efrit-secret--redact-value (value exempt)
   "Return VALUE, as in `efrit-secret-json', with the keys in it replaced.
-Strings that are one of KEPT stay."
+Strings that are one of EXEMPT stay."
   (cond ((stringp value)
-         (if (or (member value kept) (efrit-secret--time-p value))
+         (if (or (member value exempt) (efrit-secret--time-p value))
              value
            (efrit-secret-redact value)))
         ((vectorp value)
-         (vconcat (mapcar (lambda (element) (efrit-secret--redact-value element kept)) value)))
+         (vconcat (mapcar (lambda (element) (efrit-secret--redact-value element exempt)) value)))
         ((consp value)
          (mapcar (pcase-lambda (`(,name . ,member))
                    (cons (efrit-secret--redact-name name)
-                         (efrit-secret--redact-value member kept)))
+                         (efrit-secret--redact-value member exempt)))
                  value))
         (t value)))
 

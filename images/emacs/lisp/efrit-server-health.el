@@ -178,7 +178,7 @@ On a full disk it can still be written over the last one, of the same size.")
   "Return non-nil when a limit of this process has prevented heartbeats."
   (> efrit-health--limited 1))
 
-(defun efrit-health-look-at-key ()
+(defun efrit-health-update-key-state ()
   "Say what the file of the model's key holds now: it may be replaced at any time."
   (let ((state (efrit-secret-state)))
     (unless (equal state efrit-health--model-key)

@@ -103,7 +103,7 @@ End this Emacs where code has made of that something that stores nothing."
 (defun efrit-server-wake ()
   "Go on with the sessions soon; what they waited for has come."
   (unless efrit-server-busy
-    (efrit-server-go-on-in 0.001)))
+    (efrit-server-resume-in 0.001)))
 
 (defun efrit-server--result (claim)
   "Return the `efrit-result' for CLAIM, whatever happens, or its session.
@@ -135,7 +135,7 @@ An error here is one of the server, or of code that has changed the server."
           (t
            ;; What is not known cannot be kept out of what is told, and the key may
            ;; be another one by the time of the answer.
-           (efrit-secret-learn)
+           (efrit-secret-refresh)
            (pcase (efrit-request-type request)
              ("eval" (efrit-server--eval request))
              ("status"
@@ -183,7 +183,7 @@ An error here is one of the server, or of code that has changed the server."
 Where no JSON can be made of RESULT, the answer says so."
   (condition-case err
       (progn
-        (efrit-secret-learn)
+        (efrit-secret-refresh)
         (efrit-answer-make claim result))
     (error
      (efrit-server-log "%s: %s" (efrit-request-id (efrit-claim-request claim))
@@ -225,7 +225,7 @@ Where no JSON can be made of RESULT, the answer says so."
     (when (and (>= efrit-server-failures efrit-server--most-failures)
                (efrit-guard-altered-p))
       (efrit-server-give-up "the queue cannot be written with the functions as they are now"))
-    (efrit-server-go-on-in delay)))
+    (efrit-server-resume-in delay)))
 
 (provide 'efrit-server-request)
 ;;; efrit-server-request.el ends here

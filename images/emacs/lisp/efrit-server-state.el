@@ -116,13 +116,13 @@ Timers and events come in any thread that waits, those of a request included."
 
 ;;;; Going on
 
-(defun efrit-server-go-on-in (seconds &optional function)
+(defun efrit-server-resume-in (seconds &optional function)
   "Work again in SECONDS, by calling FUNCTION if that is non-nil."
   (when (timerp efrit-server-soon) (cancel-timer efrit-server-soon))
   (setq efrit-server-soon
         (run-with-timer seconds nil (or function #'efrit-server-work))))
 
-(defun efrit-server-look-again ()
+(defun efrit-server-rescan ()
   "Scan, then work."
   (setq efrit-server-dirty t)
   (efrit-server-work))
@@ -141,7 +141,7 @@ Code of requests must have broken it: when that goes on, another one is needed."
   (setq efrit-server-breakdowns (1+ efrit-server-breakdowns))
   (if (>= efrit-server-breakdowns efrit-server--most-breakdowns)
       (efrit-server-give-up "it no longer works, whatever requests have done to it")
-    (efrit-server-go-on-in 0.25 #'efrit-server-look-again)))
+    (efrit-server-resume-in 0.25 #'efrit-server-rescan)))
 
 (defun efrit-server-give-up (why)
   "End this Emacs, so that another one answers, and log WHY."

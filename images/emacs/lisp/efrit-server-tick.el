@@ -50,7 +50,7 @@
   "Take note of FILE, a part of a file notification."
   (when (stringp file)
     (let ((name (file-name-nondirectory file)))
-      (cond ((efrit-queue-name-p name) (efrit-queue-look name))
+      (cond ((efrit-queue-name-p name) (efrit-queue-update-entry name))
             ;; Emacs decodes names as user code says: it may be any file's.
             ((not (string-match-p "\\`[[:ascii:]]*\\'" name)) (setq efrit-server-dirty t))))))
 
@@ -64,7 +64,7 @@
   (efrit-server--end-if-unwound)
   (efrit-server--end-if-stuck)
   (efrit-server-entry (efrit-server--end-if-blind))
-  (let ((efrit-server-ticking t)) (efrit-server--look-around))
+  (let ((efrit-server-ticking t)) (efrit-server--run-tick))
   ;; A signal that came while a callback ran, this one included, was not heard.
   (when efrit-server-busy (efrit-interrupt-now-if-ordered)))
 
@@ -139,7 +139,7 @@ and Emacs lets other timers be late while one that repeats goes off."
        (efrit-server--timer-set-p efrit-server-spare-tick
                                   (* 3 efrit-heartbeat-seconds))))
 
-(defun efrit-server--look-around ()
+(defun efrit-server--run-tick ()
   "Do what is to be done with every tick."
   (efrit-server-entry
     (efrit-eval-leave-recursion)
@@ -149,19 +149,19 @@ and Emacs lets other timers be late while one that repeats goes off."
     (efrit-health-beat-if-stale)
     (when (and (efrit-health-limited-p) (not (efrit-server-busy-p)))
       (efrit-server-give-up "a limit of this process keeps it from the heartbeat"))
-    (efrit-health-look-at-key)
-    (efrit-session-look)
-    (efrit-process-look-at-all)
-    (efrit-background-look-at-threads)
+    (efrit-health-update-key-state)
+    (efrit-session-note-ends)
+    (efrit-process-update-all)
+    (efrit-background-log-stopped-threads)
     (unless (efrit-server-busy-p)
       (efrit-server--settle-strays)  ; gate: settle-strays
       ;; The list of results is that of the Emacs whose queue this is.
-      (when (efrit-fence-holds-p) (efrit-results-look))
+      (when (efrit-fence-holds-p) (efrit-results-delete-stale))
       (unless (or efrit-sessions (efrit-queue-next)) (garbage-collect-maybe 4))
       (setq efrit-server-dirty t)  ; gate: emacs-rescan
       ;; A timer does not run within itself: work done here would stop the beat.
       (unless (efrit-server--timer-set-p efrit-server-soon 10)
-        (efrit-server-go-on-in 0)))))
+        (efrit-server-resume-in 0)))))
 
 (defun efrit-server--settle-strays ()
   "Settle claims of an Emacs that this one has taken the queue from.
@@ -177,12 +177,12 @@ An answer that is held back is one of our own, though of no session any more."
       ((efrit-queue-trouble file-error)
        (efrit-server-log "%s" (error-message-string err))))))
 
-(defun efrit-server-look-soon ()
+(defun efrit-server-tick-soon ()
   "Have everything looked at, as soon as what runs is over."
   (efrit-server--note-overdue)
   (run-with-timer 0 nil #'efrit-server-on-tick))
 
-(defun efrit-server-poke ()
+(defun efrit-server-on-sigusr2 ()
   "Look at everything again; SIGUSR2 calls this when no evaluation hears it."
   (interactive)
   (if efrit-server-busy

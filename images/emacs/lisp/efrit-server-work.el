@@ -88,11 +88,11 @@ Sessions take turns with requests: a step, a request, a step."
     (when (and entry (efrit-queue-scan-cheap-p))
       (setq efrit-server-dirty t))
     ;; A delay of zero would run timers only: events need a wait to be read.
-    (cond ((or session entry) (efrit-server-go-on-in 0.001))
+    (cond ((or session entry) (efrit-server-resume-in 0.001))
           ((efrit-queue-unsettled-p)
-           (efrit-server-go-on-in 0.25 #'efrit-server-look-again))
+           (efrit-server-resume-in 0.25 #'efrit-server-rescan))
           ((efrit-sessions-pause)
-           (efrit-server-go-on-in (max 0.001 (efrit-sessions-pause)))))))
+           (efrit-server-resume-in (max 0.001 (efrit-sessions-pause)))))))
 
 (provide 'efrit-server-work)
 ;;; efrit-server-work.el ends here

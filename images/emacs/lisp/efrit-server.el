@@ -88,12 +88,12 @@
   ;; An Emacs that was killed leaves its locks, whose process numbers others get: asking
   ;; whether to steal them would be an error, and nobody else edits here.
   (when efrit-bridge-p (setq create-lockfiles nil))
-  (define-key special-event-map [sigusr2] #'efrit-server-poke)
+  (define-key special-event-map [sigusr2] #'efrit-server-on-sigusr2)
   (define-key special-event-map [file-notify] #'efrit-server-handle-notification)
   (add-hook 'kill-emacs-hook #'efrit-server--on-exit)
   (setq efrit-session-wake-function #'efrit-server-wake
         efrit-interrupt-heard-function #'efrit-health-beat
-        efrit-interrupt-idle-function #'efrit-server-look-soon
+        efrit-interrupt-idle-function #'efrit-server-tick-soon
         efrit-background-beat-age-function #'efrit-health-beat-age
         efrit-background-log-function (lambda (line) (efrit-server-log "%s" line))
         efrit-sessions nil
@@ -105,7 +105,7 @@
                                (efrit-health-count-interrupted (efrit-recover)))))
   (efrit-guard-start)
   (efrit-limits-start)
-  (efrit-health-look-at-key)
+  (efrit-health-update-key-state)
   (efrit-self-check-start)
   (efrit-health-beat)
   (setq efrit-server-up t
@@ -116,7 +116,7 @@
   (efrit-server-load-init-file)
   (efrit-server-entry (efrit-server-check-self))
   (efrit-server-log "serving %s" efrit-queue-directory)
-  (efrit-server-go-on-in 0))
+  (efrit-server-resume-in 0))
 
 (defconst efrit-server--settle-seconds 3.0
   "How long an Emacs that shares its queue waits before it begins.

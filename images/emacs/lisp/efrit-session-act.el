@@ -85,7 +85,7 @@ A budget bounds the request, the limits of the instance the whole session."
     (when (string-blank-p (efrit-session-text session)) (efrit-progress-say progress name))
     (efrit-progress-note progress "tool" :name name :call (alist-get 'id call)
                          :input (alist-get 'input call))
-    (efrit-progress-tell progress)
+    (efrit-progress-write-figures progress)
     (efrit-session-call-started session)
     (setf (efrit-tool-context-deadline (efrit-session-context session))
           (efrit-session-wall session))

@@ -36,7 +36,7 @@
       (efrit-session-turn-started session)
       (setf (efrit-progress-step progress) (1+ (efrit-history-turns history)))
       (efrit-progress-note progress "turn" :step (efrit-progress-step progress))
-      (efrit-progress-tell progress)
+      (efrit-progress-write-figures progress)
       (efrit-session-model-called session (efrit-session--call-model session)))))
 
 (defun efrit-session--spent (session)

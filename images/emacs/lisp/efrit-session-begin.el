@@ -28,13 +28,13 @@
 (defun efrit-session-step-begin (session)
   "Begin with the request of SESSION, or do what is left to do for it."
   (let* ((history (efrit-session-history session))
-         (known (equal (efrit-history-request history)
+         (continued (equal (efrit-history-request history)
                        (efrit-session-request-id session))))
-    (cond ((and known (efrit-history-ended history))  ; gate: session-ended
+    (cond ((and continued (efrit-history-ended history))  ; gate: session-ended
            (efrit-session-give session (efrit-history-ended history)))
           ;; Behind a message of this request only: the last one may be an earlier answer.
           ;; gate: session-asked
-          ((and known (efrit-history-asked history)) (efrit-session--resume session))
+          ((and continued (efrit-history-asked history)) (efrit-session--resume session))
           (t (efrit-session--open session)))))
 
 (defun efrit-session--open (session)
@@ -60,7 +60,7 @@ question among them that which was asked now."
          (question (seq-find (lambda (call)
                                (eq (efrit-tool-ends (alist-get 'name call)) 'need-input))
                              open)))
-    (efrit-secret-learn)
+    (efrit-secret-refresh)
     `((role . "user")
       (content
        . ,(vconcat

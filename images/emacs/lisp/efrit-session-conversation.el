@@ -51,14 +51,14 @@ QUESTION-NUMBER the number of its message."
 
 ;;;; Adding
 
-(defun efrit-conversation-add (conversation message &optional asked)
-  "Add MESSAGE to CONVERSATION; ASKED says that it is what a request asks."
+(defun efrit-conversation-add (conversation message &optional question-p)
+  "Add MESSAGE to CONVERSATION; QUESTION-P says that it is what a request asks."
   (let ((bytes (efrit-conversation--bytes message)))
     (push (cons bytes message) (efrit-conversation-whole conversation))
     (cl-incf (efrit-conversation-whole-bytes conversation) bytes)
     (cl-incf (efrit-conversation-count conversation))
-    (when asked
-      (setf (efrit-conversation-question conversation) (efrit-conversation--asked message)
+    (when question-p
+      (setf (efrit-conversation-question conversation) (efrit-conversation--question-text message)
             (efrit-conversation-question-number conversation)
             (efrit-conversation-count conversation)))
     (when (< (efrit-conversation--budget conversation) 0)  ; gate: conversation-limit
@@ -83,7 +83,7 @@ QUESTION-NUMBER the number of its message."
      (efrit-conversation-whole-bytes conversation)
      (efrit-conversation-short-bytes conversation)))
 
-(defun efrit-conversation--asked (message)
+(defun efrit-conversation--question-text (message)
   "Return the text in MESSAGE, which a request asks, cut."
   (efrit-conversation--cut
    (mapconcat (lambda (block)
@@ -221,10 +221,10 @@ Nil when all of them do."
 
 (defun efrit-conversation--cut (text limit)
   "Return the head of TEXT of LIMIT bytes, and how much is left out of it."
-  (let ((left (- (string-bytes text) limit)))
-    (if (<= left 0)
+  (let ((omitted (- (string-bytes text) limit)))
+    (if (<= omitted 0)
         text
-      (format "%s\n[%d bytes left out]" (efrit-print-head text limit) left))))
+      (format "%s\n[%d bytes left out]" (efrit-print-head text limit) omitted))))
 
 (defun efrit-conversation--join (messages)
   "Return MESSAGES, a list, as a vector with neighbours of one role made one."

@@ -138,7 +138,7 @@ same: what the request came to is known."
         (apply #'efrit-history-add history "end" t ending)
       (efrit-record-failed
        (unless (efrit-session-ordered session) (signal (car err) (cdr err)))))
-    (efrit-progress-tell progress)
+    (efrit-progress-write-figures progress)
     (efrit-progress-note progress "end" :reason (plist-get ending :reason)
                          :outcome (plist-get ending :outcome))
     (efrit-session-give session (or (efrit-history-ended history)

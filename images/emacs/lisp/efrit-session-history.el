@@ -64,7 +64,7 @@ To open a pipe would keep this Emacs until somebody writes to it."
 
 (defun efrit-history-open (id)
   "Return the session ID, a new one when there is none."
-  (or (efrit-history--take-kept id)
+  (or (efrit-history--take-cached id)
       (efrit-history--read id)))
 
 (defun efrit-history--read (id)
@@ -188,32 +188,32 @@ Where power is lost, a disk may have zeros for what was not on it yet."
 
 ;;;; Keeping
 
-(defvar efrit-history--kept nil
+(defvar efrit-history--cache nil
   "Histories that need not be read again, the newest first, as (STAMP . HISTORY).
 STAMP is that of the file which HISTORY is all of.")
 
-(defconst efrit-history--most-kept 8
+(defconst efrit-history--most-cached 8
   "How many histories are kept.")
 
-(defun efrit-history-keep (history)
+(defun efrit-history-cache (history)
   "Keep HISTORY, whose request is over, for the next request of the session.
 A session that is continued is not read again from its beginning each time."
   (let ((stamp (efrit-history--stamp (efrit-history-id history))))
     (when (and stamp (not (efrit-history-torn history)))
-      (setq efrit-history--kept
-            (seq-take (cons (cons stamp history) efrit-history--kept)
-                      efrit-history--most-kept)))))
+      (setq efrit-history--cache
+            (seq-take (cons (cons stamp history) efrit-history--cache)
+                      efrit-history--most-cached)))))
 
-(defun efrit-history--take-kept (id)
+(defun efrit-history--take-cached (id)
   "Return the history of the session ID that was kept, if its file is the same.
 It is kept no longer."
-  (let ((kept (seq-find (lambda (entry) (equal id (efrit-history-id (cdr entry))))
-                        efrit-history--kept)))
-    (when kept
-      (setq efrit-history--kept
+  (let ((cached (seq-find (lambda (entry) (equal id (efrit-history-id (cdr entry))))
+                        efrit-history--cache)))
+    (when cached
+      (setq efrit-history--cache
             (seq-remove (lambda (entry) (equal id (efrit-history-id (cdr entry))))
-                        efrit-history--kept))
-      (and (equal (car kept) (efrit-history--stamp id)) (cdr kept)))))
+                        efrit-history--cache))
+      (and (equal (car cached) (efrit-history--stamp id)) (cdr cached)))))
 
 (defun efrit-history--stamp (id)
   "Return what tells the versions of the file of the session ID apart, or nil."

@@ -55,7 +55,7 @@ A line that cannot be written is left out: no work may end for its log."
         (efrit-files-note (efrit-progress-path (efrit-progress-id progress)) line))
       (setf (efrit-progress-bytes progress) bytes))))
 
-(defun efrit-progress-tell (progress)
+(defun efrit-progress-write-figures (progress)
   "Write the figures of PROGRESS."
   (efrit-progress-note progress "progress"
                        :step (efrit-progress-step progress)

@@ -91,7 +91,7 @@ put it into a file of the workspace and name that file"
 (defun efrit-session--damage (id)
   "Return what is wrong with the history of the session ID, or nil."
   (condition-case err
-      (progn (efrit-history-keep (efrit-history-open id)) nil)
+      (progn (efrit-history-cache (efrit-history-open id)) nil)
     (efrit-history-damaged (cadr err))))
 
 (defun efrit-session--exhausted (session request)
@@ -103,7 +103,7 @@ put it into a file of the workspace and name that file"
                            (format "The session has used its %d tool calls%s"
                                    efrit-max-tool-calls
                                    (efrit-request-limit-name :tool-calls))))))
-    (efrit-history-keep history)
+    (efrit-history-cache history)
     ;; An earlier Emacs may have begun this very request: its end tells what was done.
     (and reached
          (not (equal (efrit-history-request history) (efrit-request-id request)))
@@ -141,14 +141,14 @@ What continues a session waits for what is under way in it."
       (setq efrit-sessions (append (remq session efrit-sessions) (list session))))
     session))
 
-(defun efrit-session-look ()
+(defun efrit-session-note-ends ()
   "Note which sessions are to end: by order, or because their time is over."
   (dolist (session efrit-sessions)
     (unless (efrit-session-ordered session)
       (efrit-session-ordered-to-end session (efrit-session-order session)))
     ;; Code of a request may have removed what the call lives on.
     (when (and (efrit-session-call session) (eq (efrit-session-state session) 'asking))
-      (efrit-model-tend (efrit-session-call session)))))
+      (efrit-model-ensure-running (efrit-session-call session)))))
 
 ;;;; A step
 
@@ -170,7 +170,7 @@ A step that could not be recorded is done again after a pause."
     (efrit-record-failed (efrit-session-record-failed session err))  ; gate: unrecorded-session
     (error (efrit-session-fail session err)))
   (when (eq (efrit-session-state session) 'over)
-    (efrit-history-keep (efrit-session-history session))
+    (efrit-history-cache (efrit-session-history session))
     (setq efrit-sessions (remq session efrit-sessions))
     t))
 

@@ -103,7 +103,7 @@ Nil means that no record of it has failed."
 
 (defun efrit-session-record (session call status content)
   "Record in SESSION that CALL ended with STATUS and CONTENT."
-  (efrit-secret-learn)
+  (efrit-secret-refresh)
   (let ((text (efrit-json-clean content)))
     (efrit-history-add
      (efrit-session-history session) "result" nil

@@ -50,11 +50,11 @@ chunks, the newest first, which have TAIL-BYTES."
 (defun efrit-capture--cut (capture)
   "Make the tail of CAPTURE one string that its room has place for."
   (let* ((tail (apply #'concat (reverse (efrit-capture-tail capture))))
-         (kept (substring tail (max 0 (- (length tail)
+         (newest (substring tail (max 0 (- (length tail)
                                          (efrit-capture-tail-room capture))))))
-    (cl-incf (efrit-capture-lost capture) (- (length tail) (length kept)))
-    (setf (efrit-capture-tail capture) (list kept)
-          (efrit-capture-tail-bytes capture) (length kept))))
+    (cl-incf (efrit-capture-lost capture) (- (length tail) (length newest)))
+    (setf (efrit-capture-tail capture) (list newest)
+          (efrit-capture-tail-bytes capture) (length newest))))
 
 (defun efrit-capture-empty-p (capture)
   "Return non-nil when nothing came to CAPTURE."

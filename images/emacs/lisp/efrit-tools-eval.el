@@ -38,14 +38,14 @@
 (defun efrit-tools-eval-run (context function)
   "Call FUNCTION for CONTEXT, guarded; return an `efrit-result' with its value."
   (let ((id (efrit-tool-context-request-id context))
-        (left (efrit-tool-context-seconds-left context))
+        (seconds (efrit-tool-context-seconds-left context))
         (marker (efrit-tools-eval--marker context)))
     (unwind-protect
         (progn
-          (when left (efrit-tools-eval--mark marker (max 0 left)))
+          (when seconds (efrit-tools-eval--mark marker (max 0 seconds)))
           (efrit-eval-run id (efrit-tool-context-deadline context) function
                           (efrit-tool-context-facts-wanted context)))
-      (when left (efrit-files-isolated (efrit-files-delete marker))))))
+      (when seconds (efrit-files-isolated (efrit-files-delete marker))))))
 
 ;;;; What came of it
 

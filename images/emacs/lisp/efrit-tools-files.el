@@ -110,7 +110,7 @@
   "Call FUNCTION in the buffer that visits PATH and save it, or change nothing.
 Return the value of FUNCTION."
   (efrit-tools-files--unasked
-    (let* ((known (find-buffer-visiting path))
+    (let* ((visiting (find-buffer-visiting path))
            (buffer (efrit-tools-files--visit path))
            (modified (buffer-modified-p buffer))
            (done nil))
@@ -121,7 +121,7 @@ Return the value of FUNCTION."
                        (efrit-tools-files--save)))
               (setq done t)))
         (unless (or done (not (buffer-live-p buffer)))
-          (efrit-tools-files--forget buffer (and known modified) (not known)))))))
+          (efrit-tools-files--forget buffer (and visiting modified) (not visiting)))))))
 
 (defun efrit-tools-files--forget (buffer modified kill)
   "Leave BUFFER, in which a change has failed, MODIFIED or not; or KILL it."

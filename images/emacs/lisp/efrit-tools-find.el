@@ -110,7 +110,7 @@ Return a function that stops it."
 (defun efrit-tools-find--result (program)
   "Return the result of the search that PROGRAM has made."
   (let* ((out (efrit-process-out program))
-         (lines (efrit-tools-find--lines (efrit-tools-find--kept out)))
+         (lines (efrit-tools-find--lines (efrit-tools-find--whole-lines out)))
          (shown (efrit-tools-find--head lines))
          (err (efrit-process-err program)))
     (efrit-tool-result-make
@@ -125,7 +125,7 @@ Return a function that stops it."
                ('timeout "\n[stopped: its time was over]")
                ('interrupted "\n[stopped: the session was told to stop]"))))))
 
-(defun efrit-tools-find--kept (capture)
+(defun efrit-tools-find--whole-lines (capture)
   "Return the text that CAPTURE has kept, up to the last whole line."
   (let* ((bytes (efrit-capture-head capture))
          (end (and (efrit-capture-overflowed-p capture)

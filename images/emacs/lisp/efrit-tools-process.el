@@ -11,7 +11,7 @@
 ;; Filters, sentinels and timers may be called while the code of a request waits,
 ;; and that code may remove any of them.  Hence one function looks at a program
 ;; and does what is due; everything that is called calls it, and
-;; `efrit-process-look-at-all' does so for whoever has a clock of his own.
+;; `efrit-process-update-all' does so for whoever has a clock of his own.
 
 ;;; Code:
 
@@ -96,7 +96,7 @@ when it has ended."
                                  :filter (efrit-process--filter
                                           program (efrit-process-err program))
                                  :sentinel (lambda (&rest _)
-                                             (efrit-process--look program)))))
+                                             (efrit-process--update program)))))
     ;; Code that kills every buffer would end a process that has one.
     (let ((buffer (process-buffer pipe)))
       (set-process-buffer pipe nil)
@@ -135,7 +135,7 @@ when it has ended."
   (efrit-interrupt-shielded
     (unless (process-live-p (efrit-process-process program))
       (setf (efrit-process-exited program) (float-time))))
-  (efrit-process--look program))
+  (efrit-process--update program))
 
 (defun efrit-process--finish (program)
   "Be done with PROGRAM."
@@ -151,11 +151,11 @@ when it has ended."
 
 ;;;; Looking
 
-(defun efrit-process-look-at-all ()
+(defun efrit-process-update-all ()
   "Do what is due with every program that runs."
-  (mapc #'efrit-process--look (copy-sequence efrit-process--running)))
+  (mapc #'efrit-process--update (copy-sequence efrit-process--running)))
 
-(defun efrit-process--look (program)
+(defun efrit-process--update (program)
   "Do what is due with PROGRAM."
   (efrit-interrupt-shielded
     (unless (efrit-process-ended program)
@@ -205,7 +205,7 @@ Code may have taken its sentinel away."
                ((efrit-process-told program) efrit-process--grace)
                ((efrit-process-dead program) efrit-process--grace)
                (t (max 0.0 (- (efrit-process-due program) (float-time)))))
-         nil #'efrit-process--look program)))
+         nil #'efrit-process--update program)))
 
 (defun efrit-process--disarm (program)
   "Have PROGRAM not looked at any more by its timer."

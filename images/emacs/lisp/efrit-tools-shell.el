@@ -31,17 +31,17 @@ DONE is called with the result that TELL makes of the `efrit-process'.
 DIRECTORY is absolute, SECONDS the most it may take; OUT and ERR are captures."
   (unless (file-accessible-directory-p directory)
     (signal 'file-missing (list "No directory that can be entered" directory)))
-  (let* ((left (efrit-tool-context-seconds-left context))
+  (let* ((remaining (efrit-tool-context-seconds-left context))
          (program (efrit-process-start
                    command
                    :directory directory
-                   :seconds (max 0 (min seconds (or left seconds)))
+                   :seconds (max 0 (min seconds (or remaining seconds)))
                    :out out :err err
                    :done (lambda (program)
-                           (funcall done (efrit-tools-shell--told program tell))))))
+                           (funcall done (efrit-tools-shell--call-or-error program tell))))))
     (lambda () (efrit-process-stop program 'interrupted))))
 
-(defun efrit-tools-shell--told (program tell)
+(defun efrit-tools-shell--call-or-error (program tell)
   "Return what TELL makes of PROGRAM, an error when it cannot."
   (condition-case err
       (funcall tell program)
@@ -59,7 +59,7 @@ OUT and ERR are captures.  Emacs answers its events meanwhile.  Return the
         (while (not ended)
           (accept-process-output nil 0.05)
           ;; An event may have removed the timers.
-          (efrit-process-look-at-all))
+          (efrit-process-update-all))
       (unless ended (efrit-process-stop program 'interrupted)))
     program))
 

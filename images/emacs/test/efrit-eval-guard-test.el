@@ -132,16 +132,16 @@
 (ert-deftest efrit-guard-an-error-in-what-notes-an-error-is-no-further-one ()
   (let ((watcher (lambda (&rest _) (error "Watched"))) (calls 0))
     (unwind-protect
-        (let* ((efrit-backtrace--form '(form)) (efrit-backtrace--left 5)
+        (let* ((efrit-backtrace--form '(form)) (efrit-backtrace--remaining 5)
                (signal-hook-function (lambda (symbol data)
                                        (setq calls (1+ calls))
                                        (efrit-backtrace-note symbol data))))
-          (add-variable-watcher 'efrit-backtrace--left watcher)
+          (add-variable-watcher 'efrit-backtrace--remaining watcher)
           (should-error (error "First"))
           ;; The end of the binding is a change too.
-          (remove-variable-watcher 'efrit-backtrace--left watcher)
+          (remove-variable-watcher 'efrit-backtrace--remaining watcher)
           (should (equal calls 1)))
-      (remove-variable-watcher 'efrit-backtrace--left watcher))))
+      (remove-variable-watcher 'efrit-backtrace--remaining watcher))))
 
 ;; What is not in the guard's list can be watched, and code that watches can hold the server up.
 (ert-deftest efrit-guard-knows-each-variable-of-emacs-that-the-server-binds-around-files ()

@@ -322,16 +322,16 @@ With KIND, only the first thing told of that kind, or nil."
   (efrit-test-with-http (list (efrit-curl-test--ok "x"))
     (let ((curl (efrit-curl-test--post :body (make-string 200000 ?x))))
       (cancel-timer (efrit-curl-timer curl))
-      (efrit-test-wait (progn (efrit-curl-tend curl) (efrit-curl-test--end)))
+      (efrit-test-wait (progn (efrit-curl-ensure-running curl) (efrit-curl-test--end)))
       (should (equal (efrit-curl-end-code (efrit-curl-test--end)) 0))))
   (efrit-test-with-http '(())
     (let ((curl (efrit-curl-test--post)))
       (set-process-sentinel (efrit-curl-process curl) #'ignore)
       (delete-process (efrit-curl-process curl))
       ;; Not before its sentinel has had the time to be called.
-      (efrit-test-wait (progn (efrit-curl-tend curl) (efrit-curl-test--end)))
+      (efrit-test-wait (progn (efrit-curl-ensure-running curl) (efrit-curl-test--end)))
       (should-not (efrit-curl-end-code (efrit-curl-test--end)))
-      (efrit-curl-tend curl)
+      (efrit-curl-ensure-running curl)
       (should (= 1 (length (efrit-curl-test--told)))))))
 
 (ert-deftest efrit-curl-output-that-a-busy-emacs-has-not-read-comes-before-the-end ()
@@ -343,7 +343,7 @@ With KIND, only the first thing told of that kind, or nil."
     (cl-letf (((symbol-function 'float-time) (lambda (&rest _) now)))
       (dolist (seconds '(0 1.5 20 0.1))
         (setq now (+ now seconds))
-        (efrit-curl-tend curl)
+        (efrit-curl-ensure-running curl)
         (should-not (efrit-curl-test--told))))
     (should (equal (efrit-curl-end-code (efrit-curl-test--wait)) 7))))
 

@@ -421,7 +421,7 @@
                 told (copy-sequence before))
           ;; The next call shows that time has passed.
           (efrit-model-test--outcome)
-          (efrit-model-tend call)
+          (efrit-model-ensure-running call)
           (should (equal before told)))))))
 
 (ert-deftest efrit-model-a-call-may-be-aborted-by-its-own-callbacks ()
@@ -482,15 +482,15 @@
       (efrit-test-wait (efrit-model-test--all 'retry))
       (cancel-timer (efrit-model-call-timer call))
       ;; Before its time is not when it is made up for.
-      (efrit-model-tend call)
+      (efrit-model-ensure-running call)
       (should (eq (efrit-model-call-state call) 'waiting))
       (setf (efrit-model-call-due call) (float-time))
-      (efrit-model-tend call)
+      (efrit-model-ensure-running call)
       (efrit-test-wait (cdr efrit-test-http-requests))
       (let ((process (efrit-curl-process (efrit-model-call-curl call))))
         (set-process-sentinel process #'ignore)
         (delete-process process))
-      (efrit-test-wait (progn (efrit-model-tend call) (efrit-model-test--over)))
+      (efrit-test-wait (progn (efrit-model-ensure-running call) (efrit-model-test--over)))
       (should (equal (efrit-model-test--text (efrit-model-test--over)) "x"))
       (should (equal (efrit-model-test--kinds) '("529" "cut"))))))
 
@@ -503,7 +503,7 @@
       (let ((process (efrit-curl-process (efrit-model-call-curl call))))
         (efrit-test-http-go)
         (while (process-live-p process) (call-process "sleep" nil nil nil "0.01")))
-      (efrit-model-tend call)
+      (efrit-model-ensure-running call)
       (efrit-test-wait (efrit-model-test--over))
       (should (equal (efrit-model-test--text (efrit-model-test--over)) "x"))
       (should-not (efrit-model-test--all 'retry)))))

@@ -178,7 +178,7 @@ echo 'fatal: cannot create .git/x: No space left on device' >&2; exit 128")
   (efrit-plan-git-test--with-repository
     (let* ((lock (concat root ".git/index.lock"))
            (default-directory root)
-           (efrit-plan-git--patience 0.2)
+           (efrit-plan-git--lock-seconds 0.2)
            (other (make-process :name "other" :command '("git" "cat-file" "--batch")
                                 :connection-type 'pipe :noquery t)))
       (unwind-protect
@@ -191,7 +191,7 @@ echo 'fatal: cannot create .git/x: No space left on device' >&2; exit 128")
                                             (lambda () (efrit-plan-git-unlock root)))))
             (should (file-exists-p lock)))
         (delete-process other))
-      (let ((efrit-plan-git--patience 10))
+      (let ((efrit-plan-git--lock-seconds 10))
         (efrit-plan-git-unlock root))
       (should-not (file-exists-p lock)))))
 

@@ -17,7 +17,7 @@
   (declare (indent 1) (debug t))
   `(efrit-test-with-queue
      (let ((efrit-fence-generation ,generation)
-           (efrit-fence--seen nil)
+           (efrit-fence--last-read nil)
            (efrit-recover--strays nil)
            (efrit-claim--attempts (make-hash-table :test #'equal))
            (efrit-claim--torn nil))

@@ -87,7 +87,7 @@
 
 (ert-deftest efrit-host-each-claim-of-the-queue-has-a-number-of-its-own ()
   (efrit-test-with-queue
-    (let ((efrit-fence--seen nil) numbers)
+    (let ((efrit-fence--last-read nil) numbers)
       (dotimes (_ 12)
         (let ((efrit-fence-generation nil))
           (efrit-fence-claim "0011223344556677")
@@ -104,7 +104,7 @@
 (ert-deftest efrit-host-a-newer-run-is-seen-behind-attributes-that-are-remembered ()
   (efrit-test-with-queue
     (let* ((path (efrit-files-path "generation"))
-           (efrit-fence-generation 4) (efrit-fence--seen nil)
+           (efrit-fence-generation 4) (efrit-fence--last-read nil)
            (efrit-host--remote (cons efrit-queue-directory t)))
       (efrit-test-write "" "generation" "4\n")
       (let ((old (file-attributes path 'integer))
@@ -119,7 +119,7 @@
 
 (ert-deftest efrit-host-what-cannot-be-read-is-nobodys-and-is-not-overwritten ()
   (efrit-test-with-queue
-    (let ((efrit-fence-generation 4) (efrit-fence--seen nil)
+    (let ((efrit-fence-generation 4) (efrit-fence--last-read nil)
           (efrit-host--remote (cons efrit-queue-directory t)))
       (efrit-test-write "" "generation" "5\n")
       (cl-letf (((symbol-function 'efrit-files-read)

@@ -37,10 +37,10 @@
                      ("kept" "archive" "resp_") ("gone" "archive" "req_")))
       (efrit-results-test--make (car place))
       (efrit-test-write (nth 1 place) (format "%s%s.json" (nth 2 place) (car place)) "{}"))
-    (efrit-results-look)
+    (efrit-results-delete-stale)
     (should (equal (efrit-results-test--left) '("kept.txt" "open.txt" "told.txt")))
     (delete-file (efrit-files-path "archive" "resp_kept.json"))
-    (efrit-results-look)
+    (efrit-results-delete-stale)
     (should (equal (efrit-results-test--left) '("open.txt" "told.txt")))))
 
 (ert-deftest efrit-results-files-of-others-stay ()
@@ -48,7 +48,7 @@
   (efrit-results-test--with
     (efrit-results-test--make "gone")
     (write-region "theirs" nil (efrit-results-path "other") nil 'silent)
-    (efrit-results-look)
+    (efrit-results-delete-stale)
     (should (equal (efrit-results-test--left) '("other.txt")))))
 
 (ert-deftest efrit-results-nothing-is-deleted-behind-a-link ()
@@ -59,7 +59,7 @@
       (make-directory elsewhere)
       (write-region "mine" nil (concat elsewhere "a.txt") nil 'silent)
       (make-symbolic-link elsewhere (directory-file-name (efrit-results-directory)))
-      (efrit-results-look)
+      (efrit-results-delete-stale)
       (should (file-exists-p (concat elsewhere "a.txt"))))))
 
 (ert-deftest efrit-results-are-known-to-the-next-emacs-and-the-list-shrinks ()
@@ -70,7 +70,7 @@
     (write-region "b-torn\nd resu" nil (efrit-files-path "results.log") t 'silent)
     (efrit-results-reset)
     (should (equal (sort (copy-sequence efrit-results--ids) #'string<) '("a" "b" "c")))
-    (efrit-results-look)
+    (efrit-results-delete-stale)
     (should (equal (efrit-results-test--left) '("b.txt")))
     (efrit-results-reset)
     (should (equal efrit-results--ids '("b")))
@@ -81,12 +81,12 @@
 
 (ert-deftest efrit-results-one-look-checks-a-few-only ()
   (efrit-results-test--with
-    (dotimes (number (* 3 efrit-results--per-look))
+    (dotimes (number (* 3 efrit-results--most-per-call))
       (efrit-results-test--make (format "r%d" number)))
-    (efrit-results-look)
-    (should (= (length (efrit-results-test--left)) (* 2 efrit-results--per-look)))
-    (efrit-results-look)
-    (efrit-results-look)
+    (efrit-results-delete-stale)
+    (should (= (length (efrit-results-test--left)) (* 2 efrit-results--most-per-call)))
+    (efrit-results-delete-stale)
+    (efrit-results-delete-stale)
     (should-not (efrit-results-test--left))))
 
 (ert-deftest efrit-results-a-result-that-cannot-be-deleted-is-tried-again ()
@@ -94,9 +94,9 @@
     (efrit-results-test--make "a")
     (cl-letf (((symbol-function 'efrit-files-delete)
                (lambda (path) (signal 'file-error (list "Removing" "Input/output error" path)))))
-      (efrit-results-look))
+      (efrit-results-delete-stale))
     (should (equal (efrit-results-test--left) '("a.txt")))
-    (efrit-results-look)
+    (efrit-results-delete-stale)
     (should-not (efrit-results-test--left))))
 
 ;; The disk does not say whether the answer is there: a link to itself fails the look.
@@ -107,7 +107,7 @@
     (let ((archive (efrit-files-path "archive")))
       (rename-file archive (concat archive ".away"))
       (make-symbolic-link archive archive)
-      (efrit-results-look)
+      (efrit-results-delete-stale)
       (should (equal (efrit-results-test--left) '("a.txt")))
       (should (member "a" efrit-results--ids)))))
 
@@ -116,7 +116,7 @@
     (efrit-results-test--make "a")
     (delete-directory (concat efrit-workspace-directory ".efrit") t)
     (write-region "" nil (concat efrit-workspace-directory ".efrit") nil 'silent)
-    (efrit-results-look)
+    (efrit-results-delete-stale)
     (should-not efrit-results--ids)))
 
 (provide 'efrit-queue-results-test)

@@ -44,7 +44,7 @@
     (efrit-secret-test--with-file text
       (let ((err (should-error (efrit-secret-key) :type 'efrit-error)))
         (should (string-search "fewer than 8 characters" (error-message-string err))))
-      (efrit-secret-learn)
+      (efrit-secret-refresh)
       (should (equal (efrit-secret-redact "the latest xx 1 sk-1234") "the latest xx 1 sk-1234")))))
 
 (ert-deftest efrit-secret-json-keeps-its-own-names-and-marks ()

@@ -171,35 +171,35 @@
 
 (ert-deftest efrit-history-a-session-that-is-continued-is-not-read-again ()
   (efrit-test-with-queue
-    (let ((efrit-history--kept nil)
+    (let ((efrit-history--cache nil)
           (history (efrit-history-open "s")))
       (should (= 0 (efrit-history-test--reads
                     (dotimes (_ 3)
                       (efrit-history-test--say history "user" (efrit-history-text "x"))
-                      (efrit-history-keep history)
+                      (efrit-history-cache history)
                       (should (eq history (efrit-history-open "s")))))))
       (should (equal history (efrit-history--read "s"))))))
 
 (ert-deftest efrit-history-a-session-whose-file-changed-is-read-again ()
   (efrit-test-with-queue
-    (let ((efrit-history--kept nil)
+    (let ((efrit-history--cache nil)
           (history (efrit-history-open "s")))
       (efrit-history-test--say history "user" (efrit-history-text "x"))
-      (efrit-history-keep history)
+      (efrit-history-cache history)
       (efrit-test-write "sessions" "s.ndjson"
                         (concat (efrit-test-read "sessions" "s.ndjson") "{\"type\":\"begun\"}\n"))
       (should (= 1 (efrit-history-test--reads (efrit-history-open "s"))))
-      (should-not efrit-history--kept))))
+      (should-not efrit-history--cache))))
 
 (ert-deftest efrit-history-few-sessions-are-kept ()
   (efrit-test-with-queue
-    (let ((efrit-history--kept nil))
+    (let ((efrit-history--cache nil))
       (dotimes (number 20)
         (let ((history (efrit-history-open (format "s%d" number))))
           (efrit-history-test--say history "user" (efrit-history-text "x"))
-          (efrit-history-keep history)))
-      (should (= (length efrit-history--kept) efrit-history--most-kept))
-      (should (equal (efrit-history-id (cdar efrit-history--kept)) "s19")))))
+          (efrit-history-cache history)))
+      (should (= (length efrit-history--cache) efrit-history--most-cached))
+      (should (equal (efrit-history-id (cdar efrit-history--cache)) "s19")))))
 
 (ert-deftest efrit-history-text-with-a-nul-is-recorded ()
   (efrit-test-with-queue

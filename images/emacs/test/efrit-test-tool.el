@@ -41,7 +41,7 @@ Fail when the result comes twice or never."
   (dolist (program efrit-process--running)
     (when (string-search text (efrit-capture-text (efrit-process-out program)))
       (setf (efrit-process-due program) 0)))
-  (efrit-process-look-at-all))
+  (efrit-process-update-all))
 
 (defmacro efrit-test-with-time-over-at (text &rest body)
   "Run BODY, in which the time of a program is over once it has written TEXT."

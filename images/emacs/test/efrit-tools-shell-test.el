@@ -217,7 +217,7 @@
                             (efrit-test-context) (lambda (result) (push result results)))
           (eval code t)
           ;; A server does this at its tick.
-          (efrit-test-wait (progn (efrit-process-look-at-all) results))
+          (efrit-test-wait (progn (efrit-process-update-all) results))
           (should (= (length results) 1)))))))
 
 (ert-deftest efrit-tools-shell-many-commands-leave-nothing ()

@@ -60,6 +60,10 @@ class SimulatedBridge:
     name: str
     mode: Mode = Mode.ANSWERS
     flooding: bool = False
+    ends_streams: bool = False
+    """Whether each stream of events ends after its first flood."""
+    connections: int = 0
+    """Streams so far. Any thread may read it."""
     in_flight: int = 0
     most_in_flight: int = 0
     """Calls that were open at the same time. Any thread may read it."""
@@ -133,6 +137,7 @@ class SimulatedBridge:
     async def events(self, http: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(http)
+        self.connections += 1
         mine: asyncio.Queue[bytes] = asyncio.Queue()
         whole = [("reset", Reset(queue_id=f"queue-{self.name}", epoch="e").to_json())]
         whole += [("request", view.to_json()) for view in self.views.values()]
@@ -152,6 +157,8 @@ class SimulatedBridge:
                 # Figures that differ, as fast as they are taken.
                 self.processed += 1
                 await response.write(_event("stats", self.stats().to_json()) * FLOOD)
+                if self.ends_streams:
+                    return
             try:
                 async with asyncio.timeout(0.001 if self.flooding else 5):
                     event = await mine.get()

@@ -71,3 +71,16 @@ def test_a_bridge_that_floods_events_takes_neither_the_lease_nor_the_answers_of_
 
     until(renewed, "the lease is not renewed")
     assert tenants.operator.leads()
+
+
+def test_a_bridge_that_floods_each_new_connection_keeps_nobody_waiting(tenants: Tenants) -> None:
+    loud, quiet, node = tenants.loud, tenants.quiet, tenants.node
+    loud.bridge.ends_streams = True
+    node.do(lambda: loud.bridge.set(flooding=True))
+    before = loud.bridge.connections
+    until(lambda: loud.bridge.connections > before + 3 or None, "it is not connected to again")
+
+    for _ in range(5):
+        assert tenants.answer(quiet)["phase"] == "Succeeded"
+
+    assert tenants.operator.leads()

@@ -156,8 +156,8 @@ def decide(
             if order is not None and now >= _deadline(run, emacs, order, limits, runs, now):
                 return [Kill(run.id)]
             if order is None or now - order.last >= INTERRUPT_EVERY_SECONDS:
-                unheard = 0.0 if order is None else now - order.first
-                steps.append(Interrupt(run.id, insist=unheard >= SECOND_SIGNAL_SECONDS))
+                seconds_unheard = 0.0 if order is None else now - order.first
+                steps.append(Interrupt(run.id, insist=seconds_unheard >= SECOND_SIGNAL_SECONDS))
     if is_occupied(runs, emacs.current):  # gate: self-check-busy
         return steps
     if emacs.cause is not None:  # gate: self-check-kill

@@ -142,8 +142,8 @@ class Supervisor:
         if alive is not None and not responsive_runs(runs, alive, now):
             self._asked.clear()
         self._asked = {run.id: self._asked[run.id] for run in runs if run.id in self._asked}
-        patience = SupervisionLimits(self._settings.kill_grace, self._settings.stall)
-        for step in decide(runs, alive, self._asked, patience, now):
+        limits = SupervisionLimits(self._settings.kill_grace, self._settings.stall)
+        for step in decide(runs, alive, self._asked, limits, now):
             await self._carry_out(step, now)
 
     async def _carry_out(self, step: Step, now: float) -> None:
@@ -331,8 +331,8 @@ class Supervisor:
         age = None if self._heard is None else max(0.0, now - self._heard)
         # What occupied Emacs kept it from its heartbeat.
         fresh = age is not None and min(age, now - self._occupied) < FRESH_SECONDS
-        patience = self._settings.kill_grace + FRESH_SECONDS
-        in_time = any(now - run.since < run.timeout + patience for run in busy)
+        limit = self._settings.kill_grace + FRESH_SECONDS
+        in_time = any(now - run.since < run.timeout + limit for run in busy)
         problem = self._self_check.problem if alive else None
         return EmacsStats(
             alive=alive,

@@ -59,19 +59,19 @@ def build(program: str = "efrit", words: list[str] | None = None) -> Parser:
 def _add(parser: Parser, commands: Iterable[Command], place_options: Parser, dest: str, above: str) -> None:
     from_name = parser.add_subparsers(title="commands", metavar="COMMAND", dest=dest, parser_class=Parser)
     for command in commands:
-        full = f"{above} {command.name}"
+        full_name = f"{above} {command.name}"
         subparser = from_name.add_parser(
             command.name,
-            prog=full,
+            prog=full_name,
             help=command.what,
             description=_sentence(command.what),
             parents=[place_options, *(parent() for parent in command.parents)],
         )
         subparser.set_defaults(run=command.run or _HELP, parser=subparser)
-        subparser.command = full.removeprefix(f"{parser.program} ")
+        subparser.command = full_name.removeprefix(f"{parser.program} ")
         subparser.program = parser.program
         if command.commands:
-            _add(subparser, command.commands, place_options, f"{command.name}_command", full)
+            _add(subparser, command.commands, place_options, f"{command.name}_command", full_name)
         else:
             command.arguments(subparser)
 

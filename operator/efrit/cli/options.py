@@ -16,7 +16,7 @@ _seconds = argument_type(up_to(WEEK))
 _long = argument_type(up_to(YEAR))
 
 
-def _whole(least: int) -> Callable[[str], Any]:
+def _integer_at_least(least: int) -> Callable[[str], Any]:
     def read(text: str) -> int:
         if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 12 or int(text) < least:
             raise ValueError(f"{text!r} is not a whole number of at least {least}")
@@ -32,9 +32,9 @@ def _directory(text: str) -> str:
     return text
 
 
-_count = _whole(1)
-_any_number = _whole(-(10**9))
-_count_or_all = _whole(0)
+_count = _integer_at_least(1)
+_any_number = _integer_at_least(-(10**9))
+_count_or_all = _integer_at_least(0)
 
 
 def part(**more: Any) -> Parser:

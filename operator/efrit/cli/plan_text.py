@@ -14,7 +14,7 @@ from efrit.cli.terminal_text import cut, display_width, sanitized_line
 from efrit.client.plans import PlanState, Task
 
 _LEAST_TEXT = 12
-_LEAST_ROOM = 12
+_MIN_TREE_HEIGHT = 12
 _SCREEN_COMMITS = 4
 _SCREEN_OBSERVATIONS = 4
 
@@ -81,8 +81,8 @@ def _task_line(task: Task, state: PlanState, style: Style, lead: str, width: int
     if current and state.step:
         notes.insert(0, sanitized_line(state.step))
     tail = f"  ({', '.join(notes)})" if notes else ""
-    room = None if width is None else max(_LEAST_TEXT, width - display_width(head) - display_width(tail) - 2)
-    return cut(f"{head}  {cut(sanitized_line(task.description), room, style.more)}{tail}", width, style.more)
+    width_left = None if width is None else max(_LEAST_TEXT, width - display_width(head) - display_width(tail) - 2)
+    return cut(f"{head}  {cut(sanitized_line(task.description), width_left, style.more)}{tail}", width, style.more)
 
 
 def _notes(task: Task) -> Iterator[str]:
@@ -144,14 +144,12 @@ def _figures(state: PlanState) -> Iterator[str]:
 def observation_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
     """Return what the last assessment observed."""
     dash = " — " if style is UNICODE else " - "
-    return [
-        cut(
-            sanitized_line(f"{one.perspective}: {one.statement}{f'{dash}{one.evidence}' if one.evidence else ''}"),
-            width,
-            style.more,
-        )
-        for one in state.observations
-    ]
+    lines = []
+    for observation in state.observations:
+        evidence = f"{dash}{observation.evidence}" if observation.evidence else ""
+        text = sanitized_line(f"{observation.perspective}: {observation.statement}{evidence}")
+        lines.append(cut(text, width, style.more))
+    return lines
 
 
 def commit_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
@@ -190,21 +188,21 @@ def screen(state: PlanState, style: Style, now: datetime, size: tuple[int, int])
     foot = _section("Observations", observation_lines(state, style, width - 2)[:_SCREEN_OBSERVATIONS])
     foot += _section("Commits", commit_lines(state, style, width - 2)[:_SCREEN_COMMITS])
     tree = list(_tree(state, style, width))
-    room = height - len(top) - 1
+    tree_height = height - len(top) - 1
     # The tree goes first; the rest has what it leaves, a third at least where there is room for both.
-    foot = foot[: max(room - len(tree), room // 3 if room >= _LEAST_ROOM else 0)]
-    shown = _visible_lines(tree, state.current_task, max(room - len(foot), 0), style)
+    foot = foot[: max(tree_height - len(tree), tree_height // 3 if tree_height >= _MIN_TREE_HEIGHT else 0)]
+    shown = _visible_lines(tree, state.current_task, max(tree_height - len(foot), 0), style)
     return [cut(line, width, style.more) for line in (*top, "", *shown, *foot)][:height]
 
 
-def _visible_lines(tree: list[tuple[str, str]], current: str | None, room: int, style: Style) -> list[str]:
+def _visible_lines(tree: list[tuple[str, str]], current: str | None, height: int, style: Style) -> list[str]:
     lines = [line for _, line in tree]
-    if len(lines) <= room:
+    if len(lines) <= height:
         return lines
-    if room < 3:
-        return lines[:room]
+    if height < 3:
+        return lines[:height]
     at = next((index for index, (name, _) in enumerate(tree) if name == current), 0)
-    inner = room - 2
+    inner = height - 2
     start = min(max(at - inner // 2, 0), len(lines) - inner)
     above, below = start, len(lines) - start - inner
     return [

@@ -40,8 +40,8 @@ async def run_run(backend: Backend, args: Namespace) -> Exit:
     else:
         print(state.name)
     if backend.kind == "local":
-        again = args.invocation.command("plan", "watch", state.name)
-        print(f"efrit: {state.name} goes on while it is watched: `{again}`", file=sys.stderr)
+        command = args.invocation.command("plan", "watch", state.name)
+        print(f"efrit: {state.name} goes on while it is watched: `{command}`", file=sys.stderr)
     return Exit.DONE
 
 
@@ -54,10 +54,10 @@ async def _watch_plan(backend: Backend, name: str, args: Namespace) -> Exit:
     try:
         state = await watch(backend.planning(), name, shown=not args.output)
     except Detached:
-        again = args.invocation.command("plan", "watch", name)
-        notice = f"{name} stops here; go on with `{again}`"
+        command = args.invocation.command("plan", "watch", name)
+        notice = f"{name} stops here; go on with `{command}`"
         if backend.kind != "local":
-            notice = f"{name} goes on; come back with `{again}`"
+            notice = f"{name} goes on; come back with `{command}`"
         print(f"\nefrit: {notice}", file=sys.stderr)
         return Exit.DETACHED
     if args.output:

@@ -168,8 +168,8 @@ def _commands(parser: argparse.ArgumentParser, above: str, everywhere: set[str])
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
                 yield f"### {above} {name}\n\n{command.description}\n"
-                own = [option for option in _options(command) if not everywhere & set(option.option_strings)]
-                yield _table(own)
+                own_options = [option for option in _options(command) if not everywhere & set(option.option_strings)]
+                yield _table(own_options)
                 yield _examples(command.command)
                 yield from _commands(command, f"{above} {name}", everywhere)
 

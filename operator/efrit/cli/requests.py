@@ -43,9 +43,9 @@ async def run_wait(backend: Backend, args: Namespace) -> Exit:
             return reason.code
         if state is None:
             open_names = args.name[args.name.index(name) :]
-            again = args.invocation.command("wait", *open_names)
+            command = args.invocation.command("wait", *open_names)
             print(
-                f"efrit: {name} has not finished after {duration_text(args.at_most)}; go on with `{again}`",
+                f"efrit: {name} has not finished after {duration_text(args.at_most)}; go on with `{command}`",
                 file=sys.stderr,
             )
             return Exit.NOT_READY
@@ -86,9 +86,9 @@ async def run_logs(backend: Backend, args: Namespace) -> Exit:
         printed = True
     if not printed:
         state = await backend.get(Handle(args.name))
-        again = args.invocation.command("logs", "--follow", args.name)
-        more = "" if state.final else f"; wait for it with `{again}`"
-        print(f"efrit: {args.name} is {state.reason} and has no log{' yet' if more else ''}{more}", file=sys.stderr)
+        command = args.invocation.command("logs", "--follow", args.name)
+        hint = "" if state.final else f"; wait for it with `{command}`"
+        print(f"efrit: {args.name} is {state.reason} and has no log{' yet' if hint else ''}{hint}", file=sys.stderr)
     return Exit.DONE
 
 
@@ -136,8 +136,8 @@ async def run_requests(backend: Backend, args: Namespace) -> Exit:
     else:
         print(f"no requests in {backend.place}", file=sys.stderr)
     if older and not args.limit:
-        more = "--limit N lists more" if len(states) >= MOST_LISTED else "--limit 0 lists all"
-        print(f"efrit: only the newest {len(states)} requests are listed; {more}", file=sys.stderr)
+        hint = "--limit N lists more" if len(states) >= MOST_LISTED else "--limit 0 lists all"
+        print(f"efrit: only the newest {len(states)} requests are listed; {hint}", file=sys.stderr)
     return Exit.TRUNCATED if incomplete else Exit.DONE
 
 

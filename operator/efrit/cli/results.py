@@ -59,8 +59,8 @@ def _print_for_people(state: RequestState, args: Namespace) -> None:
         print(printable(unquoted(result) if args.raw else result))
     if state.session is not None and state.session.question:
         print(sanitized_lines(state.session.question), file=sys.stderr)
-        again = args.invocation.command(str(state.type or "command"), "-s", state.session.id or "")
-        print(f"efrit: answer with `{again} …`", file=sys.stderr)
+        command = args.invocation.command(str(state.type or "command"), "-s", state.session.id or "")
+        print(f"efrit: answer with `{command} …`", file=sys.stderr)
     _print_failure(state)
 
 

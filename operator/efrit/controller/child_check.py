@@ -33,9 +33,9 @@ SECRETS_PER_SECOND = 5
 """Secrets that are applied again in a second, at most, over all namespaces."""
 
 
-def list_pause(scopes: int, took: float) -> float:
+def list_pause(scopes: int, duration: float) -> float:
     """Return the seconds between two lists, where `scopes` namespaces are listed and the last lists took so long."""
-    return min(max(LIST_SECONDS, scopes / SCOPES_PER_SECOND, took / BUSY_SHARE), LONGEST_PAUSE_SECONDS)
+    return min(max(LIST_SECONDS, scopes / SCOPES_PER_SECOND, duration / BUSY_SHARE), LONGEST_PAUSE_SECONDS)
 
 
 def secret_pause(instances: int, scopes: int, every: float) -> float:
@@ -86,16 +86,16 @@ class ChildCheck:
 
     async def _list_repeatedly(self) -> NoReturn:
         loop = asyncio.get_running_loop()
-        took = 0.0
+        duration = 0.0
         while True:
-            await asyncio.sleep(list_pause(self._scopes, took) * random.uniform(0.9, 1.1))  # noqa: S311
+            await asyncio.sleep(list_pause(self._scopes, duration) * random.uniform(0.9, 1.1))  # noqa: S311
             began = loop.time()
             try:
                 await self.find_missing()
             except ApiError as error:
                 # The sweeps report what lasts.
                 log.debug("children could not be listed: %s", error)
-            took = loop.time() - began
+            duration = loop.time() - began
 
     async def _check_secrets(self) -> NoReturn:
         while True:

@@ -133,14 +133,14 @@ class Lease:
 
     def _spec(self, old: dict[str, Any]) -> dict[str, Any]:
         now = rfc3339_micro(datetime.now(UTC))
-        again = old.get("holderIdentity") == self._identity
+        is_same_holder = old.get("holderIdentity") == self._identity
         spec: dict[str, Any] = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": round(self._seconds),
-            "acquireTime": old.get("acquireTime", now) if again else now,
+            "acquireTime": old.get("acquireTime", now) if is_same_holder else now,
             "renewTime": now,
         }
-        if old and not again:
+        if old and not is_same_holder:
             spec["leaseTransitions"] = int(old.get("leaseTransitions") or 0) + 1
         return spec
 

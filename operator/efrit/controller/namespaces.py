@@ -119,5 +119,5 @@ class Namespaces:
             self.tried.set()
 
 
-async def _awaited(watching: Awaitable[None]) -> None:
-    await watching
+async def _awaited(watch: Awaitable[None]) -> None:
+    await watch

@@ -224,8 +224,8 @@ class Resync:
             listed[meta["namespace"], meta["name"]] = meta["uid"]
             plans.observe(obj)
         self._versions[PLANS] = pages.version
-        gone = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
-        for (namespace, name), uid in gone:
+        missing = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
+        for (namespace, name), uid in missing:
             plans.observe_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
         plans.requeue_open(self._every, self._scope)
 

@@ -103,9 +103,9 @@ class Connections:
 
     def admit(self, accepted: _Accepted) -> bool:
         """Take in a connection, at the cost of an idle one if need be; False where all the others are busy."""
-        mine = self.count_from(accepted.address)
-        if len(mine) >= self.limits.connections_per_address:
-            crowded: Iterable[_Accepted] = mine
+        same_address = self.count_from(accepted.address)
+        if len(same_address) >= self.limits.connections_per_address:
+            crowded: Iterable[_Accepted] = same_address
         elif len(self._open) >= self.limits.connections:
             crowded = self._open
         else:

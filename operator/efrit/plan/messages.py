@@ -175,7 +175,7 @@ def _plan_sections(context: MessageContext) -> list[_Section]:
         _listed("Acceptance criteria", context.intent.acceptance_criteria),
         _listed("Constraints", context.intent.constraints),
         _listed("Amendments, which came later and count as much", context.amendments),
-        _Section("The whole plan", lambda room: outline(context.tree, context.task.id, room)),
+        _Section("The whole plan", lambda max_bytes: outline(context.tree, context.task.id, max_bytes)),
     ]
 
 
@@ -190,7 +190,7 @@ def _bullets(lines: Sequence[str]) -> str:
 
 def _text(title: str, text: str) -> _Section:
     # The API server refuses a NUL. The replacement is longer, so it is made before the cut.
-    return _Section(title, lambda room: truncate_middle(text.strip().replace("\0", "\ufffd"), room))
+    return _Section(title, lambda max_bytes: truncate_middle(text.strip().replace("\0", "\ufffd"), max_bytes))
 
 
 def _listed(title: str, lines: Sequence[str]) -> _Section:

@@ -56,12 +56,12 @@ def nodes(tree: Task, current: str | None) -> list[dict[str, Any]]:
     parents = {child.id: task.id for task, _ in walk(tree) for child in task.children}
     path = {task.id for task in path_to(tree, current)} if current else set()
     shown: dict[str, dict[str, Any]] = {}
-    room = _TREE_BYTES
+    remaining = _TREE_BYTES
     for task in nearest(tree, current):
         node = _node(task, parents.get(task.id), task.id == current)
-        room -= _size(node) + _HIDDEN_BYTES
+        remaining -= _size(node) + _HIDDEN_BYTES
         # The path itself is short enough at any depth.
-        if (room < 0 and task.id not in path) or len(shown) == MAX_TREE_NODES:
+        if (remaining < 0 and task.id not in path) or len(shown) == MAX_TREE_NODES:
             break
         shown[task.id] = node
     left_out = hidden(tree, set(shown))
@@ -93,14 +93,14 @@ def _node(task: Task, parent: str | None, is_current: bool) -> dict[str, Any]:
 def _commits(cursor: Cursor) -> list[dict[str, Any]]:
     """Return the last commits of the plan itself, newest first."""
     commits: list[dict[str, Any]] = []
-    room = _COMMIT_BYTES
+    remaining = _COMMIT_BYTES
     for commit in reversed(cursor.commits):
         if commit.kind is None or commit.step is None:
             continue
         fields = commit.model_dump(mode="json", by_alias=True, exclude_none=True)
         fields |= {"subject": one_line(commit.subject, _LONGEST_SUBJECT), "hash": commit.hash[:64]}
-        room -= _size(fields)
-        if room < 0 or len(commits) == MAX_COMMITS:
+        remaining -= _size(fields)
+        if remaining < 0 or len(commits) == MAX_COMMITS:
             break
         commits.append(fields)
     return commits
@@ -108,7 +108,7 @@ def _commits(cursor: Cursor) -> list[dict[str, Any]]:
 
 def _observations(observations: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
-    room = _OBSERVATION_BYTES
+    remaining = _OBSERVATION_BYTES
     for observation in observations:
         cut = {
             name: one_line(value, _LONGEST_STATEMENT)
@@ -117,8 +117,8 @@ def _observations(observations: Iterable[Mapping[str, Any]]) -> list[dict[str, A
         }
         if "statement" not in cut or cut.get("perspective") not in _PERSPECTIVES:
             continue
-        room -= _size(cut)
-        if room < 0 or len(shown) == MAX_OBSERVATIONS:
+        remaining -= _size(cut)
+        if remaining < 0 or len(shown) == MAX_OBSERVATIONS:
             break
         shown.append(cut)
     return shown

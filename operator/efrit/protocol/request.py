@@ -113,7 +113,7 @@ def digest(request: Request) -> Digest:
     parts: dict[str, Any] = {"type": request.type, "content": request.content}
     if request.instance_id is not None:
         parts["instance_id"] = request.instance_id
-    parts["options"] = _whole(_without_defaults(request.options))
+    parts["options"] = _integral(_without_defaults(request.options))
     return hashlib.sha256(canonical_json(parts)).hexdigest()
 
 
@@ -131,8 +131,8 @@ def _defaults(kind: type[PassThroughModel]) -> dict[str, Any]:
     return {field.name: field.default for field in fields(kind) if field.name != "extra"}
 
 
-def _whole(value: Any) -> Any:
+def _integral(value: Any) -> Any:
     """Return 30.0 as 30: clients that know one kind of number only must get the same digest."""
     if isinstance(value, dict):
-        return {key: _whole(member) for key, member in value.items()}
+        return {key: _integral(member) for key, member in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -39,7 +39,7 @@ class Housekeeping:
             await asyncio.sleep(self._upkeep_interval())
 
     def _upkeep_interval(self) -> float:
-        if self._parts.index.open_count or not self._parts.upkeep.settled:
+        if self._parts.index.open_count or not self._parts.upkeep.is_healthy:
             return BUSY_SECONDS
         return self._parts.idle_seconds
 

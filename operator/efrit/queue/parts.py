@@ -55,7 +55,7 @@ class QueueParts:
 
     def failed(self, error: Exception, action: str) -> None:
         """Note that the volume failed, and log it if that is new."""
-        log.log(logging.ERROR if self.upkeep.settled else logging.DEBUG, "%s: %s", action, error)
+        log.log(logging.ERROR if self.upkeep.is_healthy else logging.DEBUG, "%s: %s", action, error)
         self.upkeep.failed(error)
 
     def forget(self, rid: RequestId) -> None:

@@ -28,7 +28,7 @@ class Reserve:
         return len(self._names)
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether none of it was given up."""
         return len(self._left) == len(self._names)
 

@@ -105,8 +105,8 @@ class Scanner:
             self._apply_sightings(await self._parts.worker.run(self._locate_blocking, indexed, chosen, ()))
         for start in range(0, len(names), MAX_REFRESHED_AT_ONCE):
             indexed = self._parts.index.indexed()
-            some = names[start : start + MAX_REFRESHED_AT_ONCE]
-            self._apply_sightings(await self._parts.worker.run(self._locate_blocking, indexed, (), some))
+            batch = names[start : start + MAX_REFRESHED_AT_ONCE]
+            self._apply_sightings(await self._parts.worker.run(self._locate_blocking, indexed, (), batch))
 
     def _locate_blocking(
         self, indexed: dict[RequestId, IndexedRequest], ids: Sequence[RequestId], names: Sequence[str]

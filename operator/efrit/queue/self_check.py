@@ -89,8 +89,8 @@ class SelfCheckMonitor:
             return None
         if self._failed_since is not None:
             # gate: self-check-patience
-            patience = self._delay(now) if report.idle else max(self._stall, self._delay(now))
-            if self._report_time - self._failed_since < patience:
+            delay = self._delay(now) if report.idle else max(self._stall, self._delay(now))
+            if self._report_time - self._failed_since < delay:
                 return None
             return RestartCause(RestartReason.SELF_CHECK_FAILED, report.problem)
         unchecked = self._report_time - self._unchanged_since

@@ -124,8 +124,8 @@ class Submissions:
         results = commit(self._parts.disk, batch)
         refused = [place for place, result in enumerate(results) if isinstance(result, NoSpace)]
         if refused and self._parts.upkeep.free_space(reserve=False):
-            again = commit(self._parts.disk, [batch[place] for place in refused])
-            for place, result in zip(refused, again, strict=True):
+            results_of_retry = commit(self._parts.disk, [batch[place] for place in refused])
+            for place, result in zip(refused, results_of_retry, strict=True):
                 results[place] = result
         for result in results:
             if isinstance(result, StorageError):

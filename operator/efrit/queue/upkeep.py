@@ -82,7 +82,7 @@ class Upkeep:
         return self.short and self.retention.complete and not self.retention.due(self._clock(), BATCH)
 
     @property
-    def settled(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether nothing has failed that is not known to work again."""
         return self._ours is None and self._of_emacs is None
 
@@ -165,7 +165,7 @@ class Upkeep:
             if len(self.reserve) > self.reserve.size // 2:
                 self.reserve.release_one()
             return
-        if self._ours is None and self.reserve.whole and self.space is not None and not self.space.none:
+        if self._ours is None and self.reserve.is_whole and self.space is not None and not self.space.none:
             return
         self.reserve.refill()
         if self._ours is None and self.space is not None and not self.space.none:

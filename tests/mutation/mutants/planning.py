@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "the order: a plan's first status comes before its first request",
         "status-first",
-        Value("[made, *status_writes]"),
+        Value("[create_request, *status_writes]"),
         (
             f"{UNIT}/test_plans.py::"
             "test_the_first_status_comes_before_the_first_request_and_work_before_the_word_after_that",

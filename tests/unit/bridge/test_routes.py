@@ -97,7 +97,7 @@ async def test_a_bridge_that_cannot_read_an_answer_at_its_start_opens_once_it_ca
     fault = Fault("read", errno.EIO, lasting=True, when=lambda args: args[1] == "resp_a.json")
     disk = TestDisk(tmp_path / "queue", fault)
     served = await serve(disk=disk)
-    await served.until(lambda: fault.calls >= 1 and not served.bridge.queue.upkeep.settled)
+    await served.until(lambda: fault.calls >= 1 and not served.bridge.queue.upkeep.is_healthy)
     assert code(await served.client.get("/v1/requests/a")) == (503, "NotReady")
     assert not served.task.done()
     disk.faults.clear()

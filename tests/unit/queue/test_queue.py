@@ -81,9 +81,9 @@ async def test_a_journal_that_cannot_be_compacted_is_reported_and_compacted_once
     running = await start(QueueLimits(archive_seconds=4), disk=disk)
     with (root / "claims.log").open("a") as journal:
         journal.writelines(f"{number:0128} 1 boot1\n" for number in range(COMPACT_ABOVE_BYTES // 128 + 100))
-    await running.until(lambda: not running.queue.upkeep.settled)
+    await running.until(lambda: not running.queue.upkeep.is_healthy)
     await running.until(lambda: (root / "claims.log").stat().st_size == 0)
-    await running.until(lambda: running.queue.upkeep.settled)
+    await running.until(lambda: running.queue.upkeep.is_healthy)
 
 
 async def test_acknowledging_archives_the_pair_and_can_be_repeated(running: Running) -> None:
@@ -166,7 +166,7 @@ async def test_a_queue_with_an_answer_that_cannot_be_read_opens_once_it_can_be(s
         with pytest.raises(StorageError, match="could not read the queue"):
             await queue.open()
         assert not queue.is_open
-        assert not queue.upkeep.settled
+        assert not queue.upkeep.is_healthy
         await queue.open()
         assert queue.is_open
         assert {view.id for view in queue.views()} == {"a", "b"}

@@ -115,7 +115,7 @@ async def full(start: Start, root: Path, *submitted: str, claimed: str | None = 
     if claimed is not None:
         running.emacs.claim(claimed)
         await running.until_state(claimed, RequestState.RUNNING)
-    await running.until(lambda: running.queue.upkeep.reserve.whole)
+    await running.until(lambda: running.queue.upkeep.reserve.is_whole)
     disk.fill()
     return running, disk
 
@@ -266,9 +266,9 @@ async def test_half_of_the_reserve_is_given_up_for_answers_that_emacs_holds_back
 async def test_the_reserve_is_made_again_once_there_is_room(start: Start, root: Path) -> None:
     running, disk = await full(start, root, "a", claimed="a")
     await running.queue.cancel(rid("a"))
-    assert not running.queue.upkeep.reserve.whole
+    assert not running.queue.upkeep.reserve.is_whole
     disk.room = 10_000
-    await running.until(lambda: running.queue.upkeep.reserve.whole)
+    await running.until(lambda: running.queue.upkeep.reserve.is_whole)
 
 
 async def test_a_failing_disk_is_told_as_failing_and_found_to_work_again(start: Start, root: Path) -> None:

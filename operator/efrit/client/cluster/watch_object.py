@@ -25,7 +25,12 @@ S = TypeVar("S", bound=State)
 
 
 async def states_of(
-    api: Api, resource: Resource, namespace: str, name: str, read: Callable[[Json], S], gone: Callable[[], NotFound]
+    api: Api,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    read: Callable[[Json], S],
+    not_found: Callable[[], NotFound],
 ) -> AsyncIterator[S]:
     """Yield what `read` makes of the object whenever that changes, the final state last. Raises `gone()`."""
     last: S | None = None
@@ -33,7 +38,7 @@ async def states_of(
     while True:
         objects, version = await api.list(resource, namespace, fieldSelector=selector)
         if not objects:
-            raise gone()
+            raise not_found()
         if (state := read(objects[0])) != last:
             last = state
             yield state
@@ -41,7 +46,7 @@ async def states_of(
             return
         async for kind, obj in api.watch(resource, namespace, version, fieldSelector=selector):
             if kind == "DELETED":
-                raise gone()
+                raise not_found()
             if (state := read(obj)) != last:
                 last = state
                 yield state

@@ -66,14 +66,14 @@ async def follow(changes: AsyncIterator[RequestState], log: WorkLog) -> AsyncIte
     Without permission to read the log, yields the states alone.
     """
     updates: asyncio.Queue[RequestState | str | Exception | None] = asyncio.Queue()
-    telling = asyncio.create_task(_queue_states(changes, log, updates))
+    states_task = asyncio.create_task(_queue_states(changes, log, updates))
     try:
         while (item := await updates.get()) is not None:
             if isinstance(item, Exception):
                 raise item
             yield item
     finally:
-        await _ended(telling)
+        await _ended(states_task)
 
 
 async def _queue_states(

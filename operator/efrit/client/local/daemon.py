@@ -220,13 +220,13 @@ class Daemon(Struct, frozen=True):
             "EFRIT_DAEMON_NAME": self.instance.daemon_name,
             "EFRIT_REQUEST_TIMEOUT": f"{self.instance.timeout:g}",
         }
-        own = data_directory() / "emacs"
+        own_directory = data_directory() / "emacs"
         if not self.instance.init:
-            own.mkdir(parents=True, exist_ok=True, mode=0o700)
-            environment["EFRIT_EMACS_DIRECTORY"] = str(own)
+            own_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            environment["EFRIT_EMACS_DIRECTORY"] = str(own_directory)
             if "XDG_CONFIG_HOME" in environment:
                 environment["EFRIT_XDG_CONFIG_HOME"] = environment["XDG_CONFIG_HOME"]
-            environment["XDG_CONFIG_HOME"] = str(own.parent)
+            environment["XDG_CONFIG_HOME"] = str(own_directory.parent)
         environment[TAKEOVER_VARIABLE] = f"{takeover_seconds(self.mount(), os.environ):g}"
         environment.setdefault("EFRIT_MAX_RESULT_BYTES", str(MAX_RESULT_BYTES))
         # The shell ends at once: Emacs is nobody's child, and outlives who started it.
@@ -289,9 +289,9 @@ class Daemon(Struct, frozen=True):
         return True
 
     def _end(self, emacs: Emacs) -> None:
-        for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+        for number, seconds in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
             emacs.send(number)
-            limit = time.monotonic() + patience
+            limit = time.monotonic() + seconds
             while emacs.alive and time.monotonic() < limit:
                 time.sleep(_LOOK_SECONDS)
 

@@ -59,5 +59,5 @@ def remote_emacs(
     timeout = heartbeat.get("timeout")
     # An Emacs that evaluates writes no heartbeat until its request is over.
     busy = isinstance(heartbeat.get("current"), str) and isinstance(timeout, int | float)
-    patience = takeover + (float(timeout) if busy and timeout is not None else 0.0)
-    return RemoteEmacs(theirs.host or "another host", silence(), patience)
+    takeover_after = takeover + (float(timeout) if busy and timeout is not None else 0.0)
+    return RemoteEmacs(theirs.host or "another host", silence(), takeover_after)

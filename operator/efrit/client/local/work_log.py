@@ -17,10 +17,10 @@ def lines_from(files: QueueFiles, rid: str, offset: int) -> tuple[list[str], int
     lines: list[str] = []
     size = 0
     while size < _PART:
-        part, behind = read_lines(files.disk, RequestId(rid), offset)
-        if behind == offset:
+        part, end = read_lines(files.disk, RequestId(rid), offset)
+        if end == offset:
             break
-        offset = behind
+        offset = end
         size += sum(len(line.text) for line in part)
         lines += [line.text.decode(errors="replace") for line in part]
     return lines, offset

@@ -286,7 +286,7 @@ class Actor:
         try:
             view = await self._hand_over(action, uid)
         except InvalidRequest as error:
-            self._store.handovers.turned_away(action.request_key, uid, error.message)
+            self._store.handovers.bridge_refused(action.request_key, uid, error.message)
         except EfritError as error:
             if isinstance(error, BridgeUnreachable):  # gate: may-have-arrived
                 self._store.handovers.handed_over(action.instance, action.request_key, uid)
@@ -314,7 +314,7 @@ class Actor:
         except RequestNotFound:
             self._store.handovers.absent(action.request_key, action.uid, "")
         except InvalidRequest as error:
-            self._store.handovers.turned_away(action.request_key, action.uid, error.message)
+            self._store.handovers.bridge_refused(action.request_key, action.uid, error.message)
         except EfritError as error:
             self._store.requests.action_failed(action.request_key, action.uid, "CancelWork", error)
             raise

@@ -90,10 +90,10 @@ class _Body(_Stream):
             if self._size > MAX_BODY_BYTES:
                 raise TooLong(f"the bridge's answer is longer than {MAX_BODY_BYTES} bytes")
             if self._size > SMALL_BODY_BYTES and self._deadline is None:
-                await self._take_turn()  # gate: large-bodies
+                await self._wait_for_large_body_slot()  # gate: large-bodies
             yield part
 
-    async def _take_turn(self) -> None:
+    async def _wait_for_large_body_slot(self) -> None:
         if self._large_bodies.locked():
             metrics.BUDGET_WAITS.labels("large_bodies").inc()
         await self._large_bodies.acquire()

@@ -41,8 +41,8 @@ def observed_claims(snapshot: InstanceSnapshot) -> tuple[str, ...]:
 
 def terminating_claims(snapshot: InstanceSnapshot) -> list[str]:
     """Return the names of the instance's claims that are being deleted: nothing may start on them."""
-    going = {claim.name for claim in snapshot.claims if claim.terminating}
-    return [name for name in _claims(snapshot) if name in going]
+    terminating = {claim.name for claim in snapshot.claims if claim.terminating}
+    return [name for name in _claims(snapshot) if name in terminating]
 
 
 def secret_due(snapshot: InstanceSnapshot) -> bool:

@@ -49,7 +49,7 @@ def due(snapshot: InstanceSnapshot) -> datetime | None:
     if written is None:
         return None
     regular = written + config.stats_every
-    if snapshot.facts.work_ended is None or not _settled(snapshot):
+    if snapshot.facts.work_ended is None or not _all_work_ended(snapshot):
         return regular
     early = snapshot.facts.work_ended + config.settled_after
     if len(snapshot.facts.early_writes) >= EARLY_WRITES:
@@ -71,7 +71,7 @@ def _without_figures(status: InstanceStatus) -> InstanceStatus:
     return status.model_copy(update={"conditions": conditions, **dict.fromkeys(THROTTLED_FIELDS)})
 
 
-def _settled(snapshot: InstanceSnapshot) -> bool:
+def _all_work_ended(snapshot: InstanceSnapshot) -> bool:
     """Return whether all work has ended and the figures say so, while those in the status do not."""
     new, old = queue_status(snapshot), snapshot.instance.status.queue
     return (

@@ -143,16 +143,16 @@ def _children(
         return update, [*_kept(snapshot, children, replicas), RequeueAfter(RETRY_REFUSED)]
     wait = _refusal_remaining(snapshot, now)
     update = decide_update(snapshot, children, replicas, now, refused=wait is not None)
-    going = terminating_claims(snapshot)
+    terminating = terminating_claims(snapshot)
     manifests: list[Mapping[str, Any]] = []
-    are_applied = _are_applied(snapshot, children, claims_are_going=bool(going))
+    are_applied = _are_applied(snapshot, children, claims_are_going=bool(terminating))
     if snapshot.facts.resync or not are_applied:
         manifests += [
-            manifest for manifest in children.others if not _is_claim(manifest, going)
+            manifest for manifest in children.others if not _is_claim(manifest, terminating)
         ]  # gate: claim-adopted
     current = snapshot.statefulset
     starts = replicas > 0 and (current is None or current.replicas == 0)
-    waits_for_claims = starts and bool(going)
+    waits_for_claims = starts and bool(terminating)
     if not waits_for_claims and _statefulset_due(snapshot, children, update, replicas):  # gate: claim-deleted
         manifests.append(children.statefulset_manifest(update.started, trial=update.trial))
     actions: list[Action] = []
@@ -309,8 +309,8 @@ def _status(
     now: datetime,
 ) -> list[Action]:
     instance, old = snapshot.instance, snapshot.instance.status
-    unheard = finding.reason == InstanceReason.STARTING and found_ready_before(snapshot)
-    if unheard and update.reserve is None:
+    not_yet_heard = finding.reason == InstanceReason.STARTING and found_ready_before(snapshot)
+    if not_yet_heard and update.reserve is None:
         return []
     new = _new_status(snapshot, finding, update, why_suspended, idle, now)
     if new == old:

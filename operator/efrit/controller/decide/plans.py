@@ -79,12 +79,14 @@ def _actions(
             yield CancelRequest(requests[name].key, requests[name].metadata.uid)
     match decision.action:
         case engine.Create() as create:
-            made = CreateRequest(
+            create_request = CreateRequest(
                 plan.key, plan.metadata.uid, plan_request(plan, _workspace_instance(snapshot), create)
             )
             # The time of a plan counts from its first status; after that the work goes before the word.
             yield from (
-                [made, *status_writes] if plan.status.start_time is not None else [*status_writes, made]
+                [create_request, *status_writes]
+                if plan.status.start_time is not None
+                else [*status_writes, create_request]
             )  # gate: status-first
         case engine.Wait(until=until):
             yield from status_writes

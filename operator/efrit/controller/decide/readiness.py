@@ -50,11 +50,11 @@ def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     return Finding(InstanceReason.CHILD_REFUSED, f"An object of the instance could not be written: {refused}")
 
 
-def _claims_going(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
-    going = terminating_claims(snapshot)
-    if not going or _any_running(snapshot):
+def _claims_terminating(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    terminating = terminating_claims(snapshot)
+    if not terminating or _any_running(snapshot):
         return None
-    name = going[0]
+    name = terminating[0]
     return Finding(
         InstanceReason.CLAIM_TERMINATING,
         f"PersistentVolumeClaim {name} is being deleted. The instance waits until it is gone, and then starts with a "
@@ -63,10 +63,10 @@ def _claims_going(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
 
 
 def _is_ephemeral_claim(snapshot: InstanceSnapshot) -> str:
-    going = terminating_claims(snapshot)
-    if not going:
+    terminating = terminating_claims(snapshot)
+    if not terminating:
         return ""
-    names = " and ".join(going)
+    names = " and ".join(terminating)
     return (
         f" Deletion of PersistentVolumeClaim {names} is waiting for the pod to end: save what you need of its files."
     )
@@ -247,7 +247,7 @@ def _emacs(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
 
 CHECKS: tuple[Check, ...] = (
     _refused,
-    _claims_going,
+    _claims_terminating,
     _no_pod,
     _lost_node,
     _terminating_pod,

@@ -160,8 +160,8 @@ def _queue_lost(context: RequestContext) -> list[Action] | None:
     again_allowed = request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and kept_one
     if again_allowed and not request.spec.cancel and not context.queue_deadline_passed:
         update = {"queue_id": target.bridge.queue_id, "attempt": request.spec.max_attempts}
-        again = open_status(context, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
-        return [final_status.patch(request, again)]
+        status = open_status(context, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
+        return [final_status.patch(request, status)]
     return final_status.ended_unknown(
         request,
         "The queue it was handed to is gone with its volume: whether it ran is unknown. "

@@ -140,9 +140,9 @@ def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Chil
     if not idle and overdue > timedelta(0):
         waits = max(timedelta(seconds=1), min(overdue, silence) if not snapshot.available else overdue)
         return Update(ConditionStatus.FALSE, UpdateReason.HELD, _hold_reason(snapshot), requeue_after=waits)
-    full = _reached_limit(snapshot, cause, now)
-    if full is not None:
-        return Update(ConditionStatus.FALSE, UpdateReason.QUEUED, full, requeue_after=RETRY_QUEUED)
+    limit_reached = _reached_limit(snapshot, cause, now)
+    if limit_reached is not None:
+        return Update(ConditionStatus.FALSE, UpdateReason.QUEUED, limit_reached, requeue_after=RETRY_QUEUED)
     return _draining(reserve=cause)
 
 

@@ -110,10 +110,10 @@ class Children:
     def forget(self, uids: set[str]) -> None:
         """Forget the pods, StatefulSets and claims with these UIDs."""
         for key, entry in self._index.instances.items():
-            gone = [name for name, claim in entry.claims.items() if claim.uid in uids]
-            for name in gone:
+            missing = [name for name, claim in entry.claims.items() if claim.uid in uids]
+            for name in missing:
                 del entry.claims[name]
-            if gone:
+            if missing:
                 entry.children_applied.clear()
                 self._index.requeue_instance(key)
             if entry.pod is not None and entry.pod.uid in uids:

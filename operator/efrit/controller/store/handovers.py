@@ -60,7 +60,7 @@ class Handovers:
             entry.handover = Handover(queue_id, absent=True)
             self._index.requeue_request(request)
 
-    def turned_away(self, request: Key, uid: str, sentence: str) -> None:
+    def bridge_refused(self, request: Key, uid: str, sentence: str) -> None:
         """Remember that a bridge will never take a request, and why."""
         entry = self._index.requests.get(request)
         if entry is not None and entry.uid == uid:

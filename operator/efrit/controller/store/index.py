@@ -127,12 +127,12 @@ class Index:
         name = instance_of(plan, instance_names)
         if name is not None:
             entry = self.instances.get((namespace, name))
-            return entry.whole() if entry is not None else None
+            return entry.whole_instance() if entry is not None else None
         pool = spec.pool_ref.name if spec.pool_ref is not None else None
         for key, entry in self.instances.items():
             instance = entry.instance if key[0] == namespace else None
             if instance is not None and instance.metadata.labels.get(names.POOL_LABEL) == pool:
-                return entry.whole()
+                return entry.whole_instance()
         return None
 
     def set_plan_target(self, plan: Key, target: PlanTarget | None, *, suspended: bool) -> None:

@@ -36,7 +36,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         previous = entry.instance
         # The deletion of the one before may have been seen already.
         replaced = entry.newest_uid not in (None, new.metadata.uid)
-        refusal, entry.newest_uid = entry.take(new), new.metadata.uid
+        refusal, entry.newest_uid = entry.store_instance(new), new.metadata.uid
         self._index.labels.put(new.key, entry.object.metadata.labels if entry.object is not None else None)
         if replaced:
             entry.pod_owners.clear()
@@ -243,7 +243,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = self._index.instances.get(key)
         if entry is None or entry.instance is None:
             return None
-        instance = (entry.whole() if deciding else None) or entry.instance
+        instance = (entry.whole_instance() if deciding else None) or entry.instance
         plans = self._index.plans_of(key)
         return InstanceSnapshot(
             instance=instance,

@@ -33,7 +33,7 @@ class PlanContent:
     """Whether all requests are there that the plan has."""
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it can be decided with."""
         return self.plan is not None and self.listed
 
@@ -70,7 +70,7 @@ class PlanContents:
     def use(self, key: Key) -> PlanContent | None:
         """Return what is held of a plan if it can be decided with; it is dropped last then."""
         content = self._held.get(key)
-        if content is None or not content.whole:
+        if content is None or not content.is_complete:
             return None
         self._held.move_to_end(key)
         return content

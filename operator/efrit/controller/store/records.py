@@ -134,13 +134,13 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
         """The object, without what may be large of its spec."""
         return self.object
 
-    def take(self, instance: EfritInstance) -> str | None:
+    def store_instance(self, instance: EfritInstance) -> str | None:
         """Keep an instance; return why nothing is made of it, None where something is."""
         self.object, self.packed_spec, refusal = pack(instance)
         self.too_large = refusal is not None
         return refusal
 
-    def whole(self) -> EfritInstance | None:
+    def whole_instance(self) -> EfritInstance | None:
         """Return the object with all of its spec, unless that is too large."""
         return unpack(self.object, self.packed_spec) if self.object is not None else None
 

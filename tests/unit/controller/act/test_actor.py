@@ -86,7 +86,7 @@ OUTCOMES = {
     "bridges.view",
     "bridges.answer_acknowledged",
     "bridges.bridge_disconnected",
-    "handovers.turned_away",
+    "handovers.bridge_refused",
     "handovers.handed_over",
     "handovers.absent",
 }
@@ -104,7 +104,7 @@ CALLS: dict[
         SUBMIT,
         {"PUT": failure(413, "TooLarge", "9 bytes, 5 are allowed")},
         None,
-        [("handovers.turned_away", (REQUEST, UID, "9 bytes, 5 are allowed"))],
+        [("handovers.bridge_refused", (REQUEST, UID, "9 bytes, 5 are allowed"))],
     ),
     "a submission to a full queue is tried again": (SUBMIT, {"PUT": failure(429, "QueueFull")}, QueueFull, []),
     "a submission without a reply may have arrived": (

@@ -225,7 +225,7 @@ def tells(world: World) -> None:
         ([tells, known], HAS),
         ([known, tells, lambda world: world.open_bridge(queue_id="queue-2")], HAS),
         ([known, lambda world: world.store.handovers.absent(WORK, UID, QUEUE_ID)], ABSENT),
-        ([known, lambda world: world.store.handovers.turned_away(WORK, UID, "too large")], REFUSED),
+        ([known, lambda world: world.store.handovers.bridge_refused(WORK, UID, "too large")], REFUSED),
     ],
     ids=[
         "it was handed over",

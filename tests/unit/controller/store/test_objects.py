@@ -94,7 +94,7 @@ async def test_news_of_an_earlier_request_of_the_name_are_ignored(world: World) 
     world.store.requests.observe(request_json(uid="first", version="19"))
     world.store.requests.observe_left(request_json(uid="first"))
     world.store.handovers.absent(WORK, "first", QUEUE_ID)
-    world.store.handovers.turned_away(WORK, "first", "no")
+    world.store.handovers.bridge_refused(WORK, "first", "no")
     world.store.handovers.handed_over(ALPHA, WORK, "first")
     world.store.requests.observe_gone(WORK, "first")
 

@@ -3,7 +3,8 @@
 A real API server and the real controller, restarted under a limit of 256 MiB that the kernel enforces; pods and
 bridges are simulated. Prints, for each case, the highest resident size after the restart, the one it settles at, the
 seconds from leading to the first answer with those of a processor that the controller took for it, whether the kernel
-killed the process, and the load of the machine. Needs the rights of root.
+killed the process, the slowest of its readiness probes and how many were not answered in time, the longest time
+between two renewals of its lease, and the load of the machine. Needs the rights of root.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
 from efrit.kube.client import METADATA_LIST
-from efrit.kube.resources import REQUESTS
+from efrit.kube.resources import LEASES, REQUESTS
+from tests.bench.readiness import Probes
 from tests.support.crowd import objects
 from tests.support.crowd.cgroup import memory_group, memory_of
 from tests.support.crowd.crowd import Crowd, crowd
@@ -40,6 +44,10 @@ class Case(NamedTuple):
     open: int = 0
     size: int = 100
     finished: int = 0
+    affinity: int = 0
+    """Bytes of JSON in the affinity of each instance that holds its requests."""
+    random: bool = False
+    """Whether that affinity cannot be compressed."""
 
 
 CASES = {
@@ -49,6 +57,8 @@ CASES = {
     "largest": Case(open=60, size=240_000),
     "finished": Case(finished=50_000),
     "instances": Case(instances=1000),
+    "specs": Case(instances=1000, affinity=100_000),
+    "random": Case(instances=1000, affinity=100_000, random=True),
 }
 
 
@@ -62,7 +72,7 @@ def _requests(case: Case, namespace: str) -> Iterator[objects.Json]:
 async def _measured(case: Case, directory: Path) -> str:
     async with crowd(directory) as made:
         names = [*HOLDING, *(f"more{number}" for number in range(case.instances - len(HOLDING)))]
-        await made.add_instances(names, holds=True)
+        await made.add_instances(names, holds=True, affinity=case.affinity, random=case.random)
         await made.add_instances(["answers"], holds=False)
         await made.launch()
         await made.until_connected(len(names) + 1, CONNECTED_SECONDS)
@@ -83,7 +93,10 @@ async def _measured(case: Case, directory: Path) -> str:
 async def _restarted(made: Crowd, version: str, connected: int, open_requests: int) -> str:
     with memory_group(LIMIT) as group:
         first_answer = asyncio.create_task(_first_answer(made, version))
+        renewals: list[datetime] = []
+        watching = asyncio.create_task(_renewals(made, renewals))
         await made.launch(group)
+        probes = Probes(made.operator.url("/readyz"))
         leading, began = await made.until_leading(), _processor_seconds(made)
         answered = await first_answer
         took = _processor_seconds(made) - began
@@ -97,9 +110,24 @@ async def _restarted(made: Crowd, version: str, connected: int, open_requests: i
         figures = [
             f"{memory.peak:7.1f} {memory.settled:8.1f} {memory.own:7.1f} {answered - leading:7.2f} {took:9.2f}"
         ]
-        figures.append(f"{await made.metric('efrit_open_requests'):8.0f} {group.killed:6} {os.getloadavg()[1]:5.1f}")
+        figures.append(f"{await made.metric('efrit_open_requests'):8.0f} {group.killed:6}")
+        watching.cancel()
+        slowest, failed = probes.close()
+        gap = max(((later - earlier).total_seconds() for earlier, later in pairwise(renewals)), default=0.0)
+        figures.append(f"{slowest:7.2f} {failed:6} {gap:6.1f} {len(renewals):8} {os.getloadavg()[1]:5.1f}")
         made.operator.close()
         return " ".join(figures)
+
+
+async def _renewals(made: Crowd, renewals: list[datetime]) -> None:
+    """Collect when the lease was renewed, by the controller's own clock, until cancelled."""
+    known, version = await made.api.list(LEASES, made.namespace)
+    del known
+    while True:
+        async for _, lease in made.api.watch(LEASES, made.namespace, version):
+            version = lease["metadata"]["resourceVersion"]
+            if lease["spec"].get("holderIdentity") == made.operator.name:
+                renewals.append(datetime.fromisoformat(lease["spec"]["renewTime"]))
 
 
 async def _first_answer(made: Crowd, version: str) -> float:
@@ -118,8 +146,8 @@ def _processor_seconds(made: Crowd) -> float:
 
 def main(chosen: list[str]) -> None:
     """Measure the cases that are named, all of them where none is."""
-    heads = ("case", "peak MB", "settled", "own", "answer", "processor", "open", "killed", "load")
-    print("{:<10} {:>7} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:>5}".format(*heads))
+    memory = f"{'peak MB':>7} {'settled':>8} {'own':>7} {'answer':>7} {'processor':>9} {'open':>8} {'killed':>6}"
+    print(f"{'case':<10} {memory} {'slowest':>7} {'failed':>6} {'lease':>6} {'renewals':>8} {'load':>5}")
     for name in chosen or CASES:
         with tempfile.TemporaryDirectory() as directory:
             print(f"{name:<10} {asyncio.run(_measured(CASES[name], Path(directory)))}", flush=True)

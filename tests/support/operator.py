@@ -121,7 +121,11 @@ class Operator:
 
     def fetch(self, path: str, seconds: float = TIMEOUT) -> httpx.Response:
         """GET from its own HTTP server."""
-        return httpx.get(f"http://127.0.0.1:{self._port}{path}", timeout=seconds, trust_env=False, verify=NO_TLS)
+        return httpx.get(self.url(path), timeout=seconds, trust_env=False, verify=NO_TLS)
+
+    def url(self, path: str) -> str:
+        """Return where its own HTTP server has this."""
+        return f"http://127.0.0.1:{self._port}{path}"
 
     def metric(self, line: str) -> float:
         """Return the value of a metric, named with its labels; 0 where it has not been counted yet."""

@@ -18,6 +18,7 @@ from efrit.kube.connection import load_connection
 from efrit.kube.resources import CLAIMS, INSTANCES, PODS, REQUESTS, STATEFULSETS, Resource
 from tests.cluster.control_plane import ControlPlane
 from tests.support import chart
+from tests.support.crowd import objects
 from tests.support.crowd.bridges import Bridges
 from tests.support.crowd.cgroup import MemoryGroup
 from tests.support.custom_resources import install_crds, new_namespace
@@ -48,13 +49,18 @@ class Crowd:
         self.namespace = namespace
         self.operator = Operator(plane, kube, namespace, installed, plane.directory, "operator-0")
 
-    async def add_instances(self, names: list[str], *, holds: bool) -> None:
-        """Make instances, each with a pod that is Ready and whose bridge is served, before any controller runs."""
+    async def add_instances(self, names: list[str], *, holds: bool, affinity: int = 0, random: bool = False) -> None:
+        """Make instances, each with a pod that is Ready and whose bridge is served, before any controller runs.
+
+        affinity: so many bytes of JSON are in the affinity of each; random: no two of its words are alike.
+        """
         turns = asyncio.Semaphore(AT_A_TIME)
 
         async def add(name: str) -> None:
             async with turns:
-                spec = {"limits": {"maxRequestBytes": LARGEST_REQUEST}}
+                spec: Json = {"limits": {"maxRequestBytes": LARGEST_REQUEST}}
+                if affinity:
+                    spec["podTemplate"] = {"affinity": objects.affinity(affinity, random=random)}
                 manifest = INSTANCES.manifest({"name": name, "namespace": self.namespace}, spec=spec)
                 made = await self.api.create(manifest)
                 self.bridges.add(made["metadata"]["uid"], holds=holds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import secrets
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -32,6 +33,18 @@ def finished(name: str, namespace: str, target: str, ttl: int) -> Json:
     now = rfc3339(datetime.now(UTC))
     status = {"phase": "Succeeded", "reason": "Succeeded", "result": "3", "completionTime": now}
     return {**_stored(name, namespace, spec), "status": {**status, "instanceName": target}}
+
+
+def affinity(size: int, *, random: bool) -> Json:
+    """Return an affinity of about so many bytes of JSON: labels with two values each, whose names may be random."""
+    expressions: list[Json] = []
+    left = size
+    while left > 0:
+        name = secrets.token_hex(30) if random else f"example.org/label-{len(expressions)}"
+        expressions.append({"key": name, "operator": "In", "values": ["yes", "true"]})
+        left -= len(json.dumps(expressions[-1], separators=(",", ":"))) + 1
+    terms = [{"matchExpressions": expressions[first : first + 60]} for first in range(0, len(expressions), 60)]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
 def _stored(name: str, namespace: str, spec: Json) -> Json:

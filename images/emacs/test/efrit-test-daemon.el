@@ -44,7 +44,8 @@ Return when it serves."
                      (list (expand-file-name invocation-name invocation-directory)
                            (format "--fg-daemon=efrit-test-%d" (emacs-pid))
                            "-Q" "-L" efrit-test-daemon--lisp
-                           "-l" "efrit-server" "-f" "efrit-server-start"))
+                           "--eval" "(let ((gc-cons-threshold 67108864)) (load \"efrit-server\" nil t))"
+                           "-f" "efrit-server-start"))
            :connection-type 'pipe
            :noquery t
            :sentinel #'ignore))

@@ -112,7 +112,7 @@ def test_emacs_gets_the_daemons_name_the_lisp_and_no_init_file(start: Starter, p
     arguments = lines(place)[0]
     assert arguments.startswith("--fg-daemon=team -Q ")
     assert f"-L {place}/shared/lisp --eval (condition-case" in arguments
-    assert '(load "efrit-server" nil t) (efrit-server-start)' in arguments
+    assert '(load "efrit-server" nil t)) (efrit-server-start)' in arguments
     assert "native-comp-jit-compilation nil" in arguments
 
 

@@ -34,5 +34,6 @@ def test_each_eval_ends_as_the_table_says_and_the_next_is_answered_rightly(
 def test_each_eval_that_ends_emacs_is_answered_and_another_emacs_answers_the_next(
     tmp_path: Path, lisp: Path, path: str
 ) -> None:
-    with Instance(tmp_path / "instance", lisp, {"PATH": path}) as instance:
+    environment = {"PATH": path, "EFRIT_KILL_GRACE_SECONDS": "4"}
+    with Instance(tmp_path / "instance", lisp, environment) as instance:
         assert not (wrong := problems(instance, ending())), wrong

@@ -1,5 +1,8 @@
-"""A concept that a resource and the wire both describe has the same fields in both."""
+"""A concept that several of resource, wire, client and MCP describe has the same fields of the same types in all."""
 
+from typing import Any
+
+import msgspec
 import pytest
 from msgspec import Struct
 from pydantic import BaseModel
@@ -11,6 +14,7 @@ from efrit.mcp.outputs import plans as mcp_plans
 from efrit.mcp.outputs import requests as mcp
 from efrit.mcp.tools.requests import BudgetArgument
 from efrit.plan.model_output import Observation
+from efrit.plan.tree import Task
 from efrit.protocol import request, session
 from efrit.protocol.model import WireModel
 
@@ -20,6 +24,28 @@ def names(kind: type[BaseModel | Struct]) -> set[str]:
     if issubclass(kind, BaseModel):
         return set(kind.model_fields)
     return set(kind.__struct_fields__) - {"extra"}
+
+
+def types(kind: type[BaseModel | Struct]) -> dict[str, set[str]]:
+    """The JSON types that each field of a kind of value may have, apart from null."""
+    if issubclass(kind, BaseModel):
+        schema = kind.model_json_schema(by_alias=False)
+        definitions, properties = schema.get("$defs", {}), schema["properties"]
+    else:
+        definitions = msgspec.json.schema(kind)["$defs"]
+        properties = definitions[kind.__name__]["properties"]
+
+    def of(schema: dict[str, Any]) -> set[str]:
+        if "$ref" in schema:
+            return of(definitions[schema["$ref"].rpartition("/")[2]])
+        if "anyOf" in schema:
+            return {name for option in schema["anyOf"] for name in of(option)}
+        # An enum of msgspec has words, and no type.
+        text = "string" if "enum" in schema else schema["type"]
+        items = [f"{text} of {name}" for name in of(schema["items"])] if text == "array" else [text]
+        return set(items)
+
+    return {name: of(schema) - {"null"} for name, schema in properties.items() if name != "extra"}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +64,7 @@ def names(kind: type[BaseModel | Struct]) -> set[str]:
 def test_what_a_request_tells_has_the_fields_of_the_wire(
     resource: type[BaseModel], wire: type[WireModel], only_on_the_wire: set[str]
 ) -> None:
-    assert names(resource) == names(wire) - only_on_the_wire
+    assert types(resource) == {name: kinds for name, kinds in types(wire).items() if name not in only_on_the_wire}
 
 
 def test_a_budget_of_a_resource_names_the_unit_of_its_time() -> None:
@@ -54,10 +80,21 @@ def test_a_budget_of_a_resource_names_the_unit_of_its_time() -> None:
         (plan_api.PlanCommit, client.PlanCommit),
         (plan_api.Observation, client.Observation),
         (Observation, client.Observation),
-        (mcp_plans.Observation, client.Observation),
         (plan_api.PlanCounts, client.Counts),
         (plan_api.PlanCost, client.Cost),
+        (mcp_plans.IntentOutput, client.Intent),
+        (mcp_plans.HiddenTasks, client.Hidden),
+        (mcp_plans.TaskOutput, client.Task),
+        (mcp_plans.CommitOutput, client.PlanCommit),
+        (mcp_plans.Observation, client.Observation),
+        (mcp_plans.CountsOutput, client.Counts),
+        (mcp_plans.CostOutput, client.Cost),
     ],
 )
 def test_what_a_plan_tells_has_the_fields_of_its_resource(resource: type[BaseModel], value: type[Struct]) -> None:
-    assert names(resource) == names(value)
+    assert types(resource) == types(value)
+
+
+def test_a_task_of_a_status_has_the_fields_of_one_of_the_tree() -> None:
+    """It stands in a list, so that it names its parent; tasks below it may be left out."""
+    assert names(plan_api.TreeNode) - {"parent", "hidden"} == names(Task)

@@ -20,7 +20,6 @@ from efrit.controller.model.actions import (
     ListRequests,
     ReadContent,
     ReadResult,
-    ReserveUpdate,
     ResourceKind,
 )
 from efrit.controller.model.credentials import Identity
@@ -86,11 +85,8 @@ class Reconciler:
             await self._actor.carry_out(work, DisconnectBridge(key))
             self._store.instances.drop(key)
             return
-        actions = decide_instance(snapshot, self._identity, self._clock())
-        if self._store.early.serves(work) and any(isinstance(action, ReserveUpdate) for action in actions):
-            # Whose turn it is to be updated depends on all others: it is decided about again once they are known.
-            return  # gate: early-update
-        await self._actor.carry_out_all(work, actions)
+        early = self._store.early.serves(work)
+        await self._actor.carry_out_all(work, decide_instance(snapshot, self._identity, self._clock(), early=early))
 
     async def _request(self, key: Key, work: WorkKey) -> None:
         requests = self._store.requests

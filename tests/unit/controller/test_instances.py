@@ -209,6 +209,15 @@ def test_a_template_that_waits_is_said_to(decide: Decide, applied: Any) -> None:
     assert condition(status, "Updated") == ("False", "UpdateHeld", held)
 
 
+def test_an_instance_that_is_served_before_the_others_are_known_is_not_updated(
+    identity: Identity, applied: Any
+) -> None:
+    outdated, current = applied(ready(), template_hash="old"), applied(ready())
+
+    assert decide_instance(outdated, identity, NOW, early=True) == []
+    assert decide_instance(current, identity, NOW, early=True) == decide_instance(current, identity, NOW)
+
+
 def test_the_status_says_that_an_update_begins_before_the_template_is_applied(decide: Decide, applied: Any) -> None:
     given = applied(ready(), template_hash="old")
 

@@ -85,8 +85,13 @@ EMACS_RESTARTED = "EmacsRestarted"
 EXPLAINABLE = {InstanceReason.CREATING, InstanceReason.STARTING, InstanceReason.VOLUME_PENDING}
 
 
-def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetime) -> list[Action]:
-    """Return the next actions for an instance; an empty list waits for the next event."""
+def decide_instance(
+    snapshot: InstanceSnapshot, identity: Identity, now: datetime, *, early: bool = False
+) -> list[Action]:
+    """Return the next actions for an instance; an empty list waits for the next event.
+
+    early: whether it is served before the others of its namespace are known.
+    """
     instance = snapshot.instance
     if instance.metadata.deletion_timestamp is not None:
         return []
@@ -100,6 +105,9 @@ def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetim
     replicas = 0 if why_suspended else 1
     children = build(instance, snapshot.config, identity, replicas, now)
     update, applying = _children(snapshot, children, replicas, now)
+    if early and update.reserve is not None:
+        # Whose turn it is depends on all others: it is decided about again once they are known.
+        return []  # gate: early-update
     actions += applying
     if why_suspended is None and snapshot.facts.handover_paused:
         actions.append(ResumeHandover(instance.key))

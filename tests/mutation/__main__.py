@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -27,8 +28,11 @@ from tests.mutation.operation import Misplaced
 from tests.support.fixtures import SHARED_PLANE, shared_plane
 
 RUNNERS = 3
-WAITING_RUNNERS = 8
-"""Those of mutants that are `silent`, beside the others: each of their tests waits for MUTANT_TIMEOUT."""
+WAITING_RUNNERS = (5, 3)
+"""Those of mutants of Lisp, and of others, that are `silent`: each of their tests waits for MUTANT_TIMEOUT.
+
+Apart, as a copy that runs a test of Python has a process that imports the libraries.
+"""
 PAGE = REPOSITORY / "docs" / "dev" / "fault-tests.md"
 MARKS = ("<!-- mutants: made by `python -m tests.mutation --table` -->\n", "<!-- /mutants -->")
 
@@ -44,18 +48,22 @@ def main(words: list[str]) -> int:
     if not chosen:
         print(f"no step has the words {' '.join(words)}", file=sys.stderr)
         return 64
-    silent = [mutant for mutant in chosen if mutant.silent]
+    working = [mutant for mutant in chosen if not mutant.silent and not mutant.generates]
     served = [mutant for mutant in chosen if mutant.generates]
-    others = [mutant for mutant in chosen if not mutant.silent and not mutant.generates]
-    waiting, serving = min(WAITING_RUNNERS, len(silent)), min(1, len(served))
-    working = min(RUNNERS, len(others))
-    with _control_plane(served), some_copies(waiting + serving + working) as copies:
+    silent = [mutant for mutant in chosen if mutant.silent and not mutant.generates]
+    silent_lisp = [mutant for mutant in silent if all(test.startswith(ERT) for test in mutant.tests)]
+    silent_python = [mutant for mutant in silent if mutant not in silent_lisp]
+    groups = (working, served, silent_lisp, silent_python)
+    sizes = [min(most, len(group)) for most, group in zip((RUNNERS, 1, *WAITING_RUNNERS), groups, strict=True)]
+    with _control_plane(served), some_copies(sum(sizes)) as copies:
         if not tested and not _untouched_passes(copies[0], chosen):
             return 1
-        with ThreadPoolExecutor(2) as beside:
-            waited = beside.submit(_try_all, copies[:waiting], silent)
-            refused = beside.submit(_try_served, copies[waiting : waiting + serving], served)
-            survived = [*_try_all(copies[waiting + serving :], others), *refused.result(), *waited.result()]
+        left = iter(copies)
+        own = [list(islice(left, size)) for size in sizes]
+        tries = (_try_all, _try_served, _try_all, _try_all)
+        with ThreadPoolExecutor(len(groups)) as beside:
+            results = beside.map(lambda attempt, *rest: attempt(*rest), tries, own, groups)
+            survived = [mutant for result in results for mutant in result]
     print(f"{len(chosen) - len(survived)} of {len(chosen)} steps are guarded")
     for mutant in survived:
         print(f"NOT GUARDED: {mutant.step} (gate: {mutant.gate})")

@@ -21,6 +21,7 @@ from tests.mutation.mutant import Mutant
 from tests.mutation.sources.markers import marker_of
 
 ERT = "ert:"
+CRDS = "charts/efrit-operator/crd-files"
 LISP_TESTS = "images/emacs/test/run"
 TIMEOUT_SECONDS = 300
 # What a mutant keeps from happening is not waited for as long as what a busy machine keeps waiting.
@@ -76,17 +77,16 @@ class Copy:
         path = self.root / marker.file
         whole = path.read_text()
         replace_text(path, marker.mutate(whole, mutant.operation))
-        self._generate(mutant)
+        generated = {file: file.read_text() for file in (self.root / CRDS).iterdir()} if mutant.generates else {}
         try:
+            if mutant.generates:
+                command = [str(self.python), "-m", "efrit.api.crd", CRDS]
+                subprocess.run(command, cwd=self.root, check=True, capture_output=True)
             yield
         finally:
             replace_text(path, whole)
-            self._generate(mutant)
-
-    def _generate(self, mutant: Mutant) -> None:
-        if mutant.generates:
-            command = [str(self.python), "-m", "efrit.api.crd", "charts/efrit-operator/crd-files"]
-            subprocess.run(command, cwd=self.root, check=True, capture_output=True)
+            for file, text in generated.items():
+                file.write_text(text)
 
     def failures(self, tests: tuple[str, ...]) -> tuple[str, ...]:
         """Run tests and return those that failed; RuntimeError with the output where they could not be run."""

@@ -20,13 +20,14 @@ from efrit.controller.manifests import build
 from efrit.controller.manifests.pod_network_policy import build_pod_network_policy
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.config import ControllerConfig
-from efrit.kube.resources import resource_of
+from efrit.kube.resources import INSTANCES, resource_of
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
 from tests.support import yaml_documents
 from tests.support.chart import token
+from tests.support.custom_resources import install_crds
 from tests.support.kube import Json, Kube, until
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.factory import request
@@ -50,7 +51,7 @@ RELEASES = {
     "own-efrit-operator": [f"watchNamespaces={{{HOME}}}", "rbac.userRoles=false"],
 }
 OWNER = {"apiVersion": API_VERSION, "kind": "EfritInstance", "name": "one", "uid": "u", "controller": True}
-UNOWNED = "writes only what an EfritInstance or an EfritRequest owns"
+UNOWNED = "writes only what an EfritInstance, an EfritRequest or an EfritPool owns"
 CONFIG = ControllerConfig(bridge_image="bridge:1", emacs_image="emacs:1")
 SPEC: Json = {
     "emacs": {"initConfigMapRef": {"name": "my-init"}},
@@ -94,6 +95,7 @@ def admin() -> Iterator[tuple[ControlPlane, Kube]]:
     programs.ensure_go_programs(["helm"])
     chart = REPOSITORY / "charts" / "efrit-operator"
     with ControlPlane() as plane, closing(Kube(plane)) as kube:
+        install_crds(kube)
         for namespace in (HOME, TEAM):
             kube.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         for release, values in RELEASES.items():
@@ -314,6 +316,34 @@ def test_the_controller_makes_no_other_objects_than_an_instance_can_ask_for(
 ) -> None:
     status, text = controller.create(body)
     assert (status, message in text) == (422, True), text
+
+
+POOL = {"apiVersion": API_VERSION, "kind": "EfritPool", "name": "crew", "uid": "p", "controller": True}
+
+
+def member(*owners: Json, name: str = "crew-x1", namespace: str = TEAM, pool: str = "crew") -> Json:
+    labels = {"efrit.dev/pool": pool}
+    metadata = {"name": name, "namespace": namespace, "labels": labels, "ownerReferences": list(owners)}
+    return INSTANCES.manifest(metadata, spec={})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (member(POOL), ""),
+        ({**member(POOL), "metadata": {**member(POOL)["metadata"], "name": None, "generateName": "crew-"}}, ""),
+        (member(), UNOWNED),
+        (member({**POOL, "controller": False}), UNOWNED),
+        (member(OWNER), UNOWNED),
+        (member(POOL, name="other-x1"), "which have its name and label"),
+        (member(POOL, pool="other"), "which have its name and label"),
+        (member(POOL, namespace=HOME), "no instances in its own namespace"),
+        (member(POOL, namespace=SYSTEM), "writes nothing in the namespaces of Kubernetes"),
+    ],
+)
+def test_the_controller_creates_only_the_instances_of_pools(controller: Account, body: Json, message: str) -> None:
+    status, said = controller.create(body)
+    assert (status, message in said) == (422 if message else 201, True), said
 
 
 def test_a_release_that_serves_its_own_namespace_makes_instances_there(account: Callable[[str], Account]) -> None:

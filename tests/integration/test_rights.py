@@ -87,6 +87,7 @@ def test_each_verb_used_is_granted_and_each_verb_granted_is_used(day: tuple[Site
     _instances(site)
     _requests(site)
     _plans(site)
+    _pools(site)
     rights = granted(site)
     until(
         lambda: not rights - used(log, allowed=True), lambda: f"not used: {sorted(rights - used(log, allowed=True))}"
@@ -173,3 +174,14 @@ def _plans(site: Site) -> None:
     site.kube.delete("efritplans", site.namespace, "deleted")
     site.cancel(busy)
     site.answer(busy)
+
+
+def _pools(site: Site) -> None:
+    spec = {"replicas": 1, "template": {"spec": {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}}}
+    site.kube.create("efritpools", site.namespace, {"metadata": {"name": "crew"}, "spec": spec})
+
+    def is_ready() -> bool:
+        status = site.kube.get("efritpools", site.namespace, "crew").get("status", {})
+        return bool(status.get("ready") == 1)
+
+    until(is_ready, "the pool has no member")

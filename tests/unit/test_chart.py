@@ -26,11 +26,17 @@ IMAGES = ("--values", str(CHART / "ci" / "default-values.yaml"))
 
 Manifest = dict[str, Any]
 
-OURS = ["efritinstances", "efritrequests", "efritplans"]
+OURS = ["efritinstances", "efritrequests", "efritplans", "efritpools"]
 CONTROLLER_RULES = [
-    (["efrit.dev"], ["efritinstances", "efritplans"], ["get", "list", "watch", "delete"]),
+    (["efrit.dev"], ["efritinstances"], ["get", "list", "watch", "create", "delete"]),
+    (["efrit.dev"], ["efritplans"], ["get", "list", "watch", "delete"]),
+    (["efrit.dev"], ["efritpools"], ["list", "watch"]),
     (["efrit.dev"], ["efritrequests"], ["get", "list", "watch", "create", "patch", "delete"]),
-    (["efrit.dev"], ["efritinstances/status", "efritrequests/status", "efritplans/status"], ["patch"]),
+    (
+        ["efrit.dev"],
+        ["efritinstances/status", "efritrequests/status", "efritplans/status", "efritpools/status"],
+        ["patch"],
+    ),
     (["apps"], ["statefulsets"], ["list", "watch", "create", "patch"]),
     ([""], ["pods"], ["list", "watch"]),
     ([""], ["persistentvolumeclaims"], ["get", "list", "watch", "create", "patch"]),
@@ -272,14 +278,15 @@ def test_no_image_is_pulled_from_where_anybody_may_claim_its_name(value: str) ->
 
 def test_viewers_see_instances_and_requests_and_no_secrets() -> None:
     role = only(render(), "ClusterRole", "efrit-operator-view")
-    assert rules(role) == [(["efrit.dev"], OURS, ["get", "list", "watch"])]
+    assert rules(role) == [(["efrit.dev"], [*OURS, "efritpools/scale"], ["get", "list", "watch"])]
     assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
 
 
 def test_editors_change_instances_and_requests_but_not_their_status() -> None:
     role = only(render(), "ClusterRole", "efrit-operator-edit")
     verbs = ["create", "update", "patch", "delete", "deletecollection"]
-    assert rules(role) == [(["efrit.dev"], OURS, verbs)]
+    scale = (["efrit.dev"], ["efritpools/scale"], ["update", "patch"])
+    assert rules(role) == [(["efrit.dev"], OURS, verbs), scale]
     labels = role["metadata"]["labels"]
     assert labels["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
     assert "rbac.authorization.k8s.io/aggregate-to-view" not in labels

@@ -1,16 +1,22 @@
 {{/* What the controller may do, written once for the ClusterRole and for the Role of each served namespace. */}}
 
-{{/* No finalizers, no update of a user's spec (the requests it creates and cancels are those of a plan) and no reading
-of Secrets: `patch` answers with the object, but the admission policy refuses it for any that is not ours. */}}
+{{/* No finalizers, no update of a user's spec (the requests it creates and cancels are those of a plan, the instances
+those of a pool) and no reading of Secrets: `patch` answers with the object, but the admission policy refuses it for any that is not ours. */}}
 {{- define "efrit-operator.controllerRules" -}}
 - apiGroups: ["efrit.dev"]
-  resources: ["efritinstances", "efritplans"]
+  resources: ["efritinstances"]
+  verbs: ["get", "list", "watch", "create", "delete"]
+- apiGroups: ["efrit.dev"]
+  resources: ["efritplans"]
   verbs: ["get", "list", "watch", "delete"]
+- apiGroups: ["efrit.dev"]
+  resources: ["efritpools"]
+  verbs: ["list", "watch"]
 - apiGroups: ["efrit.dev"]
   resources: ["efritrequests"]
   verbs: ["get", "list", "watch", "create", "patch", "delete"]
 - apiGroups: ["efrit.dev"]
-  resources: ["efritinstances/status", "efritrequests/status", "efritplans/status"]
+  resources: ["efritinstances/status", "efritrequests/status", "efritplans/status", "efritpools/status"]
   verbs: ["patch"]
 - apiGroups: ["apps"]
   resources: ["statefulsets"]

@@ -7,12 +7,14 @@ from efrit.api.conditions import Condition, ConditionStatus, condition_of, with_
 from efrit.api.instance import EfritInstance, InstanceSpec, InstanceStatus, OperatingMode
 from efrit.api.meta import ObjectMeta
 from efrit.api.plan import EfritPlan, PlanSpec, PlanStatus
+from efrit.api.pool import EfritPool, PoolSpec, PoolStatus
 from efrit.api.reasons import (
     FINAL_PHASES,
     InstanceReason,
     ModelReason,
     PlanPhase,
     PlanReason,
+    PoolReason,
     QueueReason,
     RequestPhase,
     RequestReason,
@@ -36,6 +38,7 @@ __all__ = [
     "ConditionStatus",
     "EfritInstance",
     "EfritPlan",
+    "EfritPool",
     "EfritRequest",
     "InstanceReason",
     "InstanceSpec",
@@ -48,6 +51,9 @@ __all__ = [
     "PlanReason",
     "PlanSpec",
     "PlanStatus",
+    "PoolReason",
+    "PoolSpec",
+    "PoolStatus",
     "QueueReason",
     "RequestPhase",
     "RequestReason",

@@ -19,10 +19,11 @@ from efrit.api.kubernetes import kubernetes_schema
 from efrit.api.meta import ApiModel, Resource
 from efrit.api.plan import EfritPlan
 from efrit.api.pod_template import KUBERNETES_TYPE
+from efrit.api.pool import EfritPool
 from efrit.api.request import EfritRequest
 from efrit.api_group import GROUP, VERSION
 
-RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest, EfritPlan)
+RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest, EfritPlan, EfritPool)
 DROPPED_KEYWORDS = ("title", "const", "discriminator", "exclusiveMinimum", "exclusiveMaximum")
 
 
@@ -32,7 +33,7 @@ def definition(resource: type[Resource]) -> dict[str, Any]:
         "name": VERSION,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
+        "subresources": _subresources(resource),
         "additionalPrinterColumns": [
             {
                 "name": column.name,
@@ -64,6 +65,18 @@ def definition(resource: type[Resource]) -> dict[str, Any]:
             "versions": [version],
         },
     }
+
+
+def _subresources(resource: type[Resource]) -> dict[str, Any]:
+    scale = resource.scale
+    if scale is None:
+        return {"status": {}}
+    paths = {
+        "specReplicasPath": scale.spec_replicas,
+        "statusReplicasPath": scale.status_replicas,
+        "labelSelectorPath": scale.label_selector,
+    }
+    return {"status": {}, "scale": paths}
 
 
 def _root_schema(resource: type[Resource]) -> dict[str, Any]:
@@ -123,6 +136,18 @@ def _add_rules(schema: dict[str, Any], model: type[BaseModel]) -> None:
         schema["x-kubernetes-validations"] = [rule.as_schema() for rule in rules]
 
 
+def _without_transitions(schema: Any) -> Any:
+    """Return a schema without the rules that compare an object with what it was before."""
+    if isinstance(schema, list):
+        return [_without_transitions(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _without_transitions(value) for key, value in schema.items()}
+    rules = result.pop("x-kubernetes-validations", None)
+    kept = [rule for rule in rules or () if "oldSelf" not in rule["rule"]]
+    return {**result, "x-kubernetes-validations": kept} if kept else result
+
+
 def _convert(
     node: dict[str, Any], definitions: dict[str, Any], models: dict[str, type[ApiModel]], defaults: bool
 ) -> dict[str, Any]:
@@ -131,6 +156,8 @@ def _convert(
         target = _convert(definitions[name], definitions, models, defaults)
         if name in models:
             _add_rules(target, models[name])
+            if models[name].may_change:
+                target = _without_transitions(target)
         siblings = {key: value for key, value in node.items() if key != "$ref"}
         return _finish({**target, **_convert(siblings, definitions, models, defaults)}, defaults)
     if "anyOf" in node:

@@ -64,6 +64,14 @@ class PrinterColumn(NamedTuple):
     priority: int = 0
 
 
+class Scale(NamedTuple):
+    """The scale subresource: where the size that is wanted, the size that is and the selector of the pods are."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str
+
+
 class ApiModel(BaseModel):
     """Base of every object below `spec` and `status`."""
 
@@ -73,6 +81,8 @@ class ApiModel(BaseModel):
 
     rules: ClassVar[Sequence[Rule]] = ()
     """CEL rules of this object, in the order they are checked."""
+    may_change: ClassVar[bool] = False
+    """Whether rules about changes (`oldSelf`) of what is below do not hold here: a change makes new objects."""
 
     def to_wire(self) -> dict[str, Any]:
         """Return the object as JSON data in camelCase, without unset optional fields."""
@@ -112,6 +122,7 @@ class Resource(ApiModel):
     short_names: ClassVar[tuple[str, ...]]
     printer_columns: ClassVar[tuple[PrinterColumn, ...]]
     selectable_fields: ClassVar[tuple[str, ...]] = ()
+    scale: ClassVar[Scale | None] = None
 
     metadata: ObjectMeta
 

@@ -219,7 +219,7 @@ class PlanSpec(ApiModel):
     )
     pool_ref: LocalReference | None = Field(
         default=None,
-        description="One of the instances whose label efrit.dev/pool has this name takes the plan, and keeps it.",
+        description="A member of the EfritPool of this name takes the plan, and keeps it.",
     )
     environment: Environment | None = Field(default=None, description=Environment.__doc__)
     act: Act | None = Field(default=None, description=Act.__doc__)

@@ -12,6 +12,7 @@ __all__ = [
     "ModelReason",
     "PlanPhase",
     "PlanReason",
+    "PoolReason",
     "QueueReason",
     "RequestPhase",
     "RequestReason",
@@ -71,6 +72,27 @@ class QueueReason(StrEnum):
     DISK_FULL = "DiskFull"
     DISK_FAILING = "DiskFailing"
     UNKNOWN = "Unknown"
+
+
+class PoolReason(StrEnum):
+    """Why a pool is or is not Available, Progressing, Backlogged."""
+
+    MEMBER_READY = "MemberReady"
+    NO_MEMBER_READY = "NoMemberReady"
+    SCALED_TO_ZERO = "ScaledToZero"
+    MEMBERS_UNCHANGED = "MembersUnchanged"
+    CREATING = "CreatingMembers"
+    UPDATING = "UpdatingMembers"
+    REMOVING = "RemovingMembers"
+    MEMBER_REFUSED = "MemberRefused"
+    REQUESTS_PLACED = "RequestsPlaced"
+    REQUESTS_WAITING = "RequestsWaiting"
+    AUTOSCALING = "Autoscaling"
+    REPLICAS_GIVEN = "ReplicasGiven"
+    WITHIN_BOUNDS = "WithinBounds"
+    AT_MAXIMUM = "AtMaximum"
+    AT_MINIMUM = "AtMinimum"
+    SCALE_UP_RATE = "ScaleUpRate"
 
 
 class SelfCheckReason(StrEnum):

@@ -89,7 +89,8 @@ class RequestSpec(ApiModel):
     instance_ref: LocalReference | None = Field(default=None, description="The EfritInstance that does the work.")
     pool_ref: LocalReference | None = Field(
         default=None,
-        description="The least loaded ready instance whose label efrit.dev/pool has this name does the work.",
+        description="A member of the EfritPool of this name does the work, once one has room. Without such a pool: "
+        "the least loaded ready instance whose label efrit.dev/pool has this name.",
     )
     selector: InstanceSelector | None = Field(
         default=None, description="The least loaded ready instance with these labels does the work."

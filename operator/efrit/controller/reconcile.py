@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from efrit.api import EfritPlan, EfritRequest
+from efrit.api import EfritPlan, EfritPool, EfritRequest
 from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.plans import decide_plan
+from efrit.controller.decide.pools import decide_pool
 from efrit.controller.decide.requests import decide_orphans, decide_request
 from efrit.controller.model.actions import (
     Action,
@@ -68,6 +69,8 @@ class Reconciler:
                 await self._request(key, work)
             elif work.kind == EfritPlan.kind:
                 await self._plan(key, work)
+            elif work.kind == EfritPool.kind:
+                await self._pool(key, work)
             elif work.kind == RESYNC:
                 self._store.instances.resync(key)
             else:
@@ -87,6 +90,12 @@ class Reconciler:
             return
         early = self._store.early.serves(work)
         await self._actor.carry_out_all(work, decide_instance(snapshot, self._identity, self._clock(), early=early))
+
+    async def _pool(self, key: Key, work: WorkKey) -> None:
+        self._store.pools.requeue_waiting(key)
+        snapshot = self._store.pools.snapshot(key)
+        if snapshot is not None:
+            await self._actor.carry_out_all(work, decide_pool(snapshot, self._clock()))
 
     async def _request(self, key: Key, work: WorkKey) -> None:
         requests = self._store.requests

@@ -25,7 +25,7 @@ from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
 from efrit.kube.client import JSON, METADATA_LIST
 from efrit.kube.listing import Listing
-from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, PODS, REQUESTS, STATEFULSETS, Resource
+from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
 
 log = logging.getLogger(__name__)
 
@@ -81,10 +81,12 @@ class Resync:
         async with self._turns:
             if self._store.is_listed(self._scope):
                 await self.sweep_instances()
+                await self.sweep_pools()
                 await self.sweep_plans()
                 return
             try:
                 await self.sweep_instances(self._read_first)
+                await self.sweep_pools()
                 await self.sweep_plans()
             finally:
                 # From here on all of the namespace is served, or nothing.
@@ -98,7 +100,8 @@ class Resync:
         if resource == REQUESTS:
             return await self.list_requests()
         if resource not in self._versions:
-            await (self.sweep_plans() if resource == PLANS else self.sweep_children())
+            sweeps = {PLANS: self.sweep_plans, POOLS: self.sweep_pools}
+            await sweeps.get(resource, self.sweep_children)()
         return self._versions.pop(resource)
 
     async def list_requests(self) -> str:
@@ -133,6 +136,7 @@ class Resync:
                 if self._store.is_listed(self._scope):
                     await self.sweep_requests()
                 await self.sweep_instances()
+                await self.sweep_pools()
                 await self.sweep_plans()
                 if sweep % FINAL_EVERY == 0 or self._store.expirations.needs_listing():
                     await self.sweep_final()
@@ -213,6 +217,19 @@ class Resync:
         """Find pods, StatefulSets and claims that appeared, changed or went without an event."""
         uids_before = self._store.children.uids(self._scope)
         self._store.children.forget(uids_before - await self._take_in_children())  # gate: sweep-children
+
+    async def sweep_pools(self) -> None:
+        """Find pools that appeared, changed or went without an event, and requeue all others."""
+        known, listed = self._store.pools.open_uids(self._scope), set()
+        pages = self._list(POOLS)
+        async for obj in pages:
+            listed.add(obj["metadata"]["uid"])
+            self._store.pools.observe(obj)
+        self._versions[POOLS] = pages.version
+        for key, uid in known.items():
+            if uid not in listed:
+                self._store.pools.observe_gone(key, uid)
+        self._store.pools.requeue_all(self._every, self._scope)
 
     async def sweep_plans(self) -> None:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""

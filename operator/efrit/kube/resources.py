@@ -46,6 +46,7 @@ class Resource(NamedTuple):
 INSTANCES = Resource(API_VERSION, "EfritInstance", "efritinstances")
 REQUESTS = Resource(API_VERSION, "EfritRequest", "efritrequests")
 PLANS = Resource(API_VERSION, "EfritPlan", "efritplans")
+POOLS = Resource(API_VERSION, "EfritPool", "efritpools")
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
 EVENTS = Resource("v1", "Event", "events")
 LIMIT_RANGES = Resource("v1", "LimitRange", "limitranges")
@@ -71,6 +72,7 @@ RESOURCES = (
     INSTANCES,
     REQUESTS,
     PLANS,
+    POOLS,
     CONFIG_MAPS,
     EVENTS,
     LIMIT_RANGES,

@@ -37,10 +37,12 @@ from efrit.controller.model.actions import (
     ConfirmLeft,
     ConfirmMissing,
     ConnectBridge,
+    CreateMember,
     CreateRequest,
     Delete,
     DeleteLater,
     DisconnectBridge,
+    Drain,
     FetchAnswer,
     FindSession,
     IsolatePod,
@@ -56,6 +58,7 @@ from efrit.controller.model.actions import (
     RequeueAfter,
     ReserveUpdate,
     ResumeHandover,
+    Scale,
     SettleOrphan,
     StopPod,
     StoreResult,
@@ -71,6 +74,7 @@ from efrit.errors import (
     ApiError,
     ApiExists,
     ApiFailed,
+    ApiNamespaceTerminating,
     ApiNotFound,
     ApiRefused,
     ApiTooLarge,
@@ -162,6 +166,10 @@ class Actor:
             case ReserveUpdate(instance=instance, cause=cause):
                 # Others that are decided about while the status is being written must see it.
                 self._store.rollouts.reserve(instance, cause, self._clock())
+            case Scale(pool=pool, pool_uid=uid, needed=needed, wanted=wanted):
+                self._store.pools.scale(pool, uid, needed, wanted)
+            case Drain(pool=pool, pool_uid=uid, members=members):
+                self._store.pools.drain(pool, uid, members)
             case _:
                 self._require_lease(action)
                 await self._write(key, action)
@@ -226,6 +234,8 @@ class Actor:
                     self._store.instances.explained(instance, await self._warnings.explain(instance))
             case Record():
                 await self._events.record(action)
+            case CreateMember():
+                await self._create_member(action)
             case CreateRequest():
                 await self._plans.create(action)
             case CancelRequest():
@@ -403,10 +413,15 @@ class Actor:
             _count(action, self._clock())
         elif action.kind == "EfritInstance":
             self._store.instances.status_written(action.key)
+        elif action.kind == "EfritPool":
+            self._store.pools.status_written(action.key)
         elif action.status.get("phase") in FINAL_PHASES:
             metrics.PLANS_FINISHED.labels(action.status.get("reason", "")).inc()
 
     async def _reread(self, action: PatchStatus) -> None:
+        if action.kind == "EfritPool":
+            # Nothing depends on it at once, and the watch tells.
+            return
         try:
             obj = await self._kube.get(resource_named(action.kind), *action.key)
         except ApiNotFound:
@@ -499,6 +514,17 @@ class Actor:
             self._store.requests.action_failed(action.request_key, action.uid, "StoreResult", error, refused=False)
             raise
         self._store.requests.result_stored(action.request_key, action.uid)
+
+    async def _create_member(self, action: CreateMember) -> None:
+        """Create a member of a pool. Raises Superseded where the API server refuses it, which the pool is to say."""
+        try:
+            obj = await self._kube.create(action.manifest)
+        except (ApiRefused, ApiNamespaceTerminating) as error:
+            self._store.pools.refused(action.pool, action.pool_uid, error.sentence)
+            raise Superseded("the member was refused") from error
+        # The next decision need not wait for the watch.
+        self._store.instances.observe(obj)
+        self._store.pools.created(action.pool, action.pool_uid)
 
     async def _delete(self, action: Delete) -> None:
         """Delete an object. Raises Superseded where it has changed since the decision."""

@@ -9,7 +9,7 @@ from efrit.controller.decide import final_status, placement
 from efrit.controller.decide.open_status import open_status, wait
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action, Bind, FindSession, Wake
-from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.snapshots import InstanceSnapshot, PoolPlace
 
 
 def bind(context: RequestContext) -> list[Action]:
@@ -17,11 +17,43 @@ def bind(context: RequestContext) -> list[Action]:
     snapshot, request = context.snapshot, context.snapshot.request
     if request.spec.session is not None and snapshot.session_instance != "":
         return _bind_to_session(context, request.spec.session.id)
+    if snapshot.pool is not None:
+        return _bind_to_member(context, snapshot.pool)
     ready, asleep = placement.least_loaded(snapshot.candidates), placement.instance_to_wake(snapshot.candidates)
     chosen = ready or next(iter(asleep), None)
     if chosen is None:
         return wait(context, RequestReason.INSTANCE_NOT_READY, _no_match(context), [])
     return _bound(context, chosen)
+
+
+def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
+    """Record the member of its pool that gets the request, one that sleeps where none that is awake has room."""
+    if place.turned_away is not None:
+        message = (
+            f"EfritPool {place.name} lets {place.turned_away} requests of a flow wait, and as many of this one's did "
+            "(spec.fairness.maxPendingPerFlow): create it anew once some have ended."
+        )
+        return final_status.never_ran(context.snapshot.request, RequestReason.REJECTED, message, context.now)
+    members = context.snapshot.candidates
+    chosen = placement.choose_member(members, place)
+    if chosen is not None:
+        return _bound(context, chosen)
+    room = sum(place.max_load - member.load for member in members if placement.takes_requests(member))
+    asleep = placement.instance_to_wake(members)
+    if place.ahead == max(0, room) and asleep:
+        return _bound(context, asleep[0])
+    return wait(context, RequestReason.BACKPRESSURE, _no_room(context, place), [])
+
+
+def _no_room(context: RequestContext, place: PoolPlace) -> str:
+    members = context.snapshot.candidates
+    if not members:
+        return f"EfritPool {place.name} has no member: waiting for one."
+    if not any(placement.takes_requests(member) for member in members):
+        return f"No member of EfritPool {place.name} is ready: waiting for one."
+    return (
+        f"All members of EfritPool {place.name} that are ready have as many requests as they take: waiting for one."
+    )
 
 
 def _no_match(context: RequestContext) -> str:

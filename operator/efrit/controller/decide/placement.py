@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from efrit.api import InstanceReason, OperatingMode, condition_of
 from efrit.api.instance import READY
+from efrit.api.pool import PlacementStrategy
 from efrit.controller.decide.queue_volume import disk_problem
-from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.snapshots import InstanceSnapshot, PoolPlace
 
 
 def node_is_lost(instance: InstanceSnapshot) -> bool:
@@ -16,17 +17,24 @@ def node_is_lost(instance: InstanceSnapshot) -> bool:
     return ready is not None and ready.reason == InstanceReason.NODE_LOST and not instance.available
 
 
-def least_loaded(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | None:
-    """Return the available instance with the fewest open requests, by name where equal; None if none is.
+def takes_requests(instance: InstanceSnapshot) -> bool:
+    """Return whether a request may be bound to the instance now; not where its queue volume takes no work."""
+    return instance.accepts_requests and not instance.held_for_update and disk_problem(instance) is None
 
-    One whose queue volume takes no work is not available.
-    """
-    ready = [
-        candidate
-        for candidate in candidates
-        if candidate.accepts_requests and not candidate.held_for_update and disk_problem(candidate) is None
-    ]
-    return min(ready, key=lambda candidate: (candidate.load, candidate.instance.metadata.name), default=None)
+
+def choose_member(members: Iterable[InstanceSnapshot], place: PoolPlace) -> InstanceSnapshot | None:
+    """Return the member of a pool that gets the request; None while all that have room are for those ahead of it."""
+    free = [member for member in members if takes_requests(member) and member.load < place.max_load]
+    if place.ahead >= sum(place.max_load - member.load for member in free):
+        return None
+    packed = place.strategy == PlacementStrategy.PACKED
+    return min(free, key=lambda member: (-member.load if packed else member.load, member.instance.metadata.name))
+
+
+def least_loaded(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | None:
+    """Return the available instance with the fewest open requests, by name where equal; None if none is."""
+    ready = [instance for instance in candidates if takes_requests(instance)]
+    return min(ready, key=lambda instance: (instance.load, instance.instance.metadata.name), default=None)
 
 
 def instance_to_wake(candidates: Iterable[InstanceSnapshot]) -> list[InstanceSnapshot]:

@@ -30,6 +30,10 @@ RESTRICTED: Mapping[str, Any] = {
 }
 
 
+POOL_LABELS = {names.POOL_LABEL, names.REVISION_LABEL}
+"""An instance that only has the first was labelled by its user: its pod stays as it is."""
+
+
 def build_statefulset(instance: EfritInstance, config: ControllerConfig, replicas: int) -> dict[str, Any]:
     """Return the StatefulSet; `replicas` is 1, or 0 while suspended."""
     labels = names.selector_labels(instance)
@@ -46,6 +50,12 @@ def build_statefulset(instance: EfritInstance, config: ControllerConfig, replica
             "template": _template(instance, config, labels),
         },
     }
+
+
+def _pool_label(instance: EfritInstance) -> dict[str, str]:
+    """Return the label by which an autoscaler finds the pods of a pool."""
+    labels = instance.metadata.labels
+    return {names.POOL_LABEL: labels[names.POOL_LABEL]} if labels.keys() >= POOL_LABELS else {}
 
 
 def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[str, str]) -> dict[str, Any]:
@@ -87,7 +97,7 @@ def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[st
     spec |= {key: value for key, value in optional.items() if value is not None}
     return {
         "metadata": {
-            "labels": {**user.labels, **labels},
+            "labels": {**user.labels, **_pool_label(instance), **labels},
             "annotations": {
                 **user.annotations,
                 "kubectl.kubernetes.io/default-container": EMACS,

@@ -33,7 +33,7 @@ class Parked(Superseded):
         self.no_room = no_room
 
 
-ResourceKind = Literal["EfritInstance", "EfritRequest", "EfritPlan"]
+ResourceKind = Literal["EfritInstance", "EfritRequest", "EfritPlan", "EfritPool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +364,34 @@ class CancelRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateMember:
+    """Create a member of a pool; the API server completes its name. One too many is deleted again."""
+
+    pool: Key
+    pool_uid: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Remember how many members a pool needs, and is to have from now on."""
+
+    pool: Key
+    pool_uid: str
+    needed: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Place requests of a pool on these members no more. Takes effect before anything else can happen."""
+
+    pool: Key
+    pool_uid: str
+    members: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class RequeueAfter:
     """Decide about the same object again after this time."""
 
@@ -405,5 +433,8 @@ Action = (
     | ReadResult
     | CreateRequest
     | CancelRequest
+    | CreateMember
+    | Drain
+    | Scale
     | RequeueAfter
 )

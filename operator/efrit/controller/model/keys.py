@@ -22,6 +22,12 @@ RESYNC = "Resync"
 """Kind of the key that has the children of an instance applied again."""
 
 
+def pool_key(request: EfritRequest) -> Key | None:
+    """Return the pool that a request names."""
+    pool = request.spec.pool_ref
+    return (request.metadata.namespace, pool.name) if pool is not None else None
+
+
 def target_of(request: EfritRequest) -> Key | None:
     """Return the instance a request is bound to, or None while none is chosen."""
     name = request.status.instance_name

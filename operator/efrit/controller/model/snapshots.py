@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from efrit.api import ConditionStatus, EfritInstance, EfritPlan, EfritRequest, UpdateReason, condition_of
 from efrit.api.instance import UPDATED, HandoverState
+from efrit.api.pool import PlacementStrategy
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.rollout import RolloutView
@@ -120,6 +121,20 @@ class ActionFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolPlace:
+    """What a request of a pool that waits for a member reads of the pool."""
+
+    name: str
+    strategy: PlacementStrategy
+    max_load: int
+    """Open requests that a member gets at a time."""
+    ahead: int = 0
+    """Requests of the pool that go first."""
+    turned_away: int | None = None
+    """How many of its flow the pool lets wait, where as many did when it came."""
+
+
+@dataclass(frozen=True, slots=True)
 class RequestSnapshot:
     """Everything that a decision about a request reads."""
 
@@ -153,6 +168,8 @@ class RequestSnapshot:
     """The action that fails for it at present."""
     session_instance: str | None = None
     """The instance that has the session it continues, `""` where no request says so; None: nobody has asked yet."""
+    pool: PoolPlace | None = None
+    """Its place among those that wait for a member of their EfritPool; None where there is no such pool."""
     content_bytes: int | None = None
     """Size of spec.content where `request` has it not, which must be read before it is sent; None where it has it."""
 

@@ -49,6 +49,14 @@ class Backlog:
         place = self._ranks.get(key)
         return len(self._sorted) if place is None else bisect_left(self._sorted, (place, key))
 
+    def rank_of(self, key: Key) -> Rank:
+        """Return the place of a key that is in. Raises KeyError."""
+        return self._ranks[key]
+
+    def at(self, index: int) -> Key:
+        """Return the one that so many go before. Raises IndexError."""
+        return self._sorted[index][1]
+
     def first(self, count: int) -> list[Key]:
         """Return the `count` that go first."""
         return [key for _, key in self._sorted[: max(count, 0)]]

@@ -15,21 +15,30 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from efrit.api import EfritInstance, EfritPlan, EfritRequest
+from efrit.api import EfritInstance, EfritPlan, EfritPool, EfritRequest
+from efrit.api.pool import REQUESTER, Fairness
 from efrit.controller.manifests import release_digest
 from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.store.contents import Contents
+from efrit.controller.store.flow_backlog import FlowBacklog, Shares
 from efrit.controller.store.held_answers import HeldAnswer, HeldAnswers
 from efrit.controller.store.label_index import LabelIndex
 from efrit.controller.store.plan_contents import PlanContents
 from efrit.controller.store.plan_targets import PlanCount, PlansByTarget, PlanTarget, instance_of
-from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRecord, Work
+from efrit.controller.store.records import InstanceRecord, PlanRecord, PoolOwner, PoolRecord, RequestRecord, Work
 from efrit.controller.store.rollouts import Rollouts
 from efrit.controller.store.tombstones import Tombstones
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import RequestView, Stats
+
+NO_FAIRNESS = Fairness()
+
+
+def shares_of(fairness: Fairness) -> Shares:
+    """Return how a pool is shared between flows."""
+    return Shares(fairness.weights, fairness.max_running_per_flow)
 
 
 class Orphan(NamedTuple):
@@ -58,8 +67,13 @@ class Index:
         self.requests: dict[Key, RequestRecord] = {}
         self.request_keys: dict[str, Key] = {}
         self.plans: dict[Key, PlanRecord] = {}
+        self.pools: dict[Key, PoolRecord] = {}
         self.unbound: dict[str, set[Key]] = {}
-        """Open requests without an instance, by namespace."""
+        """Open requests without an instance that name no pool, by namespace."""
+        self._lines: dict[Key, FlowBacklog] = {}
+        """Open requests that name a pool, by pool, whether there is one or not."""
+        self._members: dict[PoolOwner, set[Key]] = {}
+        """Instances by the pool that owns them."""
         self.orphans: dict[Key, dict[Orphan, None]] = {}
         """By the key of the request, of which there may have been several."""
         self.contents = Contents()
@@ -79,6 +93,9 @@ class Index:
         for key in self.instances:
             if namespace in (None, key[0]):
                 self.requeue_instance(key)
+        for pool in self.pools:
+            if namespace in (None, pool[0]):
+                self.queue.add(WorkKey(EfritPool.kind, *pool))
 
     def is_listed(self, namespace: str | None) -> bool:
         """Return whether all open requests and plans of a namespace have been listed by this process."""
@@ -95,6 +112,7 @@ class Index:
             entry = self.instances.get(key) if key is not None else None
             if key is None or entry is None:
                 continue
+            self.requeue_for_member(key)
             plans = self.plans_of(key)
             work = Work(bool(entry.open_requests) or plans.active > 0, plans.suspended > 0)
             previous, entry.work = entry.work, work
@@ -155,8 +173,7 @@ class Index:
         """Count a request for the instance it is bound to, or among the unbound ones."""
         target = target_of(request)
         if target is None:
-            if self.requests[request.key].open:
-                self.unbound.setdefault(request.metadata.namespace, set()).add(request.key)
+            self._retarget_unbound(self.requests[request.key])
             return
         entry = self.instances[target]
         moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.facts.last_activity)
@@ -170,13 +187,76 @@ class Index:
             self.answers.discard(HeldAnswer(target, uid))
         if self.requests[request.key].open:
             entry.open_requests.add(request.key)
+            self.bound(self.requests[request.key])
             if request.status.queue_id is not None:
                 entry.recorded_requests.add(request.key)
             self.place(entry, request.key)
 
+    def _retarget_unbound(self, record: RequestRecord) -> None:
+        key, pool = record.packed.key, record.packed.pool
+        if not record.open:
+            return
+        if pool is None:
+            self.unbound.setdefault(key[0], set()).add(key)
+            return
+        line = self._line(pool)
+        if not len(line):
+            # Perhaps there is no member.
+            self._requeue_pool_key(pool)
+        self._pool_changed(pool)
+        flow = line.known(self._flow(record))
+        most = self._fairness(pool).max_pending_per_flow
+        record.turned_away |= not record.waited and most is not None and line.waiting_of(flow) >= most
+        record.waited = True
+        line.add(key, record.packed.rank, flow)
+
+    def _line(self, pool: Key) -> FlowBacklog:
+        line = self._lines.get(pool)
+        if line is None:
+            line = self._lines[pool] = FlowBacklog()
+            line.shares = shares_of(self._fairness(pool))
+        return line
+
+    def _fairness(self, pool: Key) -> Fairness:
+        record = self.pools.get(pool)
+        return record.object.spec.fairness if record is not None else NO_FAIRNESS
+
+    def _flow(self, record: RequestRecord) -> str:
+        """Return the flow of a request of a pool."""
+        pool = record.packed.pool
+        label = self._fairness(pool).flow_label if pool is not None else None
+        return record.labels.get(label or REQUESTER, "")
+
+    def bound(self, record: RequestRecord) -> None:
+        """Count a request of a pool, which is bound to a member or is about to be, as one that a member has."""
+        pool = record.packed.pool
+        if pool is None or not record.open or record.flow is not None:
+            return
+        line = self._line(pool)
+        record.flow = line.known(self._flow(record))
+        line.discard(record.packed.key)
+        line.started(record.flow, is_paid=record.paid)
+        record.paid = True
+        self._pool_changed(pool)
+
+    def _unbound(self, record: RequestRecord) -> None:
+        """Take a request out of the line of its pool, and out of what members have."""
+        pool = record.packed.pool
+        line = self._lines.get(pool) if pool is not None else None
+        if pool is None or line is None:
+            return
+        line.discard(record.packed.key)
+        if record.flow is not None:
+            line.ended(record.flow)
+            record.flow = None
+        if line.idle:
+            del self._lines[pool]
+        self._pool_changed(pool)
+
     def untarget(self, entry: RequestRecord) -> None:
         """Take a request out of the counts of its instance."""
         key = entry.packed.key
+        self._unbound(entry)
         unbound = self.unbound.get(key[0])
         if unbound is not None:
             unbound.discard(key)
@@ -223,6 +303,97 @@ class Index:
         key = instance[0], str((view.metadata or {}).get("name"))
         return key if self.discard_orphan(key, Orphan(instance, view.id)) else None
 
+    # Pools.
+
+    def place_member(self, key: Key, before: PoolOwner | None, pool: PoolOwner | None) -> None:
+        """Count an instance as a member of the pool that owns it, None where none does or it is gone."""
+        if before != pool and before is not None:
+            members = self._members.get(before, set())
+            members.discard(key)
+            if not members:
+                self._members.pop(before, None)
+            self._requeue_pool_key((key[0], before.name))
+        if pool is not None:
+            self._members.setdefault(pool, set()).add(key)
+
+    def members_of(self, pool: Key) -> set[Key]:
+        """Return the instances that a pool owns."""
+        record = self.pools.get(pool)
+        if record is None or record.uid is None:
+            return set()
+        return self._members.get(PoolOwner(pool[1], record.uid), set())
+
+    def pool_of(self, instance: Key) -> PoolRecord | None:
+        """Return the pool that owns an instance."""
+        entry = self.instances.get(instance)
+        owner = entry.pool if entry is not None else None
+        record = self.pools.get((instance[0], owner.name)) if owner is not None else None
+        return record if record is not None and owner is not None and record.uid == owner.uid else None
+
+    def pool_backlog(self, pool: Key) -> int:
+        """Return how many requests wait for a member of a pool."""
+        line = self._lines.get(pool)
+        return len(line) if line is not None else 0
+
+    def busiest_flows(self, pool: Key, count: int) -> list[tuple[str, int, int]]:
+        """Return name, running and waiting of the flows of a pool with the most requests."""
+        line = self._lines.get(pool)
+        return line.busiest(count) if line is not None else []
+
+    def ahead_in_pool(self, record: RequestRecord) -> int:
+        """Return how many requests of its pool go before one that waits, as many as there is room for at most."""
+        pool = record.packed.pool
+        line = self._lines.get(pool) if pool is not None else None
+        return line.ahead_of(record.packed.key, self._room(pool)) if pool is not None and line is not None else 0
+
+    def share_anew(self, pool: Key) -> None:
+        """Put the requests of a pool in line anew, after its fairness has changed."""
+        line = self._lines.get(pool)
+        if line is not None:
+            line.shares = shares_of(self._fairness(pool))
+            line.refile(lambda key: self._flow(self.requests[key]))
+
+    def _requeue_pool_key(self, pool: Key) -> None:
+        if pool in self.pools:
+            self.queue.add(WorkKey(EfritPool.kind, *pool))
+
+    def _pool_changed(self, pool: Key) -> None:
+        if pool in self.pools:
+            self.queue.add_after(WorkKey(EfritPool.kind, *pool), self.config.settled_after.total_seconds())
+
+    def requeue_for_member(self, instance: Key) -> None:
+        """Have as many requests that wait for a pool reconciled as this member has room for."""
+        record = self.pool_of(instance)
+        if record is None:
+            return
+        pool = record.object.key
+        self._pool_changed(pool)
+        room = record.object.spec.placement.max_load_per_instance - len(self.instances[instance].open_requests)
+        if instance[1] not in record.draining:
+            self._requeue_first(pool, room)
+
+    def requeue_pool(self, pool: Key) -> None:
+        """Have as many requests that wait for a pool reconciled as its members have room for."""
+        self._requeue_first(pool, self._room(pool))
+
+    def _room(self, pool: Key) -> int:
+        """Return how many requests the members of a pool have room for, those included that are not ready."""
+        record = self.pools.get(pool)
+        if record is None:
+            return 0
+        most = record.object.spec.placement.max_load_per_instance
+        members = (key for key in self.members_of(pool) if key[1] not in record.draining)
+        return sum(max(0, most - len(self.instances[key].open_requests)) for key in members)
+
+    def requeue_waiting_for_pool(self, pool: Key) -> None:
+        """Have all requests reconciled that wait for a pool: it is gone, or there is none of the name."""
+        self._requeue_first(pool, self.pool_backlog(pool))
+
+    def _requeue_first(self, pool: Key, count: int) -> None:
+        line = self._lines.get(pool)
+        for key in line.first(count) if line is not None else ():
+            self.requeue_request(key)
+
     # Which keys a change requeues.
 
     def observe_rollout(self, key: Key) -> None:
@@ -266,6 +437,8 @@ class Index:
                 self.requeue_request(key)
 
     def requeue_unbound(self, namespace: str) -> None:
-        """Have all open requests of a namespace that have no instance reconciled."""
+        """Have all open requests reconciled that select among the instances of a namespace, or by a pool's label."""
         for key in self.unbound.get(namespace, ()):
             self.requeue_request(key)
+        for pool in [pool for pool in self._lines if pool[0] == namespace and pool not in self.pools]:
+            self.requeue_waiting_for_pool(pool)

@@ -33,7 +33,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = record or self._index.instances[new.key]
         if entry.deleted_uid == new.metadata.uid and new.metadata.deletion_timestamp is None:
             return
-        previous = entry.instance
+        previous, pool = entry.instance, entry.pool
         # The deletion of the one before may have been seen already.
         replaced = entry.newest_uid not in (None, new.metadata.uid)
         refusal, entry.newest_uid = entry.store_instance(new), new.metadata.uid
@@ -45,6 +45,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             entry.facts = replace(entry.facts, handover_paused=False)
         if entry.statefulset is not None:
             entry.observe_owner(entry.statefulset)
+        self._index.place_member(new.key, pool, entry.pool)
         self._index.observe_rollout(new.key)
         self._index.update_work(new.key)
         _observe_handover(entry, new)
@@ -60,7 +61,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         )
         if before != after:
             self._index.requeue_waiting(new.key)
-            self._index.requeue_unbound(new.metadata.namespace)
+            self._requeue_unbound(new.key)
 
     def observe_left(self, obj: Mapping[str, Any]) -> None:
         """Take in that an EfritInstance was deleted: all of them are watched."""
@@ -72,7 +73,8 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = self._index.instances.get(key)
         if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):  # gate: deleted-uid
             return
-        entry.object = entry.packed_spec = None
+        self._index.place_member(key, entry.pool, None)
+        entry.object = entry.packed_spec = entry.pool = None
         self._index.labels.put(key, None)
         self._index.observe_rollout(key)
         self._index.requeue_instance(key)
@@ -128,7 +130,12 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = self._index.instances[instance]
         entry.facts = replace(entry.facts, handover_paused=False)
         self._index.requeue_waiting(instance)
+        self._requeue_unbound(instance)
+
+    def _requeue_unbound(self, instance: Key) -> None:
+        """Have requests reconciled that have no instance and may get this one."""
         self._index.requeue_unbound(instance[0])
+        self._index.requeue_for_member(instance)
 
     def not_idle(self, instance: Key) -> None:
         """Take in that the API server knows of open work on an instance that was taken for idle."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from efrit.api import EfritRequest
-from efrit.controller.model.keys import Key, target_of
+from efrit.controller.model.keys import Key, pool_key, target_of
 from efrit.controller.store.backlog import Rank, rank
 
 CONTENT_LEFT_OUT = "(spec.content is left out)"
@@ -30,6 +30,8 @@ class PackedRequest:
     target: Key | None
     """The instance it is bound to."""
     final: bool
+    pool: Key | None
+    """The pool that it names."""
     rank: Rank
     content_bytes: int
     """Size of spec.content in UTF-8."""
@@ -51,6 +53,7 @@ class PackedRequest:
             version=request.metadata.resource_version,
             target=target_of(request),
             final=request.final,
+            pool=pool_key(request),
             rank=rank(request),
             content_bytes=len(request.spec.content.encode("utf-8", "surrogatepass")),
             _json=small.model_dump_json(by_alias=True, exclude_defaults=True).encode(),

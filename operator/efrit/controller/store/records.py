@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import secrets
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from efrit.api import EfritInstance, EfritPlan, EfritRequest, condition_of
+from efrit.api import EfritInstance, EfritPlan, EfritPool, EfritRequest, condition_of
 from efrit.api.instance import READY, UPDATED
 from efrit.api.meta import Resource
 from efrit.controller.model import names
 from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.keys import Key
+from efrit.controller.model.pools import Growth, Recommendation
 from efrit.controller.model.snapshots import ActionFailure, Handover, Refusal
 from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
 from efrit.controller.store.backlog import Backlog
@@ -32,6 +34,13 @@ class AppliedChild(NamedTuple):
 
     digest: str
     version: int
+
+
+class PoolOwner(NamedTuple):
+    """The EfritPool that owns an instance."""
+
+    name: str
+    uid: str
 
 
 MAX_POD_OWNERS = 4
@@ -96,6 +105,8 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
     object: EfritInstance | None = None
     """Without what may be large of its spec."""
     packed_spec: bytes | None = None
+    pool: PoolOwner | None = None
+    """The pool that owns it."""
     too_large: bool = False
     """Whether its spec is larger than anything is made of."""
     statefulset: StatefulSetView | None = None
@@ -136,6 +147,7 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
 
     def store_instance(self, instance: EfritInstance) -> str | None:
         """Keep an instance; return why nothing is made of it, None where something is."""
+        self.pool = pool_owner(instance)
         self.object, self.packed_spec, refusal = pack(instance)
         self.too_large = refusal is not None
         return refusal
@@ -216,6 +228,16 @@ class RequestRecord(Record):
     """
     assumed: Key | None = None
     """The instance it is being bound to, until the API server has said so."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What its flow in a pool follows from; empty where it names no pool."""
+    flow: str | None = None
+    """The flow that it counts for while a member of the pool has it."""
+    paid: bool = False
+    """Whether its flow has paid for it."""
+    waited: bool = False
+    """Whether it has been in the line of its pool."""
+    turned_away: bool = False
+    """Whether as many of its flow waited when it came as the pool lets wait."""
 
     @property
     def request(self) -> EfritRequest:
@@ -281,6 +303,34 @@ class PlanRecord(ObjectRecord[EfritPlan]):
     def instance_names(self) -> Iterator[str | None]:
         """Where its requests are."""
         return (part.instance_name for part in self.parts.values())
+
+
+@dataclass(slots=True)
+class PoolRecord(ObjectRecord[EfritPool]):
+    """What is known of one pool; `object` is without its template."""
+
+    template: bytes | None = None
+    """spec.template as JSON, compressed; None where it is larger than anything is made of."""
+    revision: str = ""
+    """Digest of the template."""
+    draining: frozenset[str] = frozenset()
+    """Names of members that get no more requests."""
+    refusal: Refusal | None = None
+    status_written: datetime | None = None
+    """When this process last wrote its status."""
+    desired: int | None = None
+    """How many members its autoscaler wanted last."""
+    recommendations: deque[Recommendation] = field(default_factory=deque)
+    """Of the last while: each is larger than all that came after it."""
+    growths: deque[Growth] = field(default_factory=deque)
+    """Of the last minute."""
+
+
+def pool_owner(instance: EfritInstance) -> PoolOwner | None:
+    """Return the pool that controls an instance."""
+    owners = instance.metadata.owner_references
+    pools = (owner for owner in owners if owner.kind == EfritPool.kind and owner.controller)
+    return next((PoolOwner(owner.name, owner.uid) for owner in pools), None)
 
 
 def in_scope(key: Key, scope: str | None) -> bool:

@@ -8,10 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 from efrit.api import EfritRequest
+from efrit.api.pool import REQUESTER
 from efrit.controller.decide.placement import node_is_lost
 from efrit.controller.model import names
-from efrit.controller.model.keys import Key, WorkKey, target_of
-from efrit.controller.model.snapshots import ActionFailure, Handover, InstanceSnapshot, RequestSnapshot
+from efrit.controller.model.keys import Key, WorkKey, pool_key, target_of
+from efrit.controller.model.snapshots import ActionFailure, Handover, InstanceSnapshot, PoolPlace, RequestSnapshot
 from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest
@@ -21,6 +22,8 @@ from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiRefused, EfritError
 
 MAX_SENTENCE_CHARS = 512
+MOST_LABEL_CHARS = 1024
+"""Of the labels of a request that waits for a pool; one with more has no flow."""
 SENTENCE_KEPT = timedelta(seconds=10)
 """A failure whose code changes is reported anew at most this often: each report is a write of the status."""
 
@@ -53,6 +56,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
                 listed_at_start=not self._index.is_listed(new.metadata.namespace),
             )
             self._index.request_keys[new.metadata.uid] = new.key
+        self._index.requests[new.key].labels = _flow_labels(new)
         for orphan in [orphan for orphan in self._index.orphans.get(new.key, ()) if orphan.uid == new.metadata.uid]:
             self._index.discard_orphan(new.key, orphan)
         self._index.retarget(new)
@@ -161,6 +165,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         self._index.retarget(entry.request)
         if instance is not None:
             entry.assumed = instance
+            self._index.bound(entry)
             self._index.instances[instance].open_requests.add(request)
         self._index.update_work(before, instance)
 
@@ -255,10 +260,26 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             progress_written=entry.progress_written,
             session_instance=entry.session_instance,
             failure=entry.failure,
+            pool=self._pool_place(entry),
         )
 
+    def _pool_place(self, entry: RequestRecord) -> PoolPlace | None:
+        """Return the place of a request that waits for a member of its pool; None where there is no such pool."""
+        pool = entry.packed.pool
+        record = self._index.pools.get(pool) if pool is not None else None
+        if record is None or entry.target is not None:
+            return None
+        placement = record.object.spec.placement
+        ahead = self._index.ahead_in_pool(entry)
+        most = record.object.spec.fairness.max_pending_per_flow if entry.turned_away else None
+        name = record.object.metadata.name
+        return PoolPlace(name, placement.strategy, placement.max_load_per_instance, ahead, turned_away=most)
+
     def _matching(self, request: EfritRequest) -> list[Key]:
-        spec = request.spec
+        spec, pool = request.spec, pool_key(request)
+        if pool is not None and pool in self._index.pools:
+            draining = self._index.pools[pool].draining
+            return sorted(key for key in self._index.members_of(pool) if key[1] not in draining)
         if spec.pool_ref is not None:
             labels = {names.POOL_LABEL: spec.pool_ref.name}
         elif spec.selector is not None:
@@ -273,3 +294,16 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if stats is None or stats.pending + stats.processing + len(entry.backlog) <= limit:
             return 0
         return entry.backlog.ahead_of(key)
+
+
+def _flow_labels(request: EfritRequest) -> Mapping[str, str]:
+    """Return what the flow of a request follows from: its labels, and who made it as the API server saw it.
+
+    Empty where it names no pool, or where they are larger than a flow is worth.
+    """
+    if request.spec.pool_ref is None:
+        return {}
+    meta = request.metadata
+    labels = {**meta.labels, REQUESTER: meta.annotations.get(REQUESTER, "")}
+    size = sum(len(name) + len(value) for name, value in labels.items())
+    return labels if size <= MOST_LABEL_CHARS else {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from efrit.api import EfritInstance, EfritPlan, EfritRequest
+from efrit.api import EfritInstance, EfritPlan, EfritPool, EfritRequest
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.bridge_events import BridgeEvents
@@ -21,6 +21,7 @@ from efrit.controller.store.handovers import Handovers
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.plans import Plans
+from efrit.controller.store.pools import Pools
 from efrit.controller.store.records import in_scope
 from efrit.controller.store.requests import Requests
 from efrit.controller.store.watched_objects import WatchedObjects
@@ -42,12 +43,14 @@ class Store:
         self.handovers = Handovers(self._index)
         self.instances = Instances(self._index, self.handovers)
         self.early = EarlyInstances(self._index, self.instances)
+        self.pools = Pools(self._index, self.instances)
         self.plans = Plans(self._index)
         self.requests = Requests(self._index, self.instances, self.plans)
         self._kinds: Mapping[str, WatchedObjects[Any, Any]] = {
             EfritInstance.kind: self.instances,
             EfritRequest.kind: self.requests,
             EfritPlan.kind: self.plans,
+            EfritPool.kind: self.pools,
         }
         self.children = Children(self._index)
         self.bridges = BridgeEvents(self._index)
@@ -85,6 +88,8 @@ class Store:
                 self._index.requeue_request(key)
         for key in self.plans.open_uids(scope):
             self.plans.requeue(key)
+        for key in self.pools.open_uids(scope):
+            self.pools.requeue(key)
 
     def counts(self) -> tuple[int, int]:
         """Return how many instances and open requests are known."""
@@ -106,5 +111,6 @@ class Store:
             "instances": len(index.instances),
             "requests": len(index.requests),
             "plans": len(index.plans),
+            "pools": len(index.pools),
             "expirations": len(self.expirations),
         }

@@ -19,7 +19,7 @@ from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.store.store import Store
 from efrit.errors import ApiExpired, ApiUnavailable
 from efrit.kube.client import KubeClient
-from efrit.kube.resources import CLAIMS, PLANS, PODS, REQUESTS, STATEFULSETS, Resource
+from efrit.kube.resources import CLAIMS, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ def watched_kinds(store: Store) -> tuple[Watched, ...]:
         Watched(STATEFULSETS, child, children.observe_statefulset, children.forget_statefulset),
         Watched(CLAIMS, child, children.observe_claim, children.forget_claim),
         Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe, store.plans.observe_left),
+        Watched(POOLS, {}, store.pools.observe, store.pools.observe_left),
     )
 
 

@@ -137,13 +137,22 @@ async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_
 
 
 async def test_nothing_is_kept_of_a_namespace_whose_last_request_without_an_instance_is_gone(world: World) -> None:
-    world.store.requests.observe(request_json(target=None, poolRef={"name": "many"}))
+    world.store.requests.observe(request_json(target=None, selector={"matchLabels": {"team": "a"}}))
     assert world.store._index.unbound == {NAMESPACE: {WORK}}
 
     world.store.requests.observe_gone(WORK, UID)
     world.store.instances.observe(instance_json(namespace="other"))
 
     assert world.store._index.unbound == {}
+
+
+async def test_nothing_is_kept_of_a_pool_whose_last_request_is_gone(world: World) -> None:
+    world.store.requests.observe(request_json(target=None, poolRef={"name": "many"}))
+    assert world.store._index.pool_backlog((NAMESPACE, "many")) == 1
+
+    world.store.requests.observe_gone(WORK, UID)
+
+    assert world.store._index._lines == {}
 
 
 async def test_claims_that_only_carry_the_label_of_an_instance_are_not_kept(world: World) -> None:

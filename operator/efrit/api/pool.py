@@ -1,0 +1,280 @@
+"""EfritPool: keep so many instances of one template, and give each request of the pool to one that is free."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from efrit.api.conditions import Condition
+from efrit.api.instance import InstanceSpec
+from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Scale, Time
+
+AVAILABLE = "Available"
+PROGRESSING = "Progressing"
+BACKLOGGED = "Backlogged"
+SCALING_ACTIVE = "ScalingActive"
+SCALING_LIMITED = "ScalingLimited"
+
+MAX_MEMBERS = 1000
+MAX_NAME_CHARS = 40
+"""A member's name adds `-` and five characters, and may have 46."""
+REQUESTER = "efrit.dev/requester"
+"""Annotation in which the API server notes who made a request."""
+MAX_FLOW_CHARS = 256
+MAX_FLOWS = 10
+"""Flows that a status names."""
+
+
+class PoolTemplateMetadata(ApiModel):
+    """Labels that each member gets, beside those of the pool."""
+
+    labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(
+        default_factory=dict,
+        max_length=32,
+        description="Labels of the members, for spec.selector of requests and for kubectl. Keys that begin with "
+        "efrit.dev/ are the operator's.",
+    )
+    rules: ClassVar = (
+        Rule(
+            "!has(self.labels) || self.labels.all(key, !key.startsWith('efrit.dev/'))",
+            "template.metadata.labels: keys that begin with efrit.dev/ are the operator's: use another prefix.",
+        ),
+    )
+
+
+class PoolTemplate(ApiModel):
+    """What each member is: an EfritInstance with this spec."""
+
+    metadata: PoolTemplateMetadata = Field(default=PoolTemplateMetadata(), description=PoolTemplateMetadata.__doc__)
+    spec: InstanceSpec = Field(default=InstanceSpec(), description="The spec of an EfritInstance.")
+
+    may_change: ClassVar = True
+    rules: ClassVar = (
+        Rule(
+            "!has(self.spec) || !has(self.spec.operatingMode) || self.spec.operatingMode == 'Running'",
+            "template.spec.operatingMode: the members of a pool run. To suspend all of them set spec.replicas to 0.",
+        ),
+        Rule(
+            "!has(self.spec) || !has(self.spec.idle) || !has(self.spec.idle.deleteAfterSeconds)",
+            "template.spec.idle.deleteAfterSeconds: the pool would create the member anew: leave it out, and use "
+            "suspendAfterSeconds or a smaller spec.replicas.",
+        ),
+        Rule(
+            "!has(self.spec) || ((!has(self.spec.queue) || !has(self.spec.queue.existingClaim)) "
+            "&& (!has(self.spec.workspace) || !has(self.spec.workspace.existingClaim)))",
+            "template.spec names an existingClaim: all members would share that volume. Use storage or ephemeral.",
+        ),
+    )
+
+
+class PlacementStrategy(StrEnum):
+    """Which of several free members gets the next request."""
+
+    SPREAD = "Spread"
+    PACKED = "Packed"
+
+
+class Placement(ApiModel):
+    """Which of several free members gets the next request."""
+
+    strategy: PlacementStrategy = Field(
+        default=PlacementStrategy.SPREAD,
+        description="Spread takes the member with the fewest open requests. Packed takes the one with the most that "
+        "is still free, so that others can sleep (template.spec.idle).",
+    )
+    max_load_per_instance: int = Field(
+        default=2,
+        ge=1,
+        le=1000,
+        description="Open requests that a member gets at a time; all others wait in the cluster, where they are "
+        "still placed fairly. 2 keeps Emacs busy while an answer is written; more suits chats and commands, "
+        "which wait for a model.",
+    )
+
+
+class Fairness(ApiModel):
+    """How requests of different users share the members."""
+
+    flow_label: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=317,
+        description="Label of the requests whose value names their flow. Default: who created the request, where the "
+        "installation has the API server note that (pools.requester), otherwise all are one flow.",
+    )
+    weights: dict[str, Annotated[int, Field(ge=1, le=100)]] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="Shares by flow, 1 where none is given: while flows wait, one with weight 2 gets twice as much.",
+    )
+    max_running_per_flow: int | None = Field(
+        default=None, ge=1, le=100_000, description="Requests of a flow that members have at a time; default: any."
+    )
+    max_pending_per_flow: int | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        description="Requests of a flow that may wait; one more ends Rejected. Default: any.",
+    )
+
+
+class ScaleUp(ApiModel):
+    """How fast the pool grows."""
+
+    max_per_minute: int | None = Field(
+        default=None, ge=1, le=MAX_MEMBERS, description="Members added within a minute at most; default: any."
+    )
+
+
+class ScaleDown(ApiModel):
+    """How fast the pool shrinks."""
+
+    stabilization_seconds: int = Field(
+        default=300,
+        ge=0,
+        le=86_400,
+        description="The pool has at least as many members as it needed at any time within this many seconds.",
+    )
+
+
+class Autoscaling(ApiModel):
+    """The pool's own autoscaler: as many members as its open requests need."""
+
+    min_replicas: int = Field(
+        default=0, ge=0, le=MAX_MEMBERS, description="Members at least; with 0 the first request starts one."
+    )
+    max_replicas: int = Field(ge=1, le=MAX_MEMBERS, description="Members at most.")
+    target_load_per_instance: int = Field(
+        default=1, ge=1, le=1000, description="Open requests, waiting and running, for which one member is there."
+    )
+    scale_up: ScaleUp = Field(default=ScaleUp(), description=ScaleUp.__doc__)
+    scale_down: ScaleDown = Field(default=ScaleDown(), description=ScaleDown.__doc__)
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
+            "autoscaling.minReplicas must not be larger than autoscaling.maxReplicas.",
+        ),
+    )
+
+
+class Warm(ApiModel):
+    """Members that are ready though nothing is asked of them."""
+
+    spares: int = Field(
+        default=0,
+        ge=0,
+        le=MAX_MEMBERS,
+        description="Members beyond those that the open requests need, within autoscaling.maxReplicas.",
+    )
+
+
+class PoolSpec(ApiModel):
+    """What is wanted. The operator never writes it; `kubectl scale` and autoscalers write replicas."""
+
+    replicas: int | None = Field(
+        default=None, ge=0, le=MAX_MEMBERS, description="How many members there are to be; or else autoscaling."
+    )
+    autoscaling: Autoscaling | None = Field(default=None, description=Autoscaling.__doc__)
+    warm: Warm | None = Field(default=None, description=Warm.__doc__)
+    template: PoolTemplate = Field(default=PoolTemplate(), description=PoolTemplate.__doc__)
+    placement: Placement = Field(default=Placement(), description=Placement.__doc__)
+    fairness: Fairness = Field(default=Fairness(), description=Fairness.__doc__)
+
+    rules: ClassVar = (
+        Rule(
+            "has(self.replicas) != has(self.autoscaling)",
+            "say how many members there are to be: either spec.replicas (for kubectl scale and other autoscalers) or "
+            "spec.autoscaling.",
+        ),
+        Rule(
+            "!has(self.warm) || has(self.autoscaling)",
+            "spec.warm adds to what spec.autoscaling finds: without that, make spec.replicas larger.",
+        ),
+    )
+
+
+class PoolFlow(ApiModel):
+    """One flow of requests."""
+
+    name: str = Field(max_length=MAX_FLOW_CHARS, description="Value of the label, or who made the requests.")
+    running: int = Field(default=0, ge=0, description="Its requests that members have.")
+    pending: int = Field(default=0, ge=0, description="Its requests that wait for a member.")
+
+
+class LastScale(ApiModel):
+    """The last time that the pool's autoscaler changed the number of members."""
+
+    from_: int = Field(alias="from", ge=0, description="Members before.")
+    to: int = Field(ge=0, description="Members since.")
+    reason: str = Field(max_length=256, description="Why.")
+    time: Time | None = Field(default=None, description="When.")
+
+
+class PoolStatus(ApiModel):
+    """What was observed."""
+
+    observed_generation: int | None = Field(
+        default=None, ge=0, description="The metadata.generation that this status describes."
+    )
+    selector: str | None = Field(
+        default=None, max_length=512, description="Label selector of the members' pods, for autoscalers."
+    )
+    desired_replicas: int | None = Field(
+        default=None, ge=0, description="How many members there are to be, by spec.replicas or by autoscaling."
+    )
+    last_scale: LastScale | None = Field(default=None, description=LastScale.__doc__)
+    replicas: int | None = Field(default=None, ge=0, description="Members that exist and are to stay.")
+    ready: int | None = Field(default=None, ge=0, description="Members that take requests.")
+    idle: int | None = Field(default=None, ge=0, description="Ready members without open requests.")
+    busy: int | None = Field(default=None, ge=0, description="Members with open requests.")
+    draining: int | None = Field(
+        default=None, ge=0, description="Members that get no more requests and are deleted once they have none."
+    )
+    suspended: int | None = Field(default=None, ge=0, description="Members that sleep until they are needed.")
+    pending: int | None = Field(default=None, ge=0, description="Open requests of the pool that no member has.")
+    flows: tuple[PoolFlow, ...] = Field(
+        default=(), max_length=MAX_FLOWS, description="The flows with the most open requests."
+    )
+    revision: str | None = Field(default=None, max_length=64, description="Digest of spec.template.")
+    updated: int | None = Field(default=None, ge=0, description="Members that have this template.")
+    conditions: tuple[Condition, ...] = Field(
+        default=(),
+        max_length=8,
+        description="Available (a member takes requests), Progressing (members are created, updated or removed), "
+        "Backlogged (requests wait for a free member), ScalingActive (spec.autoscaling decides how many members "
+        "there are), ScalingLimited (it wants another number than it may have).",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+
+
+class EfritPool(Resource):
+    """So many instances of one template; a request of the pool goes to one that is free."""
+
+    kind: ClassVar = "EfritPool"
+    plural: ClassVar = "efritpools"
+    singular: ClassVar = "efritpool"
+    short_names: ClassVar = ("efp",)
+    printer_columns: ClassVar = (
+        PrinterColumn("Wanted", ".status.desiredReplicas", "integer"),
+        PrinterColumn("Members", ".status.replicas", "integer"),
+        PrinterColumn("Ready", ".status.ready", "integer"),
+        PrinterColumn("Busy", ".status.busy", "integer"),
+        PrinterColumn("Pending", ".status.pending", "integer"),
+        PrinterColumn("Available", ".status.conditions[?(@.type=='Available')].status"),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+    )
+    scale: ClassVar = Scale(".spec.replicas", ".status.replicas", ".status.selector")
+    rules: ClassVar = (
+        Rule(
+            f"self.metadata.name.size() <= {MAX_NAME_CHARS} && "
+            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            f"metadata.name begins the names of the members: at most {MAX_NAME_CHARS} lower-case letters, digits and "
+            "'-', starting with a letter.",
+        ),
+    )
+
+    spec: PoolSpec = Field(description=PoolSpec.__doc__)
+    status: PoolStatus = Field(default_factory=PoolStatus, description=PoolStatus.__doc__)

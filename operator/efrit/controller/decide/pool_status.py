@@ -1,0 +1,151 @@
+"""What the status of a pool says."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from efrit.api import ConditionStatus, PoolReason, PoolStatus, with_condition
+from efrit.api.pool import (
+    AVAILABLE,
+    BACKLOGGED,
+    MAX_FLOW_CHARS,
+    PROGRESSING,
+    SCALING_ACTIVE,
+    SCALING_LIMITED,
+    LastScale,
+    PoolFlow,
+)
+from efrit.controller.decide.condition_state import ConditionState
+from efrit.controller.decide.pool_scaling import Scaling
+from efrit.controller.model.actions import Action, PatchStatus, RequeueAfter
+from efrit.controller.model.names import POOL_LABEL
+from efrit.controller.model.pools import PoolSnapshot
+
+FIGURES_EVERY = timedelta(seconds=5)
+"""Counts that change while members work are written at most this often, a condition that changes at once."""
+NOT_LIMITED = ConditionState(
+    ConditionStatus.FALSE, PoolReason.WITHIN_BOUNDS, "spec.replicas says how many members there are to be."
+)
+FIGURES = ("idle", "busy", "pending", "flows")
+
+
+def pool_status(
+    snapshot: PoolSnapshot, sized: Scaling, create: int, draining: frozenset[str], now: datetime
+) -> list[Action]:
+    """Return the write of the status where it is due, or when it will be."""
+    pool = snapshot.pool
+    old, new = pool.status, _status(snapshot, sized, create, draining, now)
+    if new == old:
+        return []
+    if old.model_copy(update={name: getattr(new, name) for name in FIGURES}) == new and snapshot.status_written:
+        left = snapshot.status_written + FIGURES_EVERY - now
+        if timedelta(0) < left <= FIGURES_EVERY:
+            return [RequeueAfter(left)]
+    meta = pool.metadata
+    return [PatchStatus("EfritPool", pool.key, meta.uid, meta.resource_version, new.to_wire(), old.to_wire())]
+
+
+def _status(
+    snapshot: PoolSnapshot, sized: Scaling, create: int, draining: frozenset[str], now: datetime
+) -> PoolStatus:
+    pool = snapshot.pool
+    members = [member for member in snapshot.members if not member.deleting]
+    staying = [member for member in members if member.name not in draining]
+    serving = [member for member in staying if member.ready]
+    conditions = pool.status.conditions
+    for kind, state in (
+        (AVAILABLE, _available(snapshot, sized.wanted, len(serving))),
+        (PROGRESSING, _progressing(snapshot, create, len(members) - len(staying))),
+        (BACKLOGGED, _backlogged(snapshot.pending)),
+        (SCALING_ACTIVE, _scaling_active(sized)),
+        (SCALING_LIMITED, sized.limited or NOT_LIMITED),
+    ):
+        conditions = with_condition(
+            conditions,
+            kind,
+            state.status,
+            state.reason.value,
+            state.message,
+            generation=pool.metadata.generation,
+            now=now,
+        )
+    return PoolStatus(
+        observed_generation=pool.metadata.generation,
+        desired_replicas=sized.wanted,
+        last_scale=_last_scale(pool.status, sized, now),
+        selector=f"{POOL_LABEL}={pool.metadata.name}",
+        replicas=len(staying),
+        ready=len(serving),
+        idle=sum(not member.has_work for member in serving),
+        busy=sum(member.has_work for member in members),
+        draining=len(members) - len(staying),
+        suspended=sum(member.asleep for member in staying),
+        pending=snapshot.pending,
+        flows=tuple(
+            PoolFlow(name=name[:MAX_FLOW_CHARS], running=running, pending=waiting)
+            for name, running, waiting in snapshot.flows
+        ),
+        revision=snapshot.revision,
+        updated=sum(member.revision == snapshot.revision for member in staying),
+        conditions=conditions,
+    )
+
+
+def _last_scale(old: PoolStatus, sized: Scaling, now: datetime) -> LastScale | None:
+    before = old.desired_replicas
+    if sized.recommendation is None or before is None or before == sized.wanted:
+        return old.last_scale
+    return LastScale.model_validate({"from": before, "to": sized.wanted, "reason": sized.reason, "time": now})
+
+
+def _scaling_active(sized: Scaling) -> ConditionState:
+    if sized.recommendation is None:
+        message = "spec.replicas says how many members there are to be."
+        return ConditionState(ConditionStatus.FALSE, PoolReason.REPLICAS_GIVEN, message)
+    message = "spec.autoscaling decides how many members there are to be."
+    return ConditionState(ConditionStatus.TRUE, PoolReason.AUTOSCALING, message)
+
+
+def _available(snapshot: PoolSnapshot, wanted: int, serving: int) -> ConditionState:
+    if wanted == 0 and snapshot.pool.spec.autoscaling is not None:
+        message = "No member is needed: the next request starts one."
+        return ConditionState(ConditionStatus.TRUE, PoolReason.SCALED_TO_ZERO, message)
+    if wanted == 0:
+        message = "spec.replicas is 0: requests of the pool wait until it is larger."
+        return ConditionState(ConditionStatus.FALSE, PoolReason.SCALED_TO_ZERO, message)
+    asleep = any(member.asleep for member in snapshot.members)
+    if serving or asleep:
+        return ConditionState(ConditionStatus.TRUE, PoolReason.MEMBER_READY, "At least one member takes requests.")
+    return ConditionState(ConditionStatus.FALSE, PoolReason.NO_MEMBER_READY, "No member is Ready yet.")
+
+
+def _progressing(snapshot: PoolSnapshot, create: int, draining: int) -> ConditionState:
+    refusal, template = snapshot.refusal, snapshot.template
+    if template is None:
+        message = "spec.template is larger than 128 KiB of JSON: shorten it."
+        return ConditionState(ConditionStatus.FALSE, PoolReason.MEMBER_REFUSED, message)
+    if refusal is not None and create:
+        message = f"The API server refuses the next member: {refusal.sentence}"
+        return ConditionState(ConditionStatus.FALSE, PoolReason.MEMBER_REFUSED, message)
+    refused = next((member for member in snapshot.members if member.refused), None)
+    if refused is not None:
+        message = f"EfritInstance {refused.name} gets no pod: {refused.refused}"
+        return ConditionState(ConditionStatus.FALSE, PoolReason.MEMBER_REFUSED, message)
+    if any(member.revision != snapshot.revision for member in snapshot.members):
+        message = "Members are replaced by ones of the current template, one after the other."
+        return ConditionState(ConditionStatus.TRUE, PoolReason.UPDATING, message)
+    if create or any(not member.ready and not member.asleep for member in snapshot.members):
+        return ConditionState(ConditionStatus.TRUE, PoolReason.CREATING, "Members are being created.")
+    if draining:
+        message = "Members that are too many are deleted once they have no work."
+        return ConditionState(ConditionStatus.TRUE, PoolReason.REMOVING, message)
+    return ConditionState(ConditionStatus.TRUE, PoolReason.MEMBERS_UNCHANGED, "All members are as wanted.")
+
+
+def _backlogged(pending: int) -> ConditionState:
+    if pending:
+        message = "Requests wait for a member with room for them."
+        return ConditionState(ConditionStatus.TRUE, PoolReason.REQUESTS_WAITING, message)
+    return ConditionState(
+        ConditionStatus.FALSE, PoolReason.REQUESTS_PLACED, "Every request of the pool has a member."
+    )

@@ -1,0 +1,89 @@
+"""What a decision about a pool reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from efrit.api import EfritPool
+from efrit.controller.model.snapshots import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """One EfritInstance that a pool owns."""
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str | None
+    """Digest of the template it was made from."""
+    created: datetime | None = None
+    ready: bool = False
+    """Whether its status says that it is Ready, of whatever process."""
+    load: int = 0
+    """Open requests that are bound to it."""
+    plans: int = 0
+    """Open plans that live on it, suspended ones included."""
+    deleting: bool = False
+    asleep: bool = False
+    """Whether it is suspended for idleness: work wakes it."""
+    refused: str | None = None
+    """Why the API server does not take its children."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether requests get an answer from it, perhaps after it was woken."""
+        return self.ready or self.asleep
+
+    @property
+    def has_work(self) -> bool:
+        """Whether it may not be deleted yet."""
+        return self.load > 0 or self.plans > 0
+
+
+class Recommendation(NamedTuple):
+    """How many members were needed, at a time."""
+
+    time: datetime
+    members: int
+
+
+class Growth(NamedTuple):
+    """How many members were added, at a time."""
+
+    time: datetime
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSnapshot:
+    """Everything that a decision about a pool reads."""
+
+    pool: EfritPool
+    """Without its template."""
+    template: Mapping[str, Any] | None
+    """spec.template as JSON data; None where it is larger than anything is made of."""
+    revision: str
+    members: tuple[MemberView, ...] = ()
+    """By name."""
+    draining: frozenset[str] = frozenset()
+    """Names of members that get no more requests."""
+    listed: bool = False
+    """Whether all open requests and plans of the namespace are known."""
+    pending: int = 0
+    """Open requests of the pool that no member has."""
+    flows: tuple[tuple[str, int, int], ...] = ()
+    """Name, running and waiting of the flows with the most requests."""
+    desired: int | None = None
+    """How many members its autoscaler wanted last; None where it has not decided yet."""
+    recommendations: tuple[Recommendation, ...] = ()
+    """Of the last while, oldest first, as far as a later one is not larger."""
+    growths: tuple[Growth, ...] = ()
+    """Of the last minute."""
+    refusal: Refusal | None = None
+    """The API server did not take its next member."""
+    status_written: datetime | None = None
+    """When this process last wrote its status."""

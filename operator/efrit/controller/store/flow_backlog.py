@@ -1,0 +1,153 @@
+"""Requests that wait for a member of a pool, in the order they go: flows share the members by their weights.
+
+Weighted fair queueing (start-time fair, each request counts as one): a flow that has had more than its share waits
+until the others have had theirs, and one that had nothing to do saves nothing up. Within a flow the rank of a request
+decides, by priority and age.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from efrit.controller.model.keys import Key
+from efrit.controller.store.backlog import Backlog, Rank
+
+MOST_FLOWS = 1000
+OTHER_FLOWS = "(others)"
+"""The flow that all share which are one too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How the members of a pool are shared between flows."""
+
+    weights: Mapping[str, int] = field(default_factory=dict)
+    max_running: int | None = None
+    """Requests of a flow that members have at a time; None for no bound."""
+
+    def weight(self, flow: str) -> int:
+        """Return the weight of a flow, 1 where none is given."""
+        return self.weights.get(flow, 1)
+
+
+@dataclass(slots=True)
+class _Flow:
+    """One flow: what of it waits, how much of it members have, and when it is next, in the time of the queue."""
+
+    waiting: Backlog = field(default_factory=Backlog)
+    running: int = 0
+    next_start: float = 0.0
+
+
+class FlowBacklog:
+    """The line of one pool. A flow is forgotten once nothing of it waits or runs."""
+
+    def __init__(self) -> None:
+        self.shares = Shares()
+        self._flows: dict[str, _Flow] = {}
+        self._flow_of: dict[Key, str] = {}
+        self._now = 0.0
+        """Virtual time: when the request that went last was due."""
+
+    def __len__(self) -> int:
+        return len(self._flow_of)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits or runs."""
+        return not self._flows
+
+    def add(self, key: Key, place: Rank, flow: str) -> None:
+        """Put a request in line; once is enough."""
+        if self._flow_of.get(key, flow) != flow:
+            self.discard(key)
+        line = self._flows.setdefault(flow, _Flow())
+        if not len(line.waiting):
+            line.next_start = max(line.next_start, self._now)
+        line.waiting.add(key, place)
+        self._flow_of[key] = flow
+
+    def discard(self, key: Key) -> None:
+        """Take a request out that a member gets no more, if it is in."""
+        flow = self._flow_of.pop(key, None)
+        if flow is not None:
+            self._flows[flow].waiting.discard(key)
+            self._forget_if_empty(flow)
+
+    def started(self, flow: str, *, is_paid: bool = False) -> None:
+        """Count a request of a flow that a member has; the flow pays for it once."""
+        line = self._flows.setdefault(flow, _Flow())
+        line.running += 1
+        if is_paid:
+            return
+        begins = max(line.next_start, self._now)
+        self._now = begins
+        line.next_start = begins + 1 / self.shares.weight(flow)
+
+    def ended(self, flow: str) -> None:
+        """Count a request less that a member has."""
+        line = self._flows.get(flow)
+        if line is not None:
+            line.running = max(0, line.running - 1)
+            self._forget_if_empty(flow)
+
+    def waiting_of(self, flow: str) -> int:
+        """Return how many requests of a flow wait."""
+        line = self._flows.get(flow)
+        return len(line.waiting) if line is not None else 0
+
+    def known(self, flow: str) -> str:
+        """Return the flow that requests of this name are counted for: beyond a number of flows all share one."""
+        return flow if flow in self._flows or len(self._flows) < MOST_FLOWS else OTHER_FLOWS
+
+    def refile(self, flow_of: Callable[[Key], str]) -> None:
+        """Put the requests that wait in line anew, after what a flow is has changed."""
+        for key, flow in list(self._flow_of.items()):
+            place = self._flows[flow].waiting.rank_of(key)
+            self.discard(key)
+            self.add(key, place, self.known(flow_of(key)))
+
+    def first(self, count: int) -> list[Key]:
+        """Return the `count` requests that go first, fewer where flows have all that they may have."""
+        result: list[Key] = []
+        for key in self._in_order():
+            if len(result) >= count:
+                break
+            result.append(key)
+        return result
+
+    def ahead_of(self, key: Key, most: int) -> int:
+        """Return how many go before `key`, `most` where there are as many or more."""
+        for place, other in enumerate(self._in_order()):
+            if other == key or place >= most:
+                return min(place, most)
+        return most
+
+    def busiest(self, count: int) -> list[tuple[str, int, int]]:
+        """Return name, running and waiting of the flows with the most requests."""
+        flows = ((name, line.running, len(line.waiting)) for name, line in self._flows.items())
+        return heapq.nsmallest(count, flows, key=lambda flow: (-flow[1] - flow[2], flow[0]))
+
+    def _in_order(self) -> Iterator[Key]:
+        """Yield the requests in the order in which they go, as if each that goes were started at once."""
+        room = {name: self._room(line) for name, line in self._flows.items() if len(line.waiting)}
+        heap = [(max(self._flows[name].next_start, self._now), name, 0) for name, free in room.items() if free > 0]
+        heapq.heapify(heap)
+        while heap:
+            begins, name, place = heapq.heappop(heap)
+            line = self._flows[name]
+            yield line.waiting.at(place)
+            if place + 1 < min(len(line.waiting), room[name]):
+                heapq.heappush(heap, (begins + 1 / self.shares.weight(name), name, place + 1))
+
+    def _room(self, line: _Flow) -> int:
+        most = self.shares.max_running
+        return len(line.waiting) if most is None else max(0, most - line.running)
+
+    def _forget_if_empty(self, flow: str) -> None:
+        line = self._flows[flow]
+        # What a flow has had beyond its share is kept until the others have had theirs.
+        if not len(line.waiting) and not line.running and line.next_start <= self._now + 1:
+            del self._flows[flow]

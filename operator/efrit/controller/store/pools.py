@@ -1,0 +1,198 @@
+"""EfritPools as last seen, with their members and the requests that wait for one.
+
+Members are the EfritInstances that a pool owns. A request of a pool waits in the pool's backlog until one of them has
+room; only as many are reconciled as there is room for, so that what happens to a pool does not reach all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from efrit.api import ConditionStatus, EfritPool, condition_of
+from efrit.api.instance import READY
+from efrit.api.pool import MAX_FLOWS, PoolTemplate
+from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.model.names import REVISION_LABEL
+from efrit.controller.model.pools import Growth, MemberView, PoolSnapshot, Recommendation
+from efrit.controller.model.snapshots import Refusal
+from efrit.controller.store.index import Index
+from efrit.controller.store.instances import Instances
+from efrit.controller.store.packed_spec import MOST_BYTES
+from efrit.controller.store.records import PoolRecord
+from efrit.controller.store.watched_objects import WatchedObjects
+
+REVISION_CHARS = 10
+MINUTE = timedelta(minutes=1)
+
+
+class Pools(WatchedObjects[EfritPool, PoolRecord]):
+    """All EfritPools."""
+
+    def __init__(self, index: Index, instances: Instances) -> None:
+        super().__init__(EfritPool, index.pools, index)
+        self._instances = instances
+
+    # The object.
+
+    def _observed(self, new: EfritPool, record: PoolRecord | None) -> None:
+        known = record.object if record is not None else None
+        if record is None or record.uid != new.metadata.uid:
+            if record is not None and record.uid is not None:
+                self._index.tombstones.add(record.uid, deleted=True)
+            self._records[new.key] = record = PoolRecord(new)
+        template = new.spec.template.model_dump_json(by_alias=True, exclude_defaults=True).encode()
+        record.revision = hashlib.sha256(template).hexdigest()[:REVISION_CHARS]
+        record.template = zlib.compress(template, 1) if len(template) <= MOST_BYTES else None
+        spec = new.spec.model_copy(update={"template": PoolTemplate()})
+        metadata = new.metadata.model_copy(update={"annotations": {}, "labels": {}, "owner_references": ()})
+        record.object = new.model_copy(update={"spec": spec, "metadata": metadata})
+        if known is None or known.metadata.generation != new.metadata.generation:
+            record.refusal = None
+            self._index.share_anew(new.key)
+            self._index.requeue_pool(new.key)
+        self.requeue(new.key)
+
+    def observe_left(self, obj: Mapping[str, Any]) -> None:
+        """Take in that an EfritPool was deleted: all of them are watched."""
+        meta = obj["metadata"]
+        self.observe_gone((meta["namespace"], meta["name"]), meta["uid"])
+
+    def observe_gone(self, key: Key, uid: str) -> None:
+        """Forget a pool that does not exist any more; its members go with it."""
+        self._index.tombstones.add(uid, deleted=True)
+        if self.record(key, uid) is not None:
+            self.drop(key)
+
+    def drop(self, key: Key) -> None:
+        """Forget a pool. Its requests wait for another of the name."""
+        if self._records.pop(key, None) is not None:
+            self._index.queue.forget(WorkKey(EfritPool.kind, *key))
+            self._index.requeue_waiting_for_pool(key)
+
+    def is_done(self, key: Key) -> bool:
+        """Return whether there is no such pool any more."""
+        return key not in self._records
+
+    def is_over(self, record: PoolRecord) -> bool:
+        """Return False: a pool is never final."""
+        return False
+
+    def requeue_all(self, within: float, scope: str | None = None) -> None:
+        """Reconcile every pool of a namespace again, in the background and spread over so many seconds."""
+        for key in self.open_uids(scope):
+            self._index.requeue_within(WorkKey(EfritPool.kind, *key), within)
+
+    # What actions learned.
+
+    def scale(self, pool: Key, uid: str, needed: int, wanted: int) -> None:
+        """Remember how many members a pool needs now, and is to have; within a window the largest need counts."""
+        record = self.record(pool, uid)
+        if record is None:
+            return
+        now, autoscaling = self._index.clock(), record.object.spec.autoscaling
+        if record.desired is None:
+            # What was needed before this process led is not known: no less than there was.
+            record.recommendations.extend(_recommended_before(record.object, now))
+        if record.desired is not None and wanted > record.desired:
+            record.growths.append(Growth(now, wanted - record.desired))
+        record.desired = wanted
+        while record.growths and record.growths[0].time <= now - MINUTE:
+            record.growths.popleft()
+        recommendations = record.recommendations
+        while recommendations and recommendations[-1].members <= needed:
+            recommendations.pop()
+        recommendations.append(Recommendation(now, needed))
+        window = autoscaling.scale_down.stabilization_seconds if autoscaling is not None else 0
+        while recommendations and recommendations[0].time < now - timedelta(seconds=window):
+            recommendations.popleft()
+
+    def drain(self, pool: Key, uid: str, members: frozenset[str]) -> None:
+        """Place requests on these members no more; those that drain no longer get some again."""
+        record = self.record(pool, uid)
+        if record is None:
+            return
+        resumed = record.draining - members
+        record.draining = members
+        for name in resumed:
+            self._index.requeue_for_member((pool[0], name))
+
+    def created(self, pool: Key, uid: str) -> None:
+        """Take in that a member was created."""
+        record = self.record(pool, uid)
+        if record is not None:
+            record.refusal = None
+
+    def refused(self, pool: Key, uid: str, sentence: str) -> None:
+        """Remember that the API server did not take a member of the pool, and why."""
+        record = self.record(pool, uid)
+        if record is not None:
+            record.refusal = Refusal(sentence, self._index.clock())
+            self.requeue(pool)
+
+    def status_written(self, pool: Key) -> None:
+        """Remember that the status of a pool was written."""
+        record = self._records.get(pool)
+        if record is not None:
+            record.status_written = self._index.clock()
+
+    def requeue_waiting(self, pool: Key) -> None:
+        """Have as many requests that wait for a pool reconciled as its members have room for."""
+        self._index.requeue_pool(pool)
+
+    # What decisions read.
+
+    def snapshot(self, key: Key) -> PoolSnapshot | None:
+        """Return the picture of a pool, or None where there is none."""
+        record = self._records.get(key)
+        if record is None:
+            return None
+        return PoolSnapshot(
+            pool=record.object,
+            template=json.loads(zlib.decompress(record.template)) if record.template is not None else None,
+            revision=record.revision,
+            members=tuple(self._members(key)),
+            draining=record.draining,
+            listed=self._index.is_listed(key[0]),
+            pending=self._index.pool_backlog(key),
+            flows=tuple(self._index.busiest_flows(key, MAX_FLOWS)),
+            desired=record.desired if record.desired is not None else record.object.status.desired_replicas,
+            recommendations=tuple(record.recommendations) or _recommended_before(record.object, self._index.clock()),
+            growths=tuple(record.growths),
+            refusal=record.refusal,
+            status_written=record.status_written,
+        )
+
+    def _members(self, pool: Key) -> list[MemberView]:
+        members = []
+        for key in sorted(self._index.members_of(pool)):
+            snapshot = self._instances.snapshot(key)
+            if snapshot is None:
+                continue
+            instance, facts = snapshot.instance, snapshot.facts
+            meta, ready = instance.metadata, condition_of(instance.status.conditions, READY)
+            members.append(
+                MemberView(
+                    name=meta.name,
+                    uid=meta.uid,
+                    resource_version=meta.resource_version,
+                    revision=meta.labels.get(REVISION_LABEL),
+                    created=meta.creation_timestamp,
+                    ready=ready is not None and ready.status == ConditionStatus.TRUE,
+                    load=snapshot.load,
+                    plans=snapshot.active_plans + snapshot.suspended_plans,
+                    deleting=meta.deletion_timestamp is not None,
+                    asleep=bool(instance.status.suspended_idle),
+                    refused=facts.refused,
+                )
+            )
+        return members
+
+
+def _recommended_before(pool: EfritPool, now: datetime) -> tuple[Recommendation, ...]:
+    desired = pool.status.desired_replicas
+    return (Recommendation(now, desired),) if desired is not None else ()

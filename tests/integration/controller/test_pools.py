@@ -1,0 +1,166 @@
+"""A pool on real parts: members are made, get requests, are replaced and removed, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.kube import Json, until
+from tests.support.site import FINAL, Site
+from tests.support.timeout import TIMEOUT
+
+EPHEMERAL: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
+GATE = '(progn (while (not (file-exists-p "{}")) (sleep-for 0.02)) \'done)'
+
+
+def _pool(site: Site, replicas: int, **spec: Any) -> None:
+    manifest = {"metadata": {"name": "crew"}, "spec": {"replicas": replicas, "template": {"spec": EPHEMERAL}, **spec}}
+    site.kube.create("efritpools", site.namespace, manifest, fieldValidation="Strict")
+
+
+def _status(site: Site) -> Json:
+    status: Json = site.kube.get("efritpools", site.namespace, "crew").get("status", {})
+    return status
+
+
+def _until(site: Site, **expected: Any) -> Json:
+    def reached() -> Json | None:
+        status = _status(site)
+        return status if expected.items() <= status.items() else None
+
+    return until(reached, lambda: f"the pool is not {expected}: {_status(site)}\n{site.logs()}", TIMEOUT)
+
+
+def _scale(site: Site, replicas: int) -> None:
+    path = f"/apis/efrit.dev/v1alpha1/namespaces/{site.namespace}/efritpools/crew/scale"
+    scale = site.kube.call("GET", path)
+    site.kube.call("PUT", path, {**scale, "spec": {"replicas": replicas}})
+
+
+def _ask(site: Site, name: str, content: str = "(+ 1 2)") -> None:
+    spec = {"type": "eval", "content": content, "poolRef": {"name": "crew"}, "timeoutSeconds": 600}
+    site.kube.create("efritrequests", site.namespace, {"metadata": {"name": name}, "spec": spec})
+
+
+def _members(site: Site) -> list[Json]:
+    return site.kube.list("efritinstances", site.namespace)
+
+
+def _condition(status: Json, kind: str) -> Json:
+    return next(condition for condition in status["conditions"] if condition["type"] == kind)
+
+
+def test_members_are_made_share_the_requests_and_go_when_they_are_too_many(site: Site) -> None:
+    site.operator().start()
+    _pool(site, 2)
+    status = _until(site, ready=2, idle=2)
+    assert _condition(status, "Available")["status"] == "True"
+    names = {member["metadata"]["name"] for member in _members(site)}
+    assert len(names) == 2
+    assert all(name.startswith("crew-") for name in names)
+
+    for number in range(6):
+        _ask(site, f"r{number}")
+    answers = {f"r{number}": site.answer(f"r{number}") for number in range(6)}
+    assert {answer["result"] for answer in answers.values()} == {"3"}
+    assert {answer["instanceName"] for answer in answers.values()} == names
+
+    # A member with work stays until it is done; the other one goes at once.
+    _ask(site, "long", GATE.format("/tmp/go-" + site.namespace))
+    working = site.until_status("long", phase="Running")["instanceName"]
+    _scale(site, 0)
+    _until(site, replicas=0, draining=1)
+    until(lambda: [member["metadata"]["name"] for member in _members(site)] == [working] or None, "both are there")
+    _ask(site, "later")
+    site.kube.patch("efritrequests", site.namespace, "long", {"spec": {"cancel": True}})
+    assert site.answer("long")["reason"] == "Cancelled"
+    until(lambda: not _members(site) or None, "the member that has no work any more is still there")
+    assert _condition(_until(site, replicas=0, draining=0), "Available")["reason"] == "ScaledToZero"
+
+    _scale(site, 1)
+    assert site.answer("later")["result"] == "3"
+    assert site.status("later")["phase"] in FINAL
+
+
+def _patch(site: Site, **spec: Any) -> None:
+    site.kube.patch("efritpools", site.namespace, "crew", {"spec": spec})
+
+
+def test_a_changed_template_replaces_members_one_after_the_other_and_loses_no_request(site: Site) -> None:
+    site.operator().start()
+    _pool(site, 2)
+    before = _until(site, ready=2, updated=2)["revision"]
+    old = {member["metadata"]["name"] for member in _members(site)}
+    for number in range(4):
+        _ask(site, f"before{number}")
+    _patch(site, template={"spec": {"limits": {"requestTimeoutSeconds": 77}}})
+    for number in range(4):
+        _ask(site, f"meanwhile{number}")
+
+    def replaced() -> bool | None:
+        members = _members(site)
+        assert len(members) <= 3
+        return old.isdisjoint(member["metadata"]["name"] for member in members) or None
+
+    until(replaced, lambda: f"members of the older template are left: {_status(site)}\n{site.logs()}", TIMEOUT)
+    status = _until(site, ready=2, updated=2, draining=0)
+    assert status["revision"] != before
+    assert {member["spec"]["limits"]["requestTimeoutSeconds"] for member in _members(site)} == {77}
+    for number in range(4):
+        assert site.answer(f"before{number}")["result"] == "3"
+        assert site.answer(f"meanwhile{number}")["result"] == "3"
+
+
+def test_one_flow_with_many_requests_does_not_keep_another_waiting_and_no_more_wait_than_may(site: Site) -> None:
+    site.operator().start()
+    _pool(site, 1, fairness={"flowLabel": "team", "maxPendingPerFlow": 30}, placement={"maxLoadPerInstance": 1})
+    _until(site, ready=1)
+
+    def ask(name: str, team: str, content: str = "(+ 1 2)") -> None:
+        spec = {"type": "eval", "content": content, "poolRef": {"name": "crew"}, "timeoutSeconds": 600}
+        metadata = {"name": name, "labels": {"team": team}}
+        site.kube.create("efritrequests", site.namespace, {"metadata": metadata, "spec": spec})
+
+    go = site.directory / "go"
+    ask("first", "loud", GATE.format(go))
+    site.until_status("first", phase="Running")
+    for number in range(29):
+        ask(f"loud{number}", "loud", f"(progn {site.count(f'loud{number}')} 1)")
+    ask("quiet", "quiet", f"(progn {site.count('quiet')} 2)")
+    _until(site, pending=30)
+    flows = {flow["name"]: flow for flow in _status(site)["flows"]}
+    assert (flows["loud"], flows["quiet"]) == (
+        {"name": "loud", "running": 1, "pending": 29},
+        {"name": "quiet", "running": 0, "pending": 1},
+    )
+    ask("last", "loud")
+    ask("late", "loud")
+    rejected = site.answer("late")
+    assert rejected["reason"] == "Rejected"
+    assert "maxPendingPerFlow" in rejected["conditions"][0]["message"]
+    go.touch()
+    assert site.answer("quiet")["result"] == "2"
+    answers = site.answers()
+    assert {answer["phase"] for name, answer in answers.items() if name != "late"} == {"Succeeded"}
+    (member,) = _members(site)
+    order = site.counted(member["metadata"]["name"])
+    assert order.index("quiet") <= 1
+
+
+def test_an_autoscaled_pool_wakes_from_zero_grows_with_the_work_and_sleeps_again(site: Site) -> None:
+    site.operator().start()
+    autoscaling = {"maxReplicas": 2, "scaleDown": {"stabilizationSeconds": 1}}
+    spec = {"autoscaling": autoscaling, "template": {"spec": EPHEMERAL}, "placement": {"maxLoadPerInstance": 1}}
+    site.kube.create("efritpools", site.namespace, {"metadata": {"name": "crew"}, "spec": spec})
+    assert _condition(_until(site, desiredReplicas=0), "Available")["status"] == "True"
+
+    go = site.directory / "go"
+    for number in range(3):
+        _ask(site, f"r{number}", GATE.format(go))
+    status = _until(site, desiredReplicas=2, busy=2)
+    assert status["lastScale"]["to"] == 2
+    assert _condition(status, "ScalingLimited")["reason"] == "AtMaximum"
+    go.touch()
+    assert {site.answer(f"r{number}")["result"] for number in range(3)} == {"done"}
+    _until(site, desiredReplicas=0, replicas=0, draining=0)
+    until(lambda: not _members(site) or None, "members are left")
+    assert _status(site)["lastScale"]["to"] == 0

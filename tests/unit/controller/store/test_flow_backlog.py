@@ -1,0 +1,137 @@
+"""The line in front of a pool: flows share what there is by their weights, and nothing is saved up or lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from efrit.controller.model.keys import Key
+from efrit.controller.store.flow_backlog import MOST_FLOWS, OTHER_FLOWS, FlowBacklog, Shares
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def key(name: str) -> Key:
+    return "ns", name
+
+
+def add(line: FlowBacklog, flow: str, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        line.add(key(f"{flow}{number}"), (T0 + timedelta(seconds=number), f"{flow}{number}"), flow)
+
+
+def start(line: FlowBacklog, count: int) -> list[str]:
+    """Start the next requests one after the other and return their flows."""
+    flows = []
+    for _ in range(count):
+        (request,) = line.first(1)
+        flow = request[1].rstrip("0123456789")
+        line.discard(request)
+        line.started(flow)
+        flows.append(flow)
+    return flows
+
+
+def test_within_a_flow_the_oldest_goes_first() -> None:
+    line = FlowBacklog()
+    add(line, "a", 3)
+    assert line.first(2) == [key("a0"), key("a1")]
+    assert [line.ahead_of(key(f"a{number}"), 10) for number in range(3)] == [0, 1, 2]
+
+
+def test_one_request_of_a_quiet_flow_is_next_however_many_another_has() -> None:
+    line = FlowBacklog()
+    add(line, "loud", 2000)
+    start(line, 100)
+    add(line, "quiet", 1)
+    assert key("quiet0") in line.first(2)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ({}, {"a": 40, "b": 40, "c": 40}),
+        ({"a": 2}, {"a": 60, "b": 30, "c": 30}),
+        ({"a": 3, "b": 2}, {"a": 60, "b": 40, "c": 20}),
+    ],
+)
+def test_flows_that_wait_get_their_shares(weights: dict[str, int], expected: dict[str, int]) -> None:
+    line = FlowBacklog()
+    line.shares = Shares(weights)
+    for flow in "abc":
+        add(line, flow, 200)
+    counts = Counter(start(line, 120))
+    assert all(abs(counts[flow] - count) <= 1 for flow, count in expected.items())
+
+
+def test_the_order_that_is_told_is_the_one_that_follows() -> None:
+    line = FlowBacklog()
+    line.shares = Shares({"b": 3})
+    for flow in "abc":
+        add(line, flow, 5)
+    told = [request[1].rstrip("0123456789") for request in line.first(15)]
+    assert start(line, 15) == told
+
+
+def test_a_flow_that_had_nothing_to_do_saves_nothing_up() -> None:
+    line = FlowBacklog()
+    add(line, "a", 300)
+    add(line, "b", 1)
+    start(line, 200)
+    add(line, "b", 100, first=1)
+    counts = Counter(start(line, 40))
+    assert abs(counts["a"] - counts["b"]) <= 1
+
+
+def test_a_flow_has_no_more_than_it_may_at_a_time() -> None:
+    line = FlowBacklog()
+    line.shares = Shares(max_running=2)
+    add(line, "a", 5)
+    assert len(line.first(5)) == 2
+    start(line, 2)
+    assert line.first(5) == []
+    assert line.ahead_of(key("a2"), 7) == 7
+    line.ended("a")
+    assert line.first(5) == [key("a2")]
+
+
+def test_a_request_is_paid_for_once() -> None:
+    line = FlowBacklog()
+    add(line, "a", 1)
+    add(line, "b", 1)
+    for _ in range(10):
+        line.started("a", is_paid=True)
+        line.ended("a")
+    assert line.first(1) == [key("a0")]
+
+
+def test_of_a_flow_without_requests_nothing_is_kept() -> None:
+    line = FlowBacklog()
+    for number in range(50):
+        add(line, f"f{number}-", 1)
+    start_all = line.first(50)
+    for request in start_all:
+        flow = request[1].rstrip("0123456789")
+        line.discard(request)
+        line.started(flow)
+        line.ended(flow)
+    assert line.idle
+    assert len(line) == 0
+
+
+def test_beyond_a_number_of_flows_all_share_one() -> None:
+    line = FlowBacklog()
+    for number in range(MOST_FLOWS):
+        line.add(key(f"r{number}"), (T0, f"r{number}"), line.known(f"flow {number}"))
+    assert line.known("one more") == OTHER_FLOWS
+    assert line.known("flow 7") == "flow 7"
+
+
+def test_what_a_flow_is_can_change_while_requests_wait() -> None:
+    line = FlowBacklog()
+    add(line, "a", 4)
+    line.refile(lambda request: "even" if int(request[1][1:]) % 2 == 0 else "odd")
+    assert {name: waiting for name, _, waiting in line.busiest(5)} == {"even": 2, "odd": 2}
+    assert len(line) == 4

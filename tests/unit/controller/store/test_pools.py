@@ -1,0 +1,227 @@
+"""Pools in the store: whose members are whose, which requests are looked at when something changes, what is kept."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from efrit.controller.model.pools import PoolSnapshot
+from tests.unit.controller.factory import NAMESPACE, Json, condition_json, instance_json, request_json
+from tests.unit.controller.store.world import World
+
+CREW = (NAMESPACE, "crew")
+LONG = 5.0
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def pool_json(uid: str = "uid-crew", *, generation: int = 1, version: str = "1", **spec: Any) -> Json:
+    metadata = {
+        "name": "crew",
+        "namespace": NAMESPACE,
+        "uid": uid,
+        "generation": generation,
+        "resourceVersion": version,
+    }
+    return {"metadata": metadata, "spec": {"replicas": 2, **spec}, "status": {}}
+
+
+def member_json(name: str = "alpha", pool: str = "uid-crew", **fields: Any) -> Json:
+    obj = instance_json(name, **fields)
+    owner = {"kind": "EfritPool", "name": "crew", "uid": pool, "controller": True}
+    obj["metadata"]["ownerReferences"] = [owner]
+    obj["metadata"]["labels"] = {"efrit.dev/pool": "crew", "efrit.dev/pool-revision": "r"}
+    return obj
+
+
+def pool_request(name: str, *, labels: Json | None = None, **spec: Any) -> Json:
+    obj = request_json(name, target=None, poolRef={"name": "crew"}, **spec)
+    obj["metadata"]["labels"] = labels or {}
+    return obj
+
+
+def pool_of(world: World) -> PoolSnapshot:
+    snapshot = world.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    return snapshot
+
+
+def names(world: World) -> list[str]:
+    return [member.name for member in pool_of(world).members]
+
+
+async def test_the_members_are_the_instances_that_the_pool_controls(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.store.instances.observe(member_json("other", pool="uid-earlier"))
+    by_label = instance_json("by-label")
+    by_label["metadata"]["labels"] = {"efrit.dev/pool": "crew"}
+    world.store.instances.observe(by_label)
+    assert names(world) == ["alpha"]
+
+    world.store.instances.observe_gone((NAMESPACE, "alpha"), "uid-alpha")
+    assert names(world) == []
+
+
+async def test_a_member_that_was_listed_before_its_pool_is_found(world: World) -> None:
+    world.store.instances.observe(member_json())
+    world.store.pools.observe(pool_json())
+    assert names(world) == ["alpha"]
+
+
+async def test_a_pool_made_anew_under_the_name_has_none_of_the_members_of_the_first(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.store.pools.observe(pool_json("uid-second", version="5"))
+    assert names(world) == []
+
+
+async def test_as_many_requests_are_looked_at_as_a_member_has_room_for(world: World) -> None:
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 2}))
+    for number in range(50):
+        world.store.requests.observe(pool_request(f"r{number:02}"))
+    await world.settle()
+
+    conditions = [condition_json("Ready", "True", "Ready")]
+    world.store.instances.observe(member_json(status={"conditions": conditions}))
+
+    requests = {name for kind, name in await world.looks(LONG) if kind == "Request"}
+    assert requests == {"r00", "r01"}
+
+
+async def test_a_request_that_ends_has_the_next_one_looked_at_and_no_other(world: World) -> None:
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
+    world.store.instances.observe(member_json())
+    for number in range(20):
+        world.store.requests.observe(pool_request(f"r{number:02}"))
+    bound = pool_request("r00", version="21", status={"instanceName": "alpha", "phase": "Running"})
+    world.store.requests.observe(bound)
+    assert pool_of(world).pending == 19
+    await world.settle()
+
+    world.store.requests.observe_gone((NAMESPACE, "r00"), bound["metadata"]["uid"])
+
+    requests = {name for kind, name in await world.looks(LONG) if kind == "Request"}
+    assert requests == {"r00", "r01"}
+
+
+async def test_what_happens_to_instances_of_no_pool_has_no_request_of_a_pool_looked_at(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.requests.observe(pool_request("one"))
+    await world.settle()
+    world.store.instances.observe(instance_json("beta"))
+    assert ("Request", "one") not in await world.looks(LONG)
+
+
+async def test_without_a_pool_of_the_name_instances_with_its_label_are_candidates(world: World) -> None:
+    obj = instance_json("by-label")
+    obj["metadata"]["labels"] = {"efrit.dev/pool": "crew"}
+    world.store.instances.observe(obj)
+    world.store.requests.observe(pool_request("one"))
+    snapshot = world.request((NAMESPACE, "one"))
+    assert snapshot.pool is None
+    assert [candidate.instance.metadata.name for candidate in snapshot.candidates] == ["by-label"]
+
+    world.store.pools.observe(pool_json())
+    snapshot = world.request((NAMESPACE, "one"))
+    assert snapshot.pool is not None
+    assert snapshot.candidates == ()
+
+
+async def test_the_deletion_of_a_pool_has_its_requests_look_for_labelled_instances(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.requests.observe(pool_request("one"))
+    await world.settle()
+    world.store.pools.observe_left(pool_json())
+    assert ("Request", "one") in await world.looks(LONG)
+    assert world.store.pools.snapshot(CREW) is None
+
+
+async def test_a_member_that_drains_is_no_candidate(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.store.requests.observe(pool_request("one"))
+    assert len(world.request((NAMESPACE, "one")).candidates) == 1
+    world.store.pools.drain(CREW, "uid-crew", frozenset({"alpha"}))
+    assert world.request((NAMESPACE, "one")).candidates == ()
+
+
+async def test_flows_follow_the_label_that_the_pool_names_whenever_it_is_named(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    for number, team in enumerate(("a", "a", "b")):
+        world.store.requests.observe(pool_request(f"r{number}", labels={"team": team}))
+    assert pool_of(world).flows == (("", 0, 3),)
+    world.store.pools.observe(pool_json(generation=2, version="9", fairness={"flowLabel": "team"}))
+    assert pool_of(world).flows == (("a", 0, 2), ("b", 0, 1))
+
+
+async def test_a_request_with_more_labels_than_a_flow_is_worth_has_no_flow(world: World) -> None:
+    world.store.pools.observe(pool_json(fairness={"flowLabel": "team"}))
+    labels = {f"label-{number}": "x" * 60 for number in range(50)}
+    world.store.requests.observe(pool_request("many", labels={**labels, "team": "a"}))
+    assert pool_of(world).flows == (("", 0, 1),)
+
+
+async def test_one_request_more_than_may_wait_is_turned_away_and_those_before_it_are_not(world: World) -> None:
+    world.store.pools.observe(pool_json(fairness={"maxPendingPerFlow": 2}))
+    for number in range(3):
+        world.store.requests.observe(pool_request(f"r{number}"))
+    # A change of one that waits does not have it judged anew.
+    world.store.requests.observe(pool_request("r0", version="27"))
+    places = [world.request((NAMESPACE, f"r{number}")).pool for number in range(3)]
+    assert [place.turned_away if place else None for place in places] == [None, None, 2]
+
+
+async def test_a_request_that_is_being_bound_is_in_line_no_more_and_comes_back_where_that_fails(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.store.requests.observe(pool_request("one"))
+    world.store.requests.assume((NAMESPACE, "one"), (NAMESPACE, "alpha"))
+    assert (pool_of(world).pending, pool_of(world).flows) == (0, (("", 1, 0),))
+    assert pool_of(world).members[0].load == 1
+    world.store.requests.assume((NAMESPACE, "one"), None)
+    assert (pool_of(world).pending, pool_of(world).flows) == (1, (("", 0, 1),))
+    assert pool_of(world).members[0].load == 0
+
+
+async def test_a_pool_keeps_the_size_that_an_earlier_process_chose_as_long_as_it_is_to_wait(world: World) -> None:
+    autoscaling = {"maxReplicas": 9, "scaleDown": {"stabilizationSeconds": 60}}
+    obj = pool_json(autoscaling=autoscaling)
+    del obj["spec"]["replicas"]
+    world.store.pools.observe({**obj, "status": {"desiredReplicas": 5}})
+    assert (pool_of(world).desired, [needed.members for needed in pool_of(world).recommendations]) == (5, [5])
+    world.store.pools.scale(CREW, "uid-crew", 1, 5)
+    assert [needed.members for needed in pool_of(world).recommendations] == [5, 1]
+    world.store.pools.scale(CREW, "uid-crew", 7, 7)
+    assert [needed.members for needed in pool_of(world).recommendations] == [7]
+    assert [growth.members for growth in pool_of(world).growths] == [2]
+
+
+async def test_a_template_that_changes_has_another_digest_and_one_that_is_too_large_is_not_kept(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    before = pool_of(world).revision
+    template = {"spec": {"limits": {"requestTimeoutSeconds": 7}}}
+    world.store.pools.observe(pool_json(generation=2, version="2", template=template))
+    assert pool_of(world).revision != before
+    assert pool_of(world).template == template
+    env = [{"name": f"A{number}", "value": "x" * 4000} for number in range(40)]
+    large = {"spec": {"podTemplate": {"env": env}}}
+    world.store.pools.observe(pool_json(generation=3, version="3", template=large))
+    assert pool_of(world).template is None
+
+
+async def test_a_refusal_is_remembered_until_a_member_is_made_or_the_pool_is_another(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.pools.refused(CREW, "uid-crew", "exceeded quota")
+    refusal = pool_of(world).refusal
+    assert refusal is not None
+    assert refusal.until - refusal.when == timedelta(seconds=10)
+    world.store.pools.created(CREW, "uid-crew")
+    assert pool_of(world).refusal is None
+    world.store.pools.refused(CREW, "uid-earlier", "late")
+    assert pool_of(world).refusal is None

@@ -1,0 +1,207 @@
+"""What is decided about a pool: how many members are created, which drain, which are deleted, what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from efrit.api import EfritPool, condition_of
+from efrit.controller.decide.pools import CREATED_AT_ONCE, decide_pool, size
+from efrit.controller.model.actions import (
+    Action,
+    ConfirmIdle,
+    CreateMember,
+    Delete,
+    Drain,
+    PatchStatus,
+    PauseHandover,
+    RequeueAfter,
+)
+from efrit.controller.model.pools import MemberView, PoolSnapshot
+from efrit.controller.model.snapshots import Refusal
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NEW, OLD = "new", "old"
+
+
+def pool(replicas: int = 2, **status: Any) -> EfritPool:
+    metadata = {"name": "crew", "namespace": "ns", "uid": "u", "generation": 1, "resourceVersion": "7"}
+    return EfritPool.model_validate({"metadata": metadata, "spec": {"replicas": replicas}, "status": status})
+
+
+def member(name: str, revision: str = NEW, **facts: Any) -> MemberView:
+    made: dict[str, Any] = {"ready": True, "created": NOW, **facts}
+    return MemberView(name, f"uid-{name}", "3", revision, **made)
+
+
+def snapshot(replicas: int, *members: MemberView, **facts: Any) -> PoolSnapshot:
+    known: dict[str, Any] = {"template": {"spec": {}}, "listed": True, **facts}
+    return PoolSnapshot(pool(replicas), revision=NEW, members=members, **known)
+
+
+def decide(picture: PoolSnapshot) -> list[Action]:
+    return decide_pool(picture, NOW)
+
+
+def of(actions: list[Action], kind: type) -> list[Any]:
+    return [action for action in actions if isinstance(action, kind)]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "members", "create", "drain"),
+    [
+        (2, [], 2, []),
+        (2, [member("a")], 1, []),
+        (2, [member("a"), member("b")], 0, []),
+        # What is deleted already is neither counted nor deleted again.
+        (2, [member("a"), member("b", deleting=True)], 1, []),
+        # Too many: who serves nobody goes first, then who has the least work, then the youngest.
+        (1, [member("a"), member("b", ready=False)], 0, ["b"]),
+        (1, [member("a", load=1), member("b")], 0, ["b"]),
+        (1, [member("a", load=1), member("b", load=2)], 0, ["a"]),
+        (1, [member("a", plans=1), member("b", load=5)], 0, ["b"]),
+        (1, [member("a"), member("b", created=NOW + timedelta(seconds=1))], 0, ["b"]),
+        (0, [member("a"), member("b")], 0, ["a", "b"]),
+        # A template that has changed: one beyond those wanted, and nobody goes before it is Ready.
+        (2, [member("a", OLD), member("b", OLD)], 1, []),
+        (2, [member("a", OLD), member("b", OLD), member("c", ready=False)], 0, []),
+        (2, [member("a", OLD, load=1), member("b", OLD), member("c")], 0, ["b"]),
+        (2, [member("a", OLD, load=1), member("c")], 1, []),
+        (2, [member("a", OLD, load=1), member("b", OLD, load=1), member("c")], 0, ["b"]),
+        (2, [member("a", OLD), member("c"), member("d")], 0, ["a"]),
+        # Members of an older template that serve nobody are of no use; one that sleeps serves.
+        (2, [member("a", OLD, ready=False), member("b", OLD)], 1, ["a"]),
+        (2, [member("a", OLD, ready=False, asleep=True), member("b", OLD)], 1, []),
+        (2, [member("a", OLD, ready=False, load=1), member("b", OLD)], 1, []),
+        # Taken back: what has the wanted template again stays, the other goes.
+        (2, [member("a"), member("b"), member("c", OLD, ready=False)], 0, ["c"]),
+        (0, [member("a", OLD), member("c")], 0, ["a", "c"]),
+    ],
+)
+def test_how_many_members_there_are_to_be(
+    replicas: int, members: list[MemberView], create: int, drain: list[str]
+) -> None:
+    sizing = size(snapshot(replicas, *members), replicas)
+    assert (sizing.create, sorted(each.name for each in sizing.drain)) == (create, drain)
+
+
+def test_a_member_that_drains_goes_on_draining() -> None:
+    members = [member("a"), member("b"), member("c")]
+    sizing = size(snapshot(2, *members, draining=frozenset({"b"})), 2)
+    assert [each.name for each in sizing.drain] == ["b"]
+
+
+def test_a_member_is_created_with_the_template_the_labels_and_the_pool_as_owner() -> None:
+    template = {"metadata": {"labels": {"team": "a"}}, "spec": {"queue": {"ephemeral": True}}}
+    (create,) = of(decide(snapshot(1, template=template)), CreateMember)
+    meta = create.manifest["metadata"]
+    assert create.manifest["spec"] == {"queue": {"ephemeral": True}}
+    assert meta["generateName"] == "crew-"
+    assert meta["labels"] == {"team": "a", "efrit.dev/pool": "crew", "efrit.dev/pool-revision": NEW}
+    assert [(owner["kind"], owner["uid"], owner["controller"]) for owner in meta["ownerReferences"]] == [
+        ("EfritPool", "u", True)
+    ]
+
+
+def test_many_members_are_created_a_few_at_a_time() -> None:
+    actions = decide(snapshot(100))
+    assert len(of(actions, CreateMember)) == CREATED_AT_ONCE
+    assert RequeueAfter(timedelta(0)) in actions
+
+
+def test_a_refused_member_is_tried_again_after_a_pause_and_the_status_says_why() -> None:
+    refusal = Refusal("exceeded quota", NOW - timedelta(seconds=4))
+    actions = decide(snapshot(1, refusal=refusal))
+    assert not of(actions, CreateMember)
+    assert RequeueAfter(timedelta(seconds=6)) in actions
+    (patch,) = of(actions, PatchStatus)
+    progressing = next(each for each in patch.status["conditions"] if each["type"] == "Progressing")
+    assert (progressing["status"], progressing["reason"]) == ("False", "MemberRefused")
+    assert "exceeded quota" in progressing["message"]
+
+
+def test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work() -> None:
+    actions = decide(snapshot(0, member("a"), member("b", load=1)))
+    (drain,) = of(actions, Drain)
+    assert drain.members == {"a", "b"}
+    key = ("ns", "a")
+    deletion = [PauseHandover(key), ConfirmIdle(key), Delete("EfritInstance", key, "uid-a", "3")]
+    assert actions[-3:] == deletion
+    assert actions.index(drain) == 0
+
+
+def test_nobody_drains_before_all_open_requests_are_known() -> None:
+    assert decide(snapshot(0, member("a"), listed=False)) == []
+    assert len(of(decide(snapshot(1, listed=False)), CreateMember)) == 1
+
+
+def test_nothing_is_done_about_a_pool_that_is_being_deleted() -> None:
+    going = pool(3).model_copy(update={"metadata": pool().metadata.model_copy(update={"deletion_timestamp": NOW})})
+    assert decide(replace(snapshot(3), pool=going)) == []
+
+
+def test_a_template_that_is_too_large_makes_nothing_and_the_members_stay() -> None:
+    actions = decide(snapshot(2, member("a", OLD), template=None))
+    assert not of(actions, CreateMember)
+    assert not of(actions, Delete)
+    (patch,) = of(actions, PatchStatus)
+    assert "128 KiB" in str(patch.status["conditions"])
+
+
+def test_the_status_counts_members_and_requests() -> None:
+    members = [member("a"), member("b", load=2), member("c", ready=False, asleep=True), member("d", OLD, load=1)]
+    (patch,) = of(decide(snapshot(3, *members, pending=4, flows=(("x", 3, 4),))), PatchStatus)
+    counts = {name: patch.status[name] for name in ("replicas", "ready", "idle", "busy", "draining", "suspended")}
+    assert counts == {"replicas": 3, "ready": 2, "idle": 1, "busy": 2, "draining": 1, "suspended": 1}
+    assert (patch.status["pending"], patch.status["updated"]) == (4, 3)
+    assert patch.status["selector"] == "efrit.dev/pool=crew"
+    assert patch.status["flows"] == [{"name": "x", "running": 3, "pending": 4}]
+
+
+@pytest.mark.parametrize(
+    ("picture", "kind", "status", "reason"),
+    [
+        (snapshot(1, member("a")), "Available", "True", "MemberReady"),
+        (snapshot(1, member("a", ready=False, asleep=True)), "Available", "True", "MemberReady"),
+        (snapshot(1, member("a", ready=False)), "Available", "False", "NoMemberReady"),
+        (snapshot(0), "Available", "False", "ScaledToZero"),
+        (snapshot(1, member("a")), "Progressing", "True", "MembersUnchanged"),
+        (snapshot(1), "Progressing", "True", "CreatingMembers"),
+        (snapshot(1, member("a", ready=False)), "Progressing", "True", "CreatingMembers"),
+        (snapshot(1, member("a", OLD)), "Progressing", "True", "UpdatingMembers"),
+        (snapshot(1, member("a"), member("b", load=1)), "Progressing", "True", "RemovingMembers"),
+        (snapshot(1, member("a", ready=False, refused="no")), "Progressing", "False", "MemberRefused"),
+        (snapshot(1, member("a"), pending=3), "Backlogged", "True", "RequestsWaiting"),
+        (snapshot(1, member("a")), "Backlogged", "False", "RequestsPlaced"),
+    ],
+)
+def test_each_condition_says_what_is_so_and_why(picture: PoolSnapshot, kind: str, status: str, reason: str) -> None:
+    (patch,) = of(decide(picture), PatchStatus)
+    told = EfritPool.model_validate({"metadata": {"name": "x"}, "spec": {}, "status": patch.status}).status.conditions
+    condition = condition_of(told, kind)
+    assert condition is not None
+    assert (condition.status.value, condition.reason) == (status, reason)
+
+
+def _written(picture: PoolSnapshot) -> PoolSnapshot:
+    """Return the picture after its status was written."""
+    (patch,) = of(decide(picture), PatchStatus)
+    status = EfritPool.model_validate({"metadata": {"name": "x"}, "spec": {}, "status": patch.status}).status
+    return replace(picture, pool=picture.pool.model_copy(update={"status": status}), status_written=NOW)
+
+
+def test_counts_that_change_while_members_work_are_written_every_few_seconds() -> None:
+    picture = _written(snapshot(1, member("a")))
+    assert decide(picture) == []
+    busy = replace(picture, members=(member("a", load=1),))
+    assert decide(busy) == [RequeueAfter(timedelta(seconds=5))]
+    (patch,) = decide(replace(busy, status_written=NOW - timedelta(seconds=5)))
+    assert isinstance(patch, PatchStatus)
+
+
+def test_a_condition_that_changes_is_written_at_once() -> None:
+    picture = replace(_written(snapshot(1, member("a"))), pending=1)
+    assert len(of(decide(picture), PatchStatus)) == 1

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from efrit.controller.decide.placement import instance_to_wake, least_loaded
+from typing import Any
+
+import pytest
+
+from efrit.api.pool import PlacementStrategy
+from efrit.controller.decide.placement import choose_member, instance_to_wake, least_loaded
+from efrit.controller.model.snapshots import PoolPlace
 from tests.unit.controller.factory import away, connected, instance, ready
 
 ASLEEP = {"suspendedIdle": True}
@@ -45,3 +51,43 @@ def test_an_instance_suspended_by_its_owner_is_not_woken() -> None:
 
 def test_an_instance_that_is_starting_is_not_woken() -> None:
     assert instance_to_wake([away()]) == []
+
+
+def place(strategy: str = "Spread", **facts: Any) -> PoolPlace:
+    return PoolPlace("crew", PlacementStrategy(strategy), 2, **facts)
+
+
+MEMBERS = [
+    ready(instance("full"), open_requests=2),
+    ready(instance("half"), open_requests=1),
+    ready(instance("idle"), open_requests=0),
+    away(instance("asleep", status=ASLEEP), open_requests=0),
+    away(instance("waking", status=ASLEEP), open_requests=1),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (place(awake=3, asleep=3), "idle"),
+        (place("Packed", awake=3, asleep=3), "half"),
+        # Those ahead get what is awake: this one wakes a member that sleeps.
+        (place(ahead=2, awake=3, asleep=3), "idle"),
+        (place(ahead=3, awake=3, asleep=3), "asleep"),
+        (place("Packed", ahead=3, awake=3, asleep=3), "waking"),
+        (place(ahead=6, awake=3, asleep=3), None),
+        (place(), None),
+    ],
+)
+def test_a_request_of_a_pool_gets_a_member_with_room_one_that_is_awake_first(
+    given: PoolPlace, expected: str | None
+) -> None:
+    chosen = choose_member(MEMBERS, given)
+    assert (chosen.instance.metadata.name if chosen else None) == expected
+
+
+def test_a_member_that_turns_out_to_take_no_requests_is_not_replaced_by_one_that_sleeps() -> None:
+    assert (
+        choose_member([away(instance("a")), away(instance("asleep", status=ASLEEP))], place(awake=2, asleep=2))
+        is None
+    )

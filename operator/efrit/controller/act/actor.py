@@ -187,6 +187,8 @@ class Actor:
                 await self._call_in_bulkhead(key, action)
             case PatchStatus(droppable=True):
                 await self._write_progress(action)
+            case Bind():
+                await self._bind(action)
             case PatchStatus():
                 self._begin_patch(action)
                 await self._patch_status(action)
@@ -369,10 +371,17 @@ class Actor:
             instance_name = obj["status"].get("instanceName") or instance_name
         self._store.requests.session_found(action.request_key, action.uid, instance_name)
 
+    async def _bind(self, action: Bind) -> None:
+        """Bind a request; one that could not be is in nobody's way: its place on the instance is free again."""
+        self._store.requests.assume(action.key, action.instance)
+        try:
+            await self._patch_status(action)
+        except BaseException:
+            self._store.requests.assume(action.key, None)
+            raise
+
     def _begin_patch(self, action: PatchStatus) -> None:
         """Let the store know of what others must see while the status is being written."""
-        if isinstance(action, Bind):
-            self._store.requests.assume(action.key, action.instance)
         if action.closes and not self._store.handovers.close_begins(action.key):
             raise Superseded("a request was handed over since the decision")
 

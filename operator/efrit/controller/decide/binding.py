@@ -34,26 +34,11 @@ def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
             "(spec.fairness.maxPendingPerFlow): create it anew once some have ended."
         )
         return final_status.never_ran(context.snapshot.request, RequestReason.REJECTED, message, context.now)
-    members = context.snapshot.candidates
-    chosen = placement.choose_member(members, place)
+    chosen = placement.choose_member(context.snapshot.candidates, place)
     if chosen is not None:
         return _bound(context, chosen)
-    room = sum(place.max_load - member.load for member in members if placement.takes_requests(member))
-    asleep = placement.instance_to_wake(members)
-    if place.ahead == max(0, room) and asleep:
-        return _bound(context, asleep[0])
-    return wait(context, RequestReason.BACKPRESSURE, _no_room(context, place), [])
-
-
-def _no_room(context: RequestContext, place: PoolPlace) -> str:
-    members = context.snapshot.candidates
-    if not members:
-        return f"EfritPool {place.name} has no member: waiting for one."
-    if not any(placement.takes_requests(member) for member in members):
-        return f"No member of EfritPool {place.name} is ready: waiting for one."
-    return (
-        f"All members of EfritPool {place.name} that are ready have as many requests as they take: waiting for one."
-    )
+    message = f"EfritPool {place.name} has no member with room for the request: waiting for one."
+    return wait(context, RequestReason.BACKPRESSURE, message, [])
 
 
 def _no_match(context: RequestContext) -> str:

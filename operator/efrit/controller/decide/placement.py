@@ -23,12 +23,29 @@ def takes_requests(instance: InstanceSnapshot) -> bool:
 
 
 def choose_member(members: Iterable[InstanceSnapshot], place: PoolPlace) -> InstanceSnapshot | None:
-    """Return the member of a pool that gets the request; None while all that have room are for those ahead of it."""
-    free = [member for member in members if takes_requests(member) and member.load < place.max_load]
-    if place.ahead >= sum(place.max_load - member.load for member in free):
-        return None
+    """Return the member of a pool that gets the request; None while all that have room are for those ahead of it.
+
+    One that sleeps is woken once those that are awake have no more room.
+    """
+    free = [member for member in members if member.load < place.max_load]
+    if place.ahead < place.awake:
+        free = [member for member in free if takes_requests(member)]
+    elif place.ahead < place.awake + place.asleep:
+        free = [member for member in free if sleeps(member)]
+    else:
+        free = []
     packed = place.strategy == PlacementStrategy.PACKED
-    return min(free, key=lambda member: (-member.load if packed else member.load, member.instance.metadata.name))
+    return min(
+        free,
+        key=lambda member: (-member.load if packed else member.load, member.instance.metadata.name),
+        default=None,
+    )
+
+
+def sleeps(instance: InstanceSnapshot) -> bool:
+    """Return whether an instance is suspended for idleness, so that work wakes it."""
+    running = instance.instance.spec.operating_mode == OperatingMode.RUNNING
+    return running and bool(instance.instance.status.suspended_idle)
 
 
 def least_loaded(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | None:
@@ -39,10 +56,5 @@ def least_loaded(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | N
 
 def instance_to_wake(candidates: Iterable[InstanceSnapshot]) -> list[InstanceSnapshot]:
     """Return the one instance suspended for idleness that should be woken, if any."""
-    asleep = [
-        candidate
-        for candidate in candidates
-        if candidate.instance.spec.operating_mode == OperatingMode.RUNNING
-        and candidate.instance.status.suspended_idle
-    ]
+    asleep = [candidate for candidate in candidates if sleeps(candidate)]
     return sorted(asleep, key=lambda candidate: candidate.instance.metadata.name)[:1]

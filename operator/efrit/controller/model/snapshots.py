@@ -129,7 +129,11 @@ class PoolPlace:
     max_load: int
     """Open requests that a member gets at a time."""
     ahead: int = 0
-    """Requests of the pool that go first."""
+    """Requests of the pool that go first, as far as there is room for them."""
+    awake: int = 0
+    """Requests that members which are awake have room for."""
+    asleep: int = 0
+    """Requests that members which sleep have room for."""
     turned_away: int | None = None
     """How many of its flow the pool lets wait, where as many did when it came."""
 
@@ -144,7 +148,7 @@ class RequestSnapshot:
     target: InstanceSnapshot | None = None
     """The instance named or recorded, if it exists."""
     candidates: tuple[InstanceSnapshot, ...] = ()
-    """Instances that spec.selector or spec.poolRef match, while none is recorded."""
+    """Instances that spec.selector or spec.poolRef match, while none is recorded; of an EfritPool some with room."""
     bridge_view: RequestView | None = None
     """What the target's bridge reported about the request."""
     handover: Handover | None = None

@@ -5,6 +5,7 @@ Owns the records. Where a change comes from it does not know.
 
 from __future__ import annotations
 
+import heapq
 import random
 import time
 from collections import defaultdict
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from efrit.api import EfritInstance, EfritPlan, EfritPool, EfritRequest
-from efrit.api.pool import REQUESTER, Fairness
+from efrit.api.pool import REQUESTER, Fairness, PlacementStrategy
 from efrit.controller.manifests import release_digest
 from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
@@ -34,11 +35,22 @@ from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import RequestView, Stats
 
 NO_FAIRNESS = Fairness()
+MOST_CANDIDATES = 16
+"""Members that a decision about a request chooses between."""
 
 
 def shares_of(fairness: Fairness) -> Shares:
     """Return how a pool is shared between flows."""
     return Shares(fairness.weights, fairness.max_running_per_flow)
+
+
+class PoolRoom(NamedTuple):
+    """How many requests the members of a pool have room for."""
+
+    awake: int = 0
+    asleep: int = 0
+    members: tuple[Key, ...] = ()
+    """Some of those with room, first those that a request goes to first."""
 
 
 class Orphan(NamedTuple):
@@ -340,11 +352,29 @@ class Index:
         line = self._lines.get(pool)
         return line.busiest(count) if line is not None else []
 
-    def ahead_in_pool(self, record: RequestRecord) -> int:
-        """Return how many requests of its pool go before one that waits, as many as there is room for at most."""
-        pool = record.packed.pool
-        line = self._lines.get(pool) if pool is not None else None
-        return line.ahead_of(record.packed.key, self._room(pool)) if pool is not None and line is not None else 0
+    def ahead_in_pool(self, record: RequestRecord, most: int) -> int:
+        """Return how many requests of its pool go before one that waits, `most` where there are as many or more."""
+        line = self._lines.get(record.packed.pool) if record.packed.pool is not None else None
+        return line.ahead_of(record.packed.key, most) if line is not None else 0
+
+    def room_in_pool(self, pool: Key) -> PoolRoom:
+        """Return what the members of a pool have room for."""
+        record = self.pools.get(pool)
+        if record is None:
+            return PoolRoom()
+        placement = record.object.spec.placement
+        packed = placement.strategy == PlacementStrategy.PACKED
+        awake, asleep, members = 0, 0, []
+        for key in self.members_of(pool):
+            entry = self.instances[key]
+            load = len(entry.open_requests)
+            room = placement.max_load_per_instance - load
+            sleeps = entry.instance is not None and bool(entry.instance.status.suspended_idle)
+            if room <= 0 or key[1] in record.draining or not (entry.bridge.connected or sleeps):
+                continue
+            awake, asleep = (awake, asleep + room) if sleeps else (awake + room, asleep)
+            members.append((sleeps, -load if packed else load, key))
+        return PoolRoom(awake, asleep, tuple(key for *_, key in heapq.nsmallest(MOST_CANDIDATES, members)))
 
     def share_anew(self, pool: Key) -> None:
         """Put the requests of a pool in line anew, after its fairness has changed."""
@@ -374,16 +404,8 @@ class Index:
 
     def requeue_pool(self, pool: Key) -> None:
         """Have as many requests that wait for a pool reconciled as its members have room for."""
-        self._requeue_first(pool, self._room(pool))
-
-    def _room(self, pool: Key) -> int:
-        """Return how many requests the members of a pool have room for, those included that are not ready."""
-        record = self.pools.get(pool)
-        if record is None:
-            return 0
-        most = record.object.spec.placement.max_load_per_instance
-        members = (key for key in self.members_of(pool) if key[1] not in record.draining)
-        return sum(max(0, most - len(self.instances[key].open_requests)) for key in members)
+        room = self.room_in_pool(pool)
+        self._requeue_first(pool, room.awake + room.asleep)
 
     def requeue_waiting_for_pool(self, pool: Key) -> None:
         """Have all requests reconciled that wait for a pool: it is gone, or there is none of the name."""

@@ -270,16 +270,18 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if record is None or entry.target is not None:
             return None
         placement = record.object.spec.placement
-        ahead = self._index.ahead_in_pool(entry)
+        room = self._index.room_in_pool(record.object.key)
+        ahead = self._index.ahead_in_pool(entry, room.awake + room.asleep)
         most = record.object.spec.fairness.max_pending_per_flow if entry.turned_away else None
         name = record.object.metadata.name
-        return PoolPlace(name, placement.strategy, placement.max_load_per_instance, ahead, turned_away=most)
+        return PoolPlace(
+            name, placement.strategy, placement.max_load_per_instance, ahead, room.awake, room.asleep, most
+        )
 
     def _matching(self, request: EfritRequest) -> list[Key]:
         spec, pool = request.spec, pool_key(request)
         if pool is not None and pool in self._index.pools:
-            draining = self._index.pools[pool].draining
-            return sorted(key for key in self._index.members_of(pool) if key[1] not in draining)
+            return list(self._index.room_in_pool(pool).members)
         if spec.pool_ref is not None:
             labels = {names.POOL_LABEL: spec.pool_ref.name}
         elif spec.selector is not None:

@@ -5,19 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from efrit.controller.model.pools import PoolSnapshot
 from tests.unit.controller.factory import NAMESPACE, Json, condition_json, instance_json, request_json
 from tests.unit.controller.store.world import World
+from tests.unit.controller.virtual_time import on_virtual_time
 
 CREW = (NAMESPACE, "crew")
 LONG = 5.0
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def pool_json(uid: str = "uid-crew", *, generation: int = 1, version: str = "1", **spec: Any) -> Json:
@@ -55,6 +49,7 @@ def names(world: World) -> list[str]:
     return [member.name for member in pool_of(world).members]
 
 
+@on_virtual_time
 async def test_the_members_are_the_instances_that_the_pool_controls(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.instances.observe(member_json())
@@ -68,12 +63,14 @@ async def test_the_members_are_the_instances_that_the_pool_controls(world: World
     assert names(world) == []
 
 
+@on_virtual_time
 async def test_a_member_that_was_listed_before_its_pool_is_found(world: World) -> None:
     world.store.instances.observe(member_json())
     world.store.pools.observe(pool_json())
     assert names(world) == ["alpha"]
 
 
+@on_virtual_time
 async def test_a_pool_made_anew_under_the_name_has_none_of_the_members_of_the_first(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.instances.observe(member_json())
@@ -81,6 +78,7 @@ async def test_a_pool_made_anew_under_the_name_has_none_of_the_members_of_the_fi
     assert names(world) == []
 
 
+@on_virtual_time
 async def test_as_many_requests_are_looked_at_as_a_member_has_room_for(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 2}))
     for number in range(50):
@@ -94,6 +92,7 @@ async def test_as_many_requests_are_looked_at_as_a_member_has_room_for(world: Wo
     assert requests == {"r00", "r01"}
 
 
+@on_virtual_time
 async def test_a_request_that_ends_has_the_next_one_looked_at_and_no_other(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
     world.store.instances.observe(member_json())
@@ -110,6 +109,7 @@ async def test_a_request_that_ends_has_the_next_one_looked_at_and_no_other(world
     assert requests == {"r00", "r01"}
 
 
+@on_virtual_time
 async def test_what_happens_to_instances_of_no_pool_has_no_request_of_a_pool_looked_at(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.requests.observe(pool_request("one"))
@@ -118,6 +118,7 @@ async def test_what_happens_to_instances_of_no_pool_has_no_request_of_a_pool_loo
     assert ("Request", "one") not in await world.looks(LONG)
 
 
+@on_virtual_time
 async def test_without_a_pool_of_the_name_instances_with_its_label_are_candidates(world: World) -> None:
     obj = instance_json("by-label")
     obj["metadata"]["labels"] = {"efrit.dev/pool": "crew"}
@@ -133,6 +134,7 @@ async def test_without_a_pool_of_the_name_instances_with_its_label_are_candidate
     assert snapshot.candidates == ()
 
 
+@on_virtual_time
 async def test_the_deletion_of_a_pool_has_its_requests_look_for_labelled_instances(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.requests.observe(pool_request("one"))
@@ -142,15 +144,17 @@ async def test_the_deletion_of_a_pool_has_its_requests_look_for_labelled_instanc
     assert world.store.pools.snapshot(CREW) is None
 
 
+@on_virtual_time
 async def test_a_member_that_drains_is_no_candidate(world: World) -> None:
     world.store.pools.observe(pool_json())
-    world.store.instances.observe(member_json())
+    world.store.instances.observe(member_json(status={"suspendedIdle": True}))
     world.store.requests.observe(pool_request("one"))
     assert len(world.request((NAMESPACE, "one")).candidates) == 1
     world.store.pools.drain(CREW, "uid-crew", frozenset({"alpha"}))
     assert world.request((NAMESPACE, "one")).candidates == ()
 
 
+@on_virtual_time
 async def test_flows_follow_the_label_that_the_pool_names_whenever_it_is_named(world: World) -> None:
     world.store.pools.observe(pool_json())
     for number, team in enumerate(("a", "a", "b")):
@@ -160,6 +164,7 @@ async def test_flows_follow_the_label_that_the_pool_names_whenever_it_is_named(w
     assert pool_of(world).flows == (("a", 0, 2), ("b", 0, 1))
 
 
+@on_virtual_time
 async def test_a_request_with_more_labels_than_a_flow_is_worth_has_no_flow(world: World) -> None:
     world.store.pools.observe(pool_json(fairness={"flowLabel": "team"}))
     labels = {f"label-{number}": "x" * 60 for number in range(50)}
@@ -167,6 +172,7 @@ async def test_a_request_with_more_labels_than_a_flow_is_worth_has_no_flow(world
     assert pool_of(world).flows == (("", 0, 1),)
 
 
+@on_virtual_time
 async def test_one_request_more_than_may_wait_is_turned_away_and_those_before_it_are_not(world: World) -> None:
     world.store.pools.observe(pool_json(fairness={"maxPendingPerFlow": 2}))
     for number in range(3):
@@ -177,6 +183,7 @@ async def test_one_request_more_than_may_wait_is_turned_away_and_those_before_it
     assert [place.turned_away if place else None for place in places] == [None, None, 2]
 
 
+@on_virtual_time
 async def test_a_request_that_is_being_bound_is_in_line_no_more_and_comes_back_where_that_fails(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.instances.observe(member_json())
@@ -189,6 +196,7 @@ async def test_a_request_that_is_being_bound_is_in_line_no_more_and_comes_back_w
     assert pool_of(world).members[0].load == 0
 
 
+@on_virtual_time
 async def test_a_pool_keeps_the_size_that_an_earlier_process_chose_as_long_as_it_is_to_wait(world: World) -> None:
     autoscaling = {"maxReplicas": 9, "scaleDown": {"stabilizationSeconds": 60}}
     obj = pool_json(autoscaling=autoscaling)
@@ -202,6 +210,7 @@ async def test_a_pool_keeps_the_size_that_an_earlier_process_chose_as_long_as_it
     assert [growth.members for growth in pool_of(world).growths] == [2]
 
 
+@on_virtual_time
 async def test_a_template_that_changes_has_another_digest_and_one_that_is_too_large_is_not_kept(world: World) -> None:
     world.store.pools.observe(pool_json())
     before = pool_of(world).revision
@@ -215,6 +224,7 @@ async def test_a_template_that_changes_has_another_digest_and_one_that_is_too_la
     assert pool_of(world).template is None
 
 
+@on_virtual_time
 async def test_a_refusal_is_remembered_until_a_member_is_made_or_the_pool_is_another(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.pools.refused(CREW, "uid-crew", "exceeded quota")
@@ -225,3 +235,17 @@ async def test_a_refusal_is_remembered_until_a_member_is_made_or_the_pool_is_ano
     assert pool_of(world).refusal is None
     world.store.pools.refused(CREW, "uid-earlier", "late")
     assert pool_of(world).refusal is None
+
+
+@on_virtual_time
+async def test_a_decision_chooses_between_a_few_members_and_knows_the_room_of_all(world: World) -> None:
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 3}))
+    for number in range(40):
+        world.store.instances.observe(member_json(f"m{number:02}", status={"suspendedIdle": True}))
+    world.store.requests.observe(pool_request("one"))
+    snapshot = world.request((NAMESPACE, "one"))
+    assert snapshot.pool is not None
+    assert (snapshot.pool.awake, snapshot.pool.asleep) == (0, 120)
+    assert [candidate.instance.metadata.name for candidate in snapshot.candidates] == [
+        f"m{number:02}" for number in range(16)
+    ]

@@ -1,0 +1,72 @@
+"""reconcile.py: pools and their requests, through the real store, decisions and actor."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from efrit.errors import ApiError
+from tests.unit.controller.factory import request_json
+from tests.unit.controller.reconciling import ALPHA, TEAM, WORK, Rig
+from tests.unit.controller.store.test_pools import member_json, pool_json
+
+POOL = f"{TEAM}/efritpools/crew"
+INSTANCES = f"{TEAM}/efritinstances"
+CREW = ("team", "crew")
+
+
+def ready_member(rig: Rig) -> None:
+    """Show a pool of one member, which is connected."""
+    rig.store.pools.observe(rig.api.put(POOL, pool_json()))
+    rig.ready()
+    member = {**rig.api.objects[ALPHA], "metadata": member_json()["metadata"]}
+    rig.store.instances.observe(rig.api.put(ALPHA, member))
+
+
+def wait_for_pool(rig: Rig) -> None:
+    request = request_json(target=None, poolRef={"name": "crew"}, created=datetime.now(UTC))
+    rig.store.requests.observe(rig.api.put(WORK, request))
+
+
+def load(rig: Rig) -> int:
+    snapshot = rig.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    return snapshot.members[0].load
+
+
+async def test_a_request_of_a_pool_is_bound_to_a_member_by_one_write(rig: Rig) -> None:
+    ready_member(rig)
+    wait_for_pool(rig)
+    await rig.look()
+    assert [call.body["status"]["instanceName"] for call in rig.api.made("PATCH")] == ["alpha"]
+    assert load(rig) == 1
+
+
+async def test_a_request_that_cannot_be_bound_leaves_its_place_to_others(rig: Rig) -> None:
+    ready_member(rig)
+    wait_for_pool(rig)
+    rig.api.fail("PATCH", f"{WORK}/status", 500)
+    with pytest.raises(ApiError):
+        await rig.look()
+    assert load(rig) == 0
+    snapshot = rig.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    assert snapshot.pending == 1
+    await rig.look()
+    assert load(rig) == 1
+
+
+async def test_members_are_created_and_one_that_is_refused_is_told(rig: Rig) -> None:
+    rig.store.pools.observe(rig.api.put(POOL, pool_json()))
+    rig.store.first_list_complete(None)
+    rig.api.fail("POST", INSTANCES, 403, {"message": "exceeded quota: few", "reason": "Forbidden", "code": 403})
+    await rig.look("EfritPool", "crew")
+    snapshot = rig.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    assert snapshot.refusal is not None
+    assert "exceeded quota: few" in snapshot.refusal.sentence
+    await rig.look("EfritPool", "crew")
+    conditions = rig.api.made("PATCH")[-1].body["status"]["conditions"]
+    told = next(condition for condition in conditions if condition["type"] == "Progressing")
+    assert (told["status"], told["reason"]) == ("False", "MemberRefused")

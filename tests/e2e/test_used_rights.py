@@ -29,7 +29,6 @@ EVERYBODY = ("system:",)
 ELSEWHERE = "tests/integration/test_rights.py"
 RARE: frozenset[Right] = frozenset(
     {
-        ("delete", "efritinstances"),
         ("delete", "efritplans"),
         ("delete", "efritrequests"),
         ("get", "efritinstances"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from efrit.api import API_VERSION, EfritInstance
+from efrit.api.pool import MAX_MEMBERS
 from efrit.controller.manifests.statefulset import build_statefulset
 from efrit.controller.model.config import ControllerConfig
 from efrit.kube.resources import resource_named
@@ -69,6 +71,12 @@ def instance(spec: Json, name: str = "one") -> Json:
     return {"apiVersion": API_VERSION, "kind": "EfritInstance", "metadata": {"name": name}, "spec": spec}
 
 
+def pool(spec: Json, name: str = "crew") -> Json:
+    """Return a pool whose members have this spec."""
+    whole = {"replicas": 1, "template": {"spec": spec}}
+    return {"apiVersion": API_VERSION, "kind": "EfritPool", "metadata": {"name": name}, "spec": whole}
+
+
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     """An API server of its own: the policy is for the whole cluster."""
@@ -114,35 +122,85 @@ def volume(**source: Any) -> Json:
     return template(volumes=[{"name": "more", **source}])
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({}, ""),
-        ({"model": MODEL}, ""),
-        (volume(secret={"secretName": "anthropic"}), ""),
-        (template(annotations={"example.org/team": "a"}), ""),
-        ({"model": OTHERS_KEY}, "Secret theirs: kim needs the verb use on it"),
-        (volume(secret={"secretName": "theirs"}), "Secret theirs: kim needs"),
-        (volume(projected={"sources": [{"secret": {"name": "theirs"}}]}), "Secret theirs: kim needs"),
-        (volume(csi={"driver": "d", "nodePublishSecretRef": {"name": "theirs"}}), "Secret theirs: kim needs"),
-        (
-            template(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "theirs", "key": "a"}}}]),
-            "Secret theirs",
-        ),
-        (template(envFrom=[{"secretRef": {"name": "theirs"}}]), "Secret theirs: kim needs"),
-        (template(imagePullSecrets=[{"name": "theirs"}]), "Secret theirs: kim needs"),
-        (template(envFrom=[{"secretRef": {"name": "anthropic"}}] * 17), "At most 16 references to Secrets"),
-        (template(serviceAccountName="deployer"), "ServiceAccount deployer: kim needs the verb use"),
-        (template(priorityClassName="urgent"), "PriorityClass urgent: kim needs the verb use"),
-        (template(annotations={"prometheus.io/scrape": "x"}), "only keys that begin with example.org/ are accepted"),
-        ({"network": {"egress": [{"to": [{"podSelector": {}}]}]}}, "users do not open the network"),
-        ({"network": {"allowIngressFrom": [{"podSelector": {}}]}}, "users do not open the network"),
-    ],
-)
+CASES: list[tuple[Json, str]] = [
+    ({}, ""),
+    ({"model": MODEL}, ""),
+    (volume(secret={"secretName": "anthropic"}), ""),
+    (template(annotations={"example.org/team": "a"}), ""),
+    ({"model": OTHERS_KEY}, "Secret theirs: kim needs the verb use on it"),
+    (volume(secret={"secretName": "theirs"}), "Secret theirs: kim needs"),
+    (volume(projected={"sources": [{"secret": {"name": "theirs"}}]}), "Secret theirs: kim needs"),
+    (volume(csi={"driver": "d", "nodePublishSecretRef": {"name": "theirs"}}), "Secret theirs: kim needs"),
+    (
+        template(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "theirs", "key": "a"}}}]),
+        "Secret theirs",
+    ),
+    (template(envFrom=[{"secretRef": {"name": "theirs"}}]), "Secret theirs: kim needs"),
+    (template(imagePullSecrets=[{"name": "theirs"}]), "Secret theirs: kim needs"),
+    (template(envFrom=[{"secretRef": {"name": "anthropic"}}] * 17), "At most 16 references to Secrets"),
+    (template(serviceAccountName="deployer"), "ServiceAccount deployer: kim needs the verb use"),
+    (template(priorityClassName="urgent"), "PriorityClass urgent: kim needs the verb use"),
+    (template(annotations={"prometheus.io/scrape": "x"}), "only keys that begin with example.org/ are accepted"),
+    ({"network": {"egress": [{"to": [{"podSelector": {}}]}]}}, "users do not open the network"),
+    ({"network": {"allowIngressFrom": [{"podSelector": {}}]}}, "users do not open the network"),
+]
+"""What a spec names, and the refusal; nothing where the team may use it."""
+
+
+@pytest.mark.parametrize(("spec", "message"), CASES)
 def test_a_team_names_in_an_instance_only_what_it_may_use(member: Member, spec: Json, message: str) -> None:
     refusal = member.refusal("POST", path("efritinstances"), instance(spec), dryRun="All")
     assert bool(refusal) == bool(message), refusal
     assert message in refusal
+
+
+@pytest.mark.parametrize(("spec", "message"), CASES)
+def test_a_team_names_in_the_template_of_a_pool_only_what_it_may_use(
+    member: Member, admin: Kube, spec: Json, message: str
+) -> None:
+    refusal = member.refusal("POST", path("efritpools"), pool(spec), dryRun="All")
+    assert bool(refusal) == bool(message), refusal
+    assert message in refusal
+
+    # The same by a change of a pool that named nothing.
+    with contextlib.suppress(Refused):
+        admin.call("POST", path("efritpools"), pool({}, "plain"))
+    # Without a spec nothing changes.
+    change = {"spec": {"template": {"spec": spec or {"limits": {"maxToolCalls": 9}}}}}
+    where = path("efritpools", name="plain")
+    refusal = member.refusal("PATCH", where, change, content_type=MERGE, dryRun="All")
+    assert bool(refusal) == bool(message), refusal
+    assert message in refusal
+
+
+def test_a_pool_without_a_template_is_accepted(member: Member) -> None:
+    body = {**pool({}, "bare"), "spec": {"replicas": 0}}
+    assert member.refusal("POST", path("efritpools"), body, dryRun="All") == ""
+
+
+def test_who_scales_or_labels_a_pool_need_not_have_the_rights_of_its_author(member: Member, admin: Kube) -> None:
+    admin.call("POST", path("efritpools"), pool({"model": OTHERS_KEY}, "admins"))
+    where = path("efritpools", name="admins")
+    for change in (
+        {"metadata": {"labels": {"a": "b"}}},
+        {"spec": {"replicas": 2}},
+        {"spec": {"placement": {"maxLoadPerInstance": 5}}},
+    ):
+        assert member.refusal("PATCH", where, change, content_type=MERGE) == ""
+    scale = member.call("GET", where + "/scale", None)
+    assert scale["spec"]["replicas"] == 2
+    assert member.refusal("PUT", where + "/scale", {**scale, "spec": {"replicas": 3}}) == ""
+    assert admin.call("GET", where)["spec"]["replicas"] == 3
+    limit = {"spec": {"template": {"spec": {"limits": {"maxToolCalls": 9}}}}}
+    assert "needs the verb use" in member.refusal("PATCH", where, limit, content_type=MERGE)
+
+
+def test_no_more_members_are_accepted_than_a_pool_may_have(member: Member, admin: Kube) -> None:
+    admin.call("POST", path("efritpools"), pool({}, "wide"))
+    where = path("efritpools", name="wide") + "/scale"
+    scale = member.call("GET", where, None)
+    refusal = member.refusal("PUT", where, {**scale, "spec": {"replicas": MAX_MEMBERS + 1}})
+    assert "should be less than or equal to 1000" in refusal
 
 
 def test_who_changes_no_spec_need_not_have_the_rights_of_its_author(member: Member, admin: Kube) -> None:
@@ -170,7 +228,7 @@ def test_the_quota_bounds_open_requests(member: Member, admin: Kube) -> None:
     # Its status is what counts, which a controller writes that does not run here.
     where, hard = f"{PATHS['ResourceQuota']}/efrit", {"count/efritrequests.efrit.dev": "1"}
     quota = admin.call("GET", where)["spec"]["hard"]
-    assert {"count/efritrequests.efrit.dev", "count/efritinstances.efrit.dev"} <= quota.keys()
+    assert {f"count/efrit{kind}.efrit.dev" for kind in ("requests", "instances", "plans", "pools")} <= quota.keys()
     admin.call("PATCH", where, {"spec": {"hard": hard}}, content_type=MERGE)
     status = {"status": {"hard": hard, "used": {"count/efritrequests.efrit.dev": "0"}}}
     admin.call("PATCH", where + "/status", status, content_type=MERGE)

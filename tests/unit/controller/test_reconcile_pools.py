@@ -70,3 +70,13 @@ async def test_members_are_created_and_one_that_is_refused_is_told(rig: Rig) -> 
     conditions = rig.api.made("PATCH")[-1].body["status"]["conditions"]
     told = next(condition for condition in conditions if condition["type"] == "Progressing")
     assert (told["status"], told["reason"]) == ("False", "MemberRefused")
+
+
+async def test_a_request_that_is_one_too_many_of_its_flow_ends_rejected(rig: Rig) -> None:
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(fairness={"maxPendingPerFlow": 1})))
+    rig.store.requests.observe(request_json("first", target=None, poolRef={"name": "crew"}))
+    wait_for_pool(rig)
+    await rig.look()
+    status = rig.api.made("PATCH")[-1].body["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "Rejected")
+    assert "spec.fairness.maxPendingPerFlow" in status["conditions"][0]["message"]

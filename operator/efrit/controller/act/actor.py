@@ -377,7 +377,7 @@ class Actor:
         try:
             await self._patch_status(action)
         except BaseException:
-            self._store.requests.assume(action.key, None)
+            self._store.requests.assume(action.key, None)  # gate: bind-failed
             raise
 
     def _begin_patch(self, action: PatchStatus) -> None:

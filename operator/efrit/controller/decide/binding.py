@@ -28,7 +28,7 @@ def bind(context: RequestContext) -> list[Action]:
 
 def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
     """Record the member of its pool that gets the request, one that sleeps where none that is awake has room."""
-    if place.turned_away is not None:
+    if place.turned_away is not None:  # gate: turned-away
         message = (
             f"EfritPool {place.name} lets {place.turned_away} requests of a flow wait, and as many of this one's did "
             "(spec.fairness.maxPendingPerFlow): create it anew once some have ended."

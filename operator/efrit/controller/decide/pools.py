@@ -55,7 +55,7 @@ def decide_pool(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
     sizing = size(snapshot, sized.wanted)
     actions: list[Action] = _scale(snapshot, sized)
     draining = frozenset(member.name for member in sizing.drain)
-    if not snapshot.listed:
+    if not snapshot.listed:  # gate: pool-listed
         # Which members have work is not known yet.
         return [*actions, *_create(snapshot, sizing.create, now)]
     if draining != snapshot.draining:
@@ -113,7 +113,7 @@ def _delete(namespace: str, member: MemberView) -> list[Action]:
     """Return the deletion of a member: no request is handed to it any more, and none may have come since."""
     key: Key = (namespace, member.name)
     return [
-        PauseHandover(key),
+        PauseHandover(key),  # gate: member-pause
         ConfirmIdle(key),  # gate: member-confirm-idle
         Delete("EfritInstance", key, member.uid, member.resource_version),
     ]

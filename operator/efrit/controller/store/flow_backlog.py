@@ -64,8 +64,6 @@ class FlowBacklog:
         if self._flow_of.get(key, flow) != flow:
             self.discard(key)
         line = self._flows.setdefault(flow, _Flow())
-        if not len(line.waiting):
-            line.next_start = max(line.next_start, self._now)
         line.waiting.add(key, place)
         self._flow_of[key] = flow
 
@@ -80,9 +78,9 @@ class FlowBacklog:
         """Count a request of a flow that a member has; the flow pays for it once."""
         line = self._flows.setdefault(flow, _Flow())
         line.running += 1
-        if is_paid:
+        if is_paid:  # gate: flow-paid
             return
-        begins = max(line.next_start, self._now)
+        begins = max(line.next_start, self._now)  # gate: flow-saves-nothing
         self._now = begins
         line.next_start = begins + 1 / self.shares.weight(flow)
 

@@ -97,7 +97,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         now, autoscaling = self._index.clock(), record.object.spec.autoscaling
         if record.desired is None:
             # What was needed before this process led is not known: no less than there was.
-            record.recommendations.extend(_recommended_before(record.object, now))
+            record.recommendations.extend(_recommended_before(record.object, now))  # gate: recommended-before
         if record.desired is not None and wanted > record.desired:
             record.growths.append(Growth(now, wanted - record.desired))
         record.desired = wanted

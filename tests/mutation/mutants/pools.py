@@ -1,0 +1,63 @@
+"""Pools: nobody with work is deleted, no flow has more than its share, no request of a pool is forgotten."""
+
+from tests.mutation.mutant import Mutant
+from tests.mutation.operation import Drop, Instead, Never, Value
+
+UNIT = "tests/unit/controller"
+
+DECISIONS = f"{UNIT}/test_pools.py"
+STORE = f"{UNIT}/store/test_pools.py"
+FLOWS = f"{UNIT}/store/test_flow_backlog.py"
+RECONCILE = f"{UNIT}/test_reconcile_pools.py"
+DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
+
+MUTANTS = (
+    Mutant(
+        "the wait of a pool, before members drain, until all open requests are known",
+        "pool-listed",
+        Never(),
+        (f"{DECISIONS}::test_nobody_drains_before_all_open_requests_are_known",),
+    ),
+    Mutant(
+        "the end of the hand-over to a member of a pool before it is deleted",
+        "member-pause",
+        Drop(),
+        (f"{DECISIONS}::{DELETION}",),
+    ),
+    Mutant(
+        "the last check for work at the API server before a member of a pool is deleted",
+        "member-confirm-idle",
+        Drop(),
+        (f"{DECISIONS}::{DELETION}",),
+    ),
+    Mutant(
+        "the size that a pool had before a restart, while it is to wait before it shrinks",
+        "recommended-before",
+        Drop(),
+        (f"{STORE}::test_a_pool_keeps_the_size_that_an_earlier_process_chose_as_long_as_it_is_to_wait",),
+    ),
+    Mutant(
+        "that a flow pays for a request once",
+        "flow-paid",
+        Never(),
+        (f"{FLOWS}::test_a_request_is_paid_for_once",),
+    ),
+    Mutant(
+        "that a flow without requests saves nothing up",
+        "flow-saves-nothing",
+        Value("line.next_start"),
+        (f"{FLOWS}::test_a_flow_that_had_nothing_to_do_saves_nothing_up",),
+    ),
+    Mutant(
+        "the bound of the requests of a flow that wait for a pool",
+        "turned-away",
+        Never(),
+        (f"{RECONCILE}::test_a_request_that_is_one_too_many_of_its_flow_ends_rejected",),
+    ),
+    Mutant(
+        "that a request which cannot be bound leaves its place on the member to others",
+        "bind-failed",
+        Instead("pass"),
+        (f"{RECONCILE}::test_a_request_that_cannot_be_bound_leaves_its_place_to_others",),
+    ),
+)

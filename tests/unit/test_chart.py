@@ -138,6 +138,7 @@ def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
         "EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS": "600",
         "EFRIT_QUEUE_TIMEOUT_SECONDS": "604800",
         "EFRIT_REQUEST_TTL_SECONDS": "2592000",
+        "EFRIT_REQUESTER": "false",
     }
     assert resources == {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}
     assert emacs == {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}}
@@ -464,3 +465,55 @@ def test_the_values_table_and_the_schema_follow_values_yaml() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+MUTATING = "admissionregistration.k8s.io/{}/MutatingAdmissionPolicy"
+BINDING = "MutatingAdmissionPolicyBinding"
+
+
+def requester(
+    *values: str, kubernetes: str = "1.36.3", served: tuple[str, ...] = ("v1", "v1beta1")
+) -> list[Manifest]:
+    """Render with these values for an API server that serves policies of these versions."""
+    versions = [word for version in served for word in ("--api-versions", MUTATING.format(version))]
+    return render("--kube-version", kubernetes, *versions, *(word for value in values for word in ("--set", value)))
+
+
+@pytest.mark.parametrize(
+    ("served", "values", "version"),
+    [
+        (("v1", "v1beta1"), (), "v1"),
+        (("v1beta1",), (), "v1beta1"),
+        ((), (), None),
+        (("v1",), ("pools.requester=true",), "v1"),
+        ((), ("pools.requester=true",), "v1"),
+        (("v1",), ("pools.requester=false",), None),
+        (("v1",), ("watchNamespaces={team-a}",), None),
+        (("v1",), ("watchNamespaces={team-a}", "pools.requester=true"), "v1"),
+        (("v1",), ("admissionPolicy.enabled=false",), None),
+    ],
+)
+def test_the_controller_believes_a_requester_only_where_a_policy_has_the_api_server_note_it(
+    served: tuple[str, ...], values: tuple[str, ...], version: str | None
+) -> None:
+    manifests = requester(*values, served=served)
+    policies = [each for each in manifests if each["kind"].startswith("MutatingAdmissionPolicy")]
+    assert [each["kind"] for each in policies] == (["MutatingAdmissionPolicy", BINDING] if version else [])
+    assert {each["apiVersion"] for each in policies} == (
+        {f"admissionregistration.k8s.io/{version}"} if version else set()
+    )
+    assert environment(manifests)["EFRIT_REQUESTER"] == ("true" if version else "false")
+
+
+def test_a_release_for_some_namespaces_notes_requesters_in_these_alone() -> None:
+    spec = only(requester("watchNamespaces={a,b}", "pools.requester=true"), BINDING)["spec"]
+    expression = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+    assert spec["matchResources"] == {"namespaceSelector": {"matchExpressions": [expression]}}
+    assert "matchResources" not in only(requester(), BINDING)["spec"]
+
+
+def test_a_requester_that_cannot_be_noted_is_refused_with_what_to_do() -> None:
+    done = run_template("--kube-version", "1.35.0", "--set", "pools.requester=true")
+    assert done.returncode != 0
+    assert "needs MutatingAdmissionPolicies, which Kubernetes v1.35.0 does not serve" in done.stderr
+    assert "Leave the value out, or set it to false" in done.stderr

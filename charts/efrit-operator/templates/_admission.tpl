@@ -50,3 +50,26 @@ spec:
   messageExpression: '"Secret " + variables.used[{{ $i }}] + ": " + request.userInfo.username + " needs the verb use on it, by a Role."'
 {{- end }}
 {{- end -}}
+
+{{/* Version of the API by which the requester is noted; empty where it is not. `helm lint` and `helm template` ask no API server: there
+the version of Kubernetes decides, if the value says true. */}}
+{{- define "efrit-operator.requesterApi" -}}
+{{- $value := toString .Values.pools.requester -}}
+{{- $api := "" -}}
+{{- range $version := list "v1beta1" "v1" -}}
+{{- if $.Capabilities.APIVersions.Has (printf "admissionregistration.k8s.io/%s/MutatingAdmissionPolicy" $version) -}}
+{{- $api = printf "admissionregistration.k8s.io/%s" $version -}}
+{{- end -}}
+{{- end -}}
+{{- if eq $value "true" -}}
+{{- if and (not $api) (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- $api = "admissionregistration.k8s.io/v1" -}}
+{{- end -}}
+{{- if not $api -}}
+{{- fail (printf "pools.requester=true needs MutatingAdmissionPolicies, which Kubernetes %s does not serve: they are part of 1.36, and of 1.34 and 1.35 where the API server has admissionregistration.k8s.io/v1beta1 and the feature gate MutatingAdmissionPolicy turned on. Leave the value out, or set it to false." .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
+{{- $api -}}
+{{- else if and (eq $value "auto") .Values.admissionPolicy.enabled (not .Values.watchNamespaces) -}}
+{{- $api -}}
+{{- end -}}
+{{- end -}}

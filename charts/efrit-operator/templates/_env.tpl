@@ -44,6 +44,8 @@
   value: {{ .Values.requests.queueTimeoutSeconds | quote }}
 - name: EFRIT_REQUEST_TTL_SECONDS
   value: {{ .Values.requests.ttlSecondsAfterFinished | int64 | quote }}
+- name: EFRIT_REQUESTER
+  value: {{ include "efrit-operator.requesterApi" . | empty | not | quote }}
 - name: EFRIT_ROLLOUT_MAX_CONCURRENT
   value: {{ .Values.rollout.maxConcurrent | quote }}
 - name: EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE

@@ -60,6 +60,9 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     #: How long a finished request is kept that does not say so itself (spec.ttlSecondsAfterFinished); 0: for ever.
     request_ttl_seconds: Annotated[int, Meta(ge=0, le=10 * 365 * 86_400)] = 30 * 86_400
 
+    #: Whether the API server notes who made a request (chart value `pools.requester`); else nobody is believed.
+    requester: bool = False
+
     #: Instances that get a new release of the operator at a time.
     rollout_max_concurrent: Annotated[int, Meta(ge=1, le=10_000)] = 5
     #: Instances of one namespace whose pods are replaced at a time.
@@ -79,6 +82,7 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
             operator_namespace=self.operator_namespace,
             target_grace=timedelta(seconds=self.target_grace_seconds),
             queue_timeout=timedelta(seconds=self.queue_timeout_seconds),
+            is_requester_noted=self.requester,
             rollout=RolloutLimits(
                 max_concurrent=self.rollout_max_concurrent,
                 max_concurrent_per_namespace=self.rollout_max_concurrent_per_namespace,

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from efrit.api import Outcome, PlanReason
+from efrit.api import EfritPlan, Outcome, PlanReason
+from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.decide.plans import DELETED_AT_ONCE, RETRY_BLOCKED, decide_plan
+from efrit.controller.manifests.plan_request import plan_request
 from efrit.controller.model.actions import (
     Action,
     CancelRequest,
@@ -33,6 +35,7 @@ from tests.unit.controller.factory import (
     of_kind,
     part,
     plan,
+    plan_json,
     pod,
     seconds,
     the,
@@ -425,3 +428,13 @@ def test_a_final_plan_is_kept_unless_it_has_a_time_to_live() -> None:
     assert waits == [DeleteLater("EfritPlan", ("team", "app"), "uid-app", NOW + seconds(30))]
     over = Script().decide(seen(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(30))
     assert over == [Delete("EfritPlan", ("team", "app"), "uid-app")]
+
+
+@pytest.mark.parametrize(("requester", "passed_on"), [("kim", "kim"), ("k" * 5000, "k" * MAX_FLOW_CHARS), ("", None)])
+def test_the_requests_of_a_plan_are_those_of_whoever_made_the_plan(requester: str, passed_on: str | None) -> None:
+    obj = plan_json(target=None, poolRef={"name": "crew"})
+    obj["metadata"]["annotations"] = {REQUESTER: requester, "of-kubectl": "x"}
+
+    manifest = plan_request(EfritPlan.model_validate(obj), None, CREATE)
+
+    assert manifest["metadata"].get("annotations") == ({REQUESTER: passed_on} if passed_on else None)

@@ -46,6 +46,11 @@ def test_what_decisions_depend_on_is_passed_on() -> None:
     assert config.emacs_resources == {"limits": {"memory": "3Gi"}}
 
 
+def test_who_made_a_request_is_believed_only_where_that_is_said() -> None:
+    assert not load().controller_config().is_requester_noted
+    assert load(REQUESTER="true").controller_config().is_requester_noted
+
+
 def test_how_changed_templates_are_rolled_out_is_passed_on() -> None:
     config = load(
         ROLLOUT_MAX_CONCURRENT="7",

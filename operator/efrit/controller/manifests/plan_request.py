@@ -6,6 +6,7 @@ from typing import Any
 
 from efrit.api import API_VERSION, EfritPlan, EfritRequest
 from efrit.api.plan import PLAN_PART_LABEL, PLAN_STEP_LABEL, PLAN_UID_LABEL
+from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.plan import engine
 
 
@@ -35,6 +36,13 @@ def plan_request(plan: EfritPlan, instance: str | None, create: engine.Create) -
                     "controller": True,
                 }
             ],
+            **_requester(plan),
         },
         "spec": {**create.spec, **target},
     }
+
+
+def _requester(plan: EfritPlan) -> dict[str, Any]:
+    """Return the annotation that has the plan's requests count as those of whoever made the plan."""
+    requester = plan.metadata.annotations.get(REQUESTER)
+    return {"annotations": {REQUESTER: requester[:MAX_FLOW_CHARS]}} if requester else {}

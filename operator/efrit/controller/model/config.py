@@ -45,6 +45,8 @@ class ControllerConfig:
     target_grace: timedelta = timedelta(seconds=30)
     queue_timeout: timedelta = timedelta(days=7)
     """How long a request that does not say so itself waits for its start."""
+    is_requester_noted: bool = False
+    """Whether the API server notes who made a request, so that nobody else writes that."""
     running_after: timedelta = timedelta(seconds=1)
     queued_after: timedelta = timedelta(seconds=5)
     progress_every: timedelta = timedelta(seconds=1)

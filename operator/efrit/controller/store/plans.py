@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from efrit.api import EfritPlan, EfritRequest
 from efrit.api.meta import Resource
 from efrit.api.plan import Assess, Intent
+from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import PlanSnapshot, Refusal
 from efrit.controller.store.index import Index
@@ -297,8 +298,10 @@ def _without_content(plan: EfritPlan) -> EfritPlan:
 
 
 def _packed(obj: Resource) -> bytes:
-    """Return an object as JSON, without annotations: kubectl keeps a copy of the whole object in one."""
-    small = obj.model_copy(update={"metadata": obj.metadata.model_copy(update={"annotations": {}})})
+    """Return an object as JSON, of its annotations the requester alone: kubectl has a copy of the object in one."""
+    requester = obj.metadata.annotations.get(REQUESTER, "")[:MAX_FLOW_CHARS]
+    annotations = {REQUESTER: requester} if requester else {}
+    small = obj.model_copy(update={"metadata": obj.metadata.model_copy(update={"annotations": annotations})})
     return small.model_dump_json(by_alias=True, exclude_defaults=True).encode()
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from efrit.api import EfritRequest
-from efrit.api.pool import REQUESTER
+from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.decide.placement import node_is_lost
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey, pool_key, target_of
@@ -56,7 +56,9 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
                 listed_at_start=not self._index.is_listed(new.metadata.namespace),
             )
             self._index.request_keys[new.metadata.uid] = new.key
-        self._index.requests[new.key].labels = _flow_labels(new)
+        self._index.requests[new.key].labels = _flow_labels(
+            new, is_requester_noted=self._index.config.is_requester_noted
+        )
         for orphan in [orphan for orphan in self._index.orphans.get(new.key, ()) if orphan.uid == new.metadata.uid]:
             self._index.discard_orphan(new.key, orphan)
         self._index.retarget(new)
@@ -298,14 +300,16 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         return entry.backlog.ahead_of(key)
 
 
-def _flow_labels(request: EfritRequest) -> Mapping[str, str]:
+def _flow_labels(request: EfritRequest, *, is_requester_noted: bool) -> Mapping[str, str]:
     """Return what the flow of a request follows from: its labels, and who made it as the API server saw it.
 
-    Empty where it names no pool, or where they are larger than a flow is worth.
+    Empty where it names no pool. Labels that are larger than a flow is worth are left out; the requester stays. Where
+    the API server notes none, what stands there is not believed: anybody may have written it.
     """
     if request.spec.pool_ref is None:
         return {}
     meta = request.metadata
-    labels = {**meta.labels, REQUESTER: meta.annotations.get(REQUESTER, "")}
-    size = sum(len(name) + len(value) for name, value in labels.items())
-    return labels if size <= MOST_LABEL_CHARS else {}
+    size = sum(len(name) + len(value) for name, value in meta.labels.items())
+    labels = meta.labels if size <= MOST_LABEL_CHARS else {}
+    requester = meta.annotations.get(REQUESTER, "")[:MAX_FLOW_CHARS] if is_requester_noted else ""
+    return {**labels, REQUESTER: requester}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from tests.unit.controller.factory import NAMESPACE, final_status, instance_json, part, part_json, plan_json
 from tests.unit.controller.store.world import APP, World
 
@@ -178,3 +179,12 @@ async def test_a_refusal_holds_until_a_request_is_accepted() -> None:
 
     assert world.plan().refusal is None
     assert world.plan().requests == {"one": part("one")}
+
+
+async def test_of_the_annotations_of_a_plan_its_requester_alone_is_kept(world: World) -> None:
+    obj = plan_json()
+    obj["metadata"]["annotations"] = {REQUESTER: "k" * 5000, "of-kubectl": "x" * 5000}
+    world.store.plans.observe(obj)
+    world.list_parts()
+
+    assert world.plan().plan.metadata.annotations == {REQUESTER: "k" * MAX_FLOW_CHARS}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.model.pools import PoolSnapshot
-from tests.unit.controller.factory import NAMESPACE, Json, condition_json, instance_json, request_json
+from efrit.controller.store.store import Store
+from tests.unit.controller.factory import CONFIG, NAMESPACE, Json, condition_json, instance_json, request_json
 from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import on_virtual_time
 
@@ -170,6 +173,40 @@ async def test_a_request_with_more_labels_than_a_flow_is_worth_has_no_flow(world
     labels = {f"label-{number}": "x" * 60 for number in range(50)}
     world.store.requests.observe(pool_request("many", labels={**labels, "team": "a"}))
     assert pool_of(world).flows == (("", 0, 1),)
+
+
+def made_by(requester: str, name: str, *, labels: Json | None = None) -> Json:
+    obj = pool_request(name, labels=labels)
+    obj["metadata"]["annotations"] = {REQUESTER: requester, "of-kubectl": "x" * 5000}
+    return obj
+
+
+@on_virtual_time
+async def test_without_a_label_the_flow_is_who_made_the_request_where_the_api_server_notes_that(world: World) -> None:
+    world.store = Store(world.queue, replace(CONFIG, is_requester_noted=True), world.now)
+    world.store.pools.observe(pool_json())
+    for number, requester in enumerate(("kim", "kim", "lee")):
+        # A label of the same name is the user's, and is nobody's requester.
+        world.store.requests.observe(made_by(requester, f"r{number}", labels={REQUESTER: "mine"}))
+    assert pool_of(world).flows == (("kim", 0, 2), ("lee", 0, 1))
+
+
+@on_virtual_time
+async def test_nobody_leaves_their_flow_by_many_labels_or_a_long_name(world: World) -> None:
+    world.store = Store(world.queue, replace(CONFIG, is_requester_noted=True), world.now)
+    world.store.pools.observe(pool_json())
+    labels = {f"label-{number}": "x" * 60 for number in range(50)}
+    world.store.requests.observe(made_by("kim", "many", labels=labels))
+    world.store.requests.observe(made_by("l" * 5000, "long"))
+    assert pool_of(world).flows == (("kim", 0, 1), ("l" * MAX_FLOW_CHARS, 0, 1))
+
+
+@on_virtual_time
+async def test_who_made_a_request_is_not_believed_where_users_can_write_it(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    for number in range(3):
+        world.store.requests.observe(made_by(f"user-{number}", f"r{number}"))
+    assert pool_of(world).flows == (("", 0, 3),)
 
 
 @on_virtual_time

@@ -221,9 +221,10 @@ class SimulatedNode:
         """Create instances, and play their pods once the controller has made their StatefulSets."""
         for name in names:
             self._kube.create("efritinstances", namespace, {"metadata": {"name": name}, "spec": {}})
-        return [self._start(namespace, name) for name in names]
+        return [self.play(namespace, name) for name in names]
 
-    def _start(self, namespace: str, name: str) -> SimulatedBridge:
+    def play(self, namespace: str, name: str) -> SimulatedBridge:
+        """Play the pod of an instance that is there, once the controller has made its StatefulSet."""
         statefulset = until(lambda: self._kube.find("statefulsets", namespace, f"efrit-{name}"), f"no set of {name}")
         template = statefulset["spec"]["template"]
         volumes = template["spec"]["volumes"]

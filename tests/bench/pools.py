@@ -1,0 +1,250 @@
+"""`python -m tests.bench.pools`: what a pool adds to a request, and how it shares its members. Simulated bridges.
+
+No cluster: a real API server and controller. In one run, beside each other: requests that name an instance and
+requests of a pool, one after the other in turns and in bursts; a flow of REQUESTS beside one request a second of
+another flow; flows that are equal; a pool that goes from 0 to MEMBERS and back.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from tests.bench.quantile import quantile
+from tests.cluster.control_plane import ControlPlane
+from tests.support.custom_resources import install_crds
+from tests.support.kube import Json, Kube, until
+from tests.support.simulated_bridge import SimulatedBridge
+from tests.support.site import FINAL
+from tests.support.tenants import Tenants
+
+REQUESTS = int(os.environ.get("REQUESTS", "2000"))
+PAIRS = int(os.environ.get("PAIRS", "100"))
+SECONDS = int(os.environ.get("SECONDS", "20"))
+BURST = int(os.environ.get("BURST", "300"))
+MEMBERS = 5
+FLOWS = 4
+OF_EACH_FLOW = 100
+TIMEOUT_SECONDS = 900.0
+CREATORS = 4
+
+
+class Watch:
+    """When each request of a namespace was created, and its end seen."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.created: dict[str, float] = {}
+        self.ended: dict[str, float] = {}
+        self._plane, self._namespace = plane, namespace
+        self._watching = threading.Event()
+        threading.Thread(target=self._follow, daemon=True).start()
+        self._watching.wait()
+
+    def _follow(self) -> None:
+        # It is cut off with the API server.
+        with suppress(httpx.TransportError), closing(Kube(self._plane)) as kube:
+            seconds = round(4 * TIMEOUT_SECONDS)
+            with kube.watch("efritrequests", self._namespace, seconds=seconds) as events:
+                self._watching.set()
+                for event in events:
+                    name, status = event["object"]["metadata"]["name"], event["object"].get("status", {})
+                    if status.get("phase") in FINAL:
+                        self.ended.setdefault(name, time.perf_counter())
+
+    def seconds(self, names: Iterable[str]) -> list[float]:
+        """Return the seconds from the create of each request to the sight of its end, once all have ended."""
+        names = list(names)
+        until(lambda: all(name in self.ended for name in names) or None, "requests are open", TIMEOUT_SECONDS)
+        return [self.ended[name] - self.created[name] for name in names]
+
+
+class Crew:
+    """The pool `crew` in the namespace of the quiet tenant, whose members' pods are played as they appear."""
+
+    def __init__(self, tenants: Tenants, plane: ControlPlane) -> None:
+        self.tenants, self.kube, self.namespace = tenants, tenants.kube, tenants.quiet.namespace
+        self.watch = Watch(plane, self.namespace)
+        self.bridges: dict[str, SimulatedBridge] = {}
+        self._over = threading.Event()
+        self._plane = plane
+        threading.Thread(target=self._play, daemon=True).start()
+
+    def _play(self) -> None:
+        with closing(Kube(self._plane)) as kube:
+            while not self._over.is_set():
+                for statefulset in kube.list("statefulsets", self.namespace):
+                    name = statefulset["metadata"]["name"].removeprefix("efrit-")
+                    if name != "one" and name not in self.bridges:
+                        self.bridges[name] = self.tenants.node.play(self.namespace, name)
+                time.sleep(0.2)
+
+    def close(self) -> None:
+        """Play no more pods."""
+        self._over.set()
+
+    def apply(self, **spec: Any) -> None:
+        """Create the pool, or change it."""
+        manifest = {"metadata": {"name": "crew"}, "spec": spec}
+        if self.kube.find("efritpools", self.namespace, "crew") is None:
+            self.kube.create("efritpools", self.namespace, manifest)
+        else:
+            self.kube.patch("efritpools", self.namespace, "crew", {"spec": spec})
+
+    def status(self) -> Json:
+        """Return the pool's status."""
+        status: Json = self.kube.get("efritpools", self.namespace, "crew").get("status", {})
+        return status
+
+    def until(self, **expected: Any) -> None:
+        """Wait for a status of the pool."""
+        until(lambda: expected.items() <= self.status().items() or None, f"not {expected}", TIMEOUT_SECONDS)
+
+    def ask(self, name: str, target: Json, kube: Kube | None = None, **labels: str) -> str:
+        """Create an eval and return its name."""
+        spec = {"type": "eval", "content": "(+ 1 2)", "timeoutSeconds": 600, **target}
+        self.watch.created[name] = time.perf_counter()
+        manifest = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        (kube or self.kube).create("efritrequests", self.namespace, manifest)
+        return name
+
+    def burst(self, names: list[str], target: Json, flow: Callable[[int], str] = lambda _: "") -> None:
+        """Create requests side by side."""
+
+        def create(first: int) -> None:
+            with closing(Kube(self._plane)) as kube:
+                for number in range(first, len(names), CREATORS):
+                    self.ask(names[number], target, kube, **({"flow": flow(number)} if flow(number) else {}))
+
+        with ThreadPoolExecutor(CREATORS) as creators:
+            list(creators.map(create, range(CREATORS)))
+
+
+POOL: Json = {"poolRef": {"name": "crew"}}
+INSTANCE: Json = {"instanceRef": {"name": "one"}}
+
+
+def milliseconds(values: list[float]) -> str:
+    """Return p50 and p95 of seconds, as text."""
+    return f"p50 {quantile(values, 0.5) * 1000:6.1f} ms, p95 {quantile(values, 0.95) * 1000:6.1f} ms"
+
+
+def jain(shares: Iterable[int]) -> float:
+    """Return Jain's index of fairness: 1 where all shares are equal, 1/n where one has all."""
+    values = list(shares)
+    return sum(values) ** 2 / (len(values) * sum(value * value for value in values))
+
+
+def _pairs(crew: Crew) -> None:
+    seconds: dict[str, list[float]] = {"instance": [], "pool": []}
+    for number in range(PAIRS):
+        for kind, target in (("instance", INSTANCE), ("pool", POOL)):
+            seconds[kind] += crew.watch.seconds([crew.ask(f"{kind}-{number}", target)])
+    for kind, values in seconds.items():
+        print(f"one after the other, of the {kind:<9} {milliseconds(values)}", flush=True)
+
+
+def _bursts(crew: Crew, controller: psutil.Process) -> None:
+    for attempt in range(2):
+        for kind, target in (("instance", INSTANCE), ("pool", POOL)):
+            names = [f"burst-{kind}-{attempt}-{number}" for number in range(BURST)]
+            before, began = _processor(controller), time.perf_counter()
+            crew.burst(names, target)
+            crew.watch.seconds(names)
+            took = (_processor(controller) - before) / BURST * 1000
+            rate = BURST / (time.perf_counter() - began)
+            print(
+                f"a burst of {BURST} to the {kind:<9} {rate:5.0f}/s, {took:4.1f} ms of the controller each",
+                flush=True,
+            )
+
+
+def _processor(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _trickle(crew: Crew, prefix: str) -> list[float]:
+    names = []
+    for number in range(SECONDS):
+        began = time.perf_counter()
+        names.append(crew.ask(f"{prefix}-{number}", POOL, flow="quiet"))
+        time.sleep(max(0.0, began + 1 - time.perf_counter()))
+    return crew.watch.seconds(names)
+
+
+def _beside_a_flow(crew: Crew) -> None:
+    print(f"one request a second, alone           {milliseconds(_trickle(crew, 'alone'))}", flush=True)
+    names = [f"loud-{number}" for number in range(REQUESTS)]
+    loud = threading.Thread(target=crew.burst, args=(names, POOL, lambda _: "loud"))
+    loud.start()
+    print(f"the same beside a flow of {REQUESTS:<11} {milliseconds(_trickle(crew, 'beside'))}", flush=True)
+    loud.join()
+    crew.watch.seconds(names)
+
+
+def _equal_flows(crew: Crew) -> None:
+    crew.apply(replicas=0)
+    crew.until(replicas=0, draining=0)
+    names = [f"equal-{number}" for number in range(FLOWS * OF_EACH_FLOW)]
+    # One flow after the other: whoever comes first must not be served first.
+    crew.burst(names, POOL, lambda number: f"f{number // OF_EACH_FLOW}")
+    crew.apply(replicas=MEMBERS)
+    crew.watch.seconds(names)
+    order = sorted(names, key=lambda name: crew.watch.ended[name])
+    first = Counter(int(name.rpartition("-")[2]) // OF_EACH_FLOW for name in order[: len(order) // 2])
+    print(f"{FLOWS} equal flows: Jain's index of the first half {jain(first[flow] for flow in range(FLOWS)):.3f}")
+
+
+def _from_zero(crew: Crew) -> None:
+    crew.apply(
+        replicas=None,
+        autoscaling={"maxReplicas": MEMBERS, "scaleDown": {"stabilizationSeconds": 2}, "targetLoadPerInstance": 2},
+    )
+    crew.until(desiredReplicas=0, replicas=0, draining=0)
+    names = [f"zero-{number}" for number in range(REQUESTS)]
+    began = time.perf_counter()
+    crew.burst(names, POOL)
+    crew.watch.seconds(names)
+    took = time.perf_counter() - began
+    crew.until(desiredReplicas=0, replicas=0, draining=0)
+    requests = crew.kube.list("efritrequests", crew.namespace)
+    phases = Counter(item["status"]["phase"] for item in requests if item["metadata"]["name"].startswith("zero-"))
+    handed_over = sum(len(bridge.handed_over) for bridge in crew.bridges.values())
+    print(
+        f"{REQUESTS} requests to a pool at 0, {MEMBERS} members at most: {took:.0f} s, {dict(phases)}, then 0 again"
+    )
+    print(f"handed over in all {handed_over}, of {len(crew.watch.created)} requests of both kinds")
+
+
+def main() -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane, closing(Kube(plane)) as kube:
+        install_crds(kube)
+        log = Path(folder) / "audit.log"
+        with Tenants(plane, kube, log, Path(folder)) as tenants:
+            crew = Crew(tenants, plane)
+            controller = psutil.Process(tenants.operator.process.pid)
+            crew.apply(replicas=1, fairness={"flowLabel": "flow"})
+            crew.until(ready=1)
+            print(f"load of the machine {os.getloadavg()[0]:.0f}")
+            _pairs(crew)
+            _bursts(crew, controller)
+            _beside_a_flow(crew)
+            _equal_flows(crew)
+            _from_zero(crew)
+            crew.close()
+
+
+if __name__ == "__main__":
+    main()

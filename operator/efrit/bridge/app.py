@@ -54,18 +54,14 @@ def disk_stats(space: Space | None, trouble: DiskTrouble | None) -> DiskStats | 
     """Return the figures of the volume; None before it was looked at."""
     if space is None and trouble is None:
         return None
-    figures = (
-        {}
-        if space is None
-        else {name: min(value, MAX_PROBLEM_CHARS) for name, value in structs.asdict(space).items()}
-    )
+    figures = {} if space is None else {name: min(value, MAX_COUNT) for name, value in structs.asdict(space).items()}
     if trouble is None:
         return DiskStats(**figures)
     problem = DiskProblem.FULL if trouble.full else DiskProblem.FAILING
     return DiskStats(**figures, problem=problem, message=trouble.message[:500], since=from_epoch(trouble.since))
 
 
-MAX_PROBLEM_CHARS = 2**53
+MAX_COUNT = 2**53
 """The largest count that travels: what JSON numbers are exact for."""
 
 

@@ -127,7 +127,7 @@ def silence(emacs: EmacsAlive, now: float) -> float:
     return now - max(emacs.heard, emacs.since, emacs.occupied)  # gate: silence-occupied
 
 
-def responsive_runs(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
+def hears_orders(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
     """Return whether Emacs can hear an order for what is to stop; if not, what was asked was not heard either."""
     return occupant(runs, emacs, now) is None
 
@@ -148,7 +148,7 @@ def decide(
         for run in runs
         if run.stop_since is None and now - max(run.since, emacs.since) >= run.timeout
     ]
-    if responsive_runs(runs, emacs, now):
+    if hears_orders(runs, emacs, now):
         for run in runs:
             if run.stop_since is None:
                 continue
@@ -200,7 +200,7 @@ def next_check(
     """Return the time at which `decide` may have something to do for `runs`; None: nothing is due."""
     if emacs is None:
         return None
-    hears = responsive_runs(runs, emacs, now)
+    hears = hears_orders(runs, emacs, now)
     due = []
     for run in runs:
         if run.stop_since is None:

@@ -99,10 +99,10 @@ def status_of(error: EfritError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
-def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings: BridgeCallbacks) -> Starlette:
+def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, bridge: BridgeCallbacks) -> Starlette:
     """Return the ASGI application."""
-    api = _Api(queue, events, surroundings)
-    health = _Health(surroundings)
+    api = _Api(queue, events, bridge)
+    health = _Health(bridge)
 
     def guarded(endpoint: Endpoint) -> Endpoint:
         async def checked(request: HttpRequest) -> HttpResponse:
@@ -140,10 +140,10 @@ def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings
 
 
 class _Api:
-    def __init__(self, queue: DurableQueue, events: EventLog, surroundings: BridgeCallbacks) -> None:
+    def __init__(self, queue: DurableQueue, events: EventLog, bridge: BridgeCallbacks) -> None:
         self._queue = queue
         self._events = events
-        self._around = surroundings
+        self._bridge = bridge
         self._readers = 0
         self._log_readers = 0
 
@@ -191,14 +191,14 @@ class _Api:
             return await self._decline(rid, Request.parse(body), running)
         before = await self._queue.view(rid, response=False)
         view = await self._queue.cancel(rid, running=running)
-        self._around.wake_supervisor()
+        self._bridge.wake_supervisor()
         goes_on = not running and not view.state.final
         return _json(view, 200 if before.state.final or goes_on else 202)
 
     async def _decline(self, rid: RequestId, request: Request, running: bool) -> HttpResponse:
         _require_same(rid, request)
         view = await self._queue.decline(request, running=running)
-        self._around.wake_supervisor()
+        self._bridge.wake_supervisor()
         return _json(view, 200 if view.state.final or not running else 202)
 
     async def delete(self, http: HttpRequest) -> HttpResponse:
@@ -206,7 +206,7 @@ class _Api:
         return HttpResponse(status_code=204)
 
     async def stats(self, http: HttpRequest) -> HttpResponse:
-        return _json(self._around.stats())
+        return _json(self._bridge.stats())
 
     async def events(self, http: HttpRequest) -> HttpResponse:
         if not self._queue.is_open:
@@ -224,7 +224,7 @@ class _Api:
                 http.headers.get("last-event-id"),
                 queue_id=self._queue.queue_id,
                 snapshot=self._snapshot,
-                stats=self._around.stats,
+                stats=self._bridge.stats,
             )
             async for part in stream:
                 yield part
@@ -263,17 +263,17 @@ class _Api:
 
 
 class _Health:
-    def __init__(self, surroundings: BridgeCallbacks) -> None:
-        self._around = surroundings
+    def __init__(self, bridge: BridgeCallbacks) -> None:
+        self._bridge = bridge
 
     async def healthz(self, http: HttpRequest) -> HttpResponse:
-        return _verdict(self._around.unhealthy())
+        return _verdict(self._bridge.unhealthy())
 
     async def readyz(self, http: HttpRequest) -> HttpResponse:
-        return _verdict(self._around.unready())
+        return _verdict(self._bridge.unready())
 
     async def metrics(self, http: HttpRequest) -> HttpResponse:
-        return HttpResponse(self._around.metrics(), media_type=CONTENT_TYPE)
+        return HttpResponse(self._bridge.metrics(), media_type=CONTENT_TYPE)
 
 
 def _require_same(rid: RequestId, request: Request) -> None:

@@ -24,9 +24,9 @@ from efrit.bridge.overrun import (
     SupervisionLimits,
     Wake,
     decide,
+    hears_orders,
     is_occupied,
     next_check,
-    responsive_runs,
     silence,
 )
 from efrit.errors import EfritError, ProtocolError
@@ -139,7 +139,7 @@ class Supervisor:
         runs = self._runs()
         self._note_silence(runs, now)
         alive = self._alive()
-        if alive is not None and not responsive_runs(runs, alive, now):
+        if alive is not None and not hears_orders(runs, alive, now):
             self._asked.clear()
         self._asked = {run.id: self._asked[run.id] for run in runs if run.id in self._asked}
         limits = SupervisionLimits(self._settings.kill_grace, self._settings.stall)
@@ -169,7 +169,7 @@ class Supervisor:
             if self._interrupt(self._process, step.insist):
                 self._on_signal("SIGUSR2")
         elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):  # gate: may-have-ended
-            log.warning("killing Emacs (pid %d): %s", self._process.pid, self._signal_reason(step, now))
+            log.warning("killing Emacs (pid %d): %s", self._process.pid, self._kill_reason(step, now))
             self._killed_boot = self._process.boot
             if self._process.send(signal.SIGKILL):
                 self._on_signal("SIGKILL")
@@ -190,7 +190,7 @@ class Supervisor:
             count=self._self_check.restarts,
         )
 
-    def _signal_reason(self, step: Kill, now: float) -> str:
+    def _kill_reason(self, step: Kill, now: float) -> str:
         if step.cause is not None:
             return f"{step.cause.reason}: {step.cause.message}"
         return f"request {step.id} did not stop" if step.id else self._silence_reason(now)

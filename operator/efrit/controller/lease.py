@@ -89,7 +89,7 @@ class Lease:
             return
 
     async def _try(self, *, ours: bool = False) -> bool:
-        """Take or renew the lease; False where it did not work. With `ours`, raises _Taken where it is another's."""
+        """Take or renew the lease; False where it did not work. With `ours`, raises _HeldByOther for another's."""
         began = _now()
         try:
             await self._take_or_renew(ours)

@@ -97,13 +97,13 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def count_from(self, address: str) -> list[_Accepted]:
+    def connections_from(self, address: str) -> list[_Accepted]:
         """Return those from one address."""
         return [accepted for accepted in self._open if accepted.address == address]
 
     def admit(self, accepted: _Accepted) -> bool:
         """Take in a connection, at the cost of an idle one if need be; False where all the others are busy."""
-        same_address = self.count_from(accepted.address)
+        same_address = self.connections_from(accepted.address)
         if len(same_address) >= self.limits.connections_per_address:
             crowded: Iterable[_Accepted] = same_address
         elif len(self._open) >= self.limits.connections:

@@ -48,7 +48,7 @@ class RequestTasks:
         async with self._opened(context, task_id) as backend:
             chain = await _chain(backend, task_id)
             last = chain[-1]
-            if last.handle.id not in responses or not self._input_requests(chain):
+            if last.handle.id not in responses or not self._takes_answer(chain):
                 return
             result = types.ElicitResult.model_validate(responses[last.handle.id])
             answer = elicitation.answer_in(result) or NO_ANSWER
@@ -73,7 +73,7 @@ class RequestTasks:
         except EfritError as error:
             raise MCPError(types.INTERNAL_ERROR, f"{error.code}: {error_text(error)}") from None
 
-    def _input_requests(self, chain: list[RequestState]) -> bool:
+    def _takes_answer(self, chain: list[RequestState]) -> bool:
         last = chain[-1]
         return question_of(last) is not None and allows_reply(self._access, last.type) and len(chain) <= MAX_QUESTIONS
 
@@ -85,7 +85,7 @@ class RequestTasks:
         question = question_of(last)
         if (
             question is not None
-            and self._input_requests(chain)
+            and self._takes_answer(chain)
             and elicitation.mode_of(context) is elicitation.Mode.RESULT
         ):
             requests = {last.handle.id: elicitation.request_for(question)}

@@ -13,9 +13,9 @@ from efrit.bridge.overrun import (
     SupervisionLimits,
     Wake,
     decide,
+    hears_orders,
     next_check,
     occupant,
-    responsive_runs,
 )
 from efrit.protocol import Reason, RequestId, RestartReason, request_id
 from efrit.queue.process_sample import ResponseMeter, Sample, could_run
@@ -109,7 +109,7 @@ def test_what_occupies_emacs_in_its_time_is_neither_disturbed_nor_killed_for_a_s
 ) -> None:
     told = {S: SignalTimes(130, 134)}
     assert occupant(runs, emacs, 140) == runs[1]
-    assert not responsive_runs(runs, emacs, 140)
+    assert not hears_orders(runs, emacs, 140)
     assert decide(runs, emacs, told, PATIENCE, 140) == []
     assert next_check(runs, emacs, told, 5, 140) == runs[1].since + runs[1].timeout
 

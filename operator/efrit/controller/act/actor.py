@@ -544,7 +544,7 @@ class Actor:
         except ApiNotFound:
             log.debug("%s %s/%s is gone already", action.kind, *action.key)
         except ApiConflict:
-            obj = await self._exists(action)
+            obj = await self._current_object(action)
             if obj is not None and action.resource_version is None:
                 raise
             if obj is not None:
@@ -552,7 +552,7 @@ class Actor:
                 raise Superseded("the object has changed") from None
         self._store.of(action.kind).deleted(action.key, action.uid)
 
-    async def _exists(self, action: Delete) -> dict[str, Any] | None:
+    async def _current_object(self, action: Delete) -> dict[str, Any] | None:
         try:
             obj = await self._kube.get(resource_named(action.kind), *action.key)
         except ApiNotFound:

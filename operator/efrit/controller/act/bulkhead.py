@@ -61,8 +61,8 @@ class BulkheadCallbacks(Protocol):
 class Bulkhead:
     """Who may call one bridge. Close it with the connection."""
 
-    def __init__(self, surroundings: BulkheadCallbacks) -> None:
-        self._around = surroundings
+    def __init__(self, callbacks: BulkheadCallbacks) -> None:
+        self._callbacks = callbacks
         self._in_flight = 0
         self._parked: dict[Depth, OrderedDict[WorkKey, None]] = {depth: OrderedDict() for depth in Depth}
         self._invited: set[WorkKey] = set()
@@ -199,7 +199,7 @@ class Bulkhead:
             keys.clear()
         self._invited.clear()
         for key in waiting:
-            self._around.requeue(key)
+            self._callbacks.requeue(key)
 
     def _open(self, problem: str, depth: Depth) -> None:
         if self._blocks(depth) and not self._probing:
@@ -216,7 +216,7 @@ class Bulkhead:
         self._broken.setdefault(depth, problem)
         self._report_problem()
         for key in [key for depth_below in newly for key in self._parked[depth_below]]:
-            self._around.requeue(key)
+            self._callbacks.requeue(key)
 
     def _due(self) -> None:
         self._retry_at = 0.0
@@ -240,7 +240,7 @@ class Bulkhead:
         problem = self.problem
         if self._told != (problem is not None):
             self._told = problem is not None
-            self._around.changed(problem)
+            self._callbacks.changed(problem)
 
     def _invite_next(self) -> None:
         """Invite whoever may call now: first what ends work, as it makes room."""
@@ -254,12 +254,12 @@ class Bulkhead:
         if waiting is not None:
             self._invite(waiting)
         elif silent:
-            self._around.probe(max(silent))
+            self._callbacks.probe(max(silent))
 
     def _invite(self, keys: OrderedDict[WorkKey, None]) -> None:
         key, _ = keys.popitem(last=False)
         self._invited.add(key)
-        self._around.invite(key)
+        self._callbacks.invite(key)
 
 
 def _now() -> float:

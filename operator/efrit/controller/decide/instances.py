@@ -292,11 +292,11 @@ def _connection(snapshot: InstanceSnapshot) -> list[Action]:
 
 def _finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason | None, now: datetime) -> Finding:
     if why_suspended is not None and snapshot.facts.refused is None:
-        return _requeues_and_wakes(snapshot, why_suspended, now)
+        return _suspension_finding(snapshot, why_suspended, now)
     return readiness(snapshot, now)
 
 
-def _requeues_and_wakes(snapshot: InstanceSnapshot, why_suspended: InstanceReason, now: datetime) -> Finding:
+def _suspension_finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason, now: datetime) -> Finding:
     remaining = termination_remaining(snapshot, now)
     if remaining is not None and remaining <= timedelta(0):
         # Suspending does not end the pod of a lost node either.
@@ -405,7 +405,7 @@ def _new_status(
         responsive = ConditionState(false, InstanceReason.NOT_RESPONDING, "Emacs is not responding.")
     if why_suspended is not None:
         suspended = ConditionState(
-            true if is_suspended else false, *_requeues_and_wakes(snapshot, why_suspended, now)
+            true if is_suspended else false, *_suspension_finding(snapshot, why_suspended, now)
         )
     else:
         suspended = ConditionState(false, InstanceReason.RUNNING, "The instance is not suspended.")

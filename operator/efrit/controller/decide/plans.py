@@ -140,7 +140,7 @@ def _mount_path(plan: EfritPlan, target: EfritInstance | None) -> str | None:
     if secret is None or target is None:
         return None
     template = target.spec.pod_template
-    volumes = {mount.name for mount in template.volumes if (mount.secret or {}).get("secretName") == secret}
+    volumes = {volume.name for volume in template.volumes if (volume.secret or {}).get("secretName") == secret}
     return next((mount.mount_path for mount in template.volume_mounts if mount.name in volumes), None)
 
 

@@ -51,7 +51,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
                 self._forget_replaced(entry)
             self._index.requests[new.key] = RequestRecord(
                 PackedRequest.of(new),
-                handover=self._was_reported_at_start(new),
+                handover=self._handover_seen_at_start(new),
                 first_seen=self._index.monotonic(),
                 listed_at_start=not self._index.is_listed(new.metadata.namespace),
             )
@@ -148,7 +148,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         else:
             self._index.contents.put(uid, request.spec.content)
 
-    def _was_reported_at_start(self, request: EfritRequest) -> Handover | None:
+    def _handover_seen_at_start(self, request: EfritRequest) -> Handover | None:
         target = target_of(request)
         entry = self._index.instances.get(target) if target else None
         if entry is None or request.metadata.uid not in entry.views:

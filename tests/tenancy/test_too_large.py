@@ -32,7 +32,7 @@ def test_what_there_is_of_an_instance_stays_safe_and_it_can_be_suspended_though_
     spec = {"podTemplate": PATCH, "network": {"egress": egress}}
     kube.patch("efritinstances", namespace, "one", {"spec": spec})
     refused = tenants.until_ready(tenants.loud, reason="ChildRefused")
-    assert "128 KiB are the most: shorten them." in refused["message"]
+    assert "128 KiB are allowed: shorten them." in refused["message"]
 
     def replaced(plural: str, old: Json) -> Json | None:
         there = kube.find(plural, namespace, old["metadata"]["name"])

@@ -122,7 +122,7 @@ class Network(ApiModel):
 
 
 class InstanceSpec(ApiModel):
-    """What is wanted. The operator never writes it."""
+    """Desired state. The operator never writes it."""
 
     operating_mode: OperatingMode = Field(
         default=OperatingMode.RUNNING,
@@ -195,7 +195,7 @@ class InstanceHandover(ApiModel):
 
 
 class InstanceStatus(ApiModel):
-    """What was observed."""
+    """Observed state."""
 
     phase: InstancePhase | None = Field(default=None, description="Derived from the conditions, for the column.")
     observed_generation: int | None = Field(

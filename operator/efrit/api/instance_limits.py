@@ -71,13 +71,13 @@ class Limits(ApiModel):
         default=30,
         ge=1,
         le=MAX_TIMEOUT_SECONDS,
-        description="Longest running time in seconds of an eval that names none.",
+        description="Longest running time in seconds of an eval that sets none.",
     )
     command_timeout_seconds: int = Field(
         default=600,
         ge=1,
         le=MAX_TIMEOUT_SECONDS,
-        description="Longest running time in seconds of a chat or command that names none.",
+        description="Longest running time in seconds of a chat or command that sets none.",
     )
 
     drain_seconds: int = Field(

@@ -200,7 +200,7 @@ UNCHANGED = "self.amendments[i] == oldSelf.amendments[i]"  # gate: amendments-ke
 
 
 class PlanSpec(ApiModel):
-    """What is wanted. The intent never changes, amendments are only added."""
+    """Desired state. The intent never changes, amendments are only added."""
 
     intent: Intent = Field(description=Intent.__doc__)
     amendments: tuple[Amendment, ...] = Field(

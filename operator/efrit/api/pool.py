@@ -172,10 +172,10 @@ class Warm(ApiModel):
 
 
 class PoolSpec(ApiModel):
-    """What is wanted. The operator never writes it; `kubectl scale` and autoscalers write replicas."""
+    """Desired state. The operator never writes it; `kubectl scale` and autoscalers write replicas."""
 
     replicas: int | None = Field(
-        default=None, ge=0, le=MAX_MEMBERS, description="How many members there are to be; or else autoscaling."
+        default=None, ge=0, le=MAX_MEMBERS, description="Desired number of members; or else autoscaling."
     )
     autoscaling: Autoscaling | None = Field(default=None, description=Autoscaling.__doc__)
     warm: Warm | None = Field(default=None, description=Warm.__doc__)
@@ -186,7 +186,7 @@ class PoolSpec(ApiModel):
     rules: ClassVar = (
         Rule(
             "has(self.replicas) != has(self.autoscaling)",
-            "say how many members there are to be: either spec.replicas (for kubectl scale and other autoscalers) or "
+            "set the number of members: either spec.replicas (for kubectl scale and other autoscalers) or "
             "spec.autoscaling.",
         ),
         Rule(
@@ -214,7 +214,7 @@ class LastScale(ApiModel):
 
 
 class PoolStatus(ApiModel):
-    """What was observed."""
+    """Observed state."""
 
     observed_generation: int | None = Field(
         default=None, ge=0, description="The metadata.generation that this status describes."
@@ -223,7 +223,7 @@ class PoolStatus(ApiModel):
         default=None, max_length=512, description="Label selector of the members' pods, for autoscalers."
     )
     desired_replicas: int | None = Field(
-        default=None, ge=0, description="How many members there are to be, by spec.replicas or by autoscaling."
+        default=None, ge=0, description="Desired number of members, by spec.replicas or by autoscaling."
     )
     last_scale: LastScale | None = Field(default=None, description=LastScale.__doc__)
     replicas: int | None = Field(default=None, ge=0, description="Members that exist and are to stay.")

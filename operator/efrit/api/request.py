@@ -84,7 +84,7 @@ def _immutable(field: str) -> Rule:
 
 
 class RequestSpec(ApiModel):
-    """What is asked for. Immutable, but for `cancel`, which may turn true."""
+    """The work to do. Immutable, except that `cancel` can be set to true."""
 
     instance_ref: LocalReference | None = Field(default=None, description="The EfritInstance that does the work.")
     pool_ref: LocalReference | None = Field(
@@ -260,7 +260,7 @@ class RequestHandover(StrEnum):
 
 
 class RequestStatus(ApiModel):
-    """What became of it. Final once phase is Succeeded or Failed: the API server refuses any later change."""
+    """Observed state. Final once phase is Succeeded or Failed: the API server refuses any later change."""
 
     phase: RequestPhase | None = Field(default=None, description="Pending, Queued, Running, Succeeded or Failed.")
     conditions: tuple[Condition, ...] = Field(

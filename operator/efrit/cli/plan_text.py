@@ -117,7 +117,7 @@ def header(state: PlanState, style: Style, now: datetime | None = None) -> list[
     if state.message and state.reason != "Running":
         lines.append(sanitized_line(state.message))
     elif change is not None and not state.final:
-        lines.append(f"told to {change}")
+        lines.append(f"{change} requested")
     return lines
 
 

@@ -125,17 +125,17 @@ async def run_amend(backend: Backend, args: Namespace) -> Exit:
 
 async def run_suspend(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan suspend`."""
-    return await _change(backend, args, Change.SUSPEND, "begins nothing more")
+    return await _change(backend, args, Change.SUSPEND, "suspend requested")
 
 
 async def run_resume(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan resume`."""
-    return await _change(backend, args, Change.RESUME, "goes on")
+    return await _change(backend, args, Change.RESUME, "resumed")
 
 
 async def run_cancel(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan cancel`."""
-    return await _change(backend, args, Change.CANCEL, "told to end")
+    return await _change(backend, args, Change.CANCEL, "cancel requested")
 
 
 async def _change(backend: Backend, args: Namespace, change: Change, message: str) -> Exit:
@@ -187,7 +187,7 @@ def new_plan(args: Namespace) -> NewPlan:
 def _intent(args: Namespace, spec: dict[str, Any]) -> Intent | None:
     words = args.intent
     if not words and args.file is None and is_terminal(sys.stdin):
-        raise WrongSettings("there is nothing to reach", "say what, give - to read it, or a file with -f")
+        raise WrongSettings("the plan has no intent", "give it as text, - to read standard input, or a file with -f")
     piped = words == ["-"] or (not words and args.file is None)
     text = read_text().strip() if piped else " ".join(words)
     intent = spec.get("intent")
@@ -213,7 +213,7 @@ def from_file(path: str) -> tuple[str | None, dict[str, Any]]:
     except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         raise WrongSettings(f"cannot read the plan in {path}: {error}") from error
     if not isinstance(document, dict):
-        raise WrongSettings(f"there is no plan in {path}", "it holds an EfritPlan, or the spec of one")
+        raise WrongSettings(f"there is no plan in {path}", "it must hold an EfritPlan, or the spec of one")
     if is_tree(document):
         try:
             return None, spec_of_tree(document)
@@ -223,7 +223,7 @@ def from_file(path: str) -> tuple[str | None, dict[str, Any]]:
         return None, document
     meta, spec = document.get("metadata") or {}, document.get("spec")
     if document.get("kind") != "EfritPlan" or not isinstance(spec, dict) or not isinstance(meta, dict):
-        raise WrongSettings(f"what is in {path} is no EfritPlan", "it holds an EfritPlan, or the spec of one")
+        raise WrongSettings(f"{path} does not hold an EfritPlan", "it must hold an EfritPlan, or the spec of one")
     if set(meta) - {"name"}:
         raise WrongSettings(
             f"of the metadata of a plan only its name is used here, not {', '.join(sorted(set(meta) - {'name'}))}",

@@ -74,7 +74,7 @@ async def run_cancel(backend: Backend, args: Namespace) -> Exit:
         write(args.output, states if len(states) > 1 else states[0])
     else:
         for state in states:
-            print(f"{state.handle.id}: {state.reason if state.final else 'told to stop'}")
+            print(f"{state.handle.id}: {state.reason if state.final else 'cancel requested'}")
     return Exit.DONE
 
 

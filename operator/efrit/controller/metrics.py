@@ -17,7 +17,7 @@ STATUS_WRITES = Counter("efrit_status_writes_total", "Status patches the API ser
 REQUESTS_FINISHED = Counter("efrit_requests_finished_total", "Requests that became final.", ["reason"])
 REQUEST_SECONDS = Histogram(
     "efrit_request_seconds",
-    "From creation of a request to its final status, as far as whole seconds of creation allow.",
+    "Time from the creation of a request, which is recorded in whole seconds, to its final status.",
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
 )
 MODEL_TOKENS = Counter(
@@ -30,9 +30,9 @@ MODEL_ERRORS = Counter(
     "efrit_request_model_errors_total", "Failed calls to the model in chats and commands that became final.", ["kind"]
 )
 PLANS_FINISHED = Counter("efrit_plans_finished_total", "Plans that became final.", ["reason"])
-OPEN_PLANS = Gauge("efrit_open_plans", "Plans known that are not final.")
-OPEN_REQUESTS = Gauge("efrit_open_requests", "Requests known that are not final.")
-INSTANCES = Gauge("efrit_instances", "Instances known.")
+OPEN_PLANS = Gauge("efrit_open_plans", "Known plans that are not final.")
+OPEN_REQUESTS = Gauge("efrit_open_requests", "Known requests that are not final.")
+INSTANCES = Gauge("efrit_instances", "Known instances.")
 BRIDGES = Gauge("efrit_bridge_connections", "Bridges to which an event stream is open or wanted.")
 BRIDGES_UNRESPONSIVE = Gauge(
     "efrit_bridges_unresponsive", "Connected bridges that do not answer calls, or send what cannot be read."
@@ -62,6 +62,6 @@ HELD_BYTES = Gauge(
 RECORDS = Gauge("efrit_records", "Objects that the controller keeps a record of, by kind.", ["kind"])
 BUDGET_WAITS = Counter(
     "efrit_memory_budget_waits_total",
-    "How often something waited, or was dropped to be read again, because a memory budget was used up.",
+    "How often an object waited, or was dropped and read again, because a memory budget was used up.",
     ["budget"],
 )

@@ -104,7 +104,7 @@ class Namespaces:
     def _refuse(self, scope: str, error: BaseException) -> None:
         if scope in self._served or scope in self._untried:
             log.warning(
-                "namespace %s is not served: %s; the others go on, and it is tried again after %.0f s at most",
+                "namespace %s is not served: %s; the others continue, and it is retried within %.0f s",
                 scope,
                 error,
                 LAST_BACKOFF_SECONDS,

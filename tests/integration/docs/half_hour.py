@@ -136,7 +136,7 @@ _VOLATILE = (
     (re.compile(r"\d+(\.\d+)*(?:[mµn]?s|m|h)?\b"), "N"),
     (re.compile(r"[ \t]+"), " "),
     # Whether it ran yet when it was cancelled is chance.
-    (re.compile(r": (Cancelled|told to stop)$|(while it ran|before it ran)$", re.M), ": cancelled"),
+    (re.compile(r": (Cancelled|cancel requested)$|(while it ran|before it ran)$", re.M), ": cancelled"),
 )
 
 

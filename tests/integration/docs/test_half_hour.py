@@ -67,6 +67,6 @@ def test_no_command_of_the_half_hour_ends_in_a_traceback() -> None:
 
 def test_names_and_times_of_a_run_do_not_count() -> None:
     one = "efrit_1795400107_dc1099c5 ended\ndefault   12s   3.1ms ago\nefrit_1_a: Cancelled\n"
-    other = "efrit_1795400339_52f00000 ended\ndefault  4s  100ms ago\nefrit_2_b: told to stop\n"
+    other = "efrit_1795400339_52f00000 ended\ndefault  4s  100ms ago\nefrit_2_b: cancel requested\n"
     assert comparable(one) == comparable(other)
     assert comparable("a ended") != comparable("b ended")

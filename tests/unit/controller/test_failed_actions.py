@@ -60,7 +60,7 @@ def test_a_request_whose_bridge_is_not_called_any_more_names_the_reason_of_the_i
 
     assert status["reason"] == "InstanceNotReady"
     told = condition(status, "Complete")[2]
-    assert "its bridge does not answer (BridgeUnresponsive), and is tried again until it does." in told
+    assert "its bridge does not answer (BridgeUnresponsive), and is called again until it does." in told
 
 
 # A result whose Secret is refused.

@@ -103,7 +103,7 @@ def find(given: InstanceSnapshot) -> Finding:
         (
             ready(bridge=replace(connected(), unresponsive="no answer within 15 s.")),
             InstanceReason.BRIDGE_UNRESPONSIVE,
-            "The bridge of the pod does not answer: no answer within 15 s. Requests wait; it is tried again",
+            "The bridge of the pod does not answer: no answer within 15 s. Requests wait; calls are retried",
         ),
         (
             ready(bridge=connected(told=stats(emacs=emacs(alive=False)))),

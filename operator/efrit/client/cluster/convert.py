@@ -192,7 +192,7 @@ def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
     """Return the EfritRequest for `work`, to be executed by `target`. Raises `Refused`."""
     if not work.content.strip():
         raise Refused(
-            "there is nothing to do: the content is empty", "give Lisp to an eval, words to a chat or command"
+            "there is nothing to do: the content is empty", "give Lisp to an eval, text to a chat or command"
         )
     if work.directory is not None:
         raise Refused("in a cluster work begins in the instance's workspace", "leave --dir out")

@@ -50,7 +50,7 @@ async def _permission_finding(api: Api, namespace: str, verb: str, resource: Res
     attributes = {"namespace": namespace, "verb": verb, "group": resource.group, "resource": plural}
     status = await api.review(SELF_ACCESS_REVIEWS, {"resourceAttributes": attributes})
     allowed = bool(status.get("allowed"))
-    remedy = f"have somebody bind a role to you that may {verb} {plural} in {namespace}"
+    remedy = f"ask an administrator for a role that allows {verb} on {plural} in {namespace}"
     return Finding("rights", allowed, f"you may {'' if allowed else 'not '}{verb} {plural}", remedy)
 
 

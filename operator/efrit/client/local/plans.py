@@ -279,6 +279,6 @@ def _validate(plan: Json) -> None:
     try:
         initial_tree(EfritPlan.model_validate(plan).spec)
     except ValidationError as error:
-        raise Refused(f"the plan cannot be as it is: {first_problem(error)}", "see docs/api.md, EfritPlan") from error
+        raise Refused(f"the plan is invalid: {first_problem(error)}", "see docs/api.md, EfritPlan") from error
     except InvalidTree as error:
-        raise Refused(f"the plan cannot be as it is: {error.message}", "correct its tasks") from error
+        raise Refused(f"the plan is invalid: {error.message}", "correct its tasks") from error

@@ -30,7 +30,7 @@ def check(work: Work) -> None:
     """Raise `Refused` for work that Emacs would reject."""
     if not work.content.strip():
         raise Refused(
-            "there is nothing to do: the content is empty", "give Lisp to an eval, words to a chat or command"
+            "there is nothing to do: the content is empty", "give Lisp to an eval, text to a chat or command"
         )
     if "\0" in work.content:
         raise Refused(

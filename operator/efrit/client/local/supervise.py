@@ -174,7 +174,7 @@ class _Supervisor:
         self._starts += 1
         if self._starts > _MOST_STARTS:
             problem = self._health.problem
-            cause = "" if problem is None else f", at last because its self-check failed ({problem})"
+            cause = "" if problem is None else f", the last time because its self-check failed ({problem})"
             raise NotReady(
                 f"the Emacs of {name} has died {_MOST_STARTS} times{cause}; {self._handle.id} waits",
                 "run `efrit doctor`",

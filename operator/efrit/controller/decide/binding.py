@@ -30,8 +30,9 @@ def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
     """Record the member of its pool that gets the request, one that sleeps where none that is awake has room."""
     if place.turned_away is not None:  # gate: turned-away
         message = (
-            f"EfritPool {place.name} lets {place.turned_away} requests of a flow wait, and as many of this one's did "
-            "(spec.fairness.maxPendingPerFlow): create it anew once some have ended."
+            f"EfritPool {place.name} allows {place.turned_away} waiting requests of a flow "
+            "(spec.fairness.maxPendingPerFlow), and this flow had as many: create the request again when some have "
+            "ended."
         )
         return final_status.never_ran(context.snapshot.request, RequestReason.REJECTED, message, context.now)
     chosen = placement.choose_member(context.snapshot.candidates, place)
@@ -90,7 +91,7 @@ def _bind_to_session(context: RequestContext, session: str) -> list[Action]:
     return final_status.never_ran(
         request,
         RequestReason.REJECTED,
-        f"Session {session} is on EfritInstance {instance_name}, which is gone or is none of those asked for: name "
-        "it with spec.instanceRef, or begin a new session.",
+        f"Session {session} is on EfritInstance {instance_name}, which no longer exists or is not a target of this "
+        "request: name it with spec.instanceRef, or begin a new session.",
         context.now,
     )

@@ -63,7 +63,7 @@ def report(context: RequestContext, action: str) -> list[Action]:
         sentence = "its bridge does not answer."
     elif failure.code == BridgeUnresponsive.code:
         sentence = (
-            f"its bridge does not answer ({InstanceReason.BRIDGE_UNRESPONSIVE}), and is tried again until it does."
+            f"its bridge does not answer ({InstanceReason.BRIDGE_UNRESPONSIVE}), and is called again until it does."
         )
     message = template.text.format(instance=name, sentence=cut(sentence, MAX_SENTENCE_BYTES))
     reason, present_reason = template.reason, context.snapshot.request.status.reason

@@ -24,7 +24,7 @@ from efrit.controller.model.pools import PoolSnapshot
 FIGURES_EVERY = timedelta(seconds=5)
 """Counts that change while members work are written at most this often, a condition that changes at once."""
 NOT_LIMITED = ConditionState(
-    ConditionStatus.FALSE, PoolReason.WITHIN_BOUNDS, "spec.replicas says how many members there are to be."
+    ConditionStatus.FALSE, PoolReason.WITHIN_BOUNDS, "spec.replicas sets the number of members."
 )
 FIGURES = ("idle", "busy", "pending", "flows")
 
@@ -100,9 +100,9 @@ def _last_scale(old: PoolStatus, sized: Scaling, now: datetime) -> LastScale | N
 
 def _scaling_active(sized: Scaling) -> ConditionState:
     if sized.recommendation is None:
-        message = "spec.replicas says how many members there are to be."
+        message = "spec.replicas sets the number of members."
         return ConditionState(ConditionStatus.FALSE, PoolReason.REPLICAS_GIVEN, message)
-    message = "spec.autoscaling decides how many members there are to be."
+    message = "spec.autoscaling decides the number of members."
     return ConditionState(ConditionStatus.TRUE, PoolReason.AUTOSCALING, message)
 
 
@@ -137,9 +137,11 @@ def _progressing(snapshot: PoolSnapshot, create: int, draining: int) -> Conditio
     if create or any(not member.ready and not member.asleep for member in snapshot.members):
         return ConditionState(ConditionStatus.TRUE, PoolReason.CREATING, "Members are being created.")
     if draining:
-        message = "Members that are too many are deleted once they have no work."
+        message = "Surplus members are deleted once they have no work."
         return ConditionState(ConditionStatus.TRUE, PoolReason.REMOVING, message)
-    return ConditionState(ConditionStatus.TRUE, PoolReason.MEMBERS_UNCHANGED, "All members are as wanted.")
+    return ConditionState(
+        ConditionStatus.TRUE, PoolReason.MEMBERS_UNCHANGED, "All members exist and have the current template."
+    )
 
 
 def _backlogged(pending: int) -> ConditionState:

@@ -40,7 +40,7 @@ def readiness(snapshot: InstanceSnapshot, now: datetime) -> Finding:
         finding = check(snapshot, now)
         if finding is not None:
             return finding
-    return Finding(InstanceReason.READY, f"Emacs answers requests.{_is_ephemeral_claim(snapshot)}")
+    return Finding(InstanceReason.READY, f"Emacs answers requests.{_claim_deletion_note(snapshot)}")
 
 
 def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
@@ -62,7 +62,7 @@ def _claims_terminating(snapshot: InstanceSnapshot, now: datetime) -> Finding | 
     )
 
 
-def _is_ephemeral_claim(snapshot: InstanceSnapshot) -> str:
+def _claim_deletion_note(snapshot: InstanceSnapshot) -> str:
     terminating = terminating_claims(snapshot)
     if not terminating:
         return ""
@@ -218,8 +218,8 @@ def _unresponsive(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
         return None
     return Finding(
         InstanceReason.BRIDGE_UNRESPONSIVE,
-        f"The bridge of the pod does not answer: {problem} Requests wait; it is tried again by itself. If it lasts, "
-        f"see `kubectl logs {snapshot.pod.name} -c {BRIDGE}`, and whether the volume of the queue hangs.",
+        f"The bridge of the pod does not answer: {problem} Requests wait; calls are retried automatically. If it "
+        f"lasts, see `kubectl logs {snapshot.pod.name} -c {BRIDGE}`, and whether the volume of the queue hangs.",
     )
 
 

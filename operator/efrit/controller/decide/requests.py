@@ -245,13 +245,13 @@ def _target_missing(context: RequestContext) -> list[Action] | None:
         return final_status.ended_unknown(
             request,
             f"There is no EfritInstance {name} in namespace {namespace}; whether one had the request before the "
-            "operator started is unknown. Create it, then create the request anew.",
+            "operator started is unknown. Create it, then create the request again.",
             context.now,
         )
     return final_status.never_ran(
         request,
         RequestReason.REJECTED,
-        f"There is no EfritInstance {name} in namespace {namespace}: create it, then create the request anew.",
+        f"There is no EfritInstance {name} in namespace {namespace}: create it, then create the request again.",
         context.now,
     )
 

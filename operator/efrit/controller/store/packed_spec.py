@@ -21,11 +21,11 @@ MOST_LABELS = 64
 MOST_BYTES = 128 * 1024
 """As JSON. No pod is made of a spec that has more, nor is it kept, but for spec.network if that has no more."""
 TOO_LARGE = (
-    "spec.podTemplate, spec.network and spec.emacs of this EfritInstance have {} KiB of JSON together, of which "
-    f"{MOST_BYTES >> 10} KiB are the most: shorten them."
+    "spec.podTemplate, spec.network and spec.emacs of this EfritInstance have {} KiB of JSON together; at most "
+    f"{MOST_BYTES >> 10} KiB are allowed: shorten them."
 )
 _LARGE = {"pod_template", "network", "emacs"}
-TOO_MANY_LABELS = f"This EfritInstance has {{}} labels, of which {MOST_LABELS} are the most: remove some."
+TOO_MANY_LABELS = f"This EfritInstance has {{}} labels; at most {MOST_LABELS} are allowed: remove some."
 
 
 class Packed(NamedTuple):

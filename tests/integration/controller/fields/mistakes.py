@@ -38,7 +38,7 @@ def _pod_metadata() -> Iterator[Mistake]:
     yield _pod("label value", "labels", "b c", labels={"a": "b c"})
     yield _pod("label key", "labels", "a b", labels={"a b": "c"})
     yield _pod("annotation key", "annotations", "a b", annotations={"a b": "c"})
-    yield _pod("a template too large", "spec.podTemplate", "128 KiB are the most", annotations={"a": "b" * 262_144})
+    yield _pod("a template too large", "spec.podTemplate", "128 KiB are allowed", annotations={"a": "b" * 262_144})
 
 
 def _placement() -> Iterator[Mistake]:

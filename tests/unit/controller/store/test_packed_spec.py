@@ -90,7 +90,7 @@ async def test_of_more_labels_than_are_kept_nothing_is_made_until_some_are_remov
         actions = decide_instance(snapshot, IDENTITY, world.now() + timedelta(seconds=60))
         assert any(isinstance(each, ApplyChildren) for each in actions) is not is_refused
         if is_refused:
-            assert f"has {MOST_LABELS + 1} labels, of which {MOST_LABELS} are the most" in str(snapshot.facts.refused)
+            assert f"has {MOST_LABELS + 1} labels; at most {MOST_LABELS} are allowed" in str(snapshot.facts.refused)
         else:
             assert world.store.instances.applied(("team", "alpha"), snapshot.instance.metadata.uid, 1) is False
 
@@ -122,7 +122,7 @@ async def test_nothing_is_made_of_a_spec_that_is_too_large_until_it_is_shortened
     (told,) = (each.status for each in actions if isinstance(each, PatchStatus))
     (ready,) = (each for each in told["conditions"] if each["type"] == "Ready")
     assert ready["reason"] == "ChildRefused"
-    assert f"of which {MOST_BYTES >> 10} KiB are the most: shorten them." in ready["message"]
+    assert f"at most {MOST_BYTES >> 10} KiB are allowed: shorten them." in ready["message"]
     assert await world.looks(60) == {("Instance", "alpha")}
 
     world.store.instances.observe(instance_json(version="13", generation=3, spec=large()))

@@ -171,6 +171,67 @@ class Warm(ApiModel):
     )
 
 
+class UpdateType(StrEnum):
+    """How members of a former template come to be replaced."""
+
+    ROLLING_UPDATE = "RollingUpdate"
+    ON_REPLENISH = "OnReplenish"
+    ON_DELETE = "OnDelete"
+
+
+class UpdateStrategy(ApiModel):
+    """How a changed template reaches the members, and how long one that goes may finish its work."""
+
+    type: UpdateType = Field(
+        default=UpdateType.ROLLING_UPDATE,
+        description="RollingUpdate replaces members of a former template, those without work first. OnReplenish "
+        "replaces none: members that are made anyway have the new template, and where there are too many those of a "
+        "former one go first. OnDelete keeps each member of a former template until you delete it; where there are "
+        "too many, the template does not matter.",
+    )
+    max_surge: int = Field(
+        default=1, ge=0, le=MAX_MEMBERS, description="RollingUpdate: members beyond those wanted meanwhile."
+    )
+    max_unavailable: int = Field(
+        default=0, ge=0, le=MAX_MEMBERS, description="RollingUpdate: members that may be missing meanwhile."
+    )
+    min_ready_seconds: int = Field(
+        default=0,
+        ge=0,
+        le=86_400,
+        description="RollingUpdate: how long a new member must have been Ready before it stands in for another.",
+    )
+    drain_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=604_800,
+        description="How long a member that is to go (too many, or of a former template) may finish what it has. "
+        "Then it is deleted: what it has not been handed moves to others, what runs is interrupted once its pod's "
+        "own limits.drainSeconds are over. Counted anew when another controller takes over. Default: as long as it "
+        "takes.",
+    )
+    progress_deadline_seconds: int = Field(
+        default=600,
+        ge=1,
+        le=86_400,
+        description="A new member that is not Ready within this many seconds stops the roll-out (Progressing is "
+        "False, RevisionFailed): no further one is made, and the members of the former template stay.",
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "!(has(self.maxSurge) && self.maxSurge == 0) || (has(self.maxUnavailable) && self.maxUnavailable > 0)",
+            "updateStrategy.maxSurge and updateStrategy.maxUnavailable are both 0: no member could be replaced. Make "
+            "one of them larger.",
+        ),
+        Rule(
+            "!has(self.minReadySeconds) || !has(self.progressDeadlineSeconds) || "
+            "self.minReadySeconds < self.progressDeadlineSeconds",
+            "updateStrategy.minReadySeconds must be smaller than updateStrategy.progressDeadlineSeconds.",
+        ),
+    )
+
+
 class PoolSpec(ApiModel):
     """Desired state. The operator never writes it; `kubectl scale` and autoscalers write replicas."""
 
@@ -182,6 +243,7 @@ class PoolSpec(ApiModel):
     template: PoolTemplate = Field(default=PoolTemplate(), description=PoolTemplate.__doc__)
     placement: Placement = Field(default=Placement(), description=Placement.__doc__)
     fairness: Fairness = Field(default=Fairness(), description=Fairness.__doc__)
+    update_strategy: UpdateStrategy = Field(default=UpdateStrategy(), description=UpdateStrategy.__doc__)
 
     rules: ClassVar = (
         Rule(

@@ -85,6 +85,7 @@ class PoolReason(StrEnum):
     UPDATING = "UpdatingMembers"
     REMOVING = "RemovingMembers"
     MEMBER_REFUSED = "MemberRefused"
+    REVISION_FAILED = "RevisionFailed"
     REQUESTS_PLACED = "RequestsPlaced"
     REQUESTS_WAITING = "RequestsWaiting"
     AUTOSCALING = "Autoscaling"

@@ -6,6 +6,7 @@ from tests.mutation.operation import Drop, Instead, Never, Value
 UNIT = "tests/unit/controller"
 
 DECISIONS = f"{UNIT}/test_pools.py"
+ROLLOUT = f"{UNIT}/test_pool_rollout.py"
 STORE = f"{UNIT}/store/test_pools.py"
 FLOWS = f"{UNIT}/store/test_flow_backlog.py"
 RECONCILE = f"{UNIT}/test_reconcile_pools.py"
@@ -29,6 +30,18 @@ MUTANTS = (
         "member-confirm-idle",
         Drop(),
         (f"{DECISIONS}::{DELETION}",),
+    ),
+    Mutant(
+        "the time that a member of a pool has for its work before it is deleted",
+        "member-drain-deadline",
+        Never(),
+        (f"{ROLLOUT}::test_without_a_limit_a_member_with_work_drains_for_as_long_as_it_takes",),
+    ),
+    Mutant(
+        "the members of a former template that stay until new ones serve",
+        "pool-floor",
+        Value("0"),
+        (f"{ROLLOUT}::test_a_new_member_that_is_not_ready_in_time_stops_the_roll_out_and_says_why",),
     ),
     Mutant(
         "the size that a pool had before a restart, while it is to wait before it shrinks",

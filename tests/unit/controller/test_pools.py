@@ -84,13 +84,13 @@ def of(actions: list[Action], kind: type) -> list[Any]:
 def test_how_many_members_there_are_to_be(
     replicas: int, members: list[MemberView], create: int, drain: list[str]
 ) -> None:
-    sizing = size(snapshot(replicas, *members), replicas)
+    sizing = size(snapshot(replicas, *members), replicas, NOW)
     assert (sizing.create, sorted(each.name for each in sizing.drain)) == (create, drain)
 
 
 def test_a_member_that_drains_goes_on_draining() -> None:
     members = [member("a"), member("b"), member("c")]
-    sizing = size(snapshot(2, *members, draining=frozenset({"b"})), 2)
+    sizing = size(snapshot(2, *members, draining=frozenset({"b"})), 2, NOW)
     assert [each.name for each in sizing.drain] == ["b"]
 
 

@@ -14,8 +14,10 @@ from efrit.api.pool import (
     SCALING_LIMITED,
     LastScale,
     PoolFlow,
+    UpdateType,
 )
 from efrit.controller.decide.condition_state import ConditionState
+from efrit.controller.decide.pool_revision import failed_member
 from efrit.controller.decide.pool_scaling import Scaling
 from efrit.controller.model.actions import Action, PatchStatus, RequeueAfter
 from efrit.controller.model.names import POOL_LABEL
@@ -55,7 +57,7 @@ def _status(
     conditions = pool.status.conditions
     for kind, state in (
         (AVAILABLE, _available(snapshot, sized.wanted, len(serving))),
-        (PROGRESSING, _progressing(snapshot, create, len(members) - len(staying))),
+        (PROGRESSING, _progressing(snapshot, create, len(members) - len(staying), now)),
         (BACKLOGGED, _backlogged(snapshot.pending)),
         (SCALING_ACTIVE, _scaling_active(sized)),
         (SCALING_LIMITED, sized.limited or NOT_LIMITED),
@@ -119,7 +121,7 @@ def _available(snapshot: PoolSnapshot, wanted: int, serving: int) -> ConditionSt
     return ConditionState(ConditionStatus.FALSE, PoolReason.NO_MEMBER_READY, "No member is Ready yet.")
 
 
-def _progressing(snapshot: PoolSnapshot, create: int, draining: int) -> ConditionState:
+def _progressing(snapshot: PoolSnapshot, create: int, draining: int, now: datetime) -> ConditionState:
     refusal, template = snapshot.refusal, snapshot.template
     if template is None:
         message = "spec.template is larger than 128 KiB of JSON: shorten it."
@@ -131,17 +133,28 @@ def _progressing(snapshot: PoolSnapshot, create: int, draining: int) -> Conditio
     if refused is not None:
         message = f"EfritInstance {refused.name} gets no pod: {refused.refused}"
         return ConditionState(ConditionStatus.FALSE, PoolReason.MEMBER_REFUSED, message)
-    if any(member.revision != snapshot.revision for member in snapshot.members):
-        message = "Members are replaced by ones of the current template, one after the other."
+    failed, strategy = failed_member(snapshot, now), snapshot.pool.spec.update_strategy
+    if failed is not None:
+        message = (
+            f"EfritInstance {failed.name}, which has the current template, is not Ready within "
+            f"{strategy.progress_deadline_seconds} s (updateStrategy.progressDeadlineSeconds): "
+            f"{failed.ready_message} No further one is made; members of the former template stay. Correct "
+            "spec.template, or apply the former one."
+        )
+        return ConditionState(ConditionStatus.FALSE, PoolReason.REVISION_FAILED, message)
+    outdated = any(member.revision != snapshot.revision for member in snapshot.members)
+    if outdated and strategy.type == UpdateType.ROLLING_UPDATE:
+        message = "Members are replaced by ones of the current template."
         return ConditionState(ConditionStatus.TRUE, PoolReason.UPDATING, message)
     if create or any(not member.ready and not member.asleep for member in snapshot.members):
         return ConditionState(ConditionStatus.TRUE, PoolReason.CREATING, "Members are being created.")
     if draining:
         message = "Surplus members are deleted once they have no work."
         return ConditionState(ConditionStatus.TRUE, PoolReason.REMOVING, message)
-    return ConditionState(
-        ConditionStatus.TRUE, PoolReason.MEMBERS_UNCHANGED, "All members exist and have the current template."
-    )
+    message = "All members exist and have the current template."
+    if outdated:
+        message = f"All members exist; updateStrategy.type {strategy.type} keeps those of a former template."
+    return ConditionState(ConditionStatus.TRUE, PoolReason.MEMBERS_UNCHANGED, message)
 
 
 def _backlogged(pending: int) -> ConditionState:

@@ -1,7 +1,7 @@
 """Decides about a pool: which members to create, which get no more requests, which are deleted, and what to say.
 
-A member that has work is never deleted: it drains first. The members of an older template are replaced one after the
-other, by one more than are wanted: where the new template does not become Ready, the old ones stay.
+A member that has work drains before it is deleted. The members of an older template are replaced as
+spec.updateStrategy says: where the new template does not become Ready, the old ones stay.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from efrit.api.pool import UpdateType
+from efrit.controller.decide.pool_revision import drain_is_over, failed_member, next_moment, stands_in
 from efrit.controller.decide.pool_scaling import Scaling, scaling
 from efrit.controller.decide.pool_status import pool_status
 from efrit.controller.manifests.pool_member import pool_member
@@ -26,8 +28,6 @@ from efrit.controller.model.actions import (
 from efrit.controller.model.keys import Key
 from efrit.controller.model.pools import MemberView, PoolSnapshot
 
-MAX_SURGE = 1
-"""Members beyond those wanted while the template of others is replaced."""
 CREATED_AT_ONCE = 16
 """In one reconciliation; others have their turn before the next."""
 AT_ONCE = timedelta(0)
@@ -52,7 +52,7 @@ def decide_pool(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
     if pool.metadata.deletion_timestamp is not None:
         return []
     sized = scaling(snapshot, now)
-    sizing = size(snapshot, sized.wanted)
+    sizing = size(snapshot, sized.wanted, now)
     actions: list[Action] = _scale(snapshot, sized)
     draining = frozenset(member.name for member in sizing.drain)
     if not snapshot.listed:  # gate: pool-listed
@@ -62,8 +62,12 @@ def decide_pool(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
         actions.append(Drain(pool.key, pool.metadata.uid, draining))
     actions += _create(snapshot, sizing.create, now)
     actions += pool_status(snapshot, sized, sizing.create, draining, now)
+    moment = next_moment(snapshot, sizing.drain, now)
+    if moment is not None:
+        actions.append(RequeueAfter(moment))
     # Last: where one turns out to have work, the rest of the decision does not stand.
-    actions += [action for member in sizing.drain if not member.has_work for action in _delete(pool.key[0], member)]
+    for member in sizing.drain:
+        actions += _take_out(snapshot, member, now)
     return actions
 
 
@@ -76,45 +80,72 @@ def _scale(snapshot: PoolSnapshot, sized: Scaling) -> list[Action]:
     return [scale, RequeueAfter(sized.requeue_after)] if sized.requeue_after is not None else [scale]
 
 
-def size(snapshot: PoolSnapshot, wanted: int) -> Sizing:
+def size(snapshot: PoolSnapshot, wanted: int, now: datetime) -> Sizing:
     """Return which members to create and which to take out where so many are wanted."""
     members = [member for member in snapshot.members if not member.deleting]
+    strategy = snapshot.pool.spec.update_strategy
+    if strategy.type != UpdateType.ROLLING_UPDATE:
+        return _without_replacing(snapshot, members, wanted, now)
     current = [member for member in members if member.revision == snapshot.revision]
     outdated = [member for member in members if member.revision != snapshot.revision]
-    extra = _expendable(current, snapshot.draining)[: max(0, len(current) - wanted)]
+    extra = _expendable(snapshot, current, now)[: max(0, len(current) - wanted)]
+    staying = [member for member in current if member not in extra]
+    stopped = failed_member(snapshot, now) is not None
+    surge, unavailable = (0, 0) if stopped else (strategy.max_surge, strategy.max_unavailable)
     # The old template serves until the new one does.
-    served = sum(member.serves for member in current) - sum(member.serves for member in extra)
-    kept = max(0, wanted - served) if snapshot.template is not None else wanted
+    served = sum(stands_in(snapshot, member, now) for member in staying)
+    kept = max(0, wanted - unavailable - served) if snapshot.template is not None else wanted  # gate: pool-floor
     serving = [member for member in outdated if member.serves or member.has_work]
     useless = [member for member in outdated if member not in serving]
-    replaced = _expendable(serving, snapshot.draining)[: max(0, len(serving) - kept)] + useless
-    missing = wanted - (len(current) - len(extra))
-    room = wanted + MAX_SURGE - len(members)
-    create = max(0, min(missing, room)) if snapshot.template is not None else 0
+    replaced = _expendable(snapshot, serving, now)[: max(0, len(serving) - kept)] + useless
+    room = wanted + surge - len(members)
+    create = max(0, min(wanted - len(staying), room)) if snapshot.template is not None else 0
     drain = (*extra, *replaced)
     return Sizing(create, drain, len(members) - len(drain), len(outdated))
 
 
-def _expendable(members: Sequence[MemberView], draining: frozenset[str]) -> list[MemberView]:
+def _without_replacing(snapshot: PoolSnapshot, members: Sequence[MemberView], wanted: int, now: datetime) -> Sizing:
+    """Return the members to create and to take out where none is replaced for its template."""
+    drain = tuple(_expendable(snapshot, members, now)[: max(0, len(members) - wanted)])
+    create = max(0, wanted - len(members)) if snapshot.template is not None else 0
+    outdated = sum(member.revision != snapshot.revision for member in members)
+    return Sizing(create, drain, len(members) - len(drain), outdated)
+
+
+def _expendable(snapshot: PoolSnapshot, members: Sequence[MemberView], now: datetime) -> list[MemberView]:
     """Return members in the order in which they are taken out.
 
-    First those that drain already, then those that serve nobody, those with the least work, and the youngest.
+    First those that serve nobody, then those that drain already, those with the least work, and the youngest.
     """
+    by_template = snapshot.pool.spec.update_strategy.type == UpdateType.ON_REPLENISH
     youngest = sorted(
         members, key=lambda member: (member.created is not None, member.created, member.name), reverse=True
     )
     return sorted(
         youngest,
-        key=lambda member: (member.name not in draining, member.serves, member.plans, member.load),
+        key=lambda member: (
+            stands_in(snapshot, member, now),
+            member.name not in snapshot.draining,
+            member.has_work,
+            by_template and member.revision == snapshot.revision,
+            member.plans,
+            member.load,
+        ),
     )
 
 
-def _delete(namespace: str, member: MemberView) -> list[Action]:
-    """Return the deletion of a member: no request is handed to it any more, and none may have come since."""
-    key: Key = (namespace, member.name)
+def _take_out(snapshot: PoolSnapshot, member: MemberView, now: datetime) -> list[Action]:
+    """Return the deletion of a member: no request is handed to it any more, and none may have come since.
+
+    One that has work is deleted when it has had the time that it may take.
+    """
+    key: Key = (snapshot.pool.key[0], member.name)
+    if member.has_work and not drain_is_over(snapshot, member, now):  # gate: member-drain-deadline
+        return []
+    confirm = [] if member.has_work else [ConfirmIdle(key)]
     return [
         PauseHandover(key),  # gate: member-pause
-        ConfirmIdle(key),  # gate: member-confirm-idle
+        *confirm,  # gate: member-confirm-idle
         Delete("EfritInstance", key, member.uid, member.resource_version),
     ]
 

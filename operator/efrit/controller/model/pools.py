@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -23,6 +23,10 @@ class MemberView:
     created: datetime | None = None
     ready: bool = False
     """Whether its status says that it is Ready, of whatever process."""
+    ready_changed: datetime | None = None
+    """Since when it is Ready, or is not; None where its status does not say so yet."""
+    ready_message: str = ""
+    """What its status says of that."""
     load: int = 0
     """Open requests that are bound to it."""
     plans: int = 0
@@ -71,6 +75,8 @@ class PoolSnapshot:
     """By name."""
     draining: frozenset[str] = frozenset()
     """Names of members that get no more requests."""
+    drain_began: Mapping[str, datetime] = field(default_factory=dict)
+    """Since when each of them drains, as far as this process knows."""
     listed: bool = False
     """Whether all open requests and plans of the namespace are known."""
     pending: int = 0

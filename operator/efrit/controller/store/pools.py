@@ -116,10 +116,13 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         record = self.record(pool, uid)
         if record is None:
             return
-        resumed = record.draining - members
-        record.draining = members
+        resumed, began, now = record.draining - members, record.drain_began, self._index.clock()
+        begun = members - began.keys()
+        record.drain_began = {name: began.get(name, now) for name in members}
         for name in resumed:
             self._index.requeue_for_member((pool[0], name))
+        for name in begun:
+            self._index.requeue_waiting((pool[0], name))
 
     def created(self, pool: Key, uid: str) -> None:
         """Take in that a member was created."""
@@ -156,7 +159,8 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             template=json.loads(zlib.decompress(record.template)) if record.template is not None else None,
             revision=record.revision,
             members=tuple(self._members(key)),
-            draining=record.draining,
+            draining=frozenset(record.draining),
+            drain_began=dict(record.drain_began),
             listed=self._index.is_listed(key[0]),
             pending=self._index.pool_backlog(key),
             flows=tuple(self._index.busiest_flows(key, MAX_FLOWS)),
@@ -183,6 +187,8 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
                     revision=meta.labels.get(REVISION_LABEL),
                     created=meta.creation_timestamp,
                     ready=ready is not None and ready.status == ConditionStatus.TRUE,
+                    ready_changed=ready.last_transition_time if ready is not None else None,
+                    ready_message=ready.message if ready is not None else "",
                     load=snapshot.load,
                     plans=snapshot.active_plans + snapshot.suspended_plans,
                     deleting=meta.deletion_timestamp is not None,

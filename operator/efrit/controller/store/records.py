@@ -6,7 +6,7 @@ import math
 import secrets
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -313,8 +313,8 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """spec.template as JSON, compressed; None where it is larger than anything is made of."""
     revision: str = ""
     """Digest of the template."""
-    draining: frozenset[str] = frozenset()
-    """Names of members that get no more requests."""
+    drain_began: dict[str, datetime] = field(default_factory=dict)
+    """Members that get no more requests, by name, with when this process decided so."""
     refusal: Refusal | None = None
     status_written: datetime | None = None
     """When this process last wrote its status."""
@@ -324,6 +324,11 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """Of the last while: each is larger than all that came after it."""
     growths: deque[Growth] = field(default_factory=deque)
     """Of the last minute."""
+
+    @property
+    def draining(self) -> Set[str]:
+        """Names of members that get no more requests."""
+        return self.drain_began.keys()
 
 
 def pool_owner(instance: EfritInstance) -> PoolOwner | None:

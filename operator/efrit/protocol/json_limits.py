@@ -22,14 +22,15 @@ def has_more_parts(data: bytes, most: int) -> bool:
     """Return whether `data` has more than `most` commas, brackets and braces outside of strings."""
     if len(data) <= most:
         return False
-    parts = at = 0
+    count = data.count
+    parts, at = 0, 0
+    # Nearly every text has few, even with those in its strings, for which alone each string would be looked for.
+    if count(b",") + count(b"[") + count(b"{") <= most:
+        return False
     for string in _STRING.finditer(data):
-        parts += _parts(data, at, string.start())
+        start = string.start()
+        parts += count(b",", at, start) + count(b"[", at, start) + count(b"{", at, start)
         at = string.end()
         if parts > most:
             return True
-    return parts + _parts(data, at, len(data)) > most
-
-
-def _parts(data: bytes, start: int, end: int) -> int:
-    return sum(data.count(mark, start, end) for mark in (b",", b"[", b"{"))
+    return parts + count(b",", at) + count(b"[", at) + count(b"{", at) > most

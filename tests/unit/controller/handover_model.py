@@ -351,16 +351,26 @@ def _copied(store: Store) -> Store:
     new, old = made._index, store._index
     for key, record in old.instances.items():
         new.instances[key] = entry = copy.copy(record)
-        for name in ("claims", "views", "open_requests", "children_seen"):
+        for name in ("claims", "views", "open_requests", "recorded_requests", "children_seen"):
             setattr(entry, name, copy.copy(getattr(record, name)))
-        entry.backlog = copy.deepcopy(record.backlog)
+        entry.backlog = _with_own_parts(record.backlog)
     new.requests.update({key: copy.copy(record) for key, record in old.requests.items()})
     for name in ("request_keys", "_listed"):
         setattr(new, name, copy.copy(getattr(old, name)))
-    new.labels = copy.deepcopy(old.labels)
-    new.orphans, new.tombstones = copy.deepcopy(old.orphans), copy.deepcopy(old.tombstones)
+    new.labels = _with_own_parts(old.labels)
+    new.labels._keys = {label: set(keys) for label, keys in old.labels._keys.items()}
+    new.tombstones = _with_own_parts(old.tombstones)
+    new.orphans = {key: dict(orphans) for key, orphans in old.orphans.items()}
     new.unbound.update({key: set(value) for key, value in old.unbound.items()})
     new.queue, new.started, new.rollouts = old.queue, old.started, old.rollouts
+    return made
+
+
+def _with_own_parts(original: Any) -> Any:
+    """Return a copy whose lists and dicts are its own; what is in them is shared, as nothing changes it."""
+    made = copy.copy(original)
+    for name, part in vars(original).items():
+        setattr(made, name, copy.copy(part))
     return made
 
 

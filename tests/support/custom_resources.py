@@ -38,7 +38,11 @@ def _install(client: Kube, path: Path) -> None:
         return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
     until(established, f"{name} is not established")
-    plural = name.partition(".")[0]
+    until_served(client, name.partition(".")[0])
+
+
+def until_served(client: Kube, plural: str) -> None:
+    """Wait until objects of a kind can be listed."""
 
     def served() -> bool:
         try:

@@ -24,6 +24,7 @@ from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import load_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck
+from efrit.controller.definitions import Definitions
 from efrit.controller.expiry import Expiry
 from efrit.controller.health import Health, serve
 from efrit.controller.lease import Lease
@@ -166,7 +167,7 @@ class _Process:
         settings = self._settings
         scopes: tuple[str | None, ...] = settings.watch_namespaces or (None,)
 
-        turns = asyncio.Semaphore(LISTS_AT_A_TIME)
+        turns, definitions = asyncio.Semaphore(LISTS_AT_A_TIME), Definitions()
         lists = {
             scope: Resync(
                 self._kube,
@@ -177,6 +178,7 @@ class _Process:
                 turns,
                 settings.request_ttl_seconds or None,
                 settings.head_start_instances,
+                definitions,
             )
             for scope in scopes
         }

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.decide.retention import due_of
+from efrit.controller.definitions import Definitions
 from efrit.controller.head_start import read_first
 from efrit.controller.model import names
 from efrit.controller.model.actions import ResourceKind
@@ -51,12 +52,15 @@ class Resync:
         turns: asyncio.Semaphore | None = None,
         request_ttl: int | None = None,
         head_start_instances: int = HEAD_START_INSTANCES,
+        definitions: Definitions | None = None,
     ) -> None:
         """Sweep `scope` once in `every` seconds. turns: how many namespaces are listed for the first time at once.
 
         request_ttl: seconds that a finished request is kept which does not say so itself; None: for ever.
         head_start_instances: from so many on, the first requests do not wait until all instances are listed.
+        definitions: told of kinds that the API server does not know.
         """
+        self._definitions = definitions or Definitions()
         self._kube = kube
         self._store = store
         self._scope = scope
@@ -95,13 +99,16 @@ class Resync:
     async def list_watched(self, resource: Resource) -> str:
         """List what is watched of a kind, unless that was just done; return the version to watch from.
 
-        A version that turns out to be too old is asked for again, and is then of a new list. Raises ApiError.
+        A version that turns out to be too old is asked for again, and is then of a new list. Raises ApiError, among
+        them ApiNotFound where the kind has no definition.
         """
         if resource == REQUESTS:
             return await self.list_requests()
         if resource not in self._versions:
             sweeps = {PLANS: self.sweep_plans, POOLS: self.sweep_pools}
             await sweeps.get(resource, self.sweep_children)()
+        if resource not in self._versions:
+            raise ApiNotFound(f"the API server does not know {resource.plural}")
         return self._versions.pop(resource)
 
     async def list_requests(self) -> str:
@@ -219,13 +226,22 @@ class Resync:
         self._store.children.forget(uids_before - await self._take_in_children())  # gate: sweep-children
 
     async def sweep_pools(self) -> None:
-        """Find pools that appeared, changed or went without an event, and requeue all others."""
+        """Find pools that appeared, changed or went without an event, and requeue all others.
+
+        Without their definition there are none, and everything else is served.
+        """
         known, listed = self._store.pools.open_uids(self._scope), set()
+        self._versions.pop(POOLS, None)
         pages = self._list(POOLS)
-        async for obj in pages:
-            listed.add(obj["metadata"]["uid"])
-            self._store.pools.observe(obj)
-        self._versions[POOLS] = pages.version
+        try:
+            async for obj in pages:
+                listed.add(obj["metadata"]["uid"])
+                self._store.pools.observe(obj)
+        except ApiNotFound:
+            self._definitions.missing(POOLS)  # gate: definition-missing
+        else:
+            self._definitions.served(POOLS)
+            self._versions[POOLS] = pages.version
         for key, uid in known.items():
             if uid not in listed:
                 self._store.pools.observe_gone(key, uid)

@@ -440,6 +440,14 @@ MUTANTS = (
         (f"{UNIT}/test_resync.py::test_a_pod_no_event_told_of_is_found",),
     ),
     Mutant(
+        "the service of all else where pools have no definition",
+        "definition-missing",
+        Instead("raise"),
+        (
+            f"{UNIT}/test_resync.py::test_without_the_definition_of_pools_all_else_is_listed_and_the_log_says_once_what_to_apply",
+        ),
+    ),
+    Mutant(
         "the isolation of a namespace that the API server refuses",
         "namespace-refused",
         Always(),

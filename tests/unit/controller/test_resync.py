@@ -16,7 +16,7 @@ from efrit.controller.resync import MOST_READ_ALONE, Resync
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
-from efrit.kube.resources import PLANS, PODS, Resource
+from efrit.kube.resources import PLANS, PODS, POOLS, Resource
 from tests.unit.controller.factory import (
     CONFIG,
     NOW,
@@ -27,10 +27,12 @@ from tests.unit.controller.factory import (
     statefulset_json,
 )
 from tests.unit.controller.fake_api import FakeApi
+from tests.unit.controller.store.test_pools import pool_json
 from tests.unit.controller.store.world import child
 
 ROOT = "/apis/efrit.dev/v1alpha1/namespaces/team"
 ALL_PODS = "/api/v1/pods"
+ALL_POOLS = "/apis/efrit.dev/v1alpha1/efritpools"
 KEY = ("team", "work")
 ALPHA = ("team", "alpha")
 POD = child(uid="pod", podIP="10.0.0.1")
@@ -437,3 +439,35 @@ async def test_a_claim_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> N
     await rig.resync.sweep_instances()
 
     assert [each.name for each in rig.instance.claims] == ["efrit-alpha-workspace"]
+
+
+async def test_without_the_definition_of_pools_all_else_is_listed_and_the_log_says_once_what_to_apply(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.place("instance", "plan", "request")
+    rig.api.fail("GET", ALL_POOLS, 404, times=3)
+
+    await rig.list_all()
+    await rig.resync.sweep_pools()
+    with pytest.raises(ApiNotFound):
+        await rig.resync.list_watched(POOLS)
+
+    assert rig.instance.instance.metadata.name == "alpha"
+    assert rig.store.plans.open_uids() == {("team", "app"): "uid-app"}
+    assert rig.store.requests.open_uids() == {KEY: "uid-work"}
+    (line,) = [record.getMessage() for record in caplog.records if "efritpools" in record.getMessage()]
+    assert line.startswith("the CustomResourceDefinition efritpools.efrit.dev is missing")
+    assert "efrit.dev_efritpools.yaml" in line
+
+
+async def test_pools_are_served_once_their_definition_is_there_and_gone_once_it_is_deleted(rig: Rig) -> None:
+    rig.api.fail("GET", ALL_POOLS, 404)
+    await rig.list_all()
+    rig.api.put(f"{ROOT}/efritpools/crew", pool_json())
+
+    assert await rig.resync.list_watched(POOLS)
+    assert rig.store.pools.open_uids() == {("team", "crew"): "uid-crew"}
+
+    rig.api.fail("GET", ALL_POOLS, 404)
+    await rig.resync.sweep_pools()
+    assert rig.store.pools.open_uids() == {}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 from efrit.controller.model import names
 from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.store.store import Store
-from efrit.errors import ApiExpired, ApiUnavailable
+from efrit.errors import ApiExpired, ApiNotFound, ApiUnavailable
 from efrit.kube.client import KubeClient
 from efrit.kube.resources import CLAIMS, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
 
@@ -36,6 +36,8 @@ class Watched(NamedTuple):
     observe: Callable[[dict[str, Any]], None]
     observe_left: Callable[[dict[str, Any]], None]
     """Told of an object that was deleted, or is not selected any more."""
+    optional: bool = False
+    """Whether everything else is served where the API server does not know the kind."""
 
 
 def watched_kinds(store: Store) -> tuple[Watched, ...]:
@@ -50,7 +52,7 @@ def watched_kinds(store: Store) -> tuple[Watched, ...]:
         Watched(STATEFULSETS, child, children.observe_statefulset, children.forget_statefulset),
         Watched(CLAIMS, child, children.observe_claim, children.forget_claim),
         Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe, store.plans.observe_left),
-        Watched(POOLS, {}, store.pools.observe, store.pools.observe_left),
+        Watched(POOLS, {}, store.pools.observe, store.pools.observe_left, optional=True),
     )
 
 
@@ -67,11 +69,22 @@ class ObjectWatch:
         self._list = list_objects
 
     async def run(self) -> NoReturn:
-        """List, and watch from there, until cancelled. Raises what the API server refuses it with."""
+        """List, and watch from there, until cancelled. Raises what the API server refuses it with.
+
+        A kind that the API server does not know is tried again, if it is optional.
+        """
+        pause = PAUSE_SECONDS
         while True:
-            version = await retry_while_unavailable(self._list)
-            with contextlib.suppress(ApiExpired):
-                await self._follow(version)
+            try:
+                version = await retry_while_unavailable(self._list)
+                with contextlib.suppress(ApiExpired):
+                    await self._follow(version)
+                pause = PAUSE_SECONDS
+            except ApiNotFound:
+                if not self._watched.optional:
+                    raise
+                await asyncio.sleep(pause * random.uniform(1, 1.25))  # noqa: S311
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _follow(self, version: str) -> NoReturn:
         """Hand every event from `version` on to the store. Raises ApiExpired where one has to list again."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from efrit.controller.watch.object_watch import ObjectWatch, watched_kinds
-from efrit.errors import ApiError, ApiExpired, ApiForbidden, ApiUnavailable
+from efrit.errors import ApiError, ApiExpired, ApiForbidden, ApiNotFound, ApiUnavailable
 from efrit.kube.client import KubeClient
 from tests.unit.controller.factory import Json, request_json
 from tests.unit.controller.store.world import WORK, World
@@ -18,6 +18,8 @@ from tests.unit.controller.virtual_time import elapse
 pytestmark = pytest.mark.virtual_time
 
 Event = tuple[str, Json] | ApiError
+POOLS_KIND = -1
+"""The last of what is watched."""
 
 
 class Server:
@@ -118,3 +120,38 @@ async def test_watches_that_end_at_once_are_begun_again_ever_more_slowly() -> No
     await watched(server)
 
     assert len(server.asked) < 20
+
+
+class Unknown(Server):
+    """An API server that does not know a kind the first few times that it is listed, or when it is watched."""
+
+    def __init__(self, times: int, *watches: list[Event]) -> None:
+        super().__init__(*watches)
+        self.times = times
+
+    async def list(self) -> str:
+        version = await super().list()
+        if self.lists <= self.times:
+            raise ApiNotFound("404")
+        return version
+
+
+async def test_pools_are_watched_once_their_definition_is_there() -> None:
+    server = Unknown(5, [ApiNotFound("404")], [])
+    await watched(server, POOLS_KIND)
+
+    assert (server.lists, server.asked) == (7, ["600", "700"])
+
+
+async def test_pools_whose_definition_never_comes_are_asked_for_now_and_then() -> None:
+    server = Unknown(10**6, [])
+    await watched(server, POOLS_KIND)
+
+    assert 5 < server.lists < 20
+
+
+async def test_any_other_kind_that_is_unknown_ends_the_watch() -> None:
+    with pytest.raises(ApiNotFound):
+        await ObjectWatch(
+            cast("KubeClient", Unknown(1, [])), watched_kinds(World().store)[0], "team", Unknown(1, []).list
+        ).run()

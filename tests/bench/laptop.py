@@ -99,7 +99,7 @@ def cost_of(command: list[str], env: Mapping[str, str]) -> Cost:
 
 
 def rows(figures: dict[str, list[float]]) -> list[tuple[str, str, str]]:
-    """The figures for people: what, what was aimed for, what was seen."""
+    """Return the figures for people: what, what was aimed for, what was seen."""
 
     def formatted(name: str) -> str:
         wall, processor = (

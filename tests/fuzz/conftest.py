@@ -20,6 +20,6 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
 
 @pytest.fixture
 def beside(instance: Instance, tmp_path: Path) -> Iterator[Outside]:
-    """A directory outside the queue, on the same volume."""
+    """Yield a directory outside the queue, on the same volume."""
     with outside(tmp_path / "outside") as place:
         yield place

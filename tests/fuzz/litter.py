@@ -67,7 +67,7 @@ responses = litter(documents.mangled(documents.RESPONSE), named("resp_*.json") |
 
 
 def drop(place: Path, item: Litter, outside: Path) -> bool:
-    """Puts `item` into `place`; False if the name is taken or no name at all."""
+    """Put `item` into `place`; return False if the name is taken or no name at all."""
     path = place / os.fsdecode(item.name)
     try:
         _make(path, item, outside)
@@ -127,7 +127,7 @@ class Outside:
 
 @contextlib.contextmanager
 def outside(place: Path) -> Iterator[Outside]:
-    """Makes the directory and watches it."""
+    """Make the directory and watch it."""
     place.mkdir()
     (place / "file").write_text("not yours")
     (place / "file").chmod(0o640)

@@ -191,7 +191,7 @@ def event(data: bytes) -> None:
 
 
 def stream(data: bytes) -> None:
-    """The controller's reader of an event stream, fed in pieces: it ends, or fails as ours or the stream's."""
+    """Feed the controller's reader of an event stream in pieces: it ends, or fails as ours or the stream's."""
 
     async def pieces() -> AsyncIterator[bytes]:
         for start in range(0, len(data), 7):

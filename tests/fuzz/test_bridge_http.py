@@ -69,7 +69,7 @@ def place() -> Iterator[Path]:
 
 @asynccontextmanager
 async def _served(place: Path, secrets: Path) -> Any:
-    """A client of the application over an open queue."""
+    """Yield a client of the application over an open queue."""
     bridge = Bridge(
         Settings(bridge_secrets=secrets, bridge_host="127.0.0.1", bridge_port=0, queue_dir=place / "queue")
     )

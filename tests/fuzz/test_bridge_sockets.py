@@ -48,7 +48,7 @@ def _more(wrapped: ssl.SSLSocket) -> bytes:
 
 
 def alive(instance: Instance) -> None:
-    """It answers somebody else, and nothing went wrong inside."""
+    """Check that it answers somebody else, and that nothing went wrong inside."""
     assert instance.client.get("/healthz").status_code == 200
     assert instance.client.get("/v1/stats").status_code == 200
     log = (instance.place / "bridge.log").read_text()

@@ -118,7 +118,7 @@ async def _until(task: asyncio.Task[None], condition: object) -> None:
 
 
 async def _tells_all(bridge: Bridge) -> None:
-    """A client understands everything the bridge has to tell, and can acknowledge what is answered."""
+    """Check that a client understands everything the bridge has to tell, and can acknowledge what is answered."""
     RequestList.parse(RequestList(queue_id=bridge.queue.queue_id, requests=tuple(bridge.queue.views())).to_json())
     Stats.parse(bridge.stats().to_json())
     bridge.metrics()

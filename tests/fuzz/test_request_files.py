@@ -37,7 +37,7 @@ def _looked_at(entry: os.DirEntry[str]) -> bool:
 
 
 def _serves(instance: Instance) -> None:
-    """The bridge and the Emacs that were there at first answer a valid request."""
+    """Check that the bridge and the Emacs that were there at first answer a valid request."""
     response = instance.eval(f"probe-{next(_numbers)}", "(* 6 7)")
     assert (response.reason, response.result) == (Reason.SUCCEEDED, "42")
     assert instance.bridge is not None

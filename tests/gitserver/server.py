@@ -22,7 +22,7 @@ TOKEN = "test-token-5up3r"
 
 
 def make_repositories(root: Path) -> None:
-    """Makes the three repositories; those with code have a branch `side`, a tag `v1` and two commits on `main`."""
+    """Make the three repositories; those with code have a branch `side`, a tag `v1` and two commits on `main`."""
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
     def git(where: Path, *arguments: str) -> None:
@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Serves until a signal ends it; the repositories go with it."""
+    """Serve until a signal ends it; the repositories go with it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     arguments = parser.parse_args()

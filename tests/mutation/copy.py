@@ -52,7 +52,7 @@ class Copy:
         self._make_environment()
 
     def _make_environment(self) -> None:
-        """A virtual environment whose `efrit` is the copy's and whose libraries are the original's."""
+        """Make a virtual environment whose `efrit` is the copy's and whose libraries are the original's."""
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.root / ".venv"], check=True)
         libraries = sysconfig.get_path("purelib")
         own = self.root / ".venv" / Path(libraries).relative_to(sys.prefix)
@@ -70,7 +70,7 @@ class Copy:
 
     @contextmanager
     def without(self, mutant: Mutant) -> Iterator[None]:
-        """The copy without that step, whole again afterwards."""
+        """Yield the copy without that step, whole again afterwards."""
         if any(test.startswith(ERT) for test in mutant.tests):
             self._compiled = ["--compiled", str(self._compile_lisp())]
         marker = marker_of(mutant.gate)
@@ -165,7 +165,7 @@ def replace_text(path: Path, text: str) -> None:
 
 @contextmanager
 def some_copies(number: int) -> Iterator[list[Copy]]:
-    """Copies that are gone afterwards."""
+    """Yield copies that are gone afterwards."""
     with TemporaryDirectory(prefix="efrit-mutant-") as directory, ExitStack() as stack:
         lisp = Path(directory, "lisp")
         lisp.mkdir()

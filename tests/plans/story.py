@@ -62,7 +62,7 @@ _COUNTED = "{{first_user =~ Ran [0-9]+ tests?, [0-9]+ results? as expected, [0-9
 
 
 def spec(name: str, instance: str) -> Json:
-    """The spec of the plan; the script of this name answers it."""
+    """Return the spec of the plan; the script of this name answers it."""
     return {
         "intent": {
             "description": INTENT,
@@ -81,12 +81,12 @@ def spec(name: str, instance: str) -> Json:
 
 
 def may_go_on(name: str) -> str:
-    """The file in the workspace that the act of `AMENDED_AT` waits for."""
+    """Return the file in the workspace that the act of `AMENDED_AT` waits for."""
     return f"{name}-is-amended"
 
 
 def written(model: Player, name: str) -> Script:
-    """What the model says about the plan of this name."""
+    """Return what the model says about the plan of this name."""
     script = _Telling(model, name)
     script.good("numbers", program.NUMBERS)
     script.fails("decimals", program.DECIMALS_BY_CALC)
@@ -138,13 +138,13 @@ class _Telling(Script):
         self.adapt(task, answer, when=when)
 
     def good(self, task: str, files: program.Files, about: str = "") -> None:
-        """A task that is done at the first attempt; one made by the navigator is known by what it is about."""
+        """Write a task that is done at the first attempt; one made by the navigator is known by what it is about."""
         head = (f"(atomic)\n{about}",) if about else ()
         self.writes(task, files, *head)
         self.finds(task, _done("Its tests pass."), _PASSED, *map(re.escape, head))
 
     def fails(self, task: str, attempts: Sequence[tuple[program.Files, str]]) -> None:
-        """A task that fails each time, until it is given up; each attempt knows why the one before has failed."""
+        """Write a task that fails each time, until it is given up; each attempt knows why the one before failed."""
         lessons = ["", *(f"- {why}" for _, why in attempts)]
         # The last first: its message has the lessons of all before.
         for (files, why), before in reversed(list(zip(attempts, lessons, strict=False))):
@@ -169,14 +169,14 @@ def _seen(statement: str, evidence: str) -> Json:
 
 
 def heads(subjects: Sequence[str]) -> tuple[str, ...]:
-    """What each first line of a commit begins with, to be held against `HISTORY`."""
+    """Return what each first line of a commit begins with, to be held against `HISTORY`."""
     return tuple(
         re.sub(r"^(\[\S+\] (?:ACT|ADAPT|PLAN|[0-9]+)):.*", r"\1", subject, flags=re.DOTALL) for subject in subjects
     )
 
 
 def thresholds(tree: str) -> dict[str, float]:
-    """The failure threshold of every task in a `current.json` that is done, to be held against `THRESHOLDS`."""
+    """Return the failure threshold of every done task in a `current.json`, to be held against `THRESHOLDS`."""
     thresholds: dict[str, float] = {}
 
     def visit(task: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from tests.upstream.source import SECONDS, unpack
 
 @pytest.fixture(scope="session")
 def upstream(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directories mcp/ and lisp/, as they are there."""
+    """Return the directories mcp/ and lisp/, as they are there."""
     directory = tmp_path_factory.mktemp("upstream")
     unpack(directory)
     return directory
@@ -20,7 +20,7 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def client(upstream: Path) -> Path:
-    """The directory of the TypeScript client with what it depends on; compiled in dist/."""
+    """Return the directory of the TypeScript client with what it depends on; compiled in dist/."""
     for words in (["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], ["npm", "run", "build"]):
         done = subprocess.run(
             words, cwd=upstream / "mcp", capture_output=True, text=True, timeout=SECONDS, check=False

@@ -32,7 +32,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def files(upstream: Path, home: Path) -> Iterator[QueueFiles]:
-    """The queue, as our client opens it, with upstream's Emacs behind it."""
+    """Yield the queue, as our client opens it, with upstream's Emacs behind it."""
     ready = home / "ready"
     words = ["emacs", "-Q", "--fg-daemon=upstream"]
     words += [word for room in ROOMS for word in ("-L", str(upstream / "lisp" / room))]

@@ -30,6 +30,8 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SKEW = timedelta(days=1)
 """By how much a certificate is valid early: clocks of nodes differ."""
 HOST_SUFFIX = "instances.efrit.dev"
+MOST_CERTIFICATES = 1024
+"""Kept with their keys, 1 KB each; one that is not kept is derived anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,25 @@ def trusted_certificates(identity: Identity, now: datetime) -> bytes:
 
 def credentials(identity: Identity, instance_uid: str, now: datetime) -> Credentials:
     """Return the bridge's credentials for the time `now`."""
-    period = period_of(now)
-    seed = _derive(identity.hmac_key, f"key:{instance_uid}:{period}")
+    certificate, private_key = _certificate(identity.hmac_key, instance_uid, period_of(now))
+    previous = identity.previous_hmac_key
+    return Credentials(
+        certificate=certificate,
+        private_key=private_key,
+        token=token(identity.hmac_key, instance_uid, now),
+        next_token=token(identity.hmac_key, instance_uid, now + TOKEN_PERIOD),
+        previous_token=token(previous, instance_uid, now) if previous is not None else None,
+    )
+
+
+# Each decision about an instance compares them with what is applied; they change once in a period.
+@functools.lru_cache(maxsize=MOST_CERTIFICATES)
+def _certificate(hmac_key: bytes, instance_uid: str, period: int) -> tuple[bytes, bytes]:
+    """Return the certificate of a bridge for a period and its private key, both PEM."""
+    seed = _derive(hmac_key, f"key:{instance_uid}:{period}")
     key = Ed25519PrivateKey.from_private_bytes(seed)
-    ca, ca_key = _authority(identity.hmac_key, generation_of(now))
     start = EPOCH + period * PERIOD
+    ca, ca_key = _authority(hmac_key, generation_of(start))
     certificate = (
         x509.CertificateBuilder()
         .subject_name(_name("efrit-bridge"))
@@ -109,13 +125,9 @@ def credentials(identity: Identity, instance_uid: str, now: datetime) -> Credent
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, None)
     )
-    previous = identity.previous_hmac_key
-    return Credentials(
-        certificate=certificate.public_bytes(Encoding.PEM),
-        private_key=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-        token=token(identity.hmac_key, instance_uid, now),
-        next_token=token(identity.hmac_key, instance_uid, now + TOKEN_PERIOD),
-        previous_token=token(previous, instance_uid, now) if previous is not None else None,
+    return (
+        certificate.public_bytes(Encoding.PEM),
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
     )
 
 

@@ -28,7 +28,7 @@ from tests.cluster.progress import run
 from tests.support import yaml_documents
 from tests.support.chart import token
 from tests.support.custom_resources import install_crds
-from tests.support.kube import Json, Kube, until
+from tests.support.kube import MERGE, Json, Kube, Refused, until
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.factory import request
 
@@ -106,7 +106,12 @@ def admin() -> Iterator[tuple[ControlPlane, Kube]]:
             ]
             text = run([programs.program("helm"), "template", release, chart, "-n", HOME, *words])
             for manifest in yaml_documents.load_all(text):
-                if manifest is not None and manifest["kind"] in INSTALLED:
+                # Where one release serves a namespace, no other does: its members are for its own account alone.
+                if manifest is None or (
+                    release != "efrit-operator" and manifest["metadata"]["name"].endswith("-members")
+                ):
+                    continue
+                if manifest["kind"] in INSTALLED:
                     kube.call(
                         "POST", INSTALLED[manifest["kind"]].format(manifest["metadata"].get("namespace")), manifest
                     )
@@ -344,6 +349,31 @@ def member(*owners: Json, name: str = "crew-x1", namespace: str = TEAM, pool: st
 def test_the_controller_creates_only_the_instances_of_pools(controller: Account, body: Json, message: str) -> None:
     status, said = controller.create(body)
     assert (status, message in said) == (422 if message else 201, True), said
+
+
+def test_nobody_but_the_controller_makes_an_instance_a_member_of_a_pool(
+    controller: Account, admin: tuple[ControlPlane, Kube]
+) -> None:
+    kube, where = admin[1], INSTANCES.path(TEAM)
+    alone = "alone makes the members of an EfritPool"
+
+    def refusal(method: str, path: str, body: Json, **options: str) -> str:
+        try:
+            kube.call(method, path, body, **options)
+        except Refused as refused:
+            return refused.message
+        return ""
+
+    until(lambda: alone in refusal("POST", where, member(POOL, name="crew-f1"), dryRun="All"), "no policy holds")
+    assert alone in refusal("POST", where, member({**POOL, "controller": False}, name="crew-f1"))
+    # The label alone makes no member of a pool.
+    assert refusal("POST", where, member(name="crew-f1")) == ""
+    forged = {"metadata": {"ownerReferences": [POOL]}}
+    assert alone in refusal("PATCH", f"{where}/crew-f1", forged, content_type=MERGE)
+
+    assert controller.create(member(POOL, name="crew-m1"))[0] == 201
+    for change in ({"labels": {"mine": "x"}}, {"ownerReferences": None}):
+        assert refusal("PATCH", f"{where}/crew-m1", {"metadata": change}, content_type=MERGE) == ""
 
 
 def test_a_release_that_serves_its_own_namespace_makes_instances_there(account: Callable[[str], Account]) -> None:

@@ -44,6 +44,12 @@ MUTANTS = (
         (f"{ROLLOUT}::test_a_new_member_that_is_not_ready_in_time_stops_the_roll_out_and_says_why",),
     ),
     Mutant(
+        "the thought that a member which leaves its pool may have got a request",
+        "leaving-member",
+        Never(),
+        ("tests/unit/controller/test_binding.py::test_any_other_request_of_a_leaving_member_stays",),
+    ),
+    Mutant(
         "the size that a pool had before a restart, while it is to wait before it shrinks",
         "recommended-before",
         Drop(),

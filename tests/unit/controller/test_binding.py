@@ -1,4 +1,4 @@
-"""decide/binding.py: requests of a selector or pool whose instance's node is lost."""
+"""decide/binding.py: requests of a selector or pool whose instance's node is lost, or whose member leaves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from efrit.api.pool import PlacementStrategy
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.model.snapshots import Handover, InstanceSnapshot, RequestSnapshot
+from efrit.controller.model.actions import Bind, ConfirmHandover, RequeueAfter
+from efrit.controller.model.snapshots import Handover, InstanceSnapshot, PoolPlace, RequestSnapshot
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from tests.unit.controller.factory import (
@@ -105,3 +107,52 @@ def test_the_store_shows_the_other_instances_to_a_request_whose_node_is_lost() -
     assert candidates() == set()
     store.instances.observe(instance_json("lost", labels=labels, version="11", status=lost_status()))
     assert candidates() == {"quiet", "lost"}
+
+
+def leaving(name: str | None = "goes", **counts: int) -> PoolPlace:
+    return PoolPlace("crew", PlacementStrategy.SPREAD, 2, **{"awake": 2, **counts}, leaves=name)
+
+
+def of_pool(**given: Any) -> Any:
+    return request(**{"target": None, "poolRef": {"name": "crew"}, "status": {"instanceName": "goes"}, **given})
+
+
+GOES = ready(instance("goes"))
+FREE = (GOES, ready(instance("free")))
+
+
+def test_a_request_that_a_leaving_member_was_never_handed_goes_to_another() -> None:
+    actions = decide_request(snapshot(of_pool(), GOES, candidates=FREE, pool=leaving()), LATER)
+
+    status = written(actions)
+    assert (status["instanceName"], status["reason"]) == ("free", "Pending")
+    assert condition(status, "Complete")[2] == "Bound to another instance: EfritInstance goes leaves the pool."
+    assert isinstance(actions[0], ConfirmHandover)
+
+
+def test_a_request_of_a_member_that_is_gone_goes_to_another_or_waits_for_one() -> None:
+    gone = snapshot(of_pool(), None, candidates=FREE[1:], pool=leaving())
+    assert moved(gone) == "free"
+    waiting = decide_request(replace(gone, candidates=(), pool=leaving(awake=0)), LATER)
+    assert written(waiting)["reason"] == "Backpressure"
+    assert any(isinstance(action, RequeueAfter) for action in waiting)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pool": leaving(None)},
+        {"pool": leaving(awake=0)},
+        {"candidates": (GOES,)},
+        {"handover": Handover(QUEUE_ID)},
+        {"request": of_pool(status={"instanceName": "goes", "queueID": QUEUE_ID})},
+        {"request": of_pool(status={"instanceName": "goes", "handover": "Possible"})},
+        {"request": of_pool(type="chat", session={"id": "s"})},
+        {"opened_by_other": True},
+    ],
+    ids=["stays", "no room", "nobody else", "handed over", "on a queue", "marked", "a session", "opened by another"],
+)
+def test_any_other_request_of_a_leaving_member_stays(change: Any) -> None:
+    given = replace(snapshot(of_pool(), GOES, candidates=FREE, pool=leaving()), **change)
+
+    assert not [action for action in decide_request(given, LATER) if isinstance(action, Bind)]

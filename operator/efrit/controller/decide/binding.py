@@ -1,8 +1,9 @@
-"""Which instance is recorded for a request that names none: the first one, and another where its node is lost."""
+"""Which instance is recorded for a request that names none: the first one, and another where that is lost or goes."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import timedelta
 
 from efrit.api import RequestReason
 from efrit.controller.decide import final_status, placement
@@ -10,6 +11,9 @@ from efrit.controller.decide.open_status import open_status, wait
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action, Bind, FindSession, Wake
 from efrit.controller.model.snapshots import InstanceSnapshot, PoolPlace
+
+RETRY_MOVE = timedelta(seconds=2)
+"""A request of a member that is gone has no place in the line of its pool: nothing tells when there is room."""
 
 
 def bind(context: RequestContext) -> list[Action]:
@@ -69,6 +73,28 @@ def move_from_lost_node(context: RequestContext) -> list[Action] | None:
         return None
     name = target.instance.metadata.name
     return _bound(context, chosen, f"Bound to another instance: the node of EfritInstance {name} is lost.")
+
+
+def move_from_leaving_member(context: RequestContext) -> list[Action] | None:
+    """Record another member of the pool where the recorded one leaves, if the request was never handed over.
+
+    A member leaves while it drains or its pod stops, and when it is gone. While nobody else has room, one that is
+    there may still take it.
+    """
+    snapshot, request, target = context.snapshot, context.snapshot.request, context.snapshot.target
+    place = snapshot.pool
+    if place is None or place.leaves is None or request.spec.session is not None:
+        return None
+    if context.may_be_handed_over or context.was_handed_over:  # gate: leaving-member
+        return None
+    others = [member for member in snapshot.candidates if member.instance.metadata.name != place.leaves]
+    chosen = placement.choose_member(others, place)
+    if chosen is not None:
+        return _bound(context, chosen, f"Bound to another instance: EfritInstance {place.leaves} leaves the pool.")
+    if target is not None:
+        return None
+    message = f"EfritPool {place.name} has no member with room for the request: waiting for one."
+    return wait(context, RequestReason.BACKPRESSURE, message, [], requeue_after=RETRY_MOVE)
 
 
 def _bound(context: RequestContext, chosen: InstanceSnapshot, message: str = "Bound to an instance.") -> list[Action]:

@@ -17,7 +17,7 @@ from efrit.api import (
     RetryPolicy,
 )
 from efrit.controller.decide import failed_actions, final_status
-from efrit.controller.decide.binding import bind, move_from_lost_node
+from efrit.controller.decide.binding import bind, move_from_leaving_member, move_from_lost_node
 from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.open_status import open_status, queue_deadline, wait, write_after
 from efrit.controller.decide.queue_request import excess, queue_request
@@ -81,7 +81,9 @@ def _confirm_never_ran(context: RequestContext, actions: list[Action]) -> list[A
         return []
     if target is None:
         return [ConfirmMissing(key)]  # gate: confirm-missing
-    if target.available or snapshot.bridge_view is not None or snapshot.request.final:
+    # Of one that leaves its pool, though it can be asked, another process may have opened it this very moment.
+    moves = any(isinstance(action, Bind) for action in actions)
+    if (target.available and not moves) or snapshot.bridge_view is not None or snapshot.request.final:
         return []
     stored = target.instance
     question = ConfirmHandover(snapshot.request.key, key, stored.metadata.uid, stored.status.handover)
@@ -432,6 +434,7 @@ CHECKS: tuple[Check, ...] = (
     _answered,
     _queue_lost,  # gate: queue-lost
     _stop,
+    move_from_leaving_member,
     _target_missing,
     move_from_lost_node,
     _inadmissible,

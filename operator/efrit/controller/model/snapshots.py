@@ -136,6 +136,8 @@ class PoolPlace:
     """Requests that members which sleep have room for."""
     turned_away: int | None = None
     """How many of its flow the pool lets wait, where as many did when it came."""
+    leaves: str | None = None
+    """The member that it is bound to, where that drains, is being stopped or is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ class RequestSnapshot:
     session_instance: str | None = None
     """The instance that has the session it continues, `""` where no request says so; None: nobody has asked yet."""
     pool: PoolPlace | None = None
-    """Its place among those that wait for a member of their EfritPool; None where there is no such pool."""
+    """Its place among those that wait for a member of their EfritPool, or look for another one; None for others."""
     content_bytes: int | None = None
     """Size of spec.content where `request` has it not, which must be read before it is sent; None where it has it."""
 

@@ -17,7 +17,7 @@ from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest
 from efrit.controller.store.plans import Plans
-from efrit.controller.store.records import InstanceRecord, RequestRecord, in_scope, is_older
+from efrit.controller.store.records import InstanceRecord, PoolRecord, RequestRecord, in_scope, is_older
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiRefused, EfritError
 
@@ -160,7 +160,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
     def assume(self, request: Key, instance: Key | None) -> None:
         """Count a request as the instance's while its binding is being written; None takes that back."""
         entry = self._index.requests.get(request)
-        if entry is None or entry.target is not None:
+        if entry is None or (entry.target is not None and instance is None and entry.assumed is None):
             return
         before = entry.assumed
         self._index.untarget(entry)
@@ -240,7 +240,9 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         target = self._instances.snapshot(target_key) if target_key else None
         view = self._index.instances[target_key].views.get(request.metadata.uid) if target_key else None
         candidates: Iterable[InstanceSnapshot | None] = ()
-        if target_key is None or (target is not None and node_is_lost(target)):
+        place = self._pool_place(entry)
+        looks = target_key is None or (target is not None and node_is_lost(target))
+        if looks or (place is not None and place.leaves is not None):
             candidates = (self._instances.snapshot(candidate) for candidate in self._matching(request))
         return RequestSnapshot(
             request=request,
@@ -262,16 +264,29 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             progress_written=entry.progress_written,
             session_instance=entry.session_instance,
             failure=entry.failure,
-            pool=self._pool_place(entry),
+            pool=place,
         )
 
     def _pool_place(self, entry: RequestRecord) -> PoolPlace | None:
-        """Return the place of a request that waits for a member of its pool; None where there is no such pool."""
+        """Return the place of a request that waits for a member of its pool, or whose member leaves that."""
         pool = entry.packed.pool
         record = self._index.pools.get(pool) if pool is not None else None
-        if record is None or entry.target is not None:
+        if record is None:
             return None
         placement = record.object.spec.placement
+        if entry.target is not None:
+            if not self._leaves(record, entry.target):
+                return None
+            name, room = record.object.metadata.name, self._index.room_in_pool(record.object.key)
+            # It had its turn: it goes first.
+            return PoolPlace(
+                name,
+                placement.strategy,
+                placement.max_load_per_instance,
+                awake=room.awake,
+                asleep=room.asleep,
+                leaves=entry.target[1],
+            )
         room = self._index.room_in_pool(record.object.key)
         ahead = self._index.ahead_in_pool(entry, room.awake + room.asleep)
         most = record.object.spec.fairness.max_pending_per_flow if entry.turned_away else None
@@ -279,6 +294,15 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         return PoolPlace(
             name, placement.strategy, placement.max_load_per_instance, ahead, room.awake, room.asleep, most
         )
+
+    def _leaves(self, pool: PoolRecord, member: Key) -> bool:
+        """Return whether a member takes nothing more: it drains, its pod stops, or it is gone."""
+        entry = self._index.instances[member]
+        if member[1] in pool.draining:
+            return True
+        if entry.instance is None:
+            return self._index.is_listed(member[0])
+        return entry.pod is not None and entry.pod.deleting
 
     def _matching(self, request: EfritRequest) -> list[Key]:
         spec, pool = request.spec, pool_key(request)

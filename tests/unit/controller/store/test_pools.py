@@ -286,3 +286,56 @@ async def test_a_decision_chooses_between_a_few_members_and_knows_the_room_of_al
     assert [candidate.instance.metadata.name for candidate in snapshot.candidates] == [
         f"m{number:02}" for number in range(16)
     ]
+
+
+def _bound_to(member: str) -> Json:
+    return pool_request("one", status={"instanceName": member, "phase": "Pending"})
+
+
+def _leaves(world: World) -> str | None:
+    place = world.request((NAMESPACE, "one")).pool
+    return place.leaves if place is not None else None
+
+
+@on_virtual_time
+async def test_the_requests_of_a_member_that_begins_to_drain_look_for_another_and_the_time_is_kept(
+    world: World,
+) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.store.requests.observe(_bound_to("alpha"))
+    assert _leaves(world) is None
+    await world.settle()
+
+    world.store.pools.drain(CREW, "uid-crew", frozenset({"alpha"}))
+    assert ("Request", "one") in await world.looks(LONG)
+    assert _leaves(world) == "alpha"
+    began = pool_of(world).drain_began
+    world.store.pools.drain(CREW, "uid-crew", frozenset({"alpha", "beta"}))
+    assert pool_of(world).drain_began["alpha"] == began["alpha"]
+    world.store.pools.drain(CREW, "uid-crew", frozenset())
+    assert (_leaves(world), pool_of(world).drain_began) == (None, {})
+
+
+@on_virtual_time
+async def test_the_request_of_a_member_that_is_gone_looks_for_another_once_all_members_are_listed(
+    world: World,
+) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.requests.observe(_bound_to("gone"))
+    assert _leaves(world) is None
+    world.store.first_list_complete(None)
+    assert _leaves(world) == "gone"
+
+
+@on_virtual_time
+async def test_a_request_that_moves_counts_for_both_members_while_that_is_written(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.store.instances.observe(member_json("beta"))
+    world.store.requests.observe(_bound_to("alpha"))
+    request, beta = (NAMESPACE, "one"), (NAMESPACE, "beta")
+    world.store.requests.assume(request, beta)
+    assert [member.load for member in pool_of(world).members] == [1, 1]
+    world.store.requests.assume(request, None)
+    assert [member.load for member in pool_of(world).members] == [1, 0]

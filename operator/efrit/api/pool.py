@@ -1,4 +1,4 @@
-"""EfritPool: keep so many instances of one template, and give each request of the pool to one that is free."""
+"""EfritPool: keep a number of instances of one template, and give each request of the pool to one that is free."""
 
 from __future__ import annotations
 

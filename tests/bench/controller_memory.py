@@ -121,8 +121,8 @@ async def _restarted(made: Crowd, version: str, connected: int, open_requests: i
 
 async def _renewals(made: Crowd, renewals: list[datetime]) -> None:
     """Collect when the lease was renewed, by the controller's own clock, until cancelled."""
-    known, version = await made.api.list(LEASES, made.namespace)
-    del known
+    leases, version = await made.api.list(LEASES, made.namespace)
+    del leases
     while True:
         async for _, lease in made.api.watch(LEASES, made.namespace, version):
             version = lease["metadata"]["resourceVersion"]

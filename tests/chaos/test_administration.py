@@ -89,7 +89,7 @@ def test_an_upgrade_and_a_changed_template_wait_for_work_that_outlasts_its_pod(
     )
     history = run_and_check(cluster, Schedule(1, Theme.ROLLOUT, instances, requests, steps), tmp_path)
     assert {version.status["reason"] for version in history.versions if version.final} == {"Succeeded"}
-    assert len([loss for loss in history.losses if loss.held]) == 3
+    assert len([loss for loss in history.losses if loss.held_back]) == 3
 
 
 @pytest.mark.parametrize("fault", [Op.DELETE_TENANT, Op.FORBID_TENANT])

@@ -195,10 +195,10 @@ def _crane(command: str, reference: str, limit: float) -> bytes:
     except subprocess.TimeoutExpired:
         raise RigError(f"The registry of {reference} did not answer within {limit:.0f} s: try again later.") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+        messages = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
         raise RigError(
             f"The registry of {reference} refuses it or cannot be reached: see whether the name is right and, "
-            f"if it takes a login, `docker login` first. crane says: {_printable(said[0])}"
+            f"if it takes a login, `docker login` first. crane says: {_printable(messages[0])}"
         )
     return done.stdout
 

@@ -347,8 +347,8 @@ def member(*owners: Json, name: str = "crew-x1", namespace: str = TEAM, pool: st
     ],
 )
 def test_the_controller_creates_only_the_instances_of_pools(controller: Account, body: Json, message: str) -> None:
-    status, said = controller.create(body)
-    assert (status, message in said) == (422 if message else 201, True), said
+    status, text = controller.create(body)
+    assert (status, message in text) == (422 if message else 201, True), text
 
 
 def test_nobody_but_the_controller_makes_an_instance_a_member_of_a_pool(

@@ -58,8 +58,8 @@ def main(words: list[str]) -> int:
     with _control_plane(served), some_copies(sum(sizes)) as copies:
         if not tested and not _untouched_passes(copies[0], chosen):
             return 1
-        left = iter(copies)
-        own = [list(islice(left, size)) for size in sizes]
+        remaining = iter(copies)
+        own = [list(islice(remaining, size)) for size in sizes]
         tries = (_try_all, _try_served, _try_all, _try_all)
         with ThreadPoolExecutor(len(groups)) as beside:
             results = beside.map(lambda attempt, *rest: attempt(*rest), tries, own, groups)

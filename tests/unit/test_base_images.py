@@ -146,15 +146,15 @@ def test_without_a_single_base_nothing_is_proven(repository: Path) -> None:
 def test_pinning_writes_the_digests_of_the_day_and_nothing_else(repository: Path) -> None:
     one = write(repository, f"# a\n{PINNED}# b\n")
     two = write(repository, "ARG LISP=debian:trixie-slim\nARG X=python:3.13\nFROM ${LISP}\nFROM ${X}\n", "operator")
-    asked: list[str] = []
+    references: list[str] = []
 
     def resolve(tagged: str) -> str:
-        asked.append(tagged)
+        references.append(tagged)
         return OTHER
 
     base_images.pin(repository, resolve)
 
-    assert asked == ["debian:trixie-slim", "python:3.13"]
+    assert references == ["debian:trixie-slim", "python:3.13"]
     assert one.read_text() == f"# a\n{PINNED}# b\n".replace(DIGEST, OTHER)
     assert two.read_text() == (
         f"ARG LISP=debian:trixie-slim@{OTHER}\nARG X=python:3.13@{OTHER}\nFROM ${{LISP}}\nFROM ${{X}}\n"

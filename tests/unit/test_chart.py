@@ -50,12 +50,12 @@ CONTROLLER_RULES = [
 @cache
 def helm() -> str:
     """The built program, or one on PATH; without it nothing here can be said, so that is a failure."""
-    asked = [sys.executable, "-c", "from tests.cluster.programs import directory; print(directory())"]
-    built = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    found = shutil.which("helm", path=os.pathsep.join([built, os.environ.get("PATH", "")]))
-    if found is None:
+    command = [sys.executable, "-c", "from tests.cluster.programs import directory; print(directory())"]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    program = shutil.which("helm", path=os.pathsep.join([built, os.environ.get("PATH", "")]))
+    if program is None:
         pytest.fail("there is no helm: run `make tools`.")
-    return found
+    return program
 
 
 def run_template(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -77,7 +77,9 @@ def render_all(*arguments: str) -> list[Manifest]:
 def render(*arguments: str) -> list[Manifest]:
     """Without the MCP server's objects, of which test_chart_mcp.py speaks."""
     part = "app.kubernetes.io/component"
-    return [each for each in render_all(*arguments) if each["metadata"].get("labels", {}).get(part) != "mcp"]
+    return [
+        manifest for manifest in render_all(*arguments) if manifest["metadata"].get("labels", {}).get(part) != "mcp"
+    ]
 
 
 def values_of(name: str) -> tuple[str, str]:
@@ -89,9 +91,9 @@ def of_set(name: str) -> list[Manifest]:
 
 
 def only(manifests: list[Manifest], kind: str, name: str | None = None) -> Manifest:
-    found = [m for m in manifests if m["kind"] == kind and name in (None, m["metadata"]["name"])]
-    assert len(found) == 1, [(m["kind"], m["metadata"]["name"]) for m in manifests]
-    return found[0]
+    matching = [m for m in manifests if m["kind"] == kind and name in (None, m["metadata"]["name"])]
+    assert len(matching) == 1, [(m["kind"], m["metadata"]["name"]) for m in manifests]
+    return matching[0]
 
 
 def kinds(manifests: list[Manifest]) -> set[str]:
@@ -114,10 +116,10 @@ def environment(manifests: list[Manifest]) -> dict[str, str]:
 
 def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
     version = yaml_documents.load((CHART / "Chart.yaml").read_text())["appVersion"]
-    got = environment(render())
-    resources = json.loads(got.pop("EFRIT_BRIDGE_RESOURCES"))
-    emacs = json.loads(got.pop("EFRIT_EMACS_RESOURCES"))
-    assert got == {
+    variables = environment(render())
+    resources = json.loads(variables.pop("EFRIT_BRIDGE_RESOURCES"))
+    emacs = json.loads(variables.pop("EFRIT_EMACS_RESOURCES"))
+    assert variables == {
         "EFRIT_OPERATOR_NAMESPACE": "metadata.namespace",
         "EFRIT_POD_NAME": "metadata.name",
         "EFRIT_WATCH_NAMESPACES": "",
@@ -145,23 +147,23 @@ def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
 
 
 def test_values_reach_the_environment() -> None:
-    got = environment(of_set("everything"))
+    variables = environment(of_set("everything"))
     digest = "sha256:" + "0123456789abcdef" * 4
-    assert got["EFRIT_WATCH_NAMESPACES"] == "team-a,team-b"
-    assert got["EFRIT_OPERATOR_IMAGE"] == f"registry.example.org/efrit/operator@{digest}"
-    assert got["EFRIT_EMACS_IMAGE"] == "registry.example.org/efrit/emacs:30"
-    assert got["EFRIT_IMAGE_PULL_SECRETS"] == "registry,mirror"
-    assert got["EFRIT_IDENTITY_SECRET"] == "efrit-keys"
-    assert got["EFRIT_LEASE_NAME"] == "efrit"
-    assert got["EFRIT_HTTP_PORT"] == "9090"
-    assert (got["EFRIT_LOG_LEVEL"], got["EFRIT_LOG_FORMAT"]) == ("debug", "json")
-    assert {name: value for name, value in got.items() if name.startswith("EFRIT_ROLLOUT_")} == {
+    assert variables["EFRIT_WATCH_NAMESPACES"] == "team-a,team-b"
+    assert variables["EFRIT_OPERATOR_IMAGE"] == f"registry.example.org/efrit/operator@{digest}"
+    assert variables["EFRIT_EMACS_IMAGE"] == "registry.example.org/efrit/emacs:30"
+    assert variables["EFRIT_IMAGE_PULL_SECRETS"] == "registry,mirror"
+    assert variables["EFRIT_IDENTITY_SECRET"] == "efrit-keys"
+    assert variables["EFRIT_LEASE_NAME"] == "efrit"
+    assert variables["EFRIT_HTTP_PORT"] == "9090"
+    assert (variables["EFRIT_LOG_LEVEL"], variables["EFRIT_LOG_FORMAT"]) == ("debug", "json")
+    assert {name: value for name, value in variables.items() if name.startswith("EFRIT_ROLLOUT_")} == {
         "EFRIT_ROLLOUT_MAX_CONCURRENT": "7",
         "EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE": "3",
         "EFRIT_ROLLOUT_MAX_HOLD_SECONDS": "1800",
         "EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS": "300",
     }
-    assert got["HTTPS_PROXY"] == "http://proxy.example.org:3128"
+    assert variables["HTTPS_PROXY"] == "http://proxy.example.org:3128"
 
 
 @pytest.mark.parametrize("name", VALUE_SETS)
@@ -258,7 +260,7 @@ def test_the_own_namespace_may_be_served_as_well() -> None:
 
 @pytest.mark.parametrize("name", ["default", "everything"])
 def test_no_role_of_the_controller_reads_secrets_but_its_identity(name: str) -> None:
-    roles = [each for each in of_set(name) if each["kind"] in ("Role", "ClusterRole")]
+    roles = [manifest for manifest in of_set(name) if manifest["kind"] in ("Role", "ClusterRole")]
     granted = [
         (verb, rule.get("resourceNames"))
         for role in roles
@@ -300,10 +302,10 @@ def test_the_chart_ships_the_definitions_byte_by_byte(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CRDS, ids=lambda path: path.stem)
 def test_a_kept_definition_differs_by_its_annotation_only(path: Path) -> None:
-    wanted = yaml_documents.load(path.read_text())
-    rendered = only(render(), "CustomResourceDefinition", wanted["metadata"]["name"])
+    definition = yaml_documents.load(path.read_text())
+    rendered = only(render(), "CustomResourceDefinition", definition["metadata"]["name"])
     assert rendered["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
-    assert rendered == wanted
+    assert rendered == definition
 
 
 def test_no_definition_is_shipped_that_the_models_do_not_make() -> None:
@@ -370,14 +372,18 @@ def test_monitoring_kinds_come_only_when_asked_for() -> None:
 
 
 def test_metrics_that_take_a_token_are_served_and_scraped_at_the_secure_port_alone() -> None:
-    found = render(*values_of("metrics-auth"))
-    (service,) = [each for each in found if each["kind"] == "Service"]
-    (policy,) = [each for each in found if each["kind"] == "NetworkPolicy"]
-    (endpoint,) = next(each for each in found if each["kind"] == "ServiceMonitor")["spec"]["endpoints"]
-    roles = {each["metadata"]["name"]: each["rules"] for each in found if each["kind"] == "ClusterRole"}
+    manifests = render(*values_of("metrics-auth"))
+    (service,) = [manifest for manifest in manifests if manifest["kind"] == "Service"]
+    (policy,) = [manifest for manifest in manifests if manifest["kind"] == "NetworkPolicy"]
+    (endpoint,) = next(manifest for manifest in manifests if manifest["kind"] == "ServiceMonitor")["spec"][
+        "endpoints"
+    ]
+    roles = {
+        manifest["metadata"]["name"]: manifest["rules"] for manifest in manifests if manifest["kind"] == "ClusterRole"
+    }
 
-    assert [each["targetPort"] for each in service["spec"]["ports"]] == ["metrics"]
-    assert [each["port"] for each in policy["spec"]["ingress"][0]["ports"]] == ["metrics"]
+    assert [port["targetPort"] for port in service["spec"]["ports"]] == ["metrics"]
+    assert [port["port"] for port in policy["spec"]["ingress"][0]["ports"]] == ["metrics"]
     assert (endpoint["port"], endpoint["scheme"]) == ("metrics", "https")
     assert roles["efrit-operator-metrics-reader"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
     assert [(rule["resources"], rule["verbs"]) for rule in roles["efrit-operator-metrics-auth"]] == [

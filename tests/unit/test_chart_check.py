@@ -38,7 +38,7 @@ def change(file: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
+    ("file", "old", "new", "message"),
     [
         pytest.param(
             f"{CHART}/values.yaml", "# -- Tag of the image", "# -- The tag", "README.md differs", id="stale table"
@@ -87,11 +87,11 @@ def change(file: Path, old: str, new: str) -> None:
         ),
     ],
 )
-def test_a_broken_chart_is_refused_with_the_reason(copy: Path, file: str, old: str, new: str, said: str) -> None:
+def test_a_broken_chart_is_refused_with_the_reason(copy: Path, file: str, old: str, new: str, message: str) -> None:
     change(copy / file, old, new)
     done = check(copy)
     assert done.returncode != 0
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_missing_program_is_named_with_what_to_do(copy: Path, tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ def test_a_missing_program_is_named_with_what_to_do(copy: Path, tmp_path: Path) 
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "env", "dirname", "mktemp", "rm"):
-        found = shutil.which(name)
-        assert found is not None
-        (tools / name).symlink_to(found)
+        program = shutil.which(name)
+        assert program is not None
+        (tools / name).symlink_to(program)
     done = check(copy, path=str(tools))
     assert done.returncode != 0
     assert "there is no helm: run `make tools`" in done.stderr

@@ -14,7 +14,7 @@ ASKED = ("--set", "mcp.enabled=true", "--set", "mcp.tlsSecretName=tls")
 
 
 def named(manifests: list[Manifest], name: str) -> list[Manifest]:
-    return [each for each in manifests if each["metadata"]["name"].startswith(name)]
+    return [manifest for manifest in manifests if manifest["metadata"]["name"].startswith(name)]
 
 
 def words(manifests: list[Manifest], name: str = NAME) -> list[str]:
@@ -100,9 +100,9 @@ def test_secrets_and_pods_are_out_of_its_reach_unless_long_results_are_asked_for
 
 def test_for_named_namespaces_its_role_is_in_these_alone() -> None:
     manifests = named(render_all(*ASKED, "--set", "watchNamespaces={a,b}"), NAME)
-    roles = [each for each in manifests if each["kind"] == "Role"]
+    roles = [manifest for manifest in manifests if manifest["kind"] == "Role"]
     assert [role["metadata"]["namespace"] for role in roles] == ["a", "b"]
-    (cluster,) = (each for each in manifests if each["kind"] == "ClusterRole")
+    (cluster,) = (manifest for manifest in manifests if manifest["kind"] == "ClusterRole")
     # Whose name it may use gives nothing without a right to use it on something.
     assert {group for groups, _, _ in rules(cluster) for group in groups} == {"authentication.k8s.io"}
 

@@ -17,14 +17,14 @@ from tests.support import yaml_documents
 
 CHART = REPOSITORY / "charts" / "efrit-operator"
 SOURCES = REPOSITORY / "operator" / "efrit"
-TEMPLATES = "\n".join(each.read_text() for each in sorted((CHART / "templates").iterdir()))
+TEMPLATES = "\n".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
 READ = {tuple(path.split(".")) for path in re.findall(r"\.Values\.([A-Za-z0-9.]+)", TEMPLATES)}
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     if isinstance(value, dict) and value:
-        for key, each in value.items():
-            yield from leaves(each, (*path, key))
+        for key, member in value.items():
+            yield from leaves(member, (*path, key))
     else:
         yield path
 
@@ -40,18 +40,18 @@ def test_every_value_is_read_by_a_template(value: str) -> None:
 
 
 def test_every_variable_of_the_deployment_is_a_setting_of_the_controller() -> None:
-    given = set(re.findall(r"name: (EFRIT_[A-Z_]+)", (CHART / "templates" / "_env.tpl").read_text()))
+    variables = set(re.findall(r"name: (EFRIT_[A-Z_]+)", (CHART / "templates" / "_env.tpl").read_text()))
     read = {f"EFRIT_{name.upper()}" for name in ControllerSettings.__struct_fields__}
 
-    assert given
-    assert given <= read
+    assert variables
+    assert variables <= read
 
 
 @pytest.mark.parametrize(
     ("settings", "directory"), [(ControllerSettings, SOURCES / "controller"), (BridgeSettings, SOURCES / "bridge")]
 )
 def test_every_setting_is_read_by_its_program(settings: type[FromEnvironment], directory: Path) -> None:
-    sources = "\n".join(each.read_text() for each in directory.rglob("*.py"))
+    sources = "\n".join(path.read_text() for path in directory.rglob("*.py"))
     unread = [
         name for name in settings.__struct_fields__ if not re.search(rf"\b(?:settings|self|given)\.{name}\b", sources)
     ]

@@ -114,11 +114,11 @@ def test_a_pid_that_somebody_else_has_now_is_not_taken_for_the_daemon(tmp_path: 
     sleeper = Daemon("sleeper", ("sleep", "60"), tmp_path)
     sleeper.start()
     record = tmp_path / "pids" / "sleeper.json"
-    kept = record.read_text()
+    text = record.read_text()
     record.write_text(json.dumps({"pid": os.getpid(), "started": "1"}))
     assert sleeper.pid() is None
     sleeper.stop()  # must not kill this very process
-    record.write_text(kept)
+    record.write_text(text)
     sleeper.stop()
 
 
@@ -295,11 +295,11 @@ def test_of_two_clones_that_build_images_one_waits_for_the_other(
 
 
 def test_archives_that_the_cache_lost_are_not_loaded(own_state: Path) -> None:
-    kept = own_state / "kept.tar"
-    kept.touch()
+    archive = own_state / "kept.tar"
+    archive.touch()
     paths.state().mkdir()
-    (paths.state() / "images.json").write_text(json.dumps({"a": str(kept), "b": str(own_state / "lost.tar")}))
-    assert images.built() == {"a": kept}
+    (paths.state() / "images.json").write_text(json.dumps({"a": str(archive), "b": str(own_state / "lost.tar")}))
+    assert images.built() == {"a": archive}
 
 
 def test_docker_is_given_the_hosts_pip_configuration_and_the_bases_that_the_dockerfile_does_not_name(

@@ -47,7 +47,7 @@ def of_profile(tree: ast.AST) -> Iterator[str]:
     """Return each place that decides anew whether properties explore."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            keywords = {each.arg for each in node.keywords} & {"derandomize", "database"}
+            keywords = {keyword.arg for keyword in node.keywords} & {"derandomize", "database"}
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name in PROFILE or (name == "settings" and keywords) or name == "seed":
                 yield f"line {node.lineno}: {name}"
@@ -63,20 +63,20 @@ def test_every_property_has_the_same_examples_each_time() -> None:
 
 def test_only_one_place_decides_whether_properties_explore() -> None:
     trees = sources("profile", "settings(", "seed(")
-    places = {name: found for name, tree in trees.items() if (found := list(of_profile(tree)))}
+    places = {name: uses for name, tree in trees.items() if (uses := list(of_profile(tree)))}
     assert set(places) == {"tests/conftest.py"}, places
 
 
 def test_nothing_in_the_tests_is_chosen_by_chance() -> None:
     trees = sources("random.", "secrets.")
     places = {
-        name: found for name, tree in trees.items() if name not in EXPLORING and (found := list(by_chance(tree)))
+        name: calls for name, tree in trees.items() if name not in EXPLORING and (calls := list(by_chance(tree)))
     }
     assert places == {}
 
 
 @pytest.mark.parametrize(
-    ("code", "found"),
+    ("code", "count"),
     [
         ("random.choice(x)", 1),
         ("random.Random()", 1),
@@ -86,8 +86,8 @@ def test_nothing_in_the_tests_is_chosen_by_chance() -> None:
         ("rng.choice(x)", 0),
     ],
 )
-def test_what_counts_as_chance(code: str, found: int) -> None:
-    assert len(list(by_chance(ast.parse(code)))) == found
+def test_what_counts_as_chance(code: str, count: int) -> None:
+    assert len(list(by_chance(ast.parse(code)))) == count
 
 
 def test_the_seeds_of_the_test_run_are_a_list_and_have_every_theme_of_the_light_tier() -> None:
@@ -104,7 +104,7 @@ def test_the_makefile_plays_that_list_and_gives_sets_one_order() -> None:
     ).stdout
     assert "tests.chaos soak --fixed " in plan
     assert "--minutes" not in plan
-    told = subprocess.run(
+    output = subprocess.run(
         ["make", "--eval", "test-hash-seed: ; @echo seed $$PYTHONHASHSEED", "test-hash-seed"],
         cwd=REPOSITORY,
         capture_output=True,
@@ -112,7 +112,7 @@ def test_the_makefile_plays_that_list_and_gives_sets_one_order() -> None:
         check=True,
         env={key: value for key, value in os.environ.items() if key != "PYTHONHASHSEED"},
     ).stdout
-    assert "seed 0" in told
+    assert "seed 0" in output
 
 
 def test_the_examples_of_a_property_are_the_same_in_two_processes(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_the_examples_of_a_property_are_the_same_in_two_processes(tmp_path: Path
         "test_said()\n"
     )
     env = {key: value for key, value in os.environ.items() if key != "EFRIT_FUZZ_EXAMPLES"}
-    said = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", "import tests.conftest, test_property"],
             cwd=tmp_path,
@@ -136,5 +136,5 @@ def test_the_examples_of_a_property_are_the_same_in_two_processes(tmp_path: Path
         ).stdout
         for seed in ("0", "1")
     ]
-    assert said[0] == said[1]
-    assert said[0].count(b"\n") > 20
+    assert outputs[0] == outputs[1]
+    assert outputs[0].count(b"\n") > 20

@@ -52,10 +52,10 @@ def start(directory: Path, *words: str, **files: str) -> subprocess.Popen[str]:
 
 def test_two_files_run_side_by_side_and_every_test_once(tmp_path: Path) -> None:
     files = {"a": WAITS.format(other="test_b.began"), "b": WAITS.format(other="test_a.began")}
-    code, said = run(tmp_path, "-vv", "--durations=0", **files, c="def test_c(): pass\n")
-    assert (code, said.count(" PASSED")) == (0, 5), said
-    assert "slowest durations" in said
-    assert "heard" not in said
+    code, output = run(tmp_path, "-vv", "--durations=0", **files, c="def test_c(): pass\n")
+    assert (code, output.count(" PASSED")) == (0, 5), output
+    assert "slowest durations" in output
+    assert "heard" not in output
 
 
 def test_fixtures_of_the_session_are_made_once_in_a_fork_and_those_of_a_file_end_with_it(tmp_path: Path) -> None:
@@ -66,27 +66,27 @@ def test_fixtures_of_the_session_are_made_once_in_a_fork_and_those_of_a_file_end
         "@pytest.fixture(scope='module')\ndef each():\n    told('m')\n    yield\n    told('M')\n"
     )
     test = "def test_one(once, each): pass\ndef test_two(once, each): pass\n"
-    code, said = run(tmp_path, "--forks", "1", a=test, b=test)
-    assert code == 0, said
+    code, output = run(tmp_path, "--forks", "1", a=test, b=test)
+    assert code == 0, output
     assert (tmp_path / "log").read_text() == "s m M m M S "
 
 
 def test_what_goes_wrong_in_one_fork_fails_the_run_and_is_told(tmp_path: Path) -> None:
     fails = "def test_it():\n    print('heard')\n    assert 1 == 2\n"
-    code, said = run(tmp_path, fails=fails, ends="import os\ndef test_it(): os._exit(3)\n")
+    code, output = run(tmp_path, fails=fails, ends="import os\ndef test_it(): os._exit(3)\n")
     assert code == 1
-    assert re.search(r"heard(.|\n)*test_fails.py::test_it - assert 1 == 2", said), said
-    assert "test_ends.py::test_it - the process of the tests ended with 3" in said
+    assert re.search(r"heard(.|\n)*test_fails.py::test_it - assert 1 == 2", output), output
+    assert "test_ends.py::test_it - the process of the tests ended with 3" in output
 
 
 def test_a_fixture_of_the_session_that_fails_in_the_end_fails_the_run(tmp_path: Path) -> None:
     fixture = (
         "import pytest\n@pytest.fixture(scope='session')\ndef late():\n    yield\n    raise RuntimeError('late')\n"
     )
-    code, said = run(tmp_path, x=f"{fixture}def test_it(late): pass\n")
+    code, output = run(tmp_path, x=f"{fixture}def test_it(late): pass\n")
     assert code == 1
-    assert "RuntimeError: late" in said
-    assert "test_x.py::test_it - the process of the tests ended with 1" in said
+    assert "RuntimeError: late" in output
+    assert "test_x.py::test_it - the process of the tests ended with 1" in output
 
 
 def test_after_as_many_failures_as_are_asked_for_the_other_forks_end(tmp_path: Path) -> None:
@@ -95,17 +95,17 @@ def test_after_as_many_failures_as_are_asked_for_the_other_forks_end(tmp_path: P
     )
     fails = "import time\nfrom pathlib import Path\ndef test_it():\n"
     fails += "    while not Path(__file__).with_name('test_a.began').exists(): time.sleep(0.01)\n    assert False\n"
-    code, said = run(tmp_path, "-x", a=waits + "    time.sleep(1000)\n", b=fails)
+    code, output = run(tmp_path, "-x", a=waits + "    time.sleep(1000)\n", b=fails)
     assert code == 1
-    assert "1 failed" in said
-    assert "KeyboardInterrupt" not in said
+    assert "1 failed" in output
+    assert "KeyboardInterrupt" not in output
 
 
 def test_a_warning_of_a_fork_is_in_the_summary(tmp_path: Path) -> None:
-    code, said = run(tmp_path, x="import warnings\ndef test_it(): warnings.warn('old way', DeprecationWarning)\n")
-    assert code == 0, said
-    assert "DeprecationWarning: old way" in said
-    assert "1 passed, 1 warning" in said
+    code, output = run(tmp_path, x="import warnings\ndef test_it(): warnings.warn('old way', DeprecationWarning)\n")
+    assert code == 0, output
+    assert "DeprecationWarning: old way" in output
+    assert "1 passed, 1 warning" in output
 
 
 def test_ctrl_c_interrupts_each_fork_once(tmp_path: Path) -> None:
@@ -127,6 +127,6 @@ def test_ctrl_c_interrupts_each_fork_once(tmp_path: Path) -> None:
         os.kill(int(began.read_text()), signal.SIGINT)
     until(lambda: len(list(tmp_path.glob("*.log"))) == 2, "two forks are not interrupted")
     os.kill(running.pid, signal.SIGINT)
-    said, _ = running.communicate()
-    assert running.returncode == pytest.ExitCode.INTERRUPTED, said
+    output, _ = running.communicate()
+    assert running.returncode == pytest.ExitCode.INTERRUPTED, output
     assert [log.read_text() for log in tmp_path.glob("*.log")] == ["it", "it"]

@@ -51,8 +51,8 @@ def test_the_packages_of_the_last_layer_are_listed_by_their_urls(tmp_path: Path)
     files = files_of(archive, (STATUS, RELEASE))
     assert files == {STATUS: PACKAGES, RELEASE: "ID=debian\n"}
     bill = bill_of_materials("efrit/emacs:30", installed(files[STATUS]), "trixie")
-    assert [each["purl"] for each in bill["components"]] == [
+    assert [component["purl"] for component in bill["components"]] == [
         "pkg:deb/debian/libstdc%2B%2B6@14.2.0-19?arch=amd64&distro=trixie",
         "pkg:deb/debian/git@1%3A2.47.3-0%2Bdeb13u1?arch=amd64&distro=trixie",
     ]
-    assert [each["properties"][0]["value"] for each in bill["components"]] == ["gcc-14", "git"]
+    assert [component["properties"][0]["value"] for component in bill["components"]] == ["gcc-14", "git"]

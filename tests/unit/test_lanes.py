@@ -68,10 +68,10 @@ def test_commands_of_one_lane_run_one_after_the_other(tmp_path: Path) -> None:
 
 
 def test_each_line_says_whose_it_is(tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     commands = script(tmp_path / "short", "echo out; echo err >&2"), script(tmp_path / "longer-one", "printf unended")
-    assert Lanes([list(commands)], told.append).run() == 0
-    assert [line for line in told if " | " in line] == [
+    assert Lanes([list(commands)], lines.append).run() == 0
+    assert [line for line in lines if " | " in line] == [
         "short      | out",
         "short      | err",
         "longer-one | unended",
@@ -87,25 +87,25 @@ def test_a_line_is_told_before_its_command_ends(tmp_path: Path) -> None:
 
 
 def test_what_passed_is_told_with_its_time_at_the_end(tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     busy = "while read -r -a stat </proc/$$/stat && ((stat[13] + stat[14] < 60)); do :; done"
-    Lanes([[script(tmp_path / "one", busy), script(tmp_path / "two", "")]], told.append).run()
-    assert [line.partition("  passed in ")[0] for line in told[-2:]] == ["one", "two"]
-    one, two = (int(line.split()[-5]) for line in told[-2:])
+    Lanes([[script(tmp_path / "one", busy), script(tmp_path / "two", "")]], lines.append).run()
+    assert [line.partition("  passed in ")[0] for line in lines[-2:]] == ["one", "two"]
+    one, two = (int(line.split()[-5]) for line in lines[-2:])
     assert one > two, "the processor's time of what a command has started is in it"
 
 
 def test_a_failure_ends_what_else_runs_and_begins_nothing_more(tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     endless = script(tmp_path / "endless", f"echo $$ >pid; touch running; exec {FOR_EVER}")
     failing = script(tmp_path / "failing", f"{until_there('running')}; exit 3")
     lanes = [
         [endless, script(tmp_path / "next", "touch begun")],
         [failing, script(tmp_path / "other", "touch begun")],
     ]
-    assert Lanes(lanes, told.append).run() == 3
-    assert any("failing FAILED" in line for line in told)
-    assert not any("passed" in line for line in told)
+    assert Lanes(lanes, lines.append).run() == 3
+    assert any("failing FAILED" in line for line in lines)
+    assert not any("passed" in line for line in lines)
     assert not (tmp_path / "begun").exists()
     assert not alive(int((tmp_path / "pid").read_text()))
 
@@ -119,13 +119,13 @@ def test_what_does_not_end_when_it_is_interrupted_is_killed_with_what_it_has_sta
 
 
 def test_what_is_interrupted_after_a_failure_puts_its_things_away_unheard(tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     # A shell that waits in the foreground may end of what its child ended of, before it has looked at its traps.
     tidy = f"trap 'echo tidying; touch tidied; exit 1' INT; touch running; {FOR_EVER} >/dev/null & wait"
     failing = script(tmp_path / "failing", f"{until_there('running')}; echo why; exit 1")
-    assert Lanes([[script(tmp_path / "tidy", tidy)], [failing]], told.append).run() == 1
+    assert Lanes([[script(tmp_path / "tidy", tidy)], [failing]], lines.append).run() == 1
     assert (tmp_path / "tidied").exists()
-    assert [line for line in told if " | " in line] == ["failing | why"]
+    assert [line for line in lines if " | " in line] == ["failing | why"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

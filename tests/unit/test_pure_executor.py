@@ -56,10 +56,10 @@ def code(path: Path) -> str:
 
 @pytest.mark.parametrize("path", PATH, ids=lambda path: path.stem)
 def test_what_is_said_is_not_looked_into(path: Path) -> None:
-    found = MATCHING.findall(code(path))
-    known, on_what = KNOWN.get(path.name, (0, "nothing"))
-    assert len(found) == known, (
-        f"{path.name} matches text {len(found)} times; known are {known}, on {on_what}: {found}"
+    matches = MATCHING.findall(code(path))
+    expected, on_what = KNOWN.get(path.name, (0, "nothing"))
+    assert len(matches) == expected, (
+        f"{path.name} matches text {len(matches)} times; known are {expected}, on {on_what}: {matches}"
     )
 
 
@@ -76,9 +76,9 @@ def test_the_messages_of_a_plan_tell_roles_and_protocol_and_give_no_advice() -> 
         text for name, text in vars(messages).items() if re.fullmatch(r"_[A-Z]+", name) and isinstance(text, str)
     ]
     assert len(texts) == 5
-    found = {word[0].lower() for text in texts for word in ADVICE.finditer(text)}
+    words = {word[0].lower() for text in texts for word in ADVICE.finditer(text)}
     # "a better way" is what the navigator looks for, "recommend nothing" what the assessor is told.
-    assert found == {"better", "recommend"}, "CONTRIBUTING.md says what the messages of a plan may contain"
+    assert words == {"better", "recommend"}, "CONTRIBUTING.md says what the messages of a plan may contain"
 
 
 def test_the_rule_is_told_to_whoever_contributes() -> None:

@@ -138,16 +138,16 @@ def test_an_image_with_a_package_that_debian_has_a_fix_for_fails_the_scan(
     }
     monkeypatch.setattr(sys, "argv", ["image_scan", str(tmp_path)])
     monkeypatch.setattr(images, "built", lambda: {"localhost/efrit/emacs:30-dev": tmp_path / "archive"})
-    monkeypatch.setattr(image_scan, "files_of", lambda archive, wanted: files)
+    monkeypatch.setattr(image_scan, "files_of", lambda archive, names: files)
     monkeypatch.setattr(image_scan, "outdated", lambda status, suite: newer)
 
     assert image_scan.main() == status
 
     [component] = json.loads((tmp_path / "emacs-30-dev.cdx.json").read_text())["components"]
     assert component["name"] == "libssl3t64"
-    said = capsys.readouterr()
-    assert ("--refresh" in said.out) == (status == 1)
-    assert ("NOT looked for" in said.err) == (newer is None)
+    captured = capsys.readouterr()
+    assert ("--refresh" in captured.out) == (status == 1)
+    assert ("NOT looked for" in captured.err) == (newer is None)
 
 
 def test_each_exception_of_the_scanners_is_explained() -> None:

@@ -44,5 +44,5 @@ class Noted:
 def test_what_must_not_be_is_found(
     notes: list[tuple[str, str, int]], answer: dict[str, str], wrong: str | None
 ) -> None:
-    found = violations(cast(Site, Noted(notes, ["a-0"])), [answer])
-    assert any(wrong in text for text in found) if wrong else found == []
+    problems = violations(cast(Site, Noted(notes, ["a-0"])), [answer])
+    assert any(wrong in text for text in problems) if wrong else problems == []

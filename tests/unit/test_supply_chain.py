@@ -17,7 +17,7 @@ def test_each_action_is_named_by_its_commit() -> None:
     used = re.findall(r"uses: (\S+)", workflows)
 
     assert used
-    assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", each)] == []
+    assert [action for action in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)] == []
 
 
 def test_the_check_of_a_tag_begins_with_its_base_images() -> None:

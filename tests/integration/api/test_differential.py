@@ -181,7 +181,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _instance_is_decided_about(instance: EfritInstance) -> None:
-    busy = factory.connected(told=factory.stats(processing=1, pending=3))
+    busy = factory.connected(bridge_stats=factory.stats(processing=1, pending=3))
     refused = {"refused": "no", "refused_generation": 1, "refused_time": NOW - seconds(9)}
     for snapshot in (
         factory.away(instance),

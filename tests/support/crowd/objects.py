@@ -38,11 +38,11 @@ def finished(name: str, namespace: str, target: str, ttl: int) -> Json:
 def affinity(size: int, *, random: bool) -> Json:
     """Return an affinity of about so many bytes of JSON: labels with two values each, whose names may be random."""
     expressions: list[Json] = []
-    left = size
-    while left > 0:
+    remaining = size
+    while remaining > 0:
         name = secrets.token_hex(30) if random else f"example.org/label-{len(expressions)}"
         expressions.append({"key": name, "operator": "In", "values": ["yes", "true"]})
-        left -= len(json.dumps(expressions[-1], separators=(",", ":"))) + 1
+        remaining -= len(json.dumps(expressions[-1], separators=(",", ":"))) + 1
     terms = [{"matchExpressions": expressions[first : first + 60]} for first in range(0, len(expressions), 60)]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 

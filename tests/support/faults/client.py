@@ -143,7 +143,7 @@ class WorkloadClient:
             case Op.RESUME:
                 change(operatingMode="Running")
             case Op.CHANGE:
-                self.record_loss(name, began, None, "its pod template was changed", queue=True, held=True)
+                self.record_loss(name, began, None, "its pod template was changed", queue=True, held_back=True)
                 change(emacs=self.changed_emacs())
             case Op.DELETE_NAMESPACE:
                 self.namespace_deleted = True
@@ -192,14 +192,16 @@ class WorkloadClient:
         cause: str,
         *,
         queue: bool = False,
-        held: bool = False,
+        held_back: bool = False,
     ) -> None:
         """Record that an Emacs ended.
 
         queue: whether a queue that lives in the pod went with it. end: None until the pod has been replaced.
         """
         ephemeral = any(spec.name == instance and spec.ephemeral_queue for spec in self.schedule.instances)
-        loss = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral, held=held)
+        loss = Loss(
+            self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral, held_back=held_back
+        )
         serving = self.serving(instance)
         with self._lock:
             self._open_losses += [(len(self.losses), serving)] if end is None else []

@@ -196,7 +196,7 @@ class Loss:
     queue: bool = False
     runs: int = 1
     """How many runs it may have interrupted."""
-    held: bool = False
+    held_back: bool = False
     """Whether the pod was replaced only for a changed template: the operator promises to wait until it is idle."""
 
 

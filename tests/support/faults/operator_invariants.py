@@ -95,7 +95,7 @@ def held_changes_interrupt_nothing(history: History) -> Iterator[Violation]:
         if final is None or final.reason != "Interrupted" or any(e.reason == "Interrupted" for e in request.ends):
             continue
         losses = [loss for loss in history.losses if _meets(loss, request, final.at)]
-        if losses and all(loss.held for loss in losses):
+        if losses and all(loss.held_back for loss in losses):
             evidence = f"{', '.join(loss.cause for loss in losses)}; it ran {history.runs(request)} times"
             yield Violation("I10", request.name, "a change of the template alone interrupted it", evidence)
 

@@ -272,7 +272,7 @@ def ends_as_without_faults(history: History) -> Iterator[Violation]:
 def _as_expected(
     history: History, request: SubmittedRequest, final: RequestVersion, runs: int, digest: Digest | None
 ) -> bool:
-    spare = sum(loss.runs for loss in _losses(history, request) if not loss.held) if request.attempts > 1 else 0
+    spare = sum(loss.runs for loss in _losses(history, request) if not loss.held_back) if request.attempts > 1 else 0
 
     def fits(end: ExpectedEnd) -> bool:
         same_result = end.any_result or end.result == digest

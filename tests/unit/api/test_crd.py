@@ -50,7 +50,9 @@ def test_every_node_is_structural(resource: type[Resource]) -> None:
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_every_default_says_something_an_absent_field_does_not(resource: type[Resource]) -> None:
     def empty(value: Any) -> bool:
-        return value in (None, [], {}) or (isinstance(value, dict) and any(empty(each) for each in value.values()))
+        return value in (None, [], {}) or (
+            isinstance(value, dict) and any(empty(member) for member in value.values())
+        )
 
     for path, node in nodes(schema_of(resource)):
         default = node.get("default", "absent")
@@ -124,10 +126,10 @@ def test_status_is_a_subresource_and_conditions_are_a_map_by_type(resource: type
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_columns_and_selectable_fields_point_at_fields_that_exist(resource: type[Resource]) -> None:
-    known = {path for path, _ in nodes(schema_of(resource))} | {".metadata.creationTimestamp"}
+    known_paths = {path for path, _ in nodes(schema_of(resource))} | {".metadata.creationTimestamp"}
     paths = [column.json_path for column in resource.printer_columns] + list(resource.selectable_fields)
 
-    assert [path for path in paths if path.split("[")[0] not in known] == []
+    assert [path for path in paths if path.split("[")[0] not in known_paths] == []
 
 
 @pytest.mark.parametrize("resource", RESOURCES)

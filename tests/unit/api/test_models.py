@@ -127,9 +127,9 @@ def test_a_resource_is_known_by_namespace_and_name() -> None:
     assert EfritRequest.model_validate(REQUEST).key == ("team", "work")
 
 
-@pytest.mark.parametrize(("given", "text"), [(1, "1"), ("500m", "500m"), ("1Gi", "1Gi")])
-def test_quantities_may_be_numbers(given: Any, text: str) -> None:
-    spec = {"emacs": {"resources": {"requests": {"cpu": given}}}}
+@pytest.mark.parametrize(("quantity", "text"), [(1, "1"), ("500m", "500m"), ("1Gi", "1Gi")])
+def test_quantities_may_be_numbers(quantity: Any, text: str) -> None:
+    spec = {"emacs": {"resources": {"requests": {"cpu": quantity}}}}
     instance = EfritInstance.model_validate({"metadata": {"name": "a"}, "spec": spec})
 
     assert instance.spec.emacs.resources is not None
@@ -175,7 +175,7 @@ def test_other_conditions_stay_in_place() -> None:
 
     changed = with_condition(both, "Ready", FALSE, "Gone", "No.", generation=1, now=LATER)
 
-    assert [each.type for each in changed] == ["Ready", "Suspended"]
+    assert [condition.type for condition in changed] == ["Ready", "Suspended"]
     assert changed[1] == both[1]
 
 
@@ -240,12 +240,12 @@ def test_the_usage_of_a_resource_is_that_of_the_wire_without_what_a_later_versio
 
 @pytest.mark.parametrize("reasons", [RequestReason, InstanceReason, QueueReason, ModelReason, SelfCheckReason])
 def test_reasons_are_camel_case_words(reasons: Any) -> None:
-    assert all(each.value.isalpha() and each.value[0].isupper() for each in reasons)
-    assert all(each.value.lower() == each.name.replace("_", "").lower() for each in reasons)
+    assert all(reason.value.isalpha() and reason.value[0].isupper() for reason in reasons)
+    assert all(reason.value.lower() == reason.name.replace("_", "").lower() for reason in reasons)
 
 
 def test_open_reasons_are_those_of_work_that_goes_on() -> None:
-    assert {each for each in RequestReason if not each.final} == {
+    assert {reason for reason in RequestReason if not reason.final} == {
         RequestReason.PENDING,
         RequestReason.INSTANCE_NOT_READY,
         RequestReason.INSTANCE_SUSPENDED,
@@ -257,7 +257,7 @@ def test_open_reasons_are_those_of_work_that_goes_on() -> None:
 
 
 def test_final_phases_are_those_that_never_change() -> None:
-    assert {each for each in RequestPhase if each.final} == {RequestPhase.SUCCEEDED, RequestPhase.FAILED}
+    assert {phase for phase in RequestPhase if phase.final} == {RequestPhase.SUCCEEDED, RequestPhase.FAILED}
 
 
 def test_a_rule_is_spelled_as_the_schema_wants_it() -> None:

@@ -37,10 +37,10 @@ class Reader:
 
     async def until(self, count: int, name: str | None = None) -> list[ServerSentEvent]:
         async with asyncio.timeout(TIMEOUT):
-            while len(found := [event for event in self.events if name in (None, event.event)]) < count:
+            while len(events := [event for event in self.events if name in (None, event.event)]) < count:
                 self.news.clear()
                 await self.news.wait()
-        return found
+        return events
 
     def views(self) -> list[RequestView]:
         parsed = [parse_event(event.event, event.data) for event in self.events]
@@ -48,10 +48,10 @@ class Reader:
 
     async def until_answered(self, rid: str) -> RequestView:
         async with asyncio.timeout(TIMEOUT):
-            while not (found := [view for view in self.views() if view.id == rid and view.state.final]):
+            while not (views := [view for view in self.views() if view.id == rid and view.state.final]):
                 self.news.clear()
                 await self.news.wait()
-        return found[0]
+        return views[0]
 
 
 @contextlib.asynccontextmanager
@@ -197,19 +197,19 @@ async def chunks(log: EventLog, last: str | None, count: int, keepalive: float =
         yield RequestView(id=request_id("s"), state=RequestState.QUEUED)
 
     stream = log.stream(last, queue_id="q", snapshot=snapshot, stats=lambda: Stats(queue_id="q"), keepalive=keepalive)
-    got = []
+    received = []
     async with asyncio.timeout(TIMEOUT):
         async for chunk in stream:
-            got.append(chunk)
-            if len(got) == count:
+            received.append(chunk)
+            if len(received) == count:
                 break
     await stream.aclose()  # type: ignore[attr-defined]
-    return got
+    return received
 
 
 async def test_a_quiet_stream_is_kept_alive() -> None:
-    got = await chunks(EventLog(), None, 4, keepalive=0.01)
-    assert got[3] == b": keepalive\n\n"
+    received = await chunks(EventLog(), None, 4, keepalive=0.01)
+    assert received[3] == b": keepalive\n\n"
 
 
 async def test_the_ring_is_bounded_by_bytes_too() -> None:

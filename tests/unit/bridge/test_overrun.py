@@ -44,8 +44,8 @@ TIMED_OUT = Order(A, Reason.TIMED_OUT)
     ],
 )
 def test_one_request_at_one_moment(run: Run, interrupted: dict[str, float], now: float, expected: list[Step]) -> None:
-    asked = {request_id(k): SignalTimes(v, v) for k, v in interrupted.items()}
-    assert decide([run], EMACS, asked, PATIENCE, now) == expected
+    stops = {request_id(k): SignalTimes(v, v) for k, v in interrupted.items()}
+    assert decide([run], EMACS, stops, PATIENCE, now) == expected
 
 
 def test_without_emacs_nothing_is_done() -> None:
@@ -107,11 +107,11 @@ def at(moment: float, current: str | None = None) -> EmacsAlive:
 def test_what_occupies_emacs_in_its_time_is_neither_disturbed_nor_killed_for_a_session_that_is_to_stop(
     runs: list[Run], emacs: EmacsAlive
 ) -> None:
-    told = {S: SignalTimes(130, 134)}
+    stops = {S: SignalTimes(130, 134)}
     assert occupant(runs, emacs, 140) == runs[1]
     assert not hears_orders(runs, emacs, 140)
-    assert decide(runs, emacs, told, PATIENCE, 140) == []
-    assert next_check(runs, emacs, told, 5, 140) == runs[1].since + runs[1].timeout
+    assert decide(runs, emacs, stops, PATIENCE, 140) == []
+    assert next_check(runs, emacs, stops, 5, 140) == runs[1].since + runs[1].timeout
 
 
 def test_the_grace_of_a_session_begins_when_emacs_can_listen() -> None:
@@ -131,23 +131,23 @@ def test_what_overran_is_stopped_though_it_is_not_what_the_heartbeat_names() -> 
 
 
 def test_a_session_whose_tool_does_not_stop_costs_emacs_its_life() -> None:
-    told = {S: SignalTimes(130, 134)}
-    assert decide([STOPPED, OTHER], at(134.5, "s"), told, PATIENCE, 134.9) == []
-    assert decide([STOPPED, OTHER], at(134.5, "s"), told, PATIENCE, 135) == [Kill(S)]
+    stops = {S: SignalTimes(130, 134)}
+    assert decide([STOPPED, OTHER], at(134.5, "s"), stops, PATIENCE, 134.9) == []
+    assert decide([STOPPED, OTHER], at(134.5, "s"), stops, PATIENCE, 135) == [Kill(S)]
 
 
 def test_an_emacs_that_lives_is_not_killed_for_a_session_that_only_waits() -> None:
-    told = {S: SignalTimes(130, 139.5)}
-    assert decide([STOPPED], at(139.5), told, PATIENCE, 140) == []
+    stops = {S: SignalTimes(130, 139.5)}
+    assert decide([STOPPED], at(139.5), stops, PATIENCE, 140) == []
     assert decide([STOPPED], at(249), {S: SignalTimes(130, 249.5)}, PATIENCE, 250) == [Kill(S)], (
         "it does not obey at all"
     )
 
 
 def test_a_silent_emacs_is_killed_for_a_session_after_the_grace_unless_others_would_be_lost_with_it() -> None:
-    told = {S: SignalTimes(130, 134.5)}
-    assert decide([STOPPED], at(129), told, PATIENCE, 135) == [Kill(S)]
-    assert decide([STOPPED, OTHER], at(129), told, PATIENCE, 135) == [Wake(insist=True)]
+    stops = {S: SignalTimes(130, 134.5)}
+    assert decide([STOPPED], at(129), stops, PATIENCE, 135) == [Kill(S)]
+    assert decide([STOPPED, OTHER], at(129), stops, PATIENCE, 135) == [Wake(insist=True)]
     assert decide([STOPPED, OTHER], at(129), {S: SignalTimes(130, 248.9)}, PATIENCE, 249) == [Kill(None)]
 
 
@@ -188,7 +188,7 @@ def test_an_emacs_that_is_busy_between_requests_is_signalled_and_then_killed(
 
 
 @pytest.mark.parametrize(
-    ("runs", "emacs", "asked", "now", "expected"),
+    ("runs", "emacs", "signals", "now", "expected"),
     [
         pytest.param([], EmacsAlive(0, 100, occupied=400), {}, 400, [], id="an eval ended just now"),
         pytest.param([], EmacsAlive(0, 100, occupied=400), {}, 402.9, [], id="its heartbeat may still come"),
@@ -216,10 +216,10 @@ def test_an_emacs_that_is_busy_between_requests_is_signalled_and_then_killed(
     ],
 )
 def test_silence_counts_from_when_something_last_occupied_emacs(
-    runs: list[Run], emacs: EmacsAlive, asked: dict[RequestId, SignalTimes], now: float, expected: list[Step]
+    runs: list[Run], emacs: EmacsAlive, signals: dict[RequestId, SignalTimes], now: float, expected: list[Step]
 ) -> None:
     """The eval ran from 100 on, and no heartbeat came meanwhile."""
-    assert decide(runs, emacs, asked, PATIENCE, now) == expected
+    assert decide(runs, emacs, signals, PATIENCE, now) == expected
 
 
 START_SECONDS = 2.0

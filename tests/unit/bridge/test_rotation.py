@@ -17,10 +17,10 @@ from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Served
 
 
-async def eventually(ask: Callable[[], Awaitable[int]], wanted: int) -> None:
+async def eventually(ask: Callable[[], Awaitable[int]], expected: int) -> None:
     """Asks until the answer is `wanted`; each question is a round trip, so no pause is needed."""
     async with asyncio.timeout(TIMEOUT):
-        while await ask() != wanted:
+        while await ask() != expected:
             continue
 
 

@@ -153,9 +153,9 @@ def test_an_emacs_whose_lisp_does_not_load_ends(place: Path, broken: str) -> Non
         stderr=subprocess.PIPE,
         text=True,
     )
-    _, said = process.communicate(timeout=TIMEOUT)
+    _, output = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 1
-    assert "giving up" in said
+    assert "giving up" in output
 
 
 @pytest.mark.parametrize("name", ["pause", "pause_1", "pause_7"])

@@ -65,8 +65,8 @@ def ran(marker: str = "alpha", instance: str = "one") -> Execution:
 
 def answer(uid: str = UID, instance: str = "one", queue: str = "q1", **response: Any) -> Answer:
     """Return a response in the archive; `response` replaces what it names."""
-    given = {"id": uid, "reason": "Succeeded", "result": RESULT, "sha256": Digest.of(RESULT).sha256, **response}
-    return Answer("ns", instance, queue, "archive", uid, given)
+    body = {"id": uid, "reason": "Succeeded", "result": RESULT, "sha256": Digest.of(RESULT).sha256, **response}
+    return Answer("ns", instance, queue, "archive", uid, body)
 
 
 def archived(uid: str = UID, queue: str = "q1") -> tuple[QueueFile, ...]:
@@ -74,7 +74,7 @@ def archived(uid: str = UID, queue: str = "q1") -> tuple[QueueFile, ...]:
     return tuple(QueueFile("ns", "one", queue, "archive", f"{kind}_{uid}.json") for kind in ("req", "resp"))
 
 
-def left(area: str, name: str = f"req_{UID}.json", *, live: bool = True) -> QueueFile:
+def leftover_file(area: str, name: str = f"req_{UID}.json", *, live: bool = True) -> QueueFile:
     """Return a file on a queue."""
     return QueueFile("ns", "one", "q1", area, name, live)
 

@@ -18,7 +18,7 @@ from tests.unit.chaos.histories import (
     failed,
     final,
     history,
-    left,
+    leftover_file,
     loss,
     ran,
     submitted_request,
@@ -65,16 +65,16 @@ NAMESPACE_GONE = history(
 )
 
 
-def large(whole: Digest, given: str, *, cut_by_emacs: bool = False, told: str | None = None) -> History:
+def large(whole: Digest, stored: str, *, cut_by_emacs: bool = False, reported_sha256: str | None = None) -> History:
     """Return the history of a result in its Secret; `told` is the digest in the status, which has the beginning."""
-    sha256 = whole.sha256 if told is None else told
+    sha256 = whole.sha256 if reported_sha256 is None else reported_sha256
     reference = {"secretName": "efrit-result-uid-a", "bytes": whole.size, "sha256": sha256}
     full = (Allowance("Succeeded", "its workspace was full while it ran", request="a"),)
     return history(
         submitted=(submitted_request(ends=(ExpectedEnd("Succeeded", whole),)),),
         versions=(OPEN, final(result=LARGE[:32_768], truncated=True, resultRef=reference)),
         answers=(answer(result=LARGE, truncated=cut_by_emacs, sha256=whole.sha256),),
-        results={UID: Digest.of(given)},
+        results={UID: Digest.of(stored)},
         secrets=(("ns", "efrit-result-uid-a"),),
         allowances=full if cut_by_emacs else (),
     )
@@ -126,10 +126,10 @@ KEPT: dict[str, History] = {
     "I2 an end in time after the faults": replace(SLOW, healed_at=5.0),
     "I3 as many runs as attempts": TWICE,
     "I4 a large result": large(WHOLE, LARGE),
-    "I4 a large result that Emacs cut": large(LONGER, LARGE, cut_by_emacs=True, told=""),
+    "I4 a large result that Emacs cut": large(LONGER, LARGE, cut_by_emacs=True, reported_sha256=""),
     "I5 what was cancelled while it ran": cancelled_of("Cancelled"),
-    "I6 the space that a queue keeps for answers": with_files(left("tmp", "reserve_31")),
-    "I6 nobody tidies a queue that went with its pod": with_files(left("processing", live=False)),
+    "I6 the space that a queue keeps for answers": with_files(leftover_file("tmp", "reserve_31")),
+    "I6 nobody tidies a queue that went with its pod": with_files(leftover_file("processing", live=False)),
     "I6 a cancelled answer alone on a full volume": replace(ANSWER_ALONE, hits={"fill a volume of": 1}),
     "I8 interrupted where an Emacs was lost while the request was open": replace(INTERRUPTED, losses=(loss(),)),
     "I8 two lost Emacs interrupt two requests": replace(BOTH_INTERRUPTED, losses=(loss(), loss(1.7, 1.8))),
@@ -166,7 +166,7 @@ BROKEN: dict[str, tuple[History, set[str]]] = {
     "a large result that is not what its reference says": (large(WHOLE, LARGE[:-1]), {"I4", "I8"}),
     "a result that Emacs cut said to be whole": (large(LONGER, LARGE, cut_by_emacs=True), {"I4"}),
     "another beginning stored than the one that was answered": (
-        large(LONGER, LARGE[:-1], cut_by_emacs=True, told=""),
+        large(LONGER, LARGE[:-1], cut_by_emacs=True, reported_sha256=""),
         {"I4"},
     ),
     "success without any response": (history(answers=(), files=()), {"I4"}),
@@ -184,11 +184,11 @@ BROKEN: dict[str, tuple[History, set[str]]] = {
         {"I5"},
     ),
     **{
-        f"a file that is left in {area}": (with_files(left(area)), {"I6"})
+        f"a file that is left in {area}": (with_files(leftover_file(area)), {"I6"})
         for area in ("requests", "processing", "responses", "tmp", "control", "progress")
     },
     **{
-        f"{area}/{name}": (with_files(left(area, name)), {"I6"})
+        f"{area}/{name}": (with_files(leftover_file(area, name)), {"I6"})
         for area, name in (("tmp", "reserve_me"), ("tmp", "reserve_32"), ("requests", "reserve_1"))
     },
     "an archived file of nobody": (with_files(*archived("uid-x")), {"I6"}),
@@ -230,14 +230,14 @@ BROKEN: dict[str, tuple[History, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("found", KEPT.values(), ids=KEPT)
-def test_what_is_allowed_breaks_nothing(found: History) -> None:
-    assert check(found) == []
+@pytest.mark.parametrize("history", KEPT.values(), ids=KEPT)
+def test_what_is_allowed_breaks_nothing(history: History) -> None:
+    assert check(history) == []
 
 
-@pytest.mark.parametrize(("found", "invariants"), BROKEN.values(), ids=BROKEN)
-def test_what_is_not_allowed_breaks_its_invariant_alone(found: History, invariants: set[str]) -> None:
-    assert {each.invariant for each in check(found)} == invariants
+@pytest.mark.parametrize(("history", "invariants"), BROKEN.values(), ids=BROKEN)
+def test_what_is_not_allowed_breaks_its_invariant_alone(history: History, invariants: set[str]) -> None:
+    assert {violation.invariant for violation in check(history)} == invariants
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,14 @@ def cut_with(sha256: str) -> Any:
 
 
 def allowed(status: Any = CUT, *, by_emacs: bool = False, refused: tuple[str, ...] = (), full: Any = ()) -> bool:
-    given = answer(truncated=by_emacs)
+    stored_answer = answer(truncated=by_emacs)
     begun = [Execution("ns", "one", "alpha", written=3.0)]
     return bool(
-        list(allowances([submitted_request()], {UID: status}, [given], begun, refused=refused, full_volumes=full))
+        list(
+            allowances(
+                [submitted_request()], {UID: status}, [stored_answer], begun, refused=refused, full_volumes=full
+            )
+        )
     )
 
 

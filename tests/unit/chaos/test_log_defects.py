@@ -30,34 +30,34 @@ def record(*lines: str) -> tuple[str, ...]:
     return (first, *(f"    {line}" for line in rest))
 
 
-def found(*messages: str) -> list[str]:
+def defects_in(*messages: str) -> list[str]:
     return [line.partition(" F ")[2] for line in logged_defects(log(*messages), "2026")]
 
 
 def test_a_traceback_through_our_code_is_a_defect() -> None:
-    assert found(*traceback("ValueError: no")) == [OURS]
-    assert found(*record(*traceback("ValueError: no"))) == [f"    {OURS}"]
+    assert defects_in(*traceback("ValueError: no")) == [OURS]
+    assert defects_in(*record(*traceback("ValueError: no"))) == [f"    {OURS}"]
 
 
 def test_a_call_cut_off_by_the_end_of_its_bridge_is_none() -> None:
-    assert found(*traceback(CUT_OFF)) == []
-    assert found(*record(*traceback(CUT_OFF))) == []
+    assert defects_in(*traceback(CUT_OFF)) == []
+    assert defects_in(*record(*traceback(CUT_OFF))) == []
     chained = ("During handling of the above exception:", *traceback(CUT_OFF)[1:])
-    assert found(*record(*traceback("KeyError: 1"), *chained)) == []
+    assert defects_in(*record(*traceback("KeyError: 1"), *chained)) == []
 
 
 def test_what_is_cut_off_does_not_hide_what_comes_after() -> None:
-    assert found(*traceback(CUT_OFF)[1:], *traceback("ValueError: no")[1:4]) == [OURS]
-    assert found(*record(*traceback(CUT_OFF)), *record(*traceback("ValueError: no"))) == [f"    {OURS}"]
+    assert defects_in(*traceback(CUT_OFF)[1:], *traceback("ValueError: no")[1:4]) == [OURS]
+    assert defects_in(*record(*traceback(CUT_OFF)), *record(*traceback("ValueError: no"))) == [f"    {OURS}"]
 
 
 def test_a_traceback_that_another_interrupts_is_still_a_defect() -> None:
-    assert found(*traceback("")[1:4], *traceback(CUT_OFF)[1:]) == [OURS]
+    assert defects_in(*traceback("")[1:4], *traceback(CUT_OFF)[1:]) == [OURS]
 
 
 def test_a_critical_line_is_a_defect_unless_it_reports_a_lost_lease() -> None:
     line = "CRITICAL efrit.controller: it fell"
-    assert found(line, "CRITICAL efrit.controller: the lease is lost") == [line]
+    assert defects_in(line, "CRITICAL efrit.controller: the lease is lost") == [line]
 
 
 def test_what_was_written_before_the_run_is_none_of_it() -> None:

@@ -71,7 +71,7 @@ def test_no_two_requests_share_a_marker() -> None:
 
 def test_steps_name_what_there_is() -> None:
     for schedule in SCHEDULES:
-        names = {each.name for each in schedule.instances} | {each.name for each in schedule.requests}
+        names = {instance.name for instance in schedule.instances} | {request.name for request in schedule.requests}
         names |= {"", "operator-0", "leader", "standby"}
         assert {step.target for step in schedule.steps} <= names, schedule.describe()
         assert {step.trigger.running for step in schedule.steps} <= names
@@ -79,7 +79,7 @@ def test_steps_name_what_there_is() -> None:
 
 def test_requests_are_for_instances_that_exist_or_for_nowhere_on_purpose() -> None:
     for schedule in SCHEDULES:
-        names = {each.name for each in schedule.instances}
+        names = {instance.name for instance in schedule.instances}
         for request in schedule.requests:
             assert set(request.target_instances(schedule.instances)) <= (
                 names if request.kind is not Kind.LOST else {NOWHERE}

@@ -29,15 +29,15 @@ def test_a_version_tells_what_changed_in_it() -> None:
 
 
 def test_the_life_of_a_request_leaves_others_out_and_keeps_its_faults() -> None:
-    found = history(submitted=(submitted_request(), submitted_request("b", "uid-b", "beta")), notes=NOTES)
-    text = life_of(found, "a")
+    recorded = history(submitted=(submitted_request(), submitted_request("b", "uid-b", "beta")), notes=NOTES)
+    text = life_of(recorded, "a")
     assert "SIGKILL to Emacs" in text
     assert "cancels" not in text
     assert "runs alpha" in text
 
 
 def test_a_report_names_the_violations_and_pulls_out_their_requests() -> None:
-    found = history(versions=(OPEN, failed("Interrupted")), results={}, losses=(loss(5, 6),))
-    text = report(found, check(found))
+    recorded = history(versions=(OPEN, failed("Interrupted")), results={}, losses=(loss(5, 6),))
+    text = report(recorded, check(recorded))
     assert text.startswith("1 requests, 1 violations\nI8 a: it ended Interrupted")
     assert text.index("may end:") < text.index("The whole run:")

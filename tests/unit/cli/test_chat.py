@@ -68,10 +68,10 @@ def converse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: Model, type
 
 
 def lines(*typed: str) -> Callable[[], str]:
-    left = iter(typed)
+    remaining = iter(typed)
 
     def line() -> str:
-        for text in left:
+        for text in remaining:
             return text
         raise EOFError
 

@@ -81,8 +81,8 @@ def test_a_wrong_command_line_is_one_line_on_standard_error_and_exit_code_2(
     line: str, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ended(line) == 2
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("", f"efrit: {error}\n")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", f"efrit: {error}\n")
 
 
 def test_the_plugin_is_named_as_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,17 +113,17 @@ def test_help_is_printed_on_standard_output_however_it_is_asked_for(
     line: str, same: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ended(line) == 0
-    told = capsys.readouterr()
+    captured = capsys.readouterr()
     assert ended(same) == 0
-    assert (told.out, told.err) == capsys.readouterr()
-    assert told.out.startswith("usage: efrit")
+    assert (captured.out, captured.err) == capsys.readouterr()
+    assert captured.out.startswith("usage: efrit")
 
 
 def every_command() -> list[tuple[str, Command]]:
     return [
-        (name, each)
+        (name, command)
         for top in COMMANDS
-        for name, each in [(top.name, top), *((f"{top.name} {part.name}", part) for part in top.commands)]
+        for name, command in [(top.name, top), *((f"{top.name} {part.name}", part) for part in top.commands)]
     ]
 
 
@@ -134,8 +134,8 @@ def test_every_command_has_examples_that_parse(name: str) -> None:
         line = example.partition(" > ")[0].partition(" < ")[0]
         if line.startswith('eval "$('):
             line = line.removeprefix('eval "$(').removesuffix(')"')
-        given = build().parse_args(shlex.split(line)[1:])
-        assert given.parser.command.startswith(name.split()[0]), example
+        arguments = build().parse_args(shlex.split(line)[1:])
+        assert arguments.parser.command.startswith(name.split()[0]), example
 
 
 WITHOUT_A_DEFAULT = {
@@ -157,7 +157,7 @@ def test_the_help_of_an_option_with_a_value_names_its_default(name: str) -> None
 def parser_of(name: str) -> Parser:
     parser = build()
     for word in name.split():
-        (below,) = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+        (below,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
         parser = below.choices[word]
     return parser
 
@@ -165,14 +165,14 @@ def parser_of(name: str) -> Parser:
 def test_an_error_nobody_foresaw_is_one_line_with_an_exit_code_of_its_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(given: object) -> None:
+    def broken(arguments: object) -> None:
         raise LookupError("nobody\nforesaw this")
 
     monkeypatch.setattr("efrit.cli.doctor.run_version", broken)
     assert ended("version") == 70
-    told = capsys.readouterr().err
-    assert told.splitlines()[0] == "efrit: internal error: LookupError: nobody foresaw this"
-    assert "Traceback" not in told
+    stderr = capsys.readouterr().err
+    assert stderr.splitlines()[0] == "efrit: internal error: LookupError: nobody foresaw this"
+    assert "Traceback" not in stderr
     monkeypatch.setenv("EFRIT_DEBUG", "1")
     assert ended("version") == 70
     assert "Traceback" in capsys.readouterr().err

@@ -9,20 +9,20 @@ import pytest
 from efrit.cli.commands import COMMANDS, PLAN_COMMANDS, build
 
 
-@pytest.mark.parametrize("name", [each.name for each in COMMANDS])
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
 def test_every_command_names_a_function_that_is_there(name: str) -> None:
     needed = {"start": ["x"], "stop": ["x"], "restart": ["x"], "rm": ["x"], "attach": ["x"], "completion": ["bash"]}
-    needed |= {each: ["x"] for each in ("wait", "cancel", "logs", "result")} | {"plan": ["list"]}
-    given = build().parse_args([name, *needed.get(name, [])])
-    module, _, function = given.run.partition(":")
+    needed |= {name: ["x"] for name in ("wait", "cancel", "logs", "result")} | {"plan": ["list"]}
+    arguments = build().parse_args([name, *needed.get(name, [])])
+    module, _, function = arguments.run.partition(":")
     assert callable(getattr(importlib.import_module(f"efrit.cli.{module}"), function))
 
 
-@pytest.mark.parametrize("name", [each.name for each in PLAN_COMMANDS])
+@pytest.mark.parametrize("name", [command.name for command in PLAN_COMMANDS])
 def test_every_command_on_plans_names_a_function_that_is_there(name: str) -> None:
     needed = {"run": [], "list": [], "amend": ["x", "y"]}
-    given = build().parse_args(["plan", name, *needed.get(name, ["x"])])
-    module, _, function = given.run.partition(":")
+    arguments = build().parse_args(["plan", name, *needed.get(name, ["x"])])
+    module, _, function = arguments.run.partition(":")
     assert callable(getattr(importlib.import_module(f"efrit.cli.{module}"), function))
 
 
@@ -37,11 +37,11 @@ def test_where_to_work_may_stand_before_or_after_the_command() -> None:
     assert before.namespace == after.namespace == "team"
 
 
-@pytest.mark.parametrize("name", [each.name for each in COMMANDS])
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
 def test_a_command_alone_takes_what_it_takes_among_all(name: str) -> None:
     def options(words: list[str] | None) -> str:
-        with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
+        with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as stdout:
             build("efrit", words).parse_args([name, "--help"])
-        return told.getvalue()
+        return stdout.getvalue()
 
     assert options([name]) == options(None) != ""

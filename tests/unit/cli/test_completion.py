@@ -26,11 +26,11 @@ class Known:
     async def requests(
         self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
     ) -> list[RequestState]:
-        found = [
+        requests = [
             RequestState(Handle("old", "default"), Phase.SUCCEEDED, Reason.SUCCEEDED, session=Session("s1")),
             RequestState(Handle("new", "build"), Phase.RUNNING, Reason.RUNNING, session=Session("s\x1b[2J\n:0")),
         ]
-        return [each for each in found if instance in (None, each.handle.instance)]
+        return [request for request in requests if instance in (None, request.handle.instance)]
 
     async def close(self, *, handed_over: bool = True) -> None:
         assert not handed_over
@@ -82,9 +82,9 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
 def test_a_word_is_completed(
     words: tuple[str, ...], candidates: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = answer(capsys, *words)
-    assert found[-1] == ":4"
-    assert found[:-1][: len(candidates) or None] == candidates
+    completions = answer(capsys, *words)
+    assert completions[-1] == ":4"
+    assert completions[:-1][: len(candidates) or None] == candidates
 
 
 @pytest.mark.parametrize("words", [("eval", "-f", ""), ("eval", "--dir", "x"), ("top", "--config", "")])

@@ -89,9 +89,9 @@ class Listed:
 
 
 def run(function: Any, backend: Listed | LocalBackend, **options: Any) -> Exit:
-    given = Namespace(**{"output": None, "name": [], "instance": None, "limit": None, "quiet": False, **options})
-    given.invocation = Invocation("kubectl efrit", " --context 'my team' --namespace a")
-    return cast("Exit", asyncio.run(function(cast("Backend", backend), given)))
+    arguments = Namespace(**{"output": None, "name": [], "instance": None, "limit": None, "quiet": False, **options})
+    arguments.invocation = Invocation("kubectl efrit", " --context 'my team' --namespace a")
+    return cast("Exit", asyncio.run(function(cast("Backend", backend), arguments)))
 
 
 BOUNDED = f"only the newest {MOST_LISTED} requests are listed; --limit N lists more"
@@ -115,10 +115,10 @@ def test_requests_are_listed_newest_first_up_to_the_limit_which_is_told(
     there: int, limit: int | None, output: str | None, count: int, note: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(run_requests, Listed(there), limit=limit, output=output) is Exit.DONE
-    told = capsys.readouterr()
-    lines = told.out.splitlines()[0 if output else 1 :]
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()[0 if output else 1 :]
     assert (lines[0].split()[0], len(lines)) == (f"r{there - 1}", count)
-    assert note in told.err if note else told.err == ""
+    assert note in captured.err if note else captured.err == ""
 
 
 @pytest.mark.parametrize("limit", [0, None])
@@ -133,8 +133,8 @@ def test_all_requests_of_this_machine_are_listed(
     settings = tmp_path / "config.json"
     settings.write_text(json.dumps({"instances": {"default": {"queue_dir": str(queue)}}}))
     assert run(run_requests, LocalBackend(LocalQueues(load(settings))), limit=limit, output="name") is Exit.DONE
-    told = capsys.readouterr()
-    assert (len(told.out.splitlines()), told.err) == (250, "")
+    captured = capsys.readouterr()
+    assert (len(captured.out.splitlines()), captured.err) == (250, "")
 
 
 def test_no_requests_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,9 +152,9 @@ def test_wait_for_says_that_its_time_is_over_and_how_to_go_on(capsys: pytest.Cap
 
 def test_work_that_cannot_begin_says_why_also_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(run_wait, Listed(), name=["open"], at_most=1.5) is Exit.NOT_READY
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "efrit: open waits (InstanceNotReady): No instance has the labels tier=none."
-    assert len(told) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "efrit: open waits (InstanceNotReady): No instance has the labels tier=none."
+    assert len(lines) == 2
     assert run(run_wait, Listed(), name=["open"], at_most=1.5, quiet=True) is Exit.NOT_READY
     assert "waits" not in capsys.readouterr().err
 
@@ -165,7 +165,7 @@ def test_a_log_that_is_not_there_yet_is_said_to_come(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "suggestion"),
     [
         ("run `efrit doctor`", "run `kubectl efrit --namespace a doctor`"),
         ("stop it first: efrit stop one", "stop it first: kubectl efrit --namespace a stop one"),
@@ -173,19 +173,19 @@ def test_a_log_that_is_not_there_yet_is_said_to_come(capsys: pytest.CaptureFixtu
         ("efrit is a word", "efrit is a word"),
     ],
 )
-def test_what_is_suggested_reaches_the_same_place(text: str, told: str) -> None:
-    assert Invocation("kubectl efrit", " --namespace a").in_text(text) == told
+def test_what_is_suggested_reaches_the_same_place(text: str, suggestion: str) -> None:
+    assert Invocation("kubectl efrit", " --namespace a").in_text(text) == suggestion
 
 
 def test_an_invocation_repeats_what_was_given_and_quotes_it() -> None:
-    given = Namespace(namespace="a", context="it's", config=None)
-    assert Invocation.of("efrit", given).command("wait", "a b") == (
+    arguments = Namespace(namespace="a", context="it's", config=None)
+    assert Invocation.of("efrit", arguments).command("wait", "a b") == (
         "efrit --context 'it'\"'\"'s' --namespace a wait 'a b'"
     )
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "variable", "told"),
+    ("kind", "options", "variable", "noted"),
     [
         ("cluster", {}, None, True),
         ("cluster", {"namespace": "a"}, None, False),
@@ -196,9 +196,9 @@ def test_an_invocation_repeats_what_was_given_and_quotes_it() -> None:
 )
 def test_a_cluster_chosen_because_this_is_a_pod_is_named(
     kind: str,
-    given: dict[str, str],
+    options: dict[str, str],
     variable: str | None,
-    told: bool,
+    noted: bool,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -207,9 +207,9 @@ def test_a_cluster_chosen_because_this_is_a_pod_is_named(
         monkeypatch.setenv("EFRIT_BACKEND", variable)
     backend = Listed()
     backend.kind, backend.place = kind, "this cluster, namespace team"
-    Invocation().report_chosen_cluster(Namespace(**given), cast("Backend", backend))
+    Invocation().report_chosen_cluster(Namespace(**options), cast("Backend", backend))
     expected = "running in a pod, so this works in this cluster, namespace team; --backend"
-    assert (expected in capsys.readouterr().err) is told
+    assert (expected in capsys.readouterr().err) is noted
 
 
 class Screen(io.StringIO):
@@ -218,7 +218,7 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("stream", "environment", "wanted"),
+    ("stream", "environment", "expected"),
     [
         (Screen(), {"TERM": "xterm"}, True),
         (Screen(), {"TERM": "xterm", "NO_COLOR": ""}, True),
@@ -229,14 +229,14 @@ class Screen(io.StringIO):
     ],
 )
 def test_colours_are_for_terminals_that_want_them(
-    stream: io.StringIO, environment: dict[str, str], wanted: bool
+    stream: io.StringIO, environment: dict[str, str], expected: bool
 ) -> None:
-    assert color.color_enabled(stream, environment) is wanted
+    assert color.color_enabled(stream, environment) is expected
 
 
 def test_a_coloured_table_has_the_same_columns() -> None:
     rows = [("one", "Ready", "x"), ("other", "EvalError", "y")]
-    plain, colored = (table(("NAME", "REASON", "WHAT"), rows, colored=each) for each in (False, True))
+    plain, colored = (table(("NAME", "REASON", "WHAT"), rows, colored=colored) for colored in (False, True))
     assert "\x1b[32mReady\x1b[0m" in colored
     assert "\x1b[31mEvalError\x1b[0m" in colored
     for sequence in ("\x1b[32m", "\x1b[31m", "\x1b[0m"):

@@ -75,8 +75,13 @@ def test_a_printed_string_loses_its_quotes_and_nothing_else_does(result: str, ra
 
 
 def test_times_and_words_are_plain_in_json() -> None:
-    found = json_value(over(Reason.CANCELLED))
-    assert (found["name"], found["reason"], found["outcome"], found["created"]) == ("r", "Cancelled", "Failure", None)
+    document = json_value(over(Reason.CANCELLED))
+    assert (document["name"], document["reason"], document["outcome"], document["created"]) == (
+        "r",
+        "Cancelled",
+        "Failure",
+        None,
+    )
     assert json_value(NOW) == "2026-01-31T09:30:00.000Z"
 
 
@@ -89,15 +94,17 @@ def test_a_table_has_its_columns_below_their_heads_and_no_line_breaks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"), [(None, "-"), (5, "5s"), (130, "2m10s"), (3600, "60m"), (86_400, "24h"), (1e6, "11d")]
+    ("seconds", "age"), [(None, "-"), (5, "5s"), (130, "2m10s"), (3600, "60m"), (86_400, "24h"), (1e6, "11d")]
 )
-def test_an_age_has_one_or_two_units(seconds: float | None, told: str) -> None:
-    assert age_text(seconds) == told
+def test_an_age_has_one_or_two_units(seconds: float | None, age: str) -> None:
+    assert age_text(seconds) == age
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(0.00012, "0.12ms"), (0.25, "250ms"), (1.26, "1.3s"), (700, "11m")])
-def test_a_duration_has_the_digits_that_matter(seconds: float, told: str) -> None:
-    assert duration_text(seconds) == told
+@pytest.mark.parametrize(
+    ("seconds", "duration"), [(0.00012, "0.12ms"), (0.25, "250ms"), (1.26, "1.3s"), (700, "11m")]
+)
+def test_a_duration_has_the_digits_that_matter(seconds: float, duration: str) -> None:
+    assert duration_text(seconds) == duration
 
 
 def test_names_and_short_texts() -> None:

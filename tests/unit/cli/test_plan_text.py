@@ -202,8 +202,8 @@ def test_the_exit_code_says_how_the_plan_ended(reason: PlanReason, outcome: Outc
 
 def test_a_plan_is_named_by_its_name_and_is_plain_in_json() -> None:
     assert name_of(PLAN) == "calc"
-    found = json_value(PLAN)
-    assert (found["intent"]["description"], found["tree"][5]["hidden"]) == (
+    document = json_value(PLAN)
+    assert (document["intent"]["description"], document["tree"][5]["hidden"]) == (
         "Build a calculator",
         {"pending": 17, "done": 3, "failed": 0},
     )
@@ -278,7 +278,7 @@ def test_the_lines_of_any_two_looks_are_lines(before: PlanState | None, after: P
 
 
 @pytest.mark.parametrize(
-    ("text", "most", "found"),
+    ("text", "most", "shown"),
     [
         ("abc", 3, "abc"),
         ("abcd", 3, "ab…"),
@@ -288,8 +288,8 @@ def test_the_lines_of_any_two_looks_are_lines(before: PlanState | None, after: P
         ("abc", 1, "…"),
     ],
 )
-def test_text_is_cut_to_columns_not_to_characters(text: str, most: int, found: str) -> None:
-    assert cut(text, most) == found
+def test_text_is_cut_to_columns_not_to_characters(text: str, most: int, shown: str) -> None:
+    assert cut(text, most) == shown
 
 
 def test_a_models_words_cannot_move_the_cursor() -> None:

@@ -30,7 +30,7 @@ class FewPlans:
 
     states: list[PlanState] = field(default_factory=lambda: [PLAN, replace(PLAN, step="Assess"), DONE])
     created: list[NewPlan] = field(default_factory=list)
-    said: list[tuple[str, str]] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
     history: dict[str, Any] = field(default_factory=dict)
 
     place = "a test"
@@ -54,15 +54,15 @@ class FewPlans:
             yield state
 
     async def amend_plan(self, name: str, text: str) -> PlanState:
-        self.said.append((name, text))
+        self.calls.append((name, text))
         return replace(self.states[0], amendments=(text,))
 
     async def change_plan(self, name: str, change: Change) -> PlanState:
-        self.said.append((name, change.value))
+        self.calls.append((name, change.value))
         return self.states[0]
 
     async def plan_history(self, name: str, limit: int | None = None) -> dict[str, Any]:
-        self.said.append((name, str(limit)))
+        self.calls.append((name, str(limit)))
         return self.history
 
 
@@ -72,10 +72,10 @@ def parsed(*words: str) -> Namespace:
 
 
 async def run(backend: FewPlans, *words: str) -> Exit:
-    given = parsed(*words)
-    module, _, function = given.run.partition(":")
-    found: Exit = await getattr({"plans": plans, "plan_history": plan_history}[module], function)(backend, given)
-    return found
+    arguments = parsed(*words)
+    module, _, function = arguments.run.partition(":")
+    code: Exit = await getattr({"plans": plans, "plan_history": plan_history}[module], function)(backend, arguments)
+    return code
 
 
 def test_the_options_say_what_the_plan_is() -> None:
@@ -147,15 +147,15 @@ def test_the_intent_may_come_from_a_pipe(monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_a_plan_that_is_run_is_watched_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert await run(FewPlans(), "run", "Build it") is Exit.DONE
-    told = capsys.readouterr()
-    assert told.out.splitlines() == [
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == [
         "Running",
         "4 of 26 tasks done, 1 failed",
         "Act 3.2: Multiply and divide",
         "Assess 3.2: Multiply and divide",
         "Succeeded: Done.",
     ]
-    assert told.err == "efrit: calc is at work for one\n"
+    assert captured.err == "efrit: calc is at work for one\n"
 
 
 async def test_detached_it_is_named_and_left(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,9 +166,9 @@ async def test_detached_it_is_named_and_left(capsys: pytest.CaptureFixture[str])
 async def test_for_programs_it_is_told_once_it_is_over(capsys: pytest.CaptureFixture[str]) -> None:
     failed = replace(DONE, phase=PlanPhase.FAILED, reason=PlanReason.BUDGET_EXHAUSTED, outcome=Outcome.PARTIAL)
     assert await run(FewPlans([PLAN, failed]), "run", "Build it", "-o", "json") is Exit.PARTIAL
-    told = capsys.readouterr()
-    assert json.loads(told.out)["reason"] == "BudgetExhausted"
-    assert told.err == ""
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["reason"] == "BudgetExhausted"
+    assert captured.err == ""
 
 
 async def test_plans_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,7 +197,7 @@ async def test_amending_and_ending_name_the_plan(capsys: pytest.CaptureFixture[s
     await run(backend, "suspend", "calc", "other")
     await run(backend, "resume", "calc")
     await run(backend, "cancel", "calc")
-    assert backend.said == [
+    assert backend.calls == [
         ("calc", "It also divides."),
         ("calc", "suspend"),
         ("other", "suspend"),
@@ -216,7 +216,7 @@ async def test_the_log_is_told_line_by_line_or_whole(capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out) == [commit]
     await run(backend, "log", "calc", "-o", "name")
     assert capsys.readouterr().out == "a" * 40 + "\n"
-    assert backend.said == [("calc", "5"), ("calc", "None"), ("calc", "None")]
+    assert backend.calls == [("calc", "5"), ("calc", "None"), ("calc", "None")]
 
 
 async def test_a_report_is_a_page_a_picture_or_lines(capsysbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -102,13 +102,13 @@ def test_what_others_wrote_moves_no_cursor(
     monkeypatch.setattr(wait, "_QUIET_SECONDS", 0.0)
     evil = "\x1b]0;owned\x07\x1b[2Jdone"
     running = RequestState(HANDLE, Phase.RUNNING, Reason.RUNNING, progress=Progress(message=evil))
-    held = RequestState(HANDLE, Phase.PENDING, Reason.INSTANCE_NOT_READY, evil)
-    for show, state in ((Display(progress=True), running), (Display(progress=True), held), (Display(), held)):
+    pending = RequestState(HANDLE, Phase.PENDING, Reason.INSTANCE_NOT_READY, evil)
+    for show, state in ((Display(progress=True), running), (Display(progress=True), pending), (Display(), pending)):
         wait._ProgressLine(show).show(state)
-        told = capsys.readouterr().err
-        assert "done" in told
-        assert "\x1b" not in told.removeprefix("\r\x1b[2K")
-        assert "\x07" not in told
+        stderr = capsys.readouterr().err
+        assert "done" in stderr
+        assert "\x1b" not in stderr.removeprefix("\r\x1b[2K")
+        assert "\x07" not in stderr
 
 
 def test_the_question_and_the_error_of_others_move_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,9 +116,9 @@ def test_the_question_and_the_error_of_others_move_no_cursor(capsys: pytest.Capt
     session = Session(id="s", status=SessionStatus.NEED_INPUT, question=evil)
     state = RequestState(HANDLE, Phase.FAILED, Reason.INPUT_REQUIRED, evil, session=session)
     print_result(state, None, Namespace(output=None, raw=False, invocation=Invocation()))
-    told = capsys.readouterr().err
-    assert told.count("which\n  one [2J?") == 2
-    assert "\x1b" not in told
+    stderr = capsys.readouterr().err
+    assert stderr.count("which\n  one [2J?") == 2
+    assert "\x1b" not in stderr
 
 
 class Terminal(io.StringIO):

@@ -20,17 +20,17 @@ from tests.support.manifest_strategies import manifests
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 
 
-def read(found: dict[str, Any]) -> PlanState:
+def read(manifest: dict[str, Any]) -> PlanState:
     """As the API server would give it back: with the types of the schema."""
-    made = EfritPlan.model_validate({"metadata": {"name": "p"}, **found})
-    return plan_of({"metadata": found["metadata"], "spec": made.spec.to_wire(), "status": made.status.to_wire()})
+    made = EfritPlan.model_validate({"metadata": {"name": "p"}, **manifest})
+    return plan_of({"metadata": manifest["metadata"], "spec": made.spec.to_wire(), "status": made.status.to_wire()})
 
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(manifests("efritplans", "status"))
-def test_any_plan_is_read_drawn_and_told(found: dict[str, Any]) -> None:
+def test_any_plan_is_read_drawn_and_told(manifest: dict[str, Any]) -> None:
     try:
-        state = read(found)
+        state = read(manifest)
     except ValidationError:
         return
     for style in (UNICODE, ASCII):

@@ -54,10 +54,10 @@ async def served(routes: dict[str, Answer]) -> AsyncIterator[ClusterBackend]:
     """A backend before a server that answers by path."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        found = routes.get(request.path)
-        if found is None:
+        handler = routes.get(request.path)
+        if handler is None:
             return web.json_response({"message": f"{request.path} not found"}, status=404)
-        return await found(request)
+        return await handler(request)
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
@@ -75,9 +75,9 @@ async def served(routes: dict[str, Answer]) -> AsyncIterator[ClusterBackend]:
 
 
 def request(phase: str = "", version: str = "1", **status: Any) -> dict[str, Any]:
-    told = {"phase": phase, "reason": phase, "instanceName": "one", **status} if phase else {}
+    reported = {"phase": phase, "reason": phase, "instanceName": "one", **status} if phase else {}
     meta = {"name": "r", "uid": "u", "resourceVersion": version}
-    return {"metadata": meta, "spec": {"type": "eval", "content": "1"}, "status": told}
+    return {"metadata": meta, "spec": {"type": "eval", "content": "1"}, "status": reported}
 
 
 def refusing(status: int) -> Answer:
@@ -146,15 +146,15 @@ async def test_a_watch_that_breaks_is_begun_again_and_nothing_is_missed_or_told_
     )
     watches: list[str] = []
 
-    async def answer(asked: web.Request) -> web.StreamResponse:
-        if "watch" not in asked.query:
+    async def answer(web_request: web.Request) -> web.StreamResponse:
+        if "watch" not in web_request.query:
             item = next(lists)
             return web.json_response(
                 {"metadata": {"resourceVersion": item["metadata"]["resourceVersion"]}, "items": [item]}
             )
-        watches.append(asked.query["resourceVersion"])
+        watches.append(web_request.query["resourceVersion"])
         stream = web.StreamResponse()
-        await stream.prepare(asked)
+        await stream.prepare(web_request)
         if len(watches) == 1:
             event: dict[str, Any] = {"type": "MODIFIED", "object": request("Running", "2")}
         else:
@@ -163,49 +163,49 @@ async def test_a_watch_that_breaks_is_begun_again_and_nothing_is_missed_or_told_
         return stream
 
     async with served({REQUESTS: answer}) as backend:
-        seen = [update.state async for update in backend.watch(Handle("r"))]
-    assert [state.phase for state in seen if state] == [Phase.QUEUED, Phase.RUNNING, Phase.SUCCEEDED]
+        states = [update.state async for update in backend.watch(Handle("r"))]
+    assert [state.phase for state in states if state] == [Phase.QUEUED, Phase.RUNNING, Phase.SUCCEEDED]
     assert watches == ["1", "2"]
 
 
 async def test_an_event_of_a_large_object_is_read_from_the_watch() -> None:
     lists = 0
 
-    async def answer(asked: web.Request) -> web.StreamResponse:
+    async def answer(web_request: web.Request) -> web.StreamResponse:
         nonlocal lists
-        if "watch" not in asked.query:
+        if "watch" not in web_request.query:
             lists += 1
             assert lists == 1, "listed again"
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [request("Running")]})
         done = request("Succeeded", "2", outcome="Success", result="7")
         done["spec"]["content"] = "x" * 1_048_576
         stream = web.StreamResponse()
-        await stream.prepare(asked)
+        await stream.prepare(web_request)
         await stream.write(json.dumps({"type": "BOOKMARK", "object": {}}).encode() + b"\n")
         await stream.write(json.dumps({"type": "MODIFIED", "object": done}).encode() + b"\n")
         return stream
 
     async with served({REQUESTS: answer}) as backend:
-        seen = [update.state async for update in backend.watch(Handle("r"))]
-    assert [state.phase for state in seen if state] == [Phase.RUNNING, Phase.SUCCEEDED]
+        states = [update.state async for update in backend.watch(Handle("r"))]
+    assert [state.phase for state in states if state] == [Phase.RUNNING, Phase.SUCCEEDED]
 
 
 async def test_a_version_that_is_too_old_to_watch_from_is_listed_again() -> None:
     lists = iter([request("Running"), request("Succeeded", "4", outcome="Success", result="7")])
 
-    async def answer(asked: web.Request) -> web.StreamResponse:
-        if "watch" in asked.query:
+    async def answer(web_request: web.Request) -> web.StreamResponse:
+        if "watch" in web_request.query:
             return web.json_response({"message": "too old resource version"}, status=410)
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [next(lists)]})
 
     async with served({REQUESTS: answer}) as backend:
-        seen = [update.state async for update in backend.watch(Handle("r"))]
-    assert [state.phase for state in seen if state] == [Phase.RUNNING, Phase.SUCCEEDED]
+        states = [update.state async for update in backend.watch(Handle("r"))]
+    assert [state.phase for state in states if state] == [Phase.RUNNING, Phase.SUCCEEDED]
 
 
 async def test_a_request_deleted_while_it_is_watched_is_told() -> None:
-    async def answer(asked: web.Request) -> web.StreamResponse:
-        if "watch" not in asked.query:
+    async def answer(web_request: web.Request) -> web.StreamResponse:
+        if "watch" not in web_request.query:
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [request("Running")]})
         return web.json_response({"type": "DELETED", "object": request("Running", "2")})
 
@@ -217,8 +217,8 @@ async def test_a_request_deleted_while_it_is_watched_is_told() -> None:
 async def test_a_create_whose_answer_was_lost_is_the_same_request_when_it_has_a_key() -> None:
     stored: dict[str, dict[str, Any]] = {}
 
-    async def create(asked: web.Request) -> web.StreamResponse:
-        made = await asked.json()
+    async def create(web_request: web.Request) -> web.StreamResponse:
+        made = await web_request.json()
         name = made["metadata"]["name"]
         if name in stored:
             return web.json_response({"message": "it exists"}, status=409)
@@ -228,9 +228,9 @@ async def test_a_create_whose_answer_was_lost_is_the_same_request_when_it_has_a_
     async def instance(_: web.Request) -> web.Response:
         return web.json_response({"metadata": {"name": "one"}})
 
-    async def read(asked: web.Request) -> web.Response:
-        found = stored.get(asked.path.rpartition("/")[2])
-        return web.json_response(found or {"message": "not found"}, status=200 if found else 404)
+    async def read(web_request: web.Request) -> web.Response:
+        resource = stored.get(web_request.path.rpartition("/")[2])
+        return web.json_response(resource or {"message": "not found"}, status=200 if resource else 404)
 
     work = Work(RequestType.EVAL, "1", instance="one", key="k")
     name = request_name(work, "")
@@ -248,9 +248,9 @@ async def test_a_create_whose_answer_was_lost_is_the_same_request_when_it_has_a_
 def shell(*messages: bytes, fail: str = "") -> Answer:
     """A pod in which every command writes `messages`, and ends well or not."""
 
-    async def answer(asked: web.Request) -> web.StreamResponse:
+    async def answer(web_request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
-        await socket.prepare(asked)
+        await socket.prepare(web_request)
         for message in messages:
             await socket.send_bytes(message)
         status = {"status": "Failure", "message": fail} if fail else {"status": "Success"}
@@ -267,13 +267,13 @@ LOG = '{"type":"text","text":"größer"}\n'.encode()
 
 
 async def test_a_work_log_is_read_in_the_pod_however_its_bytes_are_split() -> None:
-    async def found(_: web.Request) -> web.Response:
+    async def get_request(_: web.Request) -> web.Response:
         chat = {"type": "chat", "content": "Hello."}
         return web.json_response({**request("Succeeded", startTime="2026-01-31T09:30:00Z"), "spec": chat})
 
     middle = LOG.index("ö".encode()) + 1
     pod = shell(b"\x01" + LOG[:middle], b"\x01" + LOG[middle:], b"\x01half a li")
-    async with served({f"{REQUESTS}/r": found, EXEC: pod}) as backend:
+    async with served({f"{REQUESTS}/r": get_request, EXEC: pod}) as backend:
         assert [line async for line in backend.log(Handle("r"))] == [LOG.decode().rstrip()]
 
 
@@ -284,22 +284,24 @@ async def test_a_result_on_the_workspace_is_read_in_the_pod_and_compared_with_wh
         "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
     }
 
-    async def found(_: web.Request) -> web.Response:
+    async def get_request(_: web.Request) -> web.Response:
         return web.json_response(request("Succeeded", result="a", truncated=True, resultRef=reference))
 
-    async with served({f"{REQUESTS}/r": found, EXEC: shell(b"\x01a", b"\x01bc")}) as backend:
+    async with served({f"{REQUESTS}/r": get_request, EXEC: shell(b"\x01a", b"\x01bc")}) as backend:
         assert await backend.result(Handle("r")) == "abc"
-    async with served({f"{REQUESTS}/r": found, EXEC: shell(b"\x01abd")}) as backend:
+    async with served({f"{REQUESTS}/r": get_request, EXEC: shell(b"\x01abd")}) as backend:
         with pytest.raises(ResultGone, match="was changed"):
             await backend.result(Handle("r"))
-    async with served({f"{REQUESTS}/r": found, EXEC: shell(b"\x02cat: no such file", fail="exit 1")}) as backend:
+    async with served(
+        {f"{REQUESTS}/r": get_request, EXEC: shell(b"\x02cat: no such file", fail="exit 1")}
+    ) as backend:
         with pytest.raises(ResultGone, match="no such file"):
             await backend.result(Handle("r"))
-    async with served({f"{REQUESTS}/r": found, EXEC: refusing(403)}) as backend:
+    async with served({f"{REQUESTS}/r": get_request, EXEC: refusing(403)}) as backend:
         with pytest.raises(Forbidden):
             await backend.result(Handle("r"))
     # Code in the pod has put one in its place that has no end.
-    async with served({f"{REQUESTS}/r": found, EXEC: shell(b"\x01abc", *[b"\x01d" * 1000] * 10)}) as backend:
+    async with served({f"{REQUESTS}/r": get_request, EXEC: shell(b"\x01abc", *[b"\x01d" * 1000] * 10)}) as backend:
         with pytest.raises(ResultGone, match="writes more than 3 bytes"):
             await backend.result(Handle("r"))
 
@@ -312,8 +314,8 @@ def pages(obj: dict[str, Any]) -> Answer:
     """Many pages of one object again and again: more than a server has memory for."""
     items = [{**obj, "metadata": {**obj["metadata"], "name": f"r{number}"}} for number in range(OBJECTS)]
 
-    async def answer(asked: web.Request) -> web.Response:
-        number = int(asked.query.get("continue", 0)) + 1
+    async def answer(web_request: web.Request) -> web.Response:
+        number = int(web_request.query.get("continue", 0)) + 1
         return web.json_response({"metadata": {"continue": str(number) if number < PAGES else ""}, "items": items})
 
     return answer
@@ -371,7 +373,7 @@ async def test_attaching_runs_kubectl_in_the_instances_pod() -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "told", "advice"),
+    ("note", "explanation", "advice"),
     [
         (
             f" {UNSTORED_RESULT} its Secret was refused: exceeded quota. The whole result is in /queue/x of pod p.",
@@ -381,7 +383,7 @@ async def test_attaching_runs_kubectl_in_the_instances_pod() -> None:
         ("", "is truncated: Emacs kept the first 9 bytes", "maxResultBytes"),
     ],
 )
-async def test_why_a_result_has_only_its_beginning_is_told(note: str, told: str, advice: str) -> None:
+async def test_why_a_result_has_only_its_beginning_is_told(note: str, explanation: str, advice: str) -> None:
     async def cut(request: web.Request) -> web.Response:
         complete = {"type": "Complete", "status": "True", "reason": "Succeeded", "message": f"It is done.{note}"}
         status = {"phase": "Succeeded", "result": "beginning", "truncated": True, "conditions": [complete]}
@@ -390,5 +392,5 @@ async def test_why_a_result_has_only_its_beginning_is_told(note: str, told: str,
     async with served({f"{REQUESTS}/r": cut}) as backend:
         with pytest.raises(ResultTruncated) as caught:
             await backend.result(Handle("r"))
-    assert (told in caught.value.message, advice in caught.value.advice) == (True, True), caught.value.message
+    assert (explanation in caught.value.message, advice in caught.value.advice) == (True, True), caught.value.message
     assert caught.value.kept == "beginning"

@@ -25,7 +25,7 @@ def instance(reason: str, status: str = "False", **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("reason", "status", "told"),
+    ("reason", "status", "expected"),
     [
         ("Ready", "True", InstanceStatus.ACTIVE),
         ("Starting", "False", InstanceStatus.INACTIVE),
@@ -34,9 +34,9 @@ def instance(reason: str, status: str = "False", **more: Any) -> dict[str, Any]:
         ("ImagePullFailed", "False", InstanceStatus.ERROR),
     ],
 )
-def test_an_instance_is_active_inactive_or_broken(reason: str, status: str, told: InstanceStatus) -> None:
-    found = instance_of(instance(reason, status), NOW)
-    assert (found.status, found.reason, found.message) == (told, reason, "Why.")
+def test_an_instance_is_active_inactive_or_broken(reason: str, status: str, expected: InstanceStatus) -> None:
+    converted = instance_of(instance(reason, status), NOW)
+    assert (converted.status, converted.reason, converted.message) == (expected, reason, "Why.")
 
 
 def test_one_that_is_suspended_for_idleness_can_be_started_by_work() -> None:
@@ -53,14 +53,14 @@ def test_the_figures_of_a_queue_are_told() -> None:
         "failed": 4,
         "averageProcessingSeconds": 1.8,
     }
-    found = stats_of(instance("Ready", "True", queue=queue, startTime="2026-01-31T07:30:00Z"), NOW)
-    assert (found.pending, found.processing, found.processed, found.succeeded, found.failed) == (3, 1, 42, 38, 4)
-    assert (found.average_processing_seconds, found.uptime_seconds) == (1.8, 7200)
+    stats = stats_of(instance("Ready", "True", queue=queue, startTime="2026-01-31T07:30:00Z"), NOW)
+    assert (stats.pending, stats.processing, stats.processed, stats.succeeded, stats.failed) == (3, 1, 42, 38, 4)
+    assert (stats.average_processing_seconds, stats.uptime_seconds) == (1.8, 7200)
 
 
 def test_a_request_nobody_has_looked_at_is_pending() -> None:
-    found = request_of({"metadata": {"name": "r"}, "spec": {"type": "eval", "content": "1", **TARGET}})
-    assert (found.phase, found.reason, found.handle.instance, found.final) == (
+    state = request_of({"metadata": {"name": "r"}, "spec": {"type": "eval", "content": "1", **TARGET}})
+    assert (state.phase, state.reason, state.handle.instance, state.final) == (
         Phase.PENDING,
         Reason.PENDING,
         "one",
@@ -82,14 +82,14 @@ def test_all_of_a_final_status_is_told() -> None:
         "resultRef": {"secretName": "x", "key": "result", "bytes": 99, "sha256": "0"},
         "startTime": "2026-01-31T09:29:59.750000Z",
     }
-    found = request_of({"metadata": {"name": "r"}, "spec": {"type": "command"}, "status": status})
-    assert (found.final, found.reason, found.handle) == (True, Reason.INPUT_REQUIRED, Handle("r", "two"))
-    assert found.handle.instance == "two"
-    assert found.session is not None
-    assert (found.session.status, found.session.question) == (SessionStatus.NEED_INPUT, "Which?")
-    assert (found.truncated, found.result_bytes, found.message) == (True, 99, "It asks.")
-    assert found.usage is not None
-    assert (found.usage.input_tokens, found.usage.model_calls) == (10, 2)
+    state = request_of({"metadata": {"name": "r"}, "spec": {"type": "command"}, "status": status})
+    assert (state.final, state.reason, state.handle) == (True, Reason.INPUT_REQUIRED, Handle("r", "two"))
+    assert state.handle.instance == "two"
+    assert state.session is not None
+    assert (state.session.status, state.session.question) == (SessionStatus.NEED_INPUT, "Which?")
+    assert (state.truncated, state.result_bytes, state.message) == (True, 99, "It asks.")
+    assert state.usage is not None
+    assert (state.usage.input_tokens, state.usage.model_calls) == (10, 2)
 
 
 def test_work_becomes_a_request_the_api_takes() -> None:

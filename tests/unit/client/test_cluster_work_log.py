@@ -68,33 +68,33 @@ class Pod:
         await self.listened.wait()
         yield OVER
 
-    async def seen(self) -> list[RequestState | str]:
+    async def followed(self) -> list[RequestState | str]:
         log = WorkLog(cast("Api", self), "team", "u")
-        return [each async for each in follow(self.changes(), log)]
+        return [item async for item in follow(self.changes(), log)]
 
 
 async def test_lines_come_while_it_runs_and_the_last_ones_before_its_end() -> None:
     pod = Pod(len(LOG) - 3)
-    assert await pod.seen() == [QUEUED, RUNNING, *LINES, OVER]
+    assert await pod.followed() == [QUEUED, RUNNING, *LINES, OVER]
 
 
 async def test_a_line_whose_bytes_come_in_pieces_is_one_line() -> None:
     middle = LOG.index("ü".encode()) + 1
-    assert await Pod(5, middle, len(LOG)).seen() == [QUEUED, RUNNING, *LINES, OVER]
+    assert await Pod(5, middle, len(LOG)).followed() == [QUEUED, RUNNING, *LINES, OVER]
 
 
 async def test_a_connection_that_breaks_in_the_middle_of_a_line_loses_and_repeats_nothing() -> None:
     for cut in range(1, len(LOG)):
-        assert await Pod(cut, broken=True).seen() == [QUEUED, RUNNING, *LINES, OVER]
+        assert await Pod(cut, broken=True).followed() == [QUEUED, RUNNING, *LINES, OVER]
 
 
 async def test_who_may_not_read_the_log_sees_the_states() -> None:
-    assert await Pod(refused=True).seen() == [QUEUED, RUNNING, OVER]
+    assert await Pod(refused=True).followed() == [QUEUED, RUNNING, OVER]
 
 
 async def test_nobody_listens_once_the_last_state_was_told_or_nobody_wants_more() -> None:
     pod = Pod(3)
-    await pod.seen()
+    await pod.followed()
     assert pod.listeners == 0
     watched = follow(pod.changes(), WorkLog(cast("Api", pod), "team", "u"))
     assert await anext(watched) == QUEUED

@@ -39,7 +39,7 @@ def test_what_was_printed_and_said_and_the_error_come_before_the_end() -> None:
         messages="Backtrace:\n  car(1)\n",
         error=Error("wrong-type-argument", "Wrong type argument: listp, 1"),
     )
-    assert [each["type"] for each in entries(failed)] == ["output", "messages", "error", "end"]
+    assert [entry["type"] for entry in entries(failed)] == ["output", "messages", "error", "end"]
     assert entries(failed)[0]["text"] == "é\n"
     assert entries(failed)[2]["code"] == "wrong-type-argument"
 

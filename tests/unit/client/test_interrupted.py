@@ -25,9 +25,9 @@ def queues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalQueues:
 
 
 def _interrupt(monkeypatch: pytest.MonkeyPatch, *, stored: bool) -> None:
-    def submit(files: QueueFiles, *given: Any) -> None:
+    def submit(files: QueueFiles, *arguments: Any) -> None:
         if stored:
-            SUBMIT(files, *given)
+            SUBMIT(files, *arguments)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(QueueFiles, "submit", submit)
@@ -39,7 +39,7 @@ def test_work_that_was_stored_as_ctrl_c_came_is_named(
     _interrupt(monkeypatch, stored=True)
     with pytest.raises(WaitInterrupted) as stopped:
         queues.run(Work(RequestType.EVAL, "1"), 0)
-    assert [each.name for each in tmp_path.rglob("req_*.json")] == [f"req_{stopped.value.handle.id}.json"]
+    assert [path.name for path in tmp_path.rglob("req_*.json")] == [f"req_{stopped.value.handle.id}.json"]
 
 
 def test_work_that_was_never_stored_is_not_said_to_go_on(

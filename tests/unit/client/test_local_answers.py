@@ -66,40 +66,40 @@ def state(files: QueueFiles, answer: object, request: dict[str, Any] | None = No
     assert files.disk
     (files.root / Area.RESPONSES / response_file(RID)).write_text("{" if answer is None else json.dumps(answer))
     (files.root / Area.ARCHIVE / request_file(RID)).write_text(json.dumps(request or {}))
-    found = files.state(Handle("r"))
-    assert found is not None
-    return found
+    state = files.state(Handle("r"))
+    assert state is not None
+    return state
 
 
 @pytest.mark.parametrize("case", ANSWERS)
 def test_an_answer_means_what_the_queue_says_it_means(files: QueueFiles, case: str) -> None:
-    found = state(files, ANSWERS[case])
+    actual = state(files, ANSWERS[case])
     read = read_answer(files.disk, Area.RESPONSES, RID)
     assert read is not None
-    wanted = read.response
-    assert (found.reason, found.outcome) == (wanted.reason, wanted.outcome)
-    assert (found.result, found.attempt) == (wanted.result, wanted.attempt)
-    assert found.phase is (Phase.SUCCEEDED if wanted.outcome is Outcome.SUCCESS else Phase.FAILED)
-    assert (found.error is None) is (wanted.error is None)
+    response = read.response
+    assert (actual.reason, actual.outcome) == (response.reason, response.outcome)
+    assert (actual.result, actual.attempt) == (response.result, response.attempt)
+    assert actual.phase is (Phase.SUCCEEDED if response.outcome is Outcome.SUCCESS else Phase.FAILED)
+    assert (actual.error is None) is (response.error is None)
 
 
 def test_all_of_an_answer_is_told(files: QueueFiles) -> None:
-    found = state(files, GOOD, {"type": "eval", "content": "(+ 1 2)"})
-    assert (found.type, found.content) == (RequestType.EVAL, "(+ 1 2)")
-    assert (found.output, found.messages, found.execution_seconds) == ("o", "m", 0.5)
-    assert found.context == {"current_buffer": "*scratch*"}
-    assert found.started is not None
-    assert found.completed is not None
-    assert (found.completed - found.started).total_seconds() == 0.5
+    actual = state(files, GOOD, {"type": "eval", "content": "(+ 1 2)"})
+    assert (actual.type, actual.content) == (RequestType.EVAL, "(+ 1 2)")
+    assert (actual.output, actual.messages, actual.execution_seconds) == ("o", "m", 0.5)
+    assert actual.context == {"current_buffer": "*scratch*"}
+    assert actual.started is not None
+    assert actual.completed is not None
+    assert (actual.completed - actual.started).total_seconds() == 0.5
 
 
 def test_a_result_left_in_a_file_is_told_as_truncated(files: QueueFiles) -> None:
     answer = {**GOOD, "result": "the beginning", "result_path": "/w/.efrit/results/r.txt", "result_bytes": 900_000}
-    found = state(files, answer)
-    assert (found.truncated, found.result_bytes, found.reason) == (True, 900_000, Reason.SUCCEEDED)
+    actual = state(files, answer)
+    assert (actual.truncated, actual.result_bytes, actual.reason) == (True, 900_000, Reason.SUCCEEDED)
 
 
 @pytest.mark.parametrize("wrong", [{"attempt": "x"}, {"execution_time": []}, {"output": 5}, {"started": "soon"}])
 def test_a_figure_that_makes_no_sense_costs_no_answer(files: QueueFiles, wrong: dict[str, object]) -> None:
-    found = state(files, {**GOOD, **wrong}, {"type": 7})
-    assert (found.reason, found.result, found.type) == (Reason.SUCCEEDED, "3", None)
+    actual = state(files, {**GOOD, **wrong}, {"type": 7})
+    assert (actual.reason, actual.result, actual.type) == (Reason.SUCCEEDED, "3", None)

@@ -41,13 +41,13 @@ def test_a_key_of_eight_characters_is_taken(tmp_path: Path, monkeypatch: pytest.
     assert "does not answer" in model_finding(tmp_path, monkeypatch, b"sk-12345\n").detail
 
 
-def instance_finding(tmp_path: Path, pid: int, silent: float = 0.0, **told: object) -> Finding:
+def instance_finding(tmp_path: Path, pid: int, silent: float = 0.0, **fields: object) -> Finding:
     """Return what is said of an instance whose Emacs has told `told` of itself, `silent` seconds ago."""
     queue = tmp_path / "queue"
     for name in ("tmp", "requests", "processing", "responses", "archive", "control", "progress", "sessions"):
         (queue / name).mkdir(parents=True)
     beat = {"boot": "b", "pid": pid, "time": rfc3339(from_epoch(time.time() - silent)), "emacs_version": "30.1"}
-    (queue / "heartbeat").write_text(json.dumps({**beat, **told}))
+    (queue / "heartbeat").write_text(json.dumps({**beat, **fields}))
     one = LocalInstance("one", queue, "efrit-one", tmp_path)
     settings = LocalSettings(tmp_path / "none.json", {"one": one})
     return next(finding for finding in examine(settings) if finding.subject == "instance one")
@@ -78,7 +78,9 @@ def test_a_form_past_its_time_that_does_not_stop_is_named(tmp_path: Path, look_a
 
 
 def test_a_missing_configuration_file_that_was_named_is_found(tmp_path: Path) -> None:
-    (finding,) = (each for each in examine(load_named(tmp_path / "x.json")) if each.subject == "configuration")
+    (finding,) = (
+        finding for finding in examine(load_named(tmp_path / "x.json")) if finding.subject == "configuration"
+    )
     assert not finding.ok
     assert finding.detail == f"there is no {tmp_path / 'x.json'}"
 
@@ -89,8 +91,8 @@ def test_unknown_keys_of_the_configuration_are_found_with_the_key_meant(tmp_path
     path.write_text(
         json.dumps({"instances": {"a": {"queue_dir": queue, "timeot": 5}}, "max_requests": 3, "xyzzy": 1})
     )
-    findings = [each for each in examine(load(path)) if each.subject == "configuration" and not each.ok]
-    assert [(each.detail, each.remedy) for each in findings] == [
+    findings = [finding for finding in examine(load(path)) if finding.subject == "configuration" and not finding.ok]
+    assert [(finding.detail, finding.remedy) for finding in findings] == [
         (f"{path}: unknown key 'max_requests' is ignored", "did you mean 'max_concurrent_requests'?"),
         (f"{path}: unknown key 'xyzzy' is ignored", "remove it"),
         (f"{path}: unknown key 'instances.a.timeot' is ignored", "did you mean 'timeout'?"),
@@ -100,6 +102,6 @@ def test_unknown_keys_of_the_configuration_are_found_with_the_key_meant(tmp_path
 def test_of_very_many_unknown_keys_the_first_are_found_and_the_rest_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"instances": {}} | {f"xyzzy{number}": 1 for number in range(1000)}))
-    findings = [each for each in examine(load(path)) if each.subject == "configuration" and not each.ok]
+    findings = [finding for finding in examine(load(path)) if finding.subject == "configuration" and not finding.ok]
     assert len(findings) == 21
     assert findings[-1].detail == f"{path}: 980 more unknown keys are ignored"

@@ -16,7 +16,7 @@ from efrit.client.interface import Error, Handle, Outcome, Phase, Reason, Reques
 from efrit.client.local.plan_driver import POLL_SECONDS, RESENT_WITHIN, PlanDriver
 from efrit.client.local.plan_record import PlanRecord
 from efrit.client.local.request_file import id_of
-from tests.unit.plan.world import START, UID, Crash, Json, World, done, facts, plan_json, said, scripted
+from tests.unit.plan.world import START, UID, Crash, Json, World, done, facts, navigator_answer, plan_json, scripted
 
 TASKS = [
     {"name": "model", "description": "the model"},
@@ -73,8 +73,8 @@ class Machine:
         self.runs: list[str] = []
         self.refusals: list[NotReady] = []
         self.after_run: Callable[[Machine], None] = lambda machine: None
-        self.talks: Callable[[int], bool] = lambda said: False
-        plan = plan_json(**{key: each for key, each in world.plan["spec"].items() if key != "instanceRef"})
+        self.talks: Callable[[int], bool] = lambda count: False
+        plan = plan_json(**{key: value for key, value in world.plan["spec"].items() if key != "instanceRef"})
         self.record.create({"metadata": plan["metadata"], "spec": plan["spec"]})
 
     def effect(self, what: str, do: Callable[[], None]) -> None:
@@ -110,9 +110,9 @@ class Machine:
                 self.answers[handle.id] = self._run(handle)
                 self.after_run(self)
 
-        said = 0
-        while self.talks(said):
-            said += 1
+        count = 0
+        while self.talks(count):
+            count += 1
             yield Update(await self.get(handle))
         self.effect(f"run {handle.id}", run)
         if handle.id not in self.answers:
@@ -173,9 +173,9 @@ def machine(directory: Path, crash: Callable[[str, str], bool] = lambda what, wh
     """A task that fails until it is decomposed, words that cannot be read, a refused answer, an amendment."""
     parts = {"operation": "decompose", "task": "model", "tasks": [NEW, NEW]}
     model = scripted(
-        adapt_model=[said("failed", "still", parts), done()],
+        adapt_model=[navigator_answer("failed", "still", parts), done()],
         assess_model=["I would say it is fine.", facts()],
-        adapt_read=[said("done", "fine", {"operation": "remove", "task": "nobody"})],
+        adapt_read=[navigator_answer("done", "fine", {"operation": "remove", "task": "nobody"})],
         adapt_refused=[done("fine now")],
     )
     made = Machine(directory, World(plan_json(tasks=TASKS, assess={"build": ["make"]}), model), crash)
@@ -203,15 +203,15 @@ async def test_killed_before_and_after_each_effect_it_ends_the_same_and_nothing_
 
     killed = machine(tmp_path / "killed", once)
     assert await killed.drive() == 2 * len(set(undisturbed.effects))
-    assert killed.world.repository.told() == undisturbed.world.repository.told()
+    assert killed.world.repository.commit_lines() == undisturbed.world.repository.commit_lines()
     assert killed.world.repository.tree == undisturbed.world.repository.tree
     assert killed.runs == undisturbed.runs
     assert len(killed.runs) == len(set(killed.runs))
-    told, same = killed.record.plan().status, undisturbed.record.plan().status
-    assert (told.outcome, told.tree, told.counts) == (same.outcome, same.tree, same.counts)
-    assert told.cost is not None
-    assert told.cost == same.cost
-    assert told.cost.input_tokens > 0
+    status, same = killed.record.plan().status, undisturbed.record.plan().status
+    assert (status.outcome, status.tree, status.counts) == (same.outcome, same.tree, same.counts)
+    assert status.cost is not None
+    assert status.cost == same.cost
+    assert status.cost.input_tokens > 0
 
 
 async def test_an_act_whose_answer_is_no_longer_kept_is_not_run_again(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ async def test_an_act_whose_answer_is_no_longer_kept_is_not_run_again(tmp_path: 
     swept.now += RESENT_WITHIN + timedelta(seconds=1)
     assert await swept.drive() == 0
     assert act not in swept.works
-    subjects = [each["subject"] for each in swept.world.repository.commits if each["kind"] == "adapt"]
+    subjects = [commit["subject"] for commit in swept.world.repository.commits if commit["kind"] == "adapt"]
     assert "no longer kept" in subjects[0]
 
 
@@ -248,17 +248,17 @@ async def test_an_act_that_was_removed_before_its_answer_was_read_is_not_run_aga
     for removed in (away, present):
         assert await removed.drive() == 0
         assert len(removed.runs) == len(set(removed.runs))
-        subjects = [each["subject"] for each in removed.world.repository.commits if each["kind"] == "adapt"]
+        subjects = [commit["subject"] for commit in removed.world.repository.commits if commit["kind"] == "adapt"]
         assert "removed before its answer was read" in subjects[0]
 
 
 async def test_a_cancel_is_seen_though_the_work_never_stops_telling(tmp_path: Path) -> None:
     driven = machine(tmp_path)
 
-    def talks(said: int) -> bool:
-        if said == 3:
+    def talks(count: int) -> bool:
+        if count == 3:
             driven.record.change(lambda spec: spec.update(cancel=True))
-        return said < 100 and not driven.answers
+        return count < 100 and not driven.answers
 
     driven.talks = talks
     await driven.drive()
@@ -282,8 +282,8 @@ async def test_the_record_of_a_long_plan_keeps_only_what_may_still_be_needed(tmp
     tasks = [{"name": f"t{number}", "description": "a part"} for number in range(24)]
     long = Machine(tmp_path, World(plan_json(tasks=tasks), scripted()))
     counts: list[int] = []
-    kept = long.record.directory / "requests"
-    long.after_run = lambda here: counts.append(sum(path.suffix == ".json" for path in kept.iterdir()))
+    directory = long.record.directory / "requests"
+    long.after_run = lambda here: counts.append(sum(path.suffix == ".json" for path in directory.iterdir()))
     assert await long.drive() == 0
     assert long.record.plan().status.reason == "Succeeded"
     # Those since the last look at the repository, of which there is one every 20 steps, and of ten steps before it.
@@ -297,7 +297,12 @@ async def test_a_queue_that_takes_nothing_blocks_the_plan_until_it_does(tmp_path
     driver = PlanDriver(full.record, full, "alpha", "/w", full.clock, full.pause)
     async for _ in driver.run():
         status = full.record.plan().status
-        states.append((status.reason, next(each.message for each in status.conditions if each.type == "Complete")))
+        states.append(
+            (
+                status.reason,
+                next(condition.message for condition in status.conditions if condition.type == "Complete"),
+            )
+        )
     assert ("Blocked", "20 requests wait: wait for one") in states
     assert states[-1][0] == "Succeeded"
     assert full.now - START >= timedelta(seconds=POLL_SECONDS)
@@ -321,26 +326,26 @@ async def test_a_cancel_stops_what_runs_and_sends_nothing_more(tmp_path: Path) -
 
 
 async def test_suspended_it_begins_nothing_more_until_it_is_resumed(tmp_path: Path) -> None:
-    held = machine(tmp_path)
-    held.record.change(lambda spec: spec.update(suspend=True))
+    suspended = machine(tmp_path)
+    suspended.record.change(lambda spec: spec.update(suspend=True))
     looks = []
 
     async def pause(seconds: float) -> None:
-        looks.append((held.record.plan().status.reason, list(held.works)))
+        looks.append((suspended.record.plan().status.reason, list(suspended.works)))
         if len(looks) == 3:
-            held.record.change(lambda spec: spec.update(suspend=False))
+            suspended.record.change(lambda spec: spec.update(suspend=False))
 
-    driver = PlanDriver(held.record, held, "alpha", "/w", held.clock, pause)
+    driver = PlanDriver(suspended.record, suspended, "alpha", "/w", suspended.clock, pause)
     async for _ in driver.run():
         pass
     assert looks[:3] == [("Suspended", [])] * 3
-    assert held.record.plan().status.reason == "Succeeded"
+    assert suspended.record.plan().status.reason == "Succeeded"
 
 
 async def test_a_change_right_after_the_plan_was_read_is_not_missed(tmp_path: Path) -> None:
-    held = machine(tmp_path)
-    held.record.change(lambda spec: spec.update(suspend=True))
-    record = held.record
+    suspended = machine(tmp_path)
+    suspended.record.change(lambda spec: spec.update(suspend=True))
+    record = suspended.record
 
     def resume() -> None:
         record.after_look = lambda: None
@@ -350,7 +355,7 @@ async def test_a_change_right_after_the_plan_was_read_is_not_missed(tmp_path: Pa
         raise AssertionError("it waits for a change that was made")
 
     record.after_look = resume
-    driver = PlanDriver(record, held, "alpha", "/w", held.clock, pause)
+    driver = PlanDriver(record, suspended, "alpha", "/w", suspended.clock, pause)
     async for _ in driver.run():
         pass
     assert record.plan().status.reason == "Succeeded"

@@ -52,7 +52,7 @@ async def test_a_plan_for_whose_record_there_is_no_room_leaves_nothing(plans: Lo
 
 
 @pytest.mark.parametrize(
-    ("new", "said"),
+    ("new", "message"),
     [
         (NewPlan(Intent("t"), pool="many"), "only a cluster has pools"),
         (NewPlan(Intent("t"), git_url="https://example.org/x", git_secret="s"), "only a cluster has Secrets"),
@@ -65,9 +65,9 @@ async def test_a_plan_for_whose_record_there_is_no_room_leaves_nothing(plans: Lo
     ],
 )
 async def test_what_cannot_be_is_refused_before_anything_is_stored(
-    plans: LocalPlans, new: NewPlan, said: str
+    plans: LocalPlans, new: NewPlan, message: str
 ) -> None:
-    with pytest.raises(Refused, match=f"(?i){said}"):
+    with pytest.raises(Refused, match=f"(?i){message}"):
         await plans.create_plan(new)
     assert await plans.plans() == []
 
@@ -147,8 +147,8 @@ async def test_a_file_that_was_changed_by_hand_is_named(plans: LocalPlans, tmp_p
 async def test_a_record_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     one = LocalInstance("one", tmp_path / "queue", "efrit-one", tmp_path / "workspace")
     settings = LocalSettings(tmp_path / "config.json", {"one": one})
-    told: list[str] = []
-    plans = LocalPlans(LocalBackend(LocalQueues(settings)), settings, tmp_path / "plans", told.append)
+    messages: list[str] = []
+    plans = LocalPlans(LocalBackend(LocalQueues(settings)), settings, tmp_path / "plans", messages.append)
     files = {
         "a": ("plan.json", "{"),
         "b": ("plan.json", '{"metadata": [], "spec": {}}'),
@@ -161,8 +161,8 @@ async def test_a_record_that_cannot_be_read_hides_no_other(tmp_path: Path) -> No
         await plans.create_plan(NewPlan(Intent("Greet."), name=name))
         (tmp_path / f"plans/{name}/{file}").write_text(text)
     assert [state.name for state in await plans.plans()] == ["greet"]
-    for said, (name, (file, _)) in zip(told, files.items(), strict=True):
-        assert f"plans/{name}/{file} cannot be read as part of a plan: " in said
+    for message, (name, (file, _)) in zip(messages, files.items(), strict=True):
+        assert f"plans/{name}/{file} cannot be read as part of a plan: " in message
     (tmp_path / "plans/e/plan.json").write_text(files["e"][1].replace("greet", "e"))
     with pytest.raises(Refused, match="annotations' is missing"):
         [state async for state in plans.watch_plan("e")]

@@ -30,11 +30,11 @@ async def test_old_answers_go_while_the_backend_stays_open(tmp_path: Path, monke
     settings = LocalSettings(tmp_path / "config.json", {"default": instance}, cleanup_interval=2 * DAY)
     backend = LocalBackend(LocalQueues(settings))
     # Of one server: within the interval nothing goes, after it, each time, what is a day old.
-    for days, left in ((1.5, 2), (3, 0), (30, 0)):
+    for days, remaining in ((1.5, 2), (3, 0), (30, 0)):
         for name in ("req_a.json", "resp_a.json"):
             (archive / name).write_text("{}")
         monkeypatch.setattr(local_files, "time", SimpleNamespace(time=lambda days=days: now + days * DAY))
         with pytest.raises(NotReady):
             await backend.submit(Work(RequestType.EVAL, "1"))
-        assert len(list(archive.iterdir())) == left
+        assert len(list(archive.iterdir())) == remaining
     await backend.close()

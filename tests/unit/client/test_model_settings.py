@@ -18,7 +18,7 @@ def test_only_the_variables_of_the_model_that_are_set_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "mine", "told"),
+    ("theirs", "mine", "expected"),
     [
         ({}, {}, ""),
         ({"EFRIT_MODEL_NAME": "m"}, {}, ""),
@@ -28,9 +28,9 @@ def test_only_the_variables_of_the_model_that_are_set_count() -> None:
     ],
 )
 def test_a_difference_is_what_the_caller_has_set_otherwise(
-    theirs: dict[str, str], mine: dict[str, str], told: str
+    theirs: dict[str, str], mine: dict[str, str], expected: str
 ) -> None:
-    assert differences(theirs, mine) == told
+    assert differences(theirs, mine) == expected
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_a_difference_is_what_the_caller_has_set_otherwise(
     [(401, "EFRIT_MODEL_API_KEY_FILE"), (404, "EFRIT_MODEL_BASE_URL"), (400, "EFRIT_MODEL_NAME"), (529, "later")],
 )
 def test_a_refusal_of_the_model_says_what_to_change(status: int, remedy: str) -> None:
-    found = probe_finding("m", "http://x", status, '{"error": {"message": "No such thing"}}')
-    assert (found.ok, found.detail) == (False, f"http://x answers {status}: No such thing")
-    assert remedy in found.remedy
+    finding = probe_finding("m", "http://x", status, '{"error": {"message": "No such thing"}}')
+    assert (finding.ok, finding.detail) == (False, f"http://x answers {status}: No such thing")
+    assert remedy in finding.remedy
 
 
 def test_an_answer_that_is_no_json_is_shown_as_it_is() -> None:
@@ -58,9 +58,9 @@ def test_a_key_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("a text of words")
     assert "holds no key" in probe(environment).detail
     (tmp_path / "key").write_text("sk-test-key")
-    found = probe(environment | {"EFRIT_MODEL_BASE_URL": "http://model.example.invalid"})
-    assert "the key is not sent" in found.detail
-    assert "https" in found.remedy
+    finding = probe(environment | {"EFRIT_MODEL_BASE_URL": "http://model.example.invalid"})
+    assert "the key is not sent" in finding.detail
+    assert "https" in finding.remedy
 
 
 def test_a_key_file_that_is_missing_is_told_by_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

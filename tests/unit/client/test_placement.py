@@ -49,7 +49,7 @@ def test_a_selector_takes_only_those_with_all_its_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("instances", "selector", "told"),
+    ("instances", "selector", "message"),
     [
         ([], None, "there is no instance"),
         ([instance("a", active=False)], None, "a is Stopped"),
@@ -57,9 +57,9 @@ def test_a_selector_takes_only_those_with_all_its_labels() -> None:
     ],
 )
 def test_where_there_is_none_the_error_says_why(
-    instances: list[Instance], selector: dict[str, str] | None, told: str
+    instances: list[Instance], selector: dict[str, str] | None, message: str
 ) -> None:
-    with pytest.raises(NoInstance, match=told):
+    with pytest.raises(NoInstance, match=message):
         least_loaded(instances, selector)
 
 
@@ -77,8 +77,8 @@ def test_where_there_is_none_the_command_that_makes_one_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "told"), [([], "there is no instance"), (["b", "a"], "none of a, b is called default")]
+    ("names", "message"), [([], "there is no instance"), (["b", "a"], "none of a, b is called default")]
 )
-def test_where_no_instance_is_meant_none_is_guessed(names: list[str], told: str) -> None:
-    with pytest.raises(NoInstance, match=told):
+def test_where_no_instance_is_meant_none_is_guessed(names: list[str], message: str) -> None:
+    with pytest.raises(NoInstance, match=message):
         default_instance(names)

@@ -25,23 +25,23 @@ def backend(**ended: Any) -> ScriptedBackend:
 
 @pytest.mark.parametrize("packed", [False, True])
 async def test_it_is_asked_for_by_an_eval_and_unpacked(packed: bool) -> None:
-    asked = backend(**evaluated(answer(HISTORY, packed=packed)))
-    assert await history_of(asked, PLAN) == HISTORY
-    (work,) = asked.submitted
+    scripted = backend(**evaluated(answer(HISTORY, packed=packed)))
+    assert await history_of(scripted, PLAN) == HISTORY
+    (work,) = scripted.submitted
     assert (work.type, work.instance, work.retry, work.key) == (RequestType.EVAL, "default", True, None)
 
 
 async def test_a_limit_is_asked_of_the_instance() -> None:
-    asked = ScriptedBackend()
-    asked.add("default")
-    asked.answers[form("history", {"plan": "calc", "uid": "u", "limit": 3})] = evaluated(answer(HISTORY))
-    assert await history_of(asked, PLAN, 3) == HISTORY
+    scripted = ScriptedBackend()
+    scripted.add("default")
+    scripted.answers[form("history", {"plan": "calc", "uid": "u", "limit": 3})] = evaluated(answer(HISTORY))
+    assert await history_of(scripted, PLAN, 3) == HISTORY
 
 
 async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
-    asked = backend()
+    scripted = backend()
     waits = replace(PLAN, phase=PlanPhase.PENDING, begun=False)
-    for kind, plan, said in (
+    for kind, plan, message in (
         ("cluster", waits, "calc has not begun: no instance has it yet; `efrit plan show calc` shows why"),
         ("cluster", replace(waits, instance=None), "calc has not begun: no instance has it yet; `efrit plan show"),
         ("local", waits, "calc has not begun; it begins once it is watched: efrit plan watch calc"),
@@ -51,15 +51,15 @@ async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
             "calc ended before it began; `efrit plan show calc` shows why",
         ),
     ):
-        asked.kind = kind
+        scripted.kind = kind
         with pytest.raises(NotReady) as raised:
-            await history_of(asked, plan)
-        assert f"{raised.value.message}; {raised.value.advice}".startswith(said)
-    assert asked.submitted == []
+            await history_of(scripted, plan)
+        assert f"{raised.value.message}; {raised.value.advice}".startswith(message)
+    assert scripted.submitted == []
 
 
 @pytest.mark.parametrize(
-    ("ended", "kind", "said"),
+    ("ended", "kind", "message"),
     [
         (evaluated('"{\\"missing\\":true}"'), PlanNotFound, "has nothing of the plan calc"),
         (evaluated("nil"), Refused, "cannot be read"),
@@ -71,6 +71,8 @@ async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
         ({"reason": Reason.TIMED_OUT, "outcome": Outcome.FAILURE, "message": "Too slow."}, NotReady, "Too slow"),
     ],
 )
-async def test_what_is_no_history_is_told_in_words(ended: dict[str, Any], kind: type[ClientError], said: str) -> None:
-    with pytest.raises(kind, match=said):
+async def test_what_is_no_history_is_told_in_words(
+    ended: dict[str, Any], kind: type[ClientError], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
         await history_of(backend(**ended), PLAN)

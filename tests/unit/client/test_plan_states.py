@@ -57,40 +57,40 @@ WHOLE = {
 
 
 def test_everything_a_status_says_is_told() -> None:
-    found = plan_of(WHOLE)
-    assert (found.name, found.phase, found.reason, found.final) == (
+    plan = plan_of(WHOLE)
+    assert (plan.name, plan.phase, plan.reason, plan.final) == (
         "calc",
         PlanPhase.RUNNING,
         PlanReason.RUNNING,
         False,
     )
-    assert (found.message, found.instance, found.pool, found.request) == ("It acts.", "one", "many", "calc-3-act")
-    assert found.intent == Intent("Build it.", ("It adds.",), ("No network.",))
-    assert (found.amendments, found.suspended, found.cancelled) == (("And divide.",), True, False)
-    assert (found.current_task, found.step, found.commit_count) == ("2.1", "Act", 3)
-    root, task = found.tree
+    assert (plan.message, plan.instance, plan.pool, plan.request) == ("It acts.", "one", "many", "calc-3-act")
+    assert plan.intent == Intent("Build it.", ("It adds.",), ("No network.",))
+    assert (plan.amendments, plan.suspended, plan.cancelled) == (("And divide.",), True, False)
+    assert (plan.current_task, plan.step, plan.commit_count) == ("2.1", "Act", 3)
+    root, task = plan.tree
     assert (root.parent, root.type, root.children, root.hidden) == (None, "parent", 5, None)
     assert (task.parent, task.failure_threshold, task.attempts, task.lessons) == ("root", 0.4, 2, ("Signs.",))
     assert task.hidden is not None
     assert (task.hidden.pending, task.hidden.done, task.hidden.failed) == (0, 3, 0)
-    assert found.commits[0].time == datetime(2026, 1, 31, 9, 1, tzinfo=UTC)
-    assert (found.observations[0].statement, found.observations[0].evidence) == ("make test ended with 2", "line 7")
-    assert (found.counts.tasks, found.counts.done, found.counts.failed) == (5, 3, 0)
-    assert (found.cost.input_tokens, found.cost.seconds) == (700, 12.5)
-    assert (found.max_steps, found.max_tokens, found.timeout_seconds) == (9, 1000, 60)
+    assert plan.commits[0].time == datetime(2026, 1, 31, 9, 1, tzinfo=UTC)
+    assert (plan.observations[0].statement, plan.observations[0].evidence) == ("make test ended with 2", "line 7")
+    assert (plan.counts.tasks, plan.counts.done, plan.counts.failed) == (5, 3, 0)
+    assert (plan.cost.input_tokens, plan.cost.seconds) == (700, 12.5)
+    assert (plan.max_steps, plan.max_tokens, plan.timeout_seconds) == (9, 1000, 60)
 
 
 def test_a_plan_nobody_has_looked_at_is_pending() -> None:
-    found = plan_of(
+    plan = plan_of(
         {"metadata": {"name": "p"}, "spec": {"intent": {"description": "t"}, "instanceRef": {"name": "a"}}}
     )
-    assert (found.phase, found.reason, found.instance) == (PlanPhase.PENDING, PlanReason.PENDING, "a")
-    assert "not reconciled it" in found.message
+    assert (plan.phase, plan.reason, plan.instance) == (PlanPhase.PENDING, PlanReason.PENDING, "a")
+    assert "not reconciled it" in plan.message
 
 
 def test_a_reason_of_a_later_operator_is_no_obstacle() -> None:
-    found = plan_of({**WHOLE, "status": {"phase": "Running", "reason": "Unheard"}})
-    assert (found.phase, found.reason) == (PlanPhase.RUNNING, PlanReason.PENDING)
+    plan = plan_of({**WHOLE, "status": {"phase": "Running", "reason": "Unheard"}})
+    assert (plan.phase, plan.reason) == (PlanPhase.RUNNING, PlanReason.PENDING)
 
 
 def test_a_plan_of_all_options_is_one_the_api_takes() -> None:

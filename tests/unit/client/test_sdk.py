@@ -130,7 +130,7 @@ def test_an_end_that_is_no_success_is_an_error_of_its_own(
 def test_every_reason_of_a_failure_has_an_error_of_its_own() -> None:
     from efrit.client.outcomes import _BY_REASON
 
-    assert set(_BY_REASON) == {each for each in Reason if each.final and each is not Reason.SUCCEEDED}
+    assert set(_BY_REASON) == {reason for reason in Reason if reason.final and reason is not Reason.SUCCEEDED}
 
 
 def test_an_error_in_lisp_carries_its_code_and_message(client: Client, backend: ScriptedBackend) -> None:
@@ -213,7 +213,7 @@ def test_a_long_result_is_whole(client: Client, backend: ScriptedBackend) -> Non
 
 def test_a_result_of_which_only_the_beginning_exists_is_an_error(client: Client, backend: ScriptedBackend) -> None:
     backend.answers["long"] = {"result": "begin", "truncated": True}
-    backend.kept = "begin and more"
+    backend.result_beginning = "begin and more"
     with pytest.raises(ResultTruncated) as caught:
         client.eval("long")
     assert caught.value.kept == "begin and more"
@@ -260,7 +260,7 @@ def test_what_happens_is_followed(client: Client, backend: ScriptedBackend) -> N
     handle = client.submit("(+ 1 2)")
     backend.texts[handle.id] = ["a", "b"]
     updates = list(client.watch(handle))
-    assert "".join(each.text for each in updates) == "ab"
+    assert "".join(update.text for update in updates) == "ab"
     assert updates[-1].state is not None
     assert updates[-1].state.final
 
@@ -332,7 +332,8 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments(one: object,
         members = [("", of)] if inspect.isfunction(of) else inspect.getmembers(of, inspect.isfunction)
         return {
             name: [
-                (each.name, each.default, each.annotation) for each in inspect.signature(member).parameters.values()
+                (parameter.name, parameter.default, parameter.annotation)
+                for parameter in inspect.signature(member).parameters.values()
             ]
             for name, member in members
             if not name.startswith("_") and name != "backend"

@@ -68,7 +68,7 @@ def test_without_a_file_there_is_one_instance_called_default(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ([], "the file must be an object"),
         ({"instances": []}, "instances must be an object"),
@@ -81,8 +81,8 @@ def test_without_a_file_there_is_one_instance_called_default(tmp_path: Path) -> 
         ({"polling_interval_ms": -1}, "polling_interval_ms must be a number above 0"),
     ],
 )
-def test_what_cannot_be_is_told_with_its_place(tmp_path: Path, value: object, told: str) -> None:
-    with pytest.raises(WrongSettings, match=told):
+def test_what_cannot_be_is_told_with_its_place(tmp_path: Path, value: object, message: str) -> None:
+    with pytest.raises(WrongSettings, match=message):
         load(written(tmp_path, value))
 
 
@@ -158,9 +158,9 @@ def test_two_instances_with_one_queue_are_refused(tmp_path: Path) -> None:
         load(path)
 
 
-@pytest.mark.parametrize(("value", "found"), [("/s", "/s"), ("relative", "/default"), ("", "/default")])
-def test_a_base_directory_that_is_not_absolute_is_ignored(value: str, found: str) -> None:
-    assert xdg_directory({"XDG_STATE_HOME": value}, "XDG_STATE_HOME", "/default") == Path(found)
+@pytest.mark.parametrize(("value", "directory"), [("/s", "/s"), ("relative", "/default"), ("", "/default")])
+def test_a_base_directory_that_is_not_absolute_is_ignored(value: str, directory: str) -> None:
+    assert xdg_directory({"XDG_STATE_HOME": value}, "XDG_STATE_HOME", "/default") == Path(directory)
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def beat(server: dict[str, Any] | None = None, **members: Any) -> dict[str, Any]
 def test_whose_the_queue_is_says_the_heartbeat(
     heartbeat: dict[str, Any], remote: bool, patience: float | None
 ) -> None:
-    found = remote_emacs(heartbeat, lambda: 89.0, 90.0, remote=remote, place=HERE)
-    assert (found.takeover_after if found else None) == patience
+    daemon = remote_emacs(heartbeat, lambda: 89.0, 90.0, remote=remote, place=HERE)
+    assert (daemon.takeover_after if daemon else None) == patience
 
 
 def test_it_is_another_hosts_until_that_was_silent_for_too_long() -> None:
@@ -143,13 +143,20 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_alike: int) -> Si
     # The same boot: the other host is a PID namespace beside this one.
     server = {**OTHER, "boot_id": here().boot_id}
     # Here, an Emacs has that number.
-    told = {"pid": look_alike, "time": rfc3339(from_epoch(time.time() + 60)), "emacs_version": "30.1", "processed": 4}
-    (queue / "heartbeat").write_text(json.dumps({**told, "server": server}))
+    heartbeat = {
+        "pid": look_alike,
+        "time": rfc3339(from_epoch(time.time() + 60)),
+        "emacs_version": "30.1",
+        "processed": 4,
+    }
+    (queue / "heartbeat").write_text(json.dumps({**heartbeat, "server": server}))
     return made
 
 
 def finding(site: Site) -> tuple[bool, str]:
-    return next((found.ok, found.detail) for found in examine(site.settings) if found.subject == "instance one")
+    return next(
+        (finding.ok, finding.detail) for finding in examine(site.settings) if finding.subject == "instance one"
+    )
 
 
 def test_every_command_says_which_host_serves_the_queue(site: Site) -> None:
@@ -215,7 +222,7 @@ def test_a_cancel_asks_the_other_host_and_starts_no_emacs(site: Site, monkeypatc
 class Blind:
     """A daemon whose request is seen again after some looks. The edge: what the file system shows."""
 
-    seen: Mount
+    mounted: Mount
     looks: int
 
     @property
@@ -223,7 +230,7 @@ class Blind:
         return self
 
     def mount(self) -> Mount:
-        return self.seen
+        return self.mounted
 
     def state(self, handle: Handle) -> RequestState | None:
         self.looks -= 1
@@ -231,14 +238,14 @@ class Blind:
 
 
 @pytest.mark.parametrize(
-    ("kind", "looks", "found"), [("nfs4", 0, True), ("nfs4", 3, True), ("ext4", 0, True), ("ext4", 1, False)]
+    ("kind", "looks", "visible"), [("nfs4", 0, True), ("nfs4", 3, True), ("ext4", 0, True), ("ext4", 1, False)]
 )
 def test_a_request_that_another_host_has_moved_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch, kind: str, looks: int, found: bool
+    monkeypatch: pytest.MonkeyPatch, kind: str, looks: int, visible: bool
 ) -> None:
     monkeypatch.setattr(supervise, "_BLIND_PAUSE", 0.0)
     daemon = cast(Daemon, Blind(Mount("/", kind, "x"), looks))
-    if found:
+    if visible:
         assert asyncio.run(supervise.visible_state(daemon, Handle("one"))).phase is Phase.RUNNING
     else:
         with pytest.raises(RequestNotFound):
@@ -270,7 +277,7 @@ def test_the_age_of_a_heartbeat_is_told_by_the_clock_of_the_file_system(
 ) -> None:
     site.silent(50)
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    found = site.backend._queues.daemon("one").remote_emacs()
-    assert found is not None
+    daemon = site.backend._queues.daemon("one").remote_emacs()
+    assert daemon is not None
     # The time that a kernel gives a file may be that of its last tick.
-    assert 49 < found.heartbeat_age < 80
+    assert 49 < daemon.heartbeat_age < 80

@@ -49,8 +49,8 @@ async def test_a_request_and_its_answer_pass_byte_by_byte_with_what_is_said_betw
     http: httpx2.AsyncClient,
 ) -> None:
     answer = await http.post("/mcp", content=ODD)
-    told, result, end = answer.content.split(b"\n\n")
-    assert told == b'event: message\ndata: {"method":  "told"}'
+    notification, result, end = answer.content.split(b"\n\n")
+    assert notification == b'event: message\ndata: {"method":  "told"}'
     assert result == b"event: message\ndata: " + ANSWER
     assert end == b""
 
@@ -76,8 +76,8 @@ async def test_a_session_that_is_not_there_is_refused(http: httpx2.AsyncClient) 
 async def test_messages_that_name_their_revision_go_to_one_program_and_name_no_session(
     http: httpx2.AsyncClient,
 ) -> None:
-    asked = {"method": "pid", "params": {"_meta": {REVISION: "2026-07-28"}}}
-    answers = [await http.post("/mcp", json={"id": number, **asked}) for number in (1, 2)]
+    message = {"method": "pid", "params": {"_meta": {REVISION: "2026-07-28"}}}
+    answers = [await http.post("/mcp", json={"id": number, **message}) for number in (1, 2)]
     assert all(SESSION not in answer.headers for answer in answers)
     first, second = (answer.text.partition('"pid" : ')[2].partition(" ,")[0] for answer in answers)
     assert first

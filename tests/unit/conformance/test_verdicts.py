@@ -47,16 +47,16 @@ def test_an_expectation_of_a_scenario_or_a_run_that_is_not_there_is_told() -> No
 
 
 def test_a_scenario_that_one_run_lacks_is_told() -> None:
-    found = {"ours": {"ping": ""}, "theirs": {"ping": "", "image": ""}}
-    assert surprises(found, []) == ["ours: image was not run, and on another run it was"]
+    outcomes = {"ours": {"ping": ""}, "theirs": {"ping": "", "image": ""}}
+    assert surprises(outcomes, []) == ["ours: image was not run, and on another run it was"]
 
 
 def test_the_table_counts_what_was_asked_and_gives_the_reasons() -> None:
-    found = {
+    outcomes = {
         "ours": {"ping": "", "image": "no such tool", "host": ""},
         "theirs": {"ping": "", "image": "", "host": ""},
     }
-    assert table(found, [NO_TOOL, LEFT]).splitlines() == [
+    assert table(outcomes, [NO_TOOL, LEFT]).splitlines() == [
         "| scenario | ours | theirs |",
         "| --- | :-: | :-: |",
         "| `ping` | ✓ | ✓ |",
@@ -71,7 +71,9 @@ def test_the_table_counts_what_was_asked_and_gives_the_reasons() -> None:
 
 def test_no_scenario_has_two_reasons_on_one_run() -> None:
     document = yaml.safe_load((Path(conformance.__file__).parent / "expectations.yaml").read_text())
-    named = [(run, scenario) for each in reasons_of(document) for run in each.runs for scenario in each.scenarios]
+    named = [
+        (run, scenario) for reason in reasons_of(document) for run in reason.runs for scenario in reason.scenarios
+    ]
     assert len(named) == len(set(named))
 
 

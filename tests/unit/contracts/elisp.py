@@ -54,7 +54,7 @@ def read(text: str) -> list[Form]:
 
 def _atom(kind: str | None, token: str) -> Form:
     if kind == "string":
-        return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), token[1:-1], flags=re.DOTALL)
+        return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1], flags=re.DOTALL)
     for number in (int, float):
         try:
             return number(token)
@@ -87,24 +87,24 @@ def inside(form: Form) -> Iterator[Form]:
 def calls(function: str, form: Form | None = None) -> list[tuple[Form, ...]]:
     """Return the arguments of every call of `function`, in all files or in `form`."""
     forms = all_forms() if form is None else inside(form)
-    return [each[1:] for each in forms if isinstance(each, tuple) and each and each[0] == Symbol(function)]
+    return [form[1:] for form in forms if isinstance(form, tuple) and form and form[0] == Symbol(function)]
 
 
 def definition(name: str) -> tuple[Form, ...]:
     """Return the form that defines `name`."""
-    found = _definitions().get(name, [])
-    assert len(found) == 1, f"{name} is defined {len(found)} times in {LISP}"
-    return found[0]
+    definitions = _definitions().get(name, [])
+    assert len(definitions) == 1, f"{name} is defined {len(definitions)} times in {LISP}"
+    return definitions[0]
 
 
 @lru_cache(maxsize=1)
 def _definitions() -> dict[str, list[tuple[Form, ...]]]:
-    found: dict[str, list[tuple[Form, ...]]] = {}
+    definitions: dict[str, list[tuple[Form, ...]]] = {}
     for forms in sources().values():
         for form in forms:
             if isinstance(form, tuple) and len(form) > 2 and _is_definition(form[0]) and isinstance(form[1], Symbol):
-                found.setdefault(form[1].name, []).append(form)
-    return found
+                definitions.setdefault(form[1].name, []).append(form)
+    return definitions
 
 
 def constants() -> Iterator[tuple[Form, ...]]:
@@ -152,7 +152,7 @@ def strings() -> frozenset[str]:
 
 def alist_keys(form: Form) -> list[str]:
     """Return the keys of the alists in `form`, in their order, those of inner alists too."""
-    pairs = [each for each in inside(form) if isinstance(each, tuple) and len(each) > 2 and each[1] == DOT]
+    pairs = [pair for pair in inside(form) if isinstance(pair, tuple) and len(pair) > 2 and pair[1] == DOT]
     return [pair[0].name for pair in pairs if isinstance(pair[0], Symbol)]
 
 

@@ -80,13 +80,13 @@ def _variables_in(settings: type[FromEnvironment]) -> set[str]:
 @lru_cache(maxsize=1)
 def names_in_lisp() -> set[str]:
     """Return the names below the queue that Lisp spells, * for what is known at run time only."""
-    found = set()
+    names = set()
     for directory, *rest in elisp.calls("efrit-files-path"):
         above = elisp.template(directory)
         name = elisp.template(rest[0]) if rest else ""
         if above and name is not None:
-            found.add(f"{above}/{name}" if name else above)
-    return found - set(directories_in_lisp())
+            names.add(f"{above}/{name}" if name else above)
+    return names - set(directories_in_lisp())
 
 
 def directories_in_lisp() -> list[str]:
@@ -98,8 +98,8 @@ def directories_in_lisp() -> list[str]:
 
 def names_in_shell() -> set[str]:
     """Return the names below the queue that run-emacs spells."""
-    found = re.findall(r'\$queue"?/([\w./*$-]+)', SCRIPT.read_text())
-    return {re.sub(r"\$EFRIT_GENERATION", "*", name) for name in found}
+    references = re.findall(r'\$queue"?/([\w./*$-]+)', SCRIPT.read_text())
+    return {re.sub(r"\$EFRIT_GENERATION", "*", name) for name in references}
 
 
 def python_constants(module: str) -> set[str]:
@@ -116,22 +116,22 @@ def python_constants(module: str) -> set[str]:
 def python_value(place: str) -> Any:
     """Return a constant, the default of a field, or what a function that names a file makes of *."""
     module, _, path = place.partition(":")
-    found: Any = importlib.import_module(module)
+    value: Any = importlib.import_module(module)
     for name in path.split("."):
-        fields = _fields_of(found)
-        found = fields[name].default if name in fields else getattr(found, name)
-    assert found not in (PydanticUndefined, NODEFAULT, MISSING), f"{place} has no default"
-    if callable(found) and not isinstance(found, type):
-        return found("*")
-    if isinstance(found, Enum):
-        return found.value
-    return str(found) if isinstance(found, Path) else found
+        fields = _fields_of(value)
+        value = fields[name].default if name in fields else getattr(value, name)
+    assert value not in (PydanticUndefined, NODEFAULT, MISSING), f"{place} has no default"
+    if callable(value) and not isinstance(value, type):
+        return value("*")
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, Path) else value
 
 
-def _fields_of(found: Any) -> dict[str, Any]:
-    if isinstance(found, type) and issubclass(found, Struct):
-        return {field.name: field for field in structs.fields(found)}
-    return getattr(found, "model_fields", {})
+def _fields_of(model: Any) -> dict[str, Any]:
+    if isinstance(model, type) and issubclass(model, Struct):
+        return {field.name: field for field in structs.fields(model)}
+    return getattr(model, "model_fields", {})
 
 
 def values_at(place: str) -> list[Any]:

@@ -117,8 +117,8 @@ def test_emacs_writes_the_members_of_the_table(members: str, function: str) -> N
 def test_emacs_writes_the_members_of_sessions_and_their_figures() -> None:
     keys = elisp.alist_keys(elisp.definition("efrit-session--extra"))
     assert set(keys) == {"session", "progress", "usage", *MEMBERS["session"], *MEMBERS["usage"]}
-    (told,) = [call for call in elisp.calls("efrit-progress-note") if call[1] == "progress"]
-    named = [part.name[1:] for part in told if isinstance(part, elisp.Symbol) and part.name.startswith(":")]
+    (note,) = [call for call in elisp.calls("efrit-progress-note") if call[1] == "progress"]
+    named = [part.name[1:] for part in note if isinstance(part, elisp.Symbol) and part.name.startswith(":")]
     assert named == MEMBERS["progress"]
 
 
@@ -174,9 +174,9 @@ def test_a_file_system_is_remote_on_both_sides_or_on_neither() -> None:
 
 def fields_of(model: str) -> list[str]:
     for module in ("request", "response", "session", "view"):
-        found = getattr(importlib.import_module(f"efrit.protocol.{module}"), model, None)
-        if found is not None:
-            return list(found.__annotations__)
+        model_class = getattr(importlib.import_module(f"efrit.protocol.{module}"), model, None)
+        if model_class is not None:
+            return list(model_class.__annotations__)
     raise AssertionError(f"efrit.protocol has no {model}")
 
 
@@ -204,9 +204,9 @@ def test_emacs_knows_the_types_of_the_table_in_their_order() -> None:
     ],
 )
 def test_a_place_has_the_value_of_the_table(fact: dict[str, Any], place: str) -> None:
-    found = sides.values_at(place)
-    assert found, f"{place} is not there"
-    for value in found:
+    values = sides.values_at(place)
+    assert values, f"{place} is not there"
+    for value in values:
         if place.startswith("text:"):
             assert value.casefold() == str(fact["value"]).casefold()
         else:
@@ -215,12 +215,12 @@ def test_a_place_has_the_value_of_the_table(fact: dict[str, Any], place: str) ->
 
 def test_every_default_that_both_sides_have_is_in_the_table() -> None:
     places = {place for fact in TABLE["values"] for place in fact["places"]}
-    given = in_table("pod-emacs", "set")
+    variables = in_table("pod-emacs", "set")
     symbols = {
         form[1].name
         for form in elisp.constants()
         for call in elisp.calls("efrit-settings-env-number", form)
-        if call[0] in given and isinstance(form[1], elisp.Symbol)
+        if call[0] in variables and isinstance(form[1], elisp.Symbol)
     }
     assert symbols
     missing = {symbol for symbol in symbols if f"lisp:{symbol}" not in places}

@@ -70,7 +70,7 @@ async def rig(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Rig]:
         actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
         reconciler = Reconciler(store, actor, identity, clock, lambda _: made.served)
         made = Rig(reconciler, store, queue, api, bridge, bridges, clock)
-        await bridges.connect(bridge.wanted())
+        await bridges.connect(bridge.connect_action())
         try:
             yield made
         finally:

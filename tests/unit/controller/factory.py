@@ -73,53 +73,53 @@ def object_json(
     return {"apiVersion": "efrit.dev/v1alpha1", "kind": kind, "metadata": meta, "spec": spec, "status": status or {}}
 
 
-def instance_json(name: str = "alpha", *, version: str = "10", spec: Json | None = None, **given: Any) -> Json:
-    return object_json("EfritInstance", name, spec or {}, version=version, **({"created": BORN} | given))
+def instance_json(name: str = "alpha", *, version: str = "10", spec: Json | None = None, **fields: Any) -> Json:
+    return object_json("EfritInstance", name, spec or {}, version=version, **({"created": BORN} | fields))
 
 
 META = {"namespace", "uid", "generation", "created", "deleting", "labels", "status"}
 
 
-def _work(kind: str, name: str, target: str | None, version: str, given: Json) -> Json:
+def _work(kind: str, name: str, target: str | None, version: str, fields: Json) -> Json:
     """A request or a plan: what is no metadata is its spec."""
-    spec = {key: value for key, value in given.items() if key not in META}
+    spec = {key: value for key, value in fields.items() if key not in META}
     if target is not None:
         spec["instanceRef"] = {"name": target}
-    meta = {key: value for key, value in given.items() if key in META}
+    meta = {key: value for key, value in fields.items() if key in META}
     return object_json(kind, name, spec, version=version, **meta)
 
 
-def instance(name: str = "alpha", **given: Any) -> EfritInstance:
-    return EfritInstance.model_validate(instance_json(name, **given))
+def instance(name: str = "alpha", **fields: Any) -> EfritInstance:
+    return EfritInstance.model_validate(instance_json(name, **fields))
 
 
-def request_json(name: str = "work", *, version: str = "20", target: str | None = "alpha", **given: Any) -> Json:
-    return _work("EfritRequest", name, target, version, {"type": "eval", "content": "(+ 1 1)", **given})
+def request_json(name: str = "work", *, version: str = "20", target: str | None = "alpha", **fields: Any) -> Json:
+    return _work("EfritRequest", name, target, version, {"type": "eval", "content": "(+ 1 1)", **fields})
 
 
-def request(name: str = "work", **given: Any) -> EfritRequest:
-    return EfritRequest.model_validate(request_json(name, **given))
+def request(name: str = "work", **fields: Any) -> EfritRequest:
+    return EfritRequest.model_validate(request_json(name, **fields))
 
 
-def plan_json(name: str = "app", *, version: str = "30", target: str | None = "alpha", **given: Any) -> Json:
-    return _work("EfritPlan", name, target, version, {"intent": {"description": "Build it."}, **given})
+def plan_json(name: str = "app", *, version: str = "30", target: str | None = "alpha", **fields: Any) -> Json:
+    return _work("EfritPlan", name, target, version, {"intent": {"description": "Build it."}, **fields})
 
 
-def plan(name: str = "app", **given: Any) -> EfritPlan:
-    return EfritPlan.model_validate(plan_json(name, **given))
+def plan(name: str = "app", **fields: Any) -> EfritPlan:
+    return EfritPlan.model_validate(plan_json(name, **fields))
 
 
-def part_json(name: str, *, plan: str = "app", plan_uid: str | None = None, **given: Any) -> Json:
+def part_json(name: str, *, plan: str = "app", plan_uid: str | None = None, **fields: Any) -> Json:
     """A request that belongs to a plan."""
-    made = request_json(name, **given)
+    made = request_json(name, **fields)
     uid = plan_uid or f"uid-{plan}"
     made["metadata"]["labels"] = {"efrit.dev/plan": uid}
     made["metadata"]["ownerReferences"] = [{"kind": "EfritPlan", "name": plan, "uid": uid, "controller": True}]
     return made
 
 
-def part(name: str, **given: Any) -> EfritRequest:
-    return EfritRequest.model_validate(part_json(name, **given))
+def part(name: str, **fields: Any) -> EfritRequest:
+    return EfritRequest.model_validate(part_json(name, **fields))
 
 
 def final_status(phase: str = "Succeeded", *, ended: datetime = NOW, instance_name: str | None = "alpha") -> Json:
@@ -127,8 +127,8 @@ def final_status(phase: str = "Succeeded", *, ended: datetime = NOW, instance_na
     return {**status, "instanceName": instance_name} if instance_name else status
 
 
-def emacs(*, alive: bool = True, responsive: bool = True, **given: Any) -> EmacsStats:
-    return EmacsStats(alive=alive, responsive=responsive, version="30.1", **given)
+def emacs(*, alive: bool = True, responsive: bool = True, **fields: Any) -> EmacsStats:
+    return EmacsStats(alive=alive, responsive=responsive, version="30.1", **fields)
 
 
 def stats(*, queue_id: str = QUEUE_ID, emacs: EmacsStats | None = None, **figures: Any) -> Stats:
@@ -136,7 +136,7 @@ def stats(*, queue_id: str = QUEUE_ID, emacs: EmacsStats | None = None, **figure
     return Stats(queue_id=queue_id, emacs=emacs or running, **figures)
 
 
-def pod(uid: str = POD_UID, **given: Any) -> PodView:
+def pod(uid: str = POD_UID, **fields: Any) -> PodView:
     defaults: Json = {
         "name": "efrit-alpha-0",
         "ip": "10.1.2.3",
@@ -146,10 +146,10 @@ def pod(uid: str = POD_UID, **given: Any) -> PodView:
         "image": "example.org/efrit-emacs:30",
         "containers": (ContainerView("bridge", running=True), ContainerView("emacs", running=True)),
     }
-    return PodView(uid=uid, **(defaults | given))
+    return PodView(uid=uid, **(defaults | fields))
 
 
-def statefulset(children: Children, replicas: int = 1, **given: Any) -> StatefulSetView:
+def statefulset(children: Children, replicas: int = 1, **fields: Any) -> StatefulSetView:
     """The StatefulSet that these children leave behind."""
     defaults: Json = {
         "name": "efrit-alpha",
@@ -161,7 +161,7 @@ def statefulset(children: Children, replicas: int = 1, **given: Any) -> Stateful
         "spec_hash": children.spec_digest,
         "release_hash": children.release_digest,
     }
-    return StatefulSetView(**(defaults | given))
+    return StatefulSetView(**(defaults | fields))
 
 
 OWNED = {"ownerReferences": [{"uid": "ss", "controller": True}]}
@@ -175,48 +175,52 @@ def statefulset_json(name: str = "alpha", namespace: str = NAMESPACE) -> Json:
     return {"metadata": {**meta, "ownerReferences": owners}, "spec": {"replicas": 1}}
 
 
-def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, told: Stats | None = None) -> BridgeView:
-    return BridgeView(connected=True, pod_uid=pod_uid, queue_id=queue_id, stats=told or stats(queue_id=queue_id))
+def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, bridge_stats: Stats | None = None) -> BridgeView:
+    return BridgeView(
+        connected=True, pod_uid=pod_uid, queue_id=queue_id, stats=bridge_stats or stats(queue_id=queue_id)
+    )
 
 
 def claims(of: EfritInstance, **fields: Any) -> tuple[ClaimView, ...]:
     """The claims that an instance is to have."""
     defaults: Json = {"phase": "Bound"}
-    return tuple(ClaimView(each["metadata"]["name"], **(defaults | fields)) for each in build_claims(of))
+    return tuple(ClaimView(claim["metadata"]["name"], **(defaults | fields)) for claim in build_claims(of))
 
 
-FACTS = {each.name for each in fields_of(InstanceFacts)}
+FACTS = {field.name for field in fields_of(InstanceFacts)}
 
 
-def changed(given: InstanceSnapshot, **fields: Any) -> InstanceSnapshot:
+def changed(instance_snapshot: InstanceSnapshot, **fields: Any) -> InstanceSnapshot:
     """The snapshot with other fields, those of its facts included."""
-    facts = replace(given.facts, **{name: value for name, value in fields.items() if name in FACTS})
-    return replace(given, **{"facts": facts, **{name: value for name, value in fields.items() if name not in FACTS}})
+    facts = replace(instance_snapshot.facts, **{name: value for name, value in fields.items() if name in FACTS})
+    return replace(
+        instance_snapshot, **{"facts": facts, **{name: value for name, value in fields.items() if name not in FACTS}}
+    )
 
 
-def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
+def ready(efrit_instance: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
     """An instance whose pod runs, whose bridge is connected and which is open for requests."""
     defaults: Json = {"pod": pod(), "bridge": connected(), "listed": True, "handover_id": HANDOVER.id}
-    made = given or instance()
+    made = efrit_instance or instance()
     defaults["claims"] = claims(made)
     if made.status.handover is None:
         made = made.model_copy(update={"status": made.status.model_copy(update={"handover": HANDOVER})})
     return changed(InstanceSnapshot(instance=made, config=CONFIG), **(defaults | fields))
 
 
-def away(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
+def away(efrit_instance: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
     """An instance without a pod."""
-    made = given or instance()
+    made = efrit_instance or instance()
     defaults: Json = {"listed": True, "claims": claims(made)}
     return changed(InstanceSnapshot(instance=made, config=CONFIG), **(defaults | fields))
 
 
 def snapshot(
-    given: EfritRequest | None = None, target: InstanceSnapshot | None = None, **fields: Any
+    efrit_request: EfritRequest | None = None, target: InstanceSnapshot | None = None, **fields: Any
 ) -> RequestSnapshot:
     """A request's snapshot; the request was created after the controller had started."""
     defaults: Json = {"config": CONFIG}
-    return RequestSnapshot(request=given or request(), target=target, **(defaults | fields))
+    return RequestSnapshot(request=efrit_request or request(), target=target, **(defaults | fields))
 
 
 def response(uid: str = "uid-work", *, reason: Reason = Reason.SUCCEEDED, **fields: Any) -> Response:
@@ -242,13 +246,13 @@ def answered(uid: str = "uid-work", **fields: Any) -> RequestView:
 
 
 def of_kind(actions: Sequence[object], kind: type[Kind]) -> list[Kind]:
-    return [each for each in actions if isinstance(each, kind)]
+    return [action for action in actions if isinstance(action, kind)]
 
 
 def the(actions: Sequence[object], kind: type[Kind]) -> Kind:
     """The one action of this kind."""
-    (found,) = of_kind(actions, kind)
-    return found
+    (action,) = of_kind(actions, kind)
+    return action
 
 
 def written(actions: Sequence[object]) -> Json:
@@ -263,5 +267,5 @@ def condition_json(kind: str, status: str, reason: str, since: datetime = NOW) -
 
 def condition(status: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
     """Status, reason and message of a condition."""
-    (found,) = [each for each in status["conditions"] if each["type"] == kind]
-    return found["status"], found["reason"], found["message"]
+    (entry,) = [entry for entry in status["conditions"] if entry["type"] == kind]
+    return entry["status"], entry["reason"], entry["message"]

@@ -47,7 +47,7 @@ class FakeApi:
     """The header that comes with every failure."""
     page_size: int = 500
     version: int = 100
-    held: dict[str, asyncio.Event] = field(default_factory=dict)
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
     """Calls to these paths are answered once the event is set."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -66,7 +66,7 @@ class FakeApi:
 
     def made(self, method: str) -> list[Call]:
         """The calls of one method, in their order."""
-        return [each for each in self.calls if each.method == method]
+        return [call for call in self.calls if call.method == method]
 
     async def until(self, holds: Any) -> None:
         """Wait until `holds()` after some call."""
@@ -78,10 +78,10 @@ class FakeApi:
         query = dict(parse_qsl(request.query_string, keep_blank_values=True))
         accept = request.headers.get("Accept", "")
         self.calls.append(Call(request.method, request.path, query, request.content_type, body, accept))
-        if request.path in self.held:
+        if request.path in self.gates:
             async with self.changed:
                 self.changed.notify_all()
-            await self.held[request.path].wait()
+            await self.gates[request.path].wait()
         failures = self.failures.get((request.method, request.path))
         if failures:
             status, answer = failures.pop(0)
@@ -112,28 +112,30 @@ class FakeApi:
         if method == "GET" and path not in self.objects and path.endswith("s"):
             return 200, self._page(path, query)
         target = path.removesuffix("/status")
-        known = self.objects.get(target)
+        stored = self.objects.get(target)
         if method == "PATCH" and content_type == "application/apply-patch+yaml":
             uid = body["metadata"].get("uid")
-            if uid is not None and uid != (known or {"metadata": {}})["metadata"].get("uid"):
+            if uid is not None and uid != (stored or {"metadata": {}})["metadata"].get("uid"):
                 return _status(409, "the uid is another one by now")
-            return 200, self.put(target, {**(known or {}), **body})
-        if known is None:
+            return 200, self.put(target, {**(stored or {}), **body})
+        if stored is None:
             return _status(404, f'"{path.rsplit("/", 1)[-1]}" not found')
         if method == "GET":
-            return 200, known
+            return 200, stored
         if content_type == "application/json-patch+json":
             differs = [
-                each["path"] for each in body if each["op"] == "test" and _at(known, each["path"]) != each["value"]
+                operation["path"]
+                for operation in body
+                if operation["op"] == "test" and _at(stored, operation["path"]) != operation["value"]
             ]
-            return _status(422, f"testing value {differs[0]} failed") if differs else (200, known)
-        wanted = (body or {}).get("preconditions") or (body or {}).get("metadata") or {}
+            return _status(422, f"testing value {differs[0]} failed") if differs else (200, stored)
+        expected = (body or {}).get("preconditions") or (body or {}).get("metadata") or {}
         for key in ("uid", "resourceVersion"):
-            if key in wanted and wanted[key] != known["metadata"][key]:
+            if key in expected and expected[key] != stored["metadata"][key]:
                 return _status(409, f"the {key} is another one by now")
         if method == "DELETE":
             return 200, self.objects.pop(target)
-        return 200, self.put(target, _merged(known, {key: body[key] for key in ("status", "spec") if key in body}))
+        return 200, self.put(target, _merged(stored, {key: body[key] for key in ("status", "spec") if key in body}))
 
     def _create(self, path: str, body: Json) -> tuple[int, Json]:
         if path in self.objects:
@@ -167,11 +169,11 @@ def _below(where: str, root: str, plural: str) -> bool:
 def _selected(obj: Json, query: dict[str, str]) -> bool:
     for part in filter(None, query.get("fieldSelector", "").split(",")):
         negated = "!=" in part
-        path, _, wanted = part.partition("!=" if negated else "=")
-        found: Any = obj
+        path, _, expected = part.partition("!=" if negated else "=")
+        value: Any = obj
         for step in path.split("."):
-            found = (found or {}).get(step)
-        if ((found or "") == wanted) == negated:
+            value = (value or {}).get(step)
+        if ((value or "") == expected) == negated:
             return False
     return True
 

@@ -42,8 +42,8 @@ class Stream:
 
     async def whole_picture(self, *views: RequestView, event_id: str = "epoch-0") -> None:
         await self.tell(Reset(queue_id=QUEUE_ID, epoch="epoch"))
-        for each in views:
-            await self.tell(each)
+        for view in views:
+            await self.tell(view)
         await self.tell(stats(), event_id)
 
     def end(self) -> None:
@@ -72,10 +72,10 @@ class FakeBridge:
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     streams: asyncio.Queue[Stream] = field(default_factory=asyncio.Queue)
     refuse_streams: int = 0
-    held: asyncio.Event | None = None
+    gate: asyncio.Event | None = None
     """Calls are answered once it is set."""
 
-    def wanted(self, pod_uid: str = POD_UID, instance_uid: str = INSTANCE_UID) -> ConnectBridge:
+    def connect_action(self, pod_uid: str = POD_UID, instance_uid: str = INSTANCE_UID) -> ConnectBridge:
         """What connects to this server."""
         return ConnectBridge(INSTANCE, instance_uid, pod_uid, "127.0.0.1", self.port)
 
@@ -87,8 +87,8 @@ class FakeBridge:
         if http.headers.get("Authorization") != f"Bearer {self.token}":
             return _error(401, "Unauthorized", "a valid bearer token is required")
         self.calls.append((http.method, http.path, await http.text()))
-        if self.held is not None:
-            await self.held.wait()
+        if self.gate is not None:
+            await self.gate.wait()
         status, body = self.answers.get((http.method, http.path), (404, ""))
         if status == 404 and not body:
             return _error(404, "NotFound", "no such request")
@@ -121,12 +121,12 @@ async def fake_bridge(
     identity: Identity, directory: Path, instance_uid: str = INSTANCE_UID
 ) -> AsyncIterator[FakeBridge]:
     """A bridge with the credentials that the controller would give it."""
-    given = credentials(identity, instance_uid, datetime.now(UTC))
+    issued = credentials(identity, instance_uid, datetime.now(UTC))
     pair = directory / f"{instance_uid}.pem"
-    pair.write_bytes(given.private_key + given.certificate)
+    pair.write_bytes(issued.private_key + issued.certificate)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pair)
-    bridge = FakeBridge(token=given.token)
+    bridge = FakeBridge(token=issued.token)
     app = web.Application()
     app.router.add_get("/v1/events", bridge.events)
     app.router.add_route("*", "/v1/requests/{tail:.*}", bridge.request)

@@ -92,37 +92,37 @@ class World:
         """Return what may happen next, by name."""
         if self.final:
             return [("arrive", World.arrive)] if self.on_the_way else []
-        found: list[tuple[str, Step]] = [("decide instance", World.decide_instance)]
+        steps: list[tuple[str, Step]] = [("decide instance", World.decide_instance)]
         if not self.created:
-            found.append(("create", World.create))
+            steps.append(("create", World.create))
         elif self.submitting is None:
-            found.append(("decide request", World.decide_request))
+            steps.append(("decide request", World.decide_request))
         if self.submitting is not None:
-            found += [("returns", World.returns), ("lost", World.lost)]
+            steps += [("returns", World.returns), ("lost", World.lost)]
         if self.on_the_way and self.pod:
-            found.append(("arrive", World.arrive))
+            steps.append(("arrive", World.arrive))
         if self.created and not self.request["spec"].get("cancel"):
-            found.append(("cancel", World.cancel))
+            steps.append(("cancel", World.cancel))
         if self.restarts < 2:
-            found.append(("restart", World.restart))
+            steps.append(("restart", World.restart))
         if self.losses < 1:
-            found += [("write lost", World.write_is_lost), ("write delayed", World.write_is_delayed)]
+            steps += [("write lost", World.write_is_lost), ("write delayed", World.write_is_delayed)]
         if self.delayed:
-            found.append(("delayed write", World.delayed_write))
+            steps.append(("delayed write", World.delayed_write))
         if self.pod and not self.connected:
-            found.append(("connect", World.connect))
+            steps.append(("connect", World.connect))
         if self.other and self.pod:
             if not self._other_opened:
-                found.append(("other opens", World.other_opens))
+                steps.append(("other opens", World.other_opens))
             elif self.created and not self.request["spec"].get("cancel"):
-                found.append(("other hands over", World.other_hands_over))
+                steps.append(("other hands over", World.other_hands_over))
         if self.other:
-            found.append(("watch", World.watch))
+            steps.append(("watch", World.watch))
         if self.pod:
-            found.append(("pod goes", World.pod_goes))
+            steps.append(("pod goes", World.pod_goes))
         elif self.starts < 2:
-            found.append(("pod comes", World.pod_comes))
-        return found
+            steps.append(("pod comes", World.pod_comes))
+        return steps
 
     @property
     def _other_opened(self) -> bool:
@@ -142,7 +142,7 @@ class World:
         """Return what tells this world from others, as far as it matters."""
         record = self.store._index.requests.get(WORK)
         target = self.store._index.instances[INSTANCE]
-        known = target.instance.status.handover if target.instance else None
+        handover = target.instance.status.handover if target.instance else None
         stored = self.instance["status"].get("handover", {})
         mine = target.facts.handover_id
         return (
@@ -154,11 +154,13 @@ class World:
             self.submitting is not None and self.submitting.handover_id == mine,
             self.submitting is not None,
             self.on_the_way,
-            tuple(each.resource_version == self.instance["metadata"]["resourceVersion"] for each in self.delayed),
-            tuple(each.status["handover"]["state"] for each in self.delayed),
+            tuple(
+                version.resource_version == self.instance["metadata"]["resourceVersion"] for version in self.delayed
+            ),
+            tuple(version.status["handover"]["state"] for version in self.delayed),
             (self.restarts, self.losses, self.starts),
             (stored.get("state"), stored.get("id") == mine),
-            known and (known.state, known.id == mine),
+            handover and (handover.state, handover.id == mine),
             target.instance is not None
             and target.instance.metadata.resource_version == self.instance["metadata"]["resourceVersion"],
             (target.facts.closed_before, target.facts.opened_by_other, self._other_opened),
@@ -192,8 +194,8 @@ class World:
     def connect(self) -> None:
         """The bridge tells the whole picture."""
         self.connected = True
-        known = [self._told()] if self.delivered or self.declined else []
-        for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *known, stats()):
+        views = [self._told()] if self.delivered or self.declined else []
+        for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *views, stats()):
             self.store.bridges.event(INSTANCE, POD_UID, event)
 
     def arrive(self) -> None:
@@ -240,9 +242,9 @@ class World:
                         return
                     self.submitting, self.on_the_way = action, True
                 case ConfirmHandover():
-                    known = action.handover.to_wire() if action.handover else None
+                    handover = action.handover.to_wire() if action.handover else None
                     self.store.instances.observe(self.instance)
-                    if self.instance["status"].get("handover") != known:
+                    if self.instance["status"].get("handover") != handover:
                         return
                 case CancelWork():
                     self.declined = True

@@ -32,7 +32,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.returns: dict[str, Any] = {}
-        self.told: list[tuple[str, tuple[Any, ...]]] = []
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self._news = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -50,7 +50,7 @@ class Listener:
         def take_in(*arguments: Any, **named: Any) -> Any:
             if name in ALLOWED:
                 return True
-            self.told.append((name, (*arguments, *named.values())))
+            self.calls.append((name, (*arguments, *named.values())))
             task = asyncio.ensure_future(self._notify())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -74,7 +74,7 @@ class Listener:
 
     def calls_of(self, name: str) -> list[tuple[Any, ...]]:
         """The arguments of every call of this name."""
-        return [arguments for called, arguments in self.told if called == name]
+        return [arguments for called, arguments in self.calls if called == name]
 
     async def hears(self, name: str, count: int = 1) -> tuple[Any, ...]:
         """Wait until a call has come this often; return the arguments of the last of them."""

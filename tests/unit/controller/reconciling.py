@@ -63,21 +63,21 @@ class Rig:
     async def look(self, kind: str = "EfritRequest", name: str = "work") -> None:
         await self.reconciler.reconcile(WorkKey(kind, "team", name))
 
-    def observe(self, **given: Any) -> Json:
+    def observe(self, **fields: Any) -> Json:
         """Place a request in the API server and show it to the store."""
-        stored = self.api.put(WORK, request_json(created=datetime.now(UTC), **given))
+        stored = self.api.put(WORK, request_json(created=datetime.now(UTC), **fields))
         self.store.requests.observe(stored)
         return stored
 
-    def ready(self, *views: Any, pod: Json | None = None, **given: Any) -> None:
+    def ready(self, *views: Any, pod: Json | None = None, **fields: Any) -> None:
         """Show a ready and open instance whose bridge tells of these requests."""
-        self.store.instances.observe(instance_json(**given))
+        self.store.instances.observe(instance_json(**fields))
         self.store.children.observe_statefulset(statefulset_json())
         self.store.children.observe_pod(child(phase="Running", podIP="127.0.0.1") | (pod or {}))
         for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *views, stats()):
             self.store.bridges.event(INSTANCE, POD_UID, event)
         opened = {"handover": {"state": "Open", "id": self.instance.facts.handover_id}}
-        self.store.instances.observe(self.api.put(ALPHA, instance_json(status=opened, **given)))
+        self.store.instances.observe(self.api.put(ALPHA, instance_json(status=opened, **fields)))
 
     @property
     def instance(self) -> InstanceSnapshot:

@@ -43,13 +43,13 @@ def lost(**fields: Any) -> InstanceSnapshot:
     return away(instance("lost", status=lost_status()), pod=pod(deleting=True), **fields)
 
 
-def bound(**given: Any) -> Any:
+def bound(**fields: Any) -> Any:
     selector = {"matchLabels": {"team": "a"}}
-    return request(**{"target": None, "selector": selector, "status": {"instanceName": "lost"}, **given})
+    return request(**{"target": None, "selector": selector, "status": {"instanceName": "lost"}, **fields})
 
 
-def moved(given: RequestSnapshot) -> str:
-    name: str = written(decide_request(given, LATER))["instanceName"]
+def moved(request_snapshot: RequestSnapshot) -> str:
+    name: str = written(decide_request(request_snapshot, LATER))["instanceName"]
     return name
 
 
@@ -57,19 +57,19 @@ OTHERS = (lost(), ready(instance("busy"), open_requests=3), ready(instance("quie
 
 
 def test_a_request_that_was_never_handed_over_moves_to_the_least_loaded_other_instance() -> None:
-    given = snapshot(bound(), lost(), candidates=OTHERS)
+    request_snapshot = snapshot(bound(), lost(), candidates=OTHERS)
 
-    status = written(decide_request(given, LATER))
+    status = written(decide_request(request_snapshot, LATER))
 
     assert (status["instanceName"], status["reason"]) == ("quiet", "Pending")
     assert condition(status, "Complete")[2] == "Bound to another instance: the node of EfritInstance lost is lost."
 
 
 def test_a_request_older_than_the_controller_moves_if_the_lost_instance_was_closed() -> None:
-    given = snapshot(bound(), lost(), candidates=OTHERS, listed_at_start=True)
+    request_snapshot = snapshot(bound(), lost(), candidates=OTHERS, listed_at_start=True)
 
-    assert moved(given) == "lost"
-    assert moved(replace(given, target=lost(closed_before=True))) == "quiet"
+    assert moved(request_snapshot) == "lost"
+    assert moved(replace(request_snapshot, target=lost(closed_before=True))) == "quiet"
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_a_request_older_than_the_controller_moves_if_the_lost_instance_was_clos
     ids=["handed over", "on a queue", "marked", "named", "a session", "not lost", "nobody else is ready"],
 )
 def test_any_other_request_stays(change: Any) -> None:
-    given = snapshot(bound(), lost(), candidates=OTHERS)
+    request_snapshot = snapshot(bound(), lost(), candidates=OTHERS)
 
-    assert moved(replace(given, **change)) == "lost"
+    assert moved(replace(request_snapshot, **change)) == "lost"
 
 
 def test_the_store_shows_the_other_instances_to_a_request_whose_node_is_lost() -> None:
@@ -100,9 +100,9 @@ def test_the_store_shows_the_other_instances_to_a_request_whose_node_is_lost() -
     store.requests.observe(request_json(target=None, selector=selector, status={"instanceName": "lost"}))
 
     def candidates() -> set[str]:
-        seen = store.requests.snapshot(("team", "work"))
-        assert seen is not None
-        return {each.instance.metadata.name for each in seen.candidates}
+        request_snapshot = store.requests.snapshot(("team", "work"))
+        assert request_snapshot is not None
+        return {candidate.instance.metadata.name for candidate in request_snapshot.candidates}
 
     assert candidates() == set()
     store.instances.observe(instance_json("lost", labels=labels, version="11", status=lost_status()))

@@ -38,7 +38,7 @@ from tests.unit.controller.reconciling import REQUESTS, Rig
 
 COUNT = work_queue.LOADED_LENGTH + 10
 SUSPENDED = away(instance(spec={"operatingMode": "Suspended"}))
-HELD = ready(instance(spec={"queue": {"maxPending": 1}}), bridge=connected(told=stats(pending=1)))
+HELD = ready(instance(spec={"queue": {"maxPending": 1}}), bridge=connected(bridge_stats=stats(pending=1)))
 
 
 async def test_each_request_of_a_burst_is_written_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ async def test_each_request_of_a_burst_is_written_once(rig: Rig, monkeypatch: py
     await until_all_are_reconciled()
     for name in names:
         rig.store.bridges.event(INSTANCE, POD_UID, answered(f"uid-{name}", result="2"))
-    await rig.api.until(lambda: sum("phase" in each.get("status", {}) for each in rig.api.objects.values()) == COUNT)
+    await rig.api.until(lambda: sum("phase" in obj.get("status", {}) for obj in rig.api.objects.values()) == COUNT)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
 
@@ -88,16 +88,16 @@ async def test_each_request_of_a_burst_is_written_once(rig: Rig, monkeypatch: py
     [(0, seconds(1)), (10, seconds(1)), (3000, seconds(3000 / WRITES_A_SECOND)), (100_000, MAX_REPORT_DELAY)],
 )
 def test_many_that_wait_for_one_instance_say_so_late(waiting: int, after: timedelta) -> None:
-    given = snapshot(request(created=NOW), replace(HELD, waiting=waiting), ahead=5)
+    request_snapshot = snapshot(request(created=NOW), replace(HELD, waiting=waiting), ahead=5)
 
-    assert of_kind(decide_request(given, NOW + after - seconds(0.1)), PatchStatus) == []
-    assert written(decide_request(given, NOW + after))["reason"] == "Backpressure"
+    assert of_kind(decide_request(request_snapshot, NOW + after - seconds(0.1)), PatchStatus) == []
+    assert written(decide_request(request_snapshot, NOW + after))["reason"] == "Backpressure"
 
 
 def test_under_load_nothing_is_said_that_need_not_be_and_it_is_looked_again() -> None:
-    given = snapshot(request(created=NOW), HELD, ahead=5, loaded=True)
+    request_snapshot = snapshot(request(created=NOW), HELD, ahead=5, loaded=True)
 
-    actions = decide_request(given, NOW + seconds(3600))
+    actions = decide_request(request_snapshot, NOW + seconds(3600))
 
     assert of_kind(actions, PatchStatus) == []
     assert RequeueAfter(REQUEUE_UNDER_LOAD) in actions
@@ -108,8 +108,10 @@ def test_those_that_wait_under_load_do_not_come_again_all_at_once_and_are_the_ne
     moments = Counter[int]()
     for number in range(count):
         waits = request(f"r{number}", created=NOW)
-        given = snapshot(waits, replace(SUSPENDED, waiting=count), loaded=True)
-        again = min(each.after for each in of_kind(decide_request(given, NOW + seconds(600)), RequeueAfter))
+        request_snapshot = snapshot(waits, replace(SUSPENDED, waiting=count), loaded=True)
+        again = min(
+            action.after for action in of_kind(decide_request(request_snapshot, NOW + seconds(600)), RequeueAfter)
+        )
         moments[int((again - REQUEUE_UNDER_LOAD).total_seconds())] += 1
 
     assert set(moments) <= set(range(count // WRITES_A_SECOND))

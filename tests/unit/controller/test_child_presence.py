@@ -45,21 +45,21 @@ Decide = Callable[..., list[Action]]
 def decide(identity: Identity) -> Decide:
     """Decide about a snapshot whose children have been applied with so many replicas; None: with no StatefulSet."""
 
-    def decided(given: InstanceSnapshot, replicas: int | None = 1, wanted: int = 1) -> list[Action]:
-        children = build(given.instance, CONFIG, identity, wanted, NOW)
+    def decided(instance_snapshot: InstanceSnapshot, replicas: int | None = 1, desired: int = 1) -> list[Action]:
+        children = build(instance_snapshot.instance, CONFIG, identity, desired, NOW)
         made = statefulset(children, replicas) if replicas is not None else None
-        applied = changed(given, statefulset=made, applied_generation=1, applied_digest=children.digest)
+        applied = changed(instance_snapshot, statefulset=made, applied_generation=1, applied_digest=children.digest)
         return decide_instance(applied, identity, NOW)
 
     return decided
 
 
 def kinds(actions: list[Action]) -> list[str]:
-    return [each["kind"] for action in of_kind(actions, ApplyChildren) for each in action.manifests]
+    return [manifest["kind"] for action in of_kind(actions, ApplyChildren) for manifest in action.manifests]
 
 
 @pytest.mark.parametrize(
-    ("kind", "found", "lost"),
+    ("kind", "present", "lost"),
     [
         ("ServiceAccount", set(), ["own"]),
         ("ServiceAccount", {("team", "efrit-own")}, []),
@@ -68,13 +68,13 @@ def kinds(actions: list[Action]) -> list[str]:
         ("NetworkPolicy", {("other", "efrit-own"), ("team", "own"), ("team", "efrit-named")}, ["own"]),
     ],
 )
-def test_an_instance_lacks_a_child_that_is_not_in_the_list(kind: str, found: set[Any], lost: list[str]) -> None:
+def test_an_instance_lacks_a_child_that_is_not_in_the_list(kind: str, present: set[Any], lost: list[str]) -> None:
     instances: list[EfritInstance] = [OWN_ACCOUNT, NAMED_ACCOUNT]
-    assert missing_children(kind, instances, found) == [("team", name) for name in lost]
+    assert missing_children(kind, instances, present) == [("team", name) for name in lost]
 
 
 @pytest.mark.parametrize(
-    ("given", "lost"),
+    ("instance_snapshot", "lost"),
     [
         (ready(), []),
         (ready(claims=()), ["efrit-alpha-queue"]),
@@ -82,8 +82,10 @@ def test_an_instance_lacks_a_child_that_is_not_in_the_list(kind: str, found: set
         (ready(instance(spec={"queue": {"ephemeral": True}}), claims=()), []),
     ],
 )
-def test_a_claim_is_missing_where_the_instance_is_to_have_it(given: InstanceSnapshot, lost: list[str]) -> None:
-    assert [name for name in missing_claims(given) if "workspace" not in name] == lost
+def test_a_claim_is_missing_where_the_instance_is_to_have_it(
+    instance_snapshot: InstanceSnapshot, lost: list[str]
+) -> None:
+    assert [name for name in missing_claims(instance_snapshot) if "workspace" not in name] == lost
 
 
 def test_only_claims_of_the_instance_count_as_terminating() -> None:
@@ -109,7 +111,7 @@ def test_nothing_starts_on_a_claim_that_is_being_deleted(decide: Decide, replica
     status, reason, message = condition(written(actions), "Ready")
     assert (status, reason) == ("False", "ClaimTerminating")
     assert "efrit-alpha-queue" in message
-    assert ("Warning", "ClaimTerminating") in [(each.type, each.reason) for each in of_kind(actions, Record)]
+    assert ("Warning", "ClaimTerminating") in [(record.type, record.reason) for record in of_kind(actions, Record)]
 
 
 @pytest.mark.parametrize("replicas", [0, None])
@@ -131,8 +133,8 @@ def test_while_a_new_instance_waits_for_a_claim_the_other_children_are_applied_o
 def test_the_claims_are_read_before_anything_starts(decide: Decide, replicas: int | None) -> None:
     actions = decide(away(), replicas)
 
-    assert the(actions, ConfirmClaims).names == tuple(each.name for each in claims(instance()))
-    order = [type(each) for each in actions]
+    assert the(actions, ConfirmClaims).names == tuple(claim.name for claim in claims(instance()))
+    order = [type(action) for action in actions]
     assert order.index(ConfirmClaims) < order.index(ApplyChildren)
 
 
@@ -142,7 +144,7 @@ def test_claims_are_not_read_where_nothing_starts(decide: Decide) -> None:
 
 
 def test_suspending_does_not_wait_for_a_claim(decide: Decide) -> None:
-    assert "StatefulSet" in kinds(decide(ready(SUSPENDED, claims=GOING, handover_paused=True), 1, wanted=0))
+    assert "StatefulSet" in kinds(decide(ready(SUSPENDED, claims=GOING, handover_paused=True), 1, desired=0))
 
 
 def test_a_running_pod_keeps_its_terminating_claim_and_the_status_says_so() -> None:
@@ -153,8 +155,8 @@ def test_a_running_pod_keeps_its_terminating_claim_and_the_status_says_so() -> N
 
 def test_a_pod_that_has_not_started_waits_for_the_claim() -> None:
     unstarted = pod(phase="Pending", containers=(ContainerView("emacs"),), unschedulable="claim is being deleted")
-    found = readiness(ready(pod=unstarted, bridge=BridgeView(), claims=GOING), NOW)
-    assert found.reason == InstanceReason.CLAIM_TERMINATING
+    finding = readiness(ready(pod=unstarted, bridge=BridgeView(), claims=GOING), NOW)
+    assert finding.reason == InstanceReason.CLAIM_TERMINATING
 
 
 @pytest.mark.parametrize(

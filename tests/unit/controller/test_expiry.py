@@ -23,7 +23,7 @@ def expiration(number: int, *, after: float | None = None, namespace: str = "tea
 
 
 def due_names(expirations: Expirations, now: datetime) -> list[str]:
-    return [found.key[1] for found in iter(lambda: expirations.pop_due(now), None)]
+    return [due.key[1] for due in iter(lambda: expirations.pop_due(now), None)]
 
 
 def test_what_is_due_comes_in_order_and_once() -> None:
@@ -87,22 +87,22 @@ def test_an_object_is_due_its_time_to_live_after_its_end(
 
 
 async def test_what_cannot_be_deleted_is_tried_again_later_and_a_namespace_that_is_not_served_is_left_alone() -> None:
-    expirations, asked = Expirations(), list[Delete]()
+    expirations, deletions = Expirations(), list[Delete]()
     for number, namespace in ((1, "team"), (2, "refused"), (3, "team")):
         expirations.add(expiration(number, after=0, namespace=namespace))
 
     async def carry_out(_: WorkKey, action: Delete) -> None:
-        asked.append(action)
+        deletions.append(action)
         if action.key[1] == "r1":
             raise ApiUnavailable("503")
 
     now = NOW
     expiry = Expiry(expirations, carry_out, lambda namespace: namespace == "team", lambda: now)
     await expiry.delete_due()
-    assert asked == [Delete("EfritRequest", ("team", f"r{number}"), f"uid-{number}") for number in (1, 3)]
+    assert deletions == [Delete("EfritRequest", ("team", f"r{number}"), f"uid-{number}") for number in (1, 3)]
 
     await expiry.delete_due()
-    assert len(asked) == 2
+    assert len(deletions) == 2
     now += RETRY_AFTER
     await expiry.delete_due()
-    assert len(asked) == 3
+    assert len(deletions) == 3

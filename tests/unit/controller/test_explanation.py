@@ -22,26 +22,26 @@ def starting() -> InstanceSnapshot:
 
 def questions(snapshot: InstanceSnapshot, seconds: int, looks_a_second: int) -> list[timedelta]:
     """Return at what ages the question is put when the instance is looked at that often."""
-    asked = []
+    ages = []
     for number in range(seconds * looks_a_second):
         age = timedelta(seconds=number / looks_a_second)
         if any(isinstance(action, ReadWarningEvents) for action in explanation(snapshot, NOW + age)):
-            asked.append(age)
+            ages.append(age)
             snapshot = changed(snapshot, explained_time=NOW + age)
-    return asked
+    return ages
 
 
 @pytest.mark.parametrize("looks_a_second", [1, 10])
 def test_the_longer_it_lasts_the_less_often_is_asked_however_often_it_is_looked_at(looks_a_second: int) -> None:
-    asked = questions(starting(), HOUR, looks_a_second)
+    ages = questions(starting(), HOUR, looks_a_second)
 
-    pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
-    assert asked[0] == CONFIG.explain_after
+    pauses = [later - earlier for earlier, later in itertools.pairwise(ages)]
+    assert ages[0] == CONFIG.explain_after
     assert pauses[0] == SHORTEST_PAUSE
     assert sorted(pauses) == pauses
     assert pauses[-1] >= LONGEST_PAUSE
-    assert len([age for age in asked if age < timedelta(minutes=1)]) <= 8
-    assert len(asked) < 75
+    assert len([age for age in ages if age < timedelta(minutes=1)]) <= 8
+    assert len(ages) < 75
 
 
 def test_a_controller_that_starts_beside_an_old_pod_gives_its_bridge_time_to_be_heard_of() -> None:

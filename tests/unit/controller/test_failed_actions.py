@@ -48,19 +48,21 @@ def unstored(failure: ActionFailure) -> RequestSnapshot:
     return snapshot(target=ready(), bridge_view=LARGE, failure=failure)
 
 
-def uncalled(action: type, given: EfritRequest, told: RequestView | None, code: str) -> RequestSnapshot:
+def uncalled(
+    action: type, efrit_request: EfritRequest, request_view: RequestView | None, code: str
+) -> RequestSnapshot:
     """Return a request for which a call of its bridge fails."""
-    return snapshot(given, ready(), bridge_view=told, failure=failed(action.__name__, code=code))
+    return snapshot(efrit_request, ready(), bridge_view=request_view, failure=failed(action.__name__, code=code))
 
 
 def test_a_request_whose_bridge_is_not_called_any_more_names_the_reason_of_the_instance() -> None:
-    given = uncalled(Submit, request(), None, "Unresponsive")
+    request_snapshot = uncalled(Submit, request(), None, "Unresponsive")
 
-    status = written(decide_request(given, NOW + seconds(1)))
+    status = written(decide_request(request_snapshot, NOW + seconds(1)))
 
     assert status["reason"] == "InstanceNotReady"
-    told = condition(status, "Complete")[2]
-    assert "its bridge does not answer (BridgeUnresponsive), and is called again until it does." in told
+    message = condition(status, "Complete")[2]
+    assert "its bridge does not answer (BridgeUnresponsive), and is called again until it does." in message
 
 
 # A result whose Secret is refused.
@@ -68,32 +70,32 @@ def test_a_request_whose_bridge_is_not_called_any_more_names_the_reason_of_the_i
 
 @pytest.mark.parametrize(("times", "pause"), [(1, 1), (2, 2), (3, 4)])
 def test_a_refused_result_is_stored_again_after_a_pause_that_doubles(times: int, pause: float) -> None:
-    given = unstored(refused(times, first=NOW, last=NOW))
+    request_snapshot = unstored(refused(times, first=NOW, last=NOW))
 
-    early = decide_request(given, NOW + seconds(pause / 2))
-    due = decide_request(replace(given, request=_told(given)), NOW + seconds(pause))
+    early = decide_request(request_snapshot, NOW + seconds(pause / 2))
+    due = decide_request(replace(request_snapshot, request=_told(request_snapshot)), NOW + seconds(pause))
 
     assert of_kind(early, StoreResult) == []
-    assert {RequeueAfter, PatchStatus} & {type(each) for each in early}
-    assert [type(each) for each in due] == [StoreResult, PatchStatus]
+    assert {RequeueAfter, PatchStatus} & {type(action) for action in early}
+    assert [type(action) for action in due] == [StoreResult, PatchStatus]
 
 
-def _told(given: Any) -> Any:
+def _told(request_snapshot: Any) -> Any:
     """The request with the status that it gets while its result is refused."""
-    return request(status=written(decide_request(given, NOW + seconds(1))))
+    return request(status=written(decide_request(request_snapshot, NOW + seconds(1))))
 
 
 def test_a_clock_that_was_set_back_does_not_make_the_pause_longer() -> None:
-    given = unstored(refused(1, last=NOW + seconds(3600)))
+    request_snapshot = unstored(refused(1, last=NOW + seconds(3600)))
 
-    assert of_kind(decide_request(given, NOW), RequeueAfter)[-1].after == seconds(1)
+    assert of_kind(decide_request(request_snapshot, NOW), RequeueAfter)[-1].after == seconds(1)
 
 
 def test_the_status_says_after_a_second_why_the_result_is_not_stored() -> None:
-    given = unstored(refused(1, last=NOW + seconds(0.5)))
+    request_snapshot = unstored(refused(1, last=NOW + seconds(0.5)))
 
-    assert of_kind(decide_request(given, NOW + seconds(0.9)), PatchStatus) == []
-    status = written(decide_request(given, NOW + seconds(1)))
+    assert of_kind(decide_request(request_snapshot, NOW + seconds(0.9)), PatchStatus) == []
+    status = written(decide_request(request_snapshot, NOW + seconds(1)))
     assert (status["phase"], status["reason"]) == ("Running", "Running")
     assert WORDS in condition(status, "Complete")[2]
 
@@ -101,7 +103,7 @@ def test_the_status_says_after_a_second_why_the_result_is_not_stored() -> None:
 def test_a_result_that_stays_refused_is_final_with_its_beginning_and_the_sentence() -> None:
     actions = decide_request(unstored(refused(RESULT_ATTEMPTS)), LATER)
 
-    assert [type(each) for each in actions] == [PatchStatus]
+    assert [type(action) for action in actions] == [PatchStatus]
     status = written(actions)
     assert (status["phase"], status["reason"], status["outcome"]) == ("Succeeded", "Succeeded", "Success")
     assert (status["result"], status["truncated"]) == ("x" * 32_768, True)
@@ -114,9 +116,9 @@ def test_a_result_that_stays_refused_is_final_with_its_beginning_and_the_sentenc
 
 def test_of_a_refused_result_that_emacs_cut_the_status_names_no_whole() -> None:
     cut = answered(result="x" * 40_000, truncated=True, result_bytes=50_000)
-    given = snapshot(target=ready(), bridge_view=cut, failure=refused(RESULT_ATTEMPTS))
+    request_snapshot = snapshot(target=ready(), bridge_view=cut, failure=refused(RESULT_ATTEMPTS))
 
-    message = condition(written(decide_request(given, LATER)), "Complete")[2]
+    message = condition(written(decide_request(request_snapshot, LATER)), "Complete")[2]
 
     assert "What Emacs kept of the result (spec.limits.maxResultBytes) is in /var/lib/efrit/queue/archive/" in message
     assert "The whole result" not in message
@@ -131,12 +133,12 @@ def test_a_long_sentence_of_the_api_server_is_cut() -> None:
 
 
 def test_a_failure_that_is_no_refusal_never_gives_a_result_up() -> None:
-    given = unstored(failed("StoreResult", code="ApiFailed"))
-    status = written(decide_request(given, NOW + seconds(60)))
-    again = decide_request(replace(given, request=request(status=status)), NOW + seconds(86_400))
+    request_snapshot = unstored(failed("StoreResult", code="ApiFailed"))
+    status = written(decide_request(request_snapshot, NOW + seconds(60)))
+    again = decide_request(replace(request_snapshot, request=request(status=status)), NOW + seconds(86_400))
 
     assert "the volume failed" in condition(status, "Complete")[2]
-    assert [type(each) for each in again] == [StoreResult, PatchStatus]
+    assert [type(action) for action in again] == [StoreResult, PatchStatus]
 
 
 # Calls that a bridge does not take.
@@ -155,11 +157,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("action", "given", "told", "code", "reason", "text"), CASES)
+@pytest.mark.parametrize(("action", "efrit_request", "request_view", "code", "reason", "text"), CASES)
 def test_a_call_that_fails_for_a_second_is_told_once_in_the_status_and_made_again(
-    action: type, given: Any, told: Any, code: str, reason: str, text: str
+    action: type, efrit_request: Any, request_view: Any, code: str, reason: str, text: str
 ) -> None:
-    whole = uncalled(action, given, told, code)
+    whole = uncalled(action, efrit_request, request_view, code)
 
     early, late = decide_request(whole, NOW + seconds(0.5)), decide_request(whole, NOW + seconds(1))
 
@@ -169,8 +171,8 @@ def test_a_call_that_fails_for_a_second_is_told_once_in_the_status_and_made_agai
     status = written(late)
     assert status["reason"] == reason
     assert text in condition(status, "Complete")[2]
-    known = replace(whole, request=given.model_copy(update={"status": request(status=status).status}))
-    again = decide_request(known, NOW + seconds(60))
+    reported = replace(whole, request=efrit_request.model_copy(update={"status": request(status=status).status}))
+    again = decide_request(reported, NOW + seconds(60))
     assert of_kind(again, PatchStatus) == []
     assert the(again, action)
 
@@ -180,18 +182,18 @@ def test_nothing_is_handed_over_after_a_write_during_which_the_pod_may_have_been
 
     actions = decide_request(whole, NOW + seconds(2))
 
-    assert [type(each) for each in actions] == [PatchStatus, RequeueAfter]
+    assert [type(action) for action in actions] == [PatchStatus, RequeueAfter]
 
 
 def test_the_failure_of_another_action_says_nothing() -> None:
-    given = snapshot(target=ready(), bridge_view=answered(result="2"), failure=failed("Submit"))
+    request_snapshot = snapshot(target=ready(), bridge_view=answered(result="2"), failure=failed("Submit"))
 
-    assert written(decide_request(given, LATER))["phase"] == "Succeeded"
+    assert written(decide_request(request_snapshot, LATER))["phase"] == "Succeeded"
 
 
 def test_a_cancelled_request_that_does_not_end_says_that_it_is_being_stopped() -> None:
-    given = snapshot(request(cancel=True), ready(), bridge_view=view())
+    request_snapshot = snapshot(request(cancel=True), ready(), bridge_view=view())
 
-    assert of_kind(decide_request(given, NOW + seconds(1)), PatchStatus) == []
-    status = written(decide_request(given, NOW + seconds(6)))
+    assert of_kind(decide_request(request_snapshot, NOW + seconds(1)), PatchStatus) == []
+    status = written(decide_request(request_snapshot, NOW + seconds(6)))
     assert condition(status, "Complete")[2] == "It is being withdrawn or stopped."

@@ -92,7 +92,7 @@ async def test_at_each_step_a_request_waits_for_one_step_of_each_key_of_a_burst_
             queue.add(key("quiet", number))
             while steps[before:].count("quiet") < 5:
                 await elapse(0.001)
-            between = "".join(each[0] for each in steps[before:]).split("q")[:5]
+            between = "".join(step[0] for step in steps[before:]).split("q")[:5]
             assert max(map(len, between)) <= 7
 
     assert steps.count("quiet") == 100
@@ -108,7 +108,7 @@ async def test_a_key_that_goes_first_does_so_whether_it_waits_already_or_is_work
         queue.add(key("team", 2999), first=True)
         queue.add(key("team", "new"), first=True)
         await elapse(0.1)
-        began = [each.name for each in work.began]
+        began = [key.name for key in work.began]
         assert began[:7] == ["0", "1", "2999", "2", "new", "3", "0"]
         # That once it went first does not make it do so again.
         queue.add(key("team", 0))
@@ -128,7 +128,7 @@ async def test_calls_that_hang_hold_a_share_of_the_workers_and_nobody_else_waits
         await elapse(1)
 
         assert MOST_CALLS < work.most["hung"] == 7
-        assert {each.namespace for each in work.ended} == {"a", "b", "c"}
+        assert {key.namespace for key in work.ended} == {"a", "b", "c"}
         assert queue.stalled_seconds() == 0
         await elapse(150)
         assert queue.stalled_seconds() == 0, "a namespace that hangs proves nothing of the queue"
@@ -250,7 +250,7 @@ async def test_the_background_waits_for_all_that_is_ready() -> None:
         queue.add(key("team", number))
     async with running(queue, work, 1):
         await elapse(1)
-        assert {each.kind for each in work.ended} == {"EfritRequest"}
+        assert {key.kind for key in work.ended} == {"EfritRequest"}
         await elapse(HOUR)
 
     assert len(work.ended) == 400
@@ -265,7 +265,7 @@ async def test_the_background_goes_on_slowly_while_others_never_cease_to_wait() 
     async with running(queue, work, 1):
         await elapse(4.5 * BACKGROUND_PAUSE_SECONDS)
 
-    assert [each.kind for each in work.ended].count("Resync") == 4
+    assert [key.kind for key in work.ended].count("Resync") == 4
 
 
 async def test_requests_overtake_the_resync_of_two_hundred_instances() -> None:

@@ -48,10 +48,14 @@ TOLD: Json = {"queue": {"pending": 2, "processed": 1}}
         pytest.param({"open_requests": 1}, WRITTEN + seconds(10), id="a request is open"),
         pytest.param({"active_plans": 1}, WRITTEN + seconds(10), id="a plan goes on"),
         pytest.param(
-            {"bridge": connected(told=stats(pending=1, processed=2))}, WRITTEN + seconds(10), id="figures lag behind"
+            {"bridge": connected(bridge_stats=stats(pending=1, processed=2))},
+            WRITTEN + seconds(10),
+            id="figures lag behind",
         ),
         pytest.param(
-            {"bridge": connected(told=stats(pending=2, processed=1))}, WRITTEN + seconds(10), id="the same figures"
+            {"bridge": connected(bridge_stats=stats(pending=2, processed=1))},
+            WRITTEN + seconds(10),
+            id="the same figures",
         ),
         pytest.param({"pod": None}, WRITTEN + seconds(10), id="no figures"),
         pytest.param({"early_writes": (NOW, NOW)}, ENDED + seconds(1), id="two early writes before"),
@@ -69,8 +73,8 @@ TOLD: Json = {"queue": {"pending": 2, "processed": 1}}
 )
 def test_when_figures_may_be_written(fields: Json, expected: datetime | None) -> None:
     defaults: Json = {
-        "given": instance(status=TOLD),
-        "bridge": connected(told=stats(processed=3)),
+        "efrit_instance": instance(status=TOLD),
+        "bridge": connected(bridge_stats=stats(processed=3)),
         "stats_written": WRITTEN,
         "work_ended": ENDED,
     }
@@ -103,11 +107,11 @@ class Site(World):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def publish(self) -> None:
-        told = None
+        published = None
         while True:
             news = stats(pending=self._pending, processed=self._processed, succeeded=self._processed)
-            if news != told:
-                told = news
+            if news != published:
+                published = news
                 self.store.bridges.event(ALPHA, POD_UID, news)
             await elapse(1)
 
@@ -136,7 +140,7 @@ class Site(World):
         self.store.requests.observe(request_json(name, version="21", status=final_status(ended=self.now())))
 
     @property
-    def told(self) -> tuple[int, int]:
+    def published_figures(self) -> tuple[int, int]:
         """Pending and processed in the status."""
         return self.status["queue"].get("pending", 0), self.status["queue"]["processed"]
 
@@ -150,7 +154,7 @@ async def test_figures_are_written_within_two_seconds_of_the_end_of_the_last_wor
                     group.create_task(site.eval(0.9 + number / 10))
             ended = site.now()
             await elapse(2.5)
-            assert site.told == (0, site._processed)
+            assert site.published_figures == (0, site._processed)
             assert site.writes[-1] - ended <= seconds(2.1)
 
 
@@ -166,12 +170,12 @@ async def test_a_stream_of_evals_costs_a_bounded_number_of_writes(
         while site.now() < end:
             await site.eval(lasts)
             await elapse(every - lasts)
-        spans = [[each for each in site.writes if first <= each < first + seconds(30)] for first in site.writes]
+        spans = [[write for write in site.writes if first <= write < first + seconds(30)] for first in site.writes]
         assert max(map(len, spans)) <= 3 + figures.EARLY_WRITES
         # On average, one regular and one early write in ten seconds.
         assert len(site.writes) <= minutes * 6 * 2 + figures.EARLY_WRITES
         await elapse(15)
-        assert site.told == (0, site._processed)
+        assert site.published_figures == (0, site._processed)
 
 
 @pytest.mark.parametrize("every", [0.05, 1])
@@ -189,10 +193,10 @@ async def test_an_emacs_that_comes_and_goes_costs_a_bounded_number_of_writes(ide
     site = Site(identity)
     async with site.running():
         for number in range(300):
-            told = emacs(alive=number % 2 == 0, responsive=number % 2 == 0)
-            site.store.bridges.event(ALPHA, POD_UID, stats(emacs=told))
+            emacs_stats = emacs(alive=number % 2 == 0, responsive=number % 2 == 0)
+            site.store.bridges.event(ALPHA, POD_UID, stats(emacs=emacs_stats))
             await elapse(0.5)
-        spans = [[each for each in site.writes if first <= each < first + seconds(60)] for first in site.writes]
+        spans = [[write for write in site.writes if first <= write < first + seconds(60)] for first in site.writes]
         assert figures.MAX_WRITES / 2 < max(map(len, spans)) <= figures.MAX_WRITES
         site.store.bridges.event(ALPHA, POD_UID, stats())
         await elapse(61)

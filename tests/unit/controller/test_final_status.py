@@ -41,15 +41,15 @@ LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 def answer(
-    given: Any = None,
+    efrit_request: Any = None,
     *,
     limits: StatusLimits = FULL,
-    told: RequestView = TOLD,
+    request_view: RequestView = TOLD,
     named: Json | None = None,
     **fields: Any,
 ) -> list[Action]:
     others: Json = {"pod_uid": POD_UID, "instance_name": "alpha", "queue_timeout": None} | (named or {})
-    return store_answer(given or request(), told, response(**fields), NOW, limits=limits, **others)
+    return store_answer(efrit_request or request(), request_view, response(**fields), NOW, limits=limits, **others)
 
 
 def large(text: str, **fields: Any) -> list[Action]:
@@ -95,7 +95,7 @@ def test_an_error_keeps_the_lisp_symbol_and_sentence() -> None:
     assert "result" not in status
 
 
-@pytest.mark.parametrize("reason", [each for each in FINAL_REASONS if each != Reason.SUCCEEDED])
+@pytest.mark.parametrize("reason", [reason for reason in FINAL_REASONS if reason != Reason.SUCCEEDED])
 def test_an_error_without_words_gets_the_words_of_its_reason(reason: Reason) -> None:
     status = written(answer(reason=reason))
 
@@ -139,9 +139,11 @@ def test_an_error_told_before_is_gone_after_a_success_and_what_is_gone_is_given_
 
 def test_the_queued_time_written_before_stays_where_the_bridge_names_none() -> None:
     queued = "2026-03-01T11:00:00.000000Z"
-    given = request(status={"phase": "Queued", "queuedTime": queued})
+    efrit_request = request(status={"phase": "Queued", "queuedTime": queued})
 
-    status = written(answer(given, told=view(state=RequestState.ANSWERED), named={"pod_uid": None}, result="2"))
+    status = written(
+        answer(efrit_request, request_view=view(state=RequestState.ANSWERED), named={"pod_uid": None}, result="2")
+    )
 
     assert (status["queuedTime"], "podUID" in status) == (queued, False)
 
@@ -257,25 +259,28 @@ def test_the_end_of_a_command_tells_its_session_its_progress_and_what_the_model_
 
 
 def test_what_an_answer_does_not_tell_stays_as_it_was_told_last() -> None:
-    known = {"progress": {"step": 1, "toolCalls": 2}, "session": {"id": "s-1", "status": "continue"}}
-    running = request(status={"phase": "Running", **known})
+    progress_fields = {"progress": {"step": 1, "toolCalls": 2}, "session": {"id": "s-1", "status": "continue"}}
+    running = request(status={"phase": "Running", **progress_fields})
     newer = view(state=RequestState.ANSWERED, progress=Progress(step=2, tool_calls=3))
 
     status = written(answer(running, reason=Reason.INTERRUPTED))
 
-    assert {key: status[key] for key in known} == known
-    assert written(answer(running, told=newer, reason=Reason.INTERRUPTED))["progress"] == {"step": 2, "toolCalls": 3}
+    assert {key: status[key] for key in progress_fields} == progress_fields
+    assert written(answer(running, request_view=newer, reason=Reason.INTERRUPTED))["progress"] == {
+        "step": 2,
+        "toolCalls": 3,
+    }
 
 
 def test_long_words_of_a_command_are_cut_to_their_room() -> None:
     long = "ä" * 10_000
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "session": {"id": "s", "status": "need-input", "question": long},
         "progress": {"message": long},
     }
 
     for limits in (FULL, REDUCED):
-        status = written(answer(reason=Reason.INPUT_REQUIRED, limits=limits, **told))
+        status = written(answer(reason=Reason.INPUT_REQUIRED, limits=limits, **fields))
         RequestStatus.model_validate(status)
         assert status["session"]["question"] == cut(long, limits.error)
         assert status["progress"]["message"] == cut(long, limits.message)
@@ -396,9 +401,9 @@ def test_an_unknown_end_is_interrupted() -> None:
 
 
 def test_every_final_status_fits_the_model_of_the_resource() -> None:
-    given = request_json()
-    given["status"] = written(
+    manifest = request_json()
+    manifest["status"] = written(
         large("é" * 100_000, output="o" * 9000, messages="m" * 9000, context={"buffers": ["b" * 5000] * 300})
     )
 
-    assert RequestStatus.model_validate(given["status"]).to_wire() == given["status"]
+    assert RequestStatus.model_validate(manifest["status"]).to_wire() == manifest["status"]

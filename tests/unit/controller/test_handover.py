@@ -79,9 +79,9 @@ KNOWN: Json = {
 
 @pytest.mark.parametrize("case", TABLE.values(), ids=TABLE)
 def test_a_queue_may_have_a_request(case: tuple[Any, Json, bool]) -> None:
-    given, known, expected = case
+    efrit_request, facts, expected = case
 
-    assert expected == may_be_handed_over(given, **{**KNOWN, **known})
+    assert expected == may_be_handed_over(efrit_request, **{**KNOWN, **facts})
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,15 @@ def test_an_instance_counts_as_opened_by_another_process_until_it_is_closed(
     store.requests.observe(request_json())
     own = store.instances.snapshot((NAMESPACE, "alpha"))
     for number, handover in enumerate(handovers, start=11):
-        told = {"state": "Open", "id": own.facts.handover_id} if handover == OWN and own else handover["handover"]
-        store.instances.observe(instance_json(version=str(number), status={"handover": told}))
+        handover_status = (
+            {"state": "Open", "id": own.facts.handover_id} if handover == OWN and own else handover["handover"]
+        )
+        store.instances.observe(instance_json(version=str(number), status={"handover": handover_status}))
     store.instances.observe_gone((NAMESPACE, "alpha"), "uid-alpha")
 
-    known = store.requests.snapshot((NAMESPACE, "work"))
-    assert known is not None
-    assert (known.target, known.opened_by_other) == (None, expected)
+    request_snapshot = store.requests.snapshot((NAMESPACE, "work"))
+    assert request_snapshot is not None
+    assert (request_snapshot.target, request_snapshot.opened_by_other) == (None, expected)
 
 
 # Cancel and queue time-out while the instance is away, after a restart.
@@ -118,31 +120,36 @@ SUSPENDED: Any = {"spec": {"operatingMode": "Suspended"}}
 def test_a_request_of_a_closed_instance_ends_at_once_though_it_is_older_than_the_controller(
     spec: Any, target: InstanceSnapshot
 ) -> None:
-    given = snapshot(request(**spec), changed(target, closed_before=True), listed_at_start=True)
+    request_snapshot = snapshot(request(**spec), changed(target, closed_before=True), listed_at_start=True)
 
-    status = written(decide_request(given, LATER))
+    status = written(decide_request(request_snapshot, LATER))
 
     assert (status["phase"], status["reason"]) == ("Failed", "Cancelled" if "cancel" in spec else "TimedOut")
 
 
 def test_a_request_that_may_be_on_the_queue_waits_and_says_when_it_is_stopped() -> None:
-    given = snapshot(request(cancel=True), away(instance(**SUSPENDED)), listed_at_start=True)
+    request_snapshot = snapshot(request(cancel=True), away(instance(**SUSPENDED)), listed_at_start=True)
 
-    status = written(decide_request(given, LATER))
+    status = written(decide_request(request_snapshot, LATER))
 
     assert (status["phase"], status["reason"], status["handover"]) == ("Pending", "InstanceSuspended", "Possible")
     assert "it is stopped once the instance runs again" in condition(status, "Complete")[2]
 
 
 def test_a_new_process_says_nothing_of_the_open_requests_of_an_instance_it_is_about_to_connect_to() -> None:
-    told = condition_json("Ready", "True", "Ready")
-    status = {"conditions": [told], "podName": "efrit-alpha-0", "startTime": "2026-03-01T11:50:00Z", **OPEN}
+    ready_condition = condition_json("Ready", "True", "Ready")
+    status = {
+        "conditions": [ready_condition],
+        "podName": "efrit-alpha-0",
+        "startTime": "2026-03-01T11:50:00Z",
+        **OPEN,
+    }
     connecting = away(instance(status=status), pod=pod())
-    given = snapshot(request(queueTimeoutSeconds=60), connecting, listed_at_start=True)
+    request_snapshot = snapshot(request(queueTimeoutSeconds=60), connecting, listed_at_start=True)
 
-    assert decide_request(given, LATER) == [RequeueAfter(seconds(57))]
+    assert decide_request(request_snapshot, LATER) == [RequeueAfter(seconds(57))]
     broken = replace(connecting, bridge=BridgeView(problem="it does not answer"))
-    assert written(decide_request(replace(given, target=broken), LATER))["handover"] == "Possible"
+    assert written(decide_request(replace(request_snapshot, target=broken), LATER))["handover"] == "Possible"
 
 
 # Marks.
@@ -158,23 +165,23 @@ def test_the_mark_is_written_though_the_reason_of_the_wait_stays() -> None:
 
 
 def test_a_mark_is_written_once() -> None:
-    given = snapshot(target=away(), listed_at_start=True)
-    marked = request(status=written(decide_request(given, LATER)))
+    request_snapshot = snapshot(target=away(), listed_at_start=True)
+    marked = request(status=written(decide_request(request_snapshot, LATER)))
 
-    assert of_kind(decide_request(replace(given, request=marked), LATER), PatchStatus) == []
+    assert of_kind(decide_request(replace(request_snapshot, request=marked), LATER), PatchStatus) == []
 
 
 def test_no_mark_is_written_while_the_instance_can_be_asked() -> None:
-    given = snapshot(target=ready(), bridge_view=view(queued_time=NOW), listed_at_start=True)
+    request_snapshot = snapshot(target=ready(), bridge_view=view(queued_time=NOW), listed_at_start=True)
 
-    assert "handover" not in written(decide_request(given, NOW + seconds(6)))
+    assert "handover" not in written(decide_request(request_snapshot, NOW + seconds(6)))
 
 
 def test_the_mark_goes_with_the_end() -> None:
     marked = request(status={"handover": "Possible"}, cancel=True)
-    given = snapshot(marked, ready(), handover=Handover(QUEUE_ID, absent=True))
+    request_snapshot = snapshot(marked, ready(), handover=Handover(QUEUE_ID, absent=True))
 
-    assert "handover" not in written(decide_request(given, LATER))
+    assert "handover" not in written(decide_request(request_snapshot, LATER))
 
 
 # Open and Closed.
@@ -201,8 +208,8 @@ def test_a_cancel_needs_no_open_instance() -> None:
     assert the(decide_request(snapshot(request(cancel=True), target), NOW), CancelWork)
 
 
-def opened(given: InstanceSnapshot, identity: Identity) -> Any:
-    patches = of_kind(decide_instance(given, identity, LATER), PatchStatus)
+def opened(instance_snapshot: InstanceSnapshot, identity: Identity) -> Any:
+    patches = of_kind(decide_instance(instance_snapshot, identity, LATER), PatchStatus)
     return (patches[0].status.get("handover"), patches[0].closes) if patches else None
 
 

@@ -20,7 +20,7 @@ WORLDS_AT_LEAST = 1_000
 
 def explore(first: World, depth: int) -> tuple[int, list[str] | None, set[str]]:
     """Return how many worlds there are, the shortest way to one that breaks a promise, and all ends."""
-    seen = {first.fingerprint()}
+    fingerprints = {first.fingerprint()}
     waiting: deque[tuple[World, list[str]]] = deque([(first, [])])
     ends: set[str] = set()
     while waiting:
@@ -28,17 +28,17 @@ def explore(first: World, depth: int) -> tuple[int, list[str] | None, set[str]]:
         if world.final:
             ends.add(world.request["status"]["reason"])
         if world.broken() is not None:
-            return len(seen), way, ends
+            return len(fingerprints), way, ends
         if len(way) == depth:
             continue
         for name, step in world.steps():
             after = world.copy()
             step(after)
             print_of = after.fingerprint()
-            if print_of not in seen:
-                seen.add(print_of)
+            if print_of not in fingerprints:
+                fingerprints.add(print_of)
                 waiting.append((after, [*way, name]))
-    return len(seen), None, ends
+    return len(fingerprints), None, ends
 
 
 def follow(world: World, way: Iterable[str]) -> World:

@@ -64,9 +64,9 @@ def ready(updated: str = "True") -> Json:
     return {"conditions": conditions, "podName": "efrit-alpha-0", "startTime": STARTED}
 
 
-def place(api: FakeApi, port: int = 8443, *, pod: bool = True, **given: Any) -> None:
+def place(api: FakeApi, port: int = 8443, *, pod: bool = True, **fields: Any) -> None:
     """Place an instance that runs and whose request waits."""
-    api.put(f"{INSTANCES.path(NAMESPACE)}/alpha", instance_json(**{"status": ready(), **given}))
+    api.put(f"{INSTANCES.path(NAMESPACE)}/alpha", instance_json(**{"status": ready(), **fields}))
     api.put(f"{STATEFULSETS.path(NAMESPACE)}/efrit-alpha", statefulset_json())
     api.put(WORK, request_json(created=datetime.now(UTC)))
     meta: Json = {"name": "efrit-alpha-0", "namespace": NAMESPACE, "uid": POD_UID}
@@ -106,7 +106,7 @@ async def test_the_first_answer_waits_for_no_other_instance_and_none_of_their_ch
 ) -> None:
     monkeypatch.setattr(resync, "read_first", functools.partial(read_first, seconds=TIMEOUT))
     controller = Controller(kube, identity)
-    api.held[ALL_PODS] = asyncio.Event()
+    api.gates[ALL_PODS] = asyncio.Event()
     place_others(api, 2 * HEAD_START_INSTANCES)
     async with fake_bridge(identity, tmp_path) as bridge:
         place(api, bridge.port)
@@ -127,7 +127,7 @@ async def test_the_first_answer_waits_for_no_other_instance_and_none_of_their_ch
     before = Counter(paths[: paths.index(f"{WORK}/status")])
     assert (before[INSTANCES.path(None)], before[REQUESTS.path(None)], before[STATEFULSETS.path(None)]) == (1, 1, 0)
     written = [f"{call.path} {call.body}" for call in api.calls if call.method != "GET"]
-    assert not any("aa-0" in each for each in written)
+    assert not any("aa-0" in name for name in written)
 
 
 @on_virtual_time
@@ -160,7 +160,9 @@ async def first_requests(kube: Kube, first: str = "") -> list[Key]:
     """Return the requests that are read at first; the lot falls on the namespace `first`."""
     store = Store(WorkQueue(), CONFIG, lambda: datetime.now(UTC))
 
-    await read_first(kube, store, None, shuffle=lambda namespaces: namespaces.sort(key=lambda each: each != first))
+    await read_first(
+        kube, store, None, shuffle=lambda namespaces: namespaces.sort(key=lambda namespace: namespace != first)
+    )
 
     return list(store.requests.open_uids())
 
@@ -233,7 +235,7 @@ async def test_where_there_are_few_instances_nothing_is_read_twice(
 
 
 @pytest.mark.parametrize(
-    ("given", "early"),
+    ("fields", "early"),
     [
         ({}, True),
         ({"status": {}}, False),
@@ -244,9 +246,9 @@ async def test_where_there_are_few_instances_nothing_is_read_twice(
     ],
 )
 async def test_only_an_instance_that_was_ready_and_up_to_date_is_served_before_the_others_are_known(
-    api: FakeApi, kube: Kube, identity: Identity, given: Json, early: bool
+    api: FakeApi, kube: Kube, identity: Identity, fields: Json, early: bool
 ) -> None:
-    place(api, **given)
+    place(api, **fields)
     store = Controller(kube, identity).store
 
     await read_first(kube, store, None, 0)
@@ -280,7 +282,7 @@ async def test_once_the_lists_are_complete_or_have_failed_no_instance_is_served_
     controller = Controller(kube, identity)
     place_others(api)
     place(api)
-    api.held[ALL_PODS] = asyncio.Event()
+    api.gates[ALL_PODS] = asyncio.Event()
     listing = asyncio.create_task(controller.resync.list_all())
     async with asyncio.timeout(TIMEOUT):
         while not controller.store.early.serves(ALPHA):  # noqa: ASYNC110 - nothing tells of it
@@ -292,7 +294,7 @@ async def test_once_the_lists_are_complete_or_have_failed_no_instance_is_served_
 
     if fails:
         api.fail("GET", ALL_PODS, 503)
-    api.held[ALL_PODS].set()
+    api.gates[ALL_PODS].set()
     [error] = await asyncio.gather(listing, return_exceptions=True)
 
     assert isinstance(error, ApiUnavailable) is fails
@@ -322,7 +324,7 @@ async def test_what_cannot_be_read_at_first_or_not_soon_keeps_no_list_from_being
     place(api)
     if status is None:
         monkeypatch.setattr(head_start, "READ_SECONDS", 0)
-        api.held[path] = answer
+        api.gates[path] = answer
     else:
         api.fail("GET", path, status)
 

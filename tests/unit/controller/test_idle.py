@@ -23,9 +23,11 @@ SLEEPS = Idleness(suspended=True)
 DELETED = Idleness(delete=True)
 
 
-def given(rules: Json, ago: float, *, status: Json | None = None, mode: str = "Running", **fields: object) -> Json:
+def with_idle_rules(
+    rules: Json, ago: float, *, status: Json | None = None, mode: str = "Running", **fields: object
+) -> Json:
     made = instance(created=NOW - seconds(ago), spec={"idle": rules, "operatingMode": mode}, status=status)
-    return {"given": made, **fields}
+    return {"efrit_instance": made, **fields}
 
 
 def started(**fields: Any) -> PodView:
@@ -35,19 +37,27 @@ def started(**fields: Any) -> PodView:
 @pytest.mark.parametrize(
     ("snapshot", "expected"),
     [
-        pytest.param(ready(**given(SUSPEND, 60)), SLEEPS, id="idle for long enough to sleep"),
-        pytest.param(ready(**given(DELETE, 600)), DELETED, id="idle for long enough to go"),
-        pytest.param(ready(**given(BOTH, 600)), DELETED, id="idle for long enough for both"),
-        pytest.param(ready(**given(SUSPEND, 45)), Idleness(requeue_after=seconds(15)), id="to sleep soon"),
-        pytest.param(ready(**given(BOTH, 45)), Idleness(requeue_after=seconds(15)), id="to sleep soon, to go later"),
-        pytest.param(ready(**given(DELETE, 590)), Idleness(requeue_after=seconds(10)), id="to go soon"),
-        pytest.param(ready(**given(BOTH, 60)), Idleness(True, False, seconds(540)), id="falls asleep, to go later"),
+        pytest.param(ready(**with_idle_rules(SUSPEND, 60)), SLEEPS, id="idle for long enough to sleep"),
+        pytest.param(ready(**with_idle_rules(DELETE, 600)), DELETED, id="idle for long enough to go"),
+        pytest.param(ready(**with_idle_rules(BOTH, 600)), DELETED, id="idle for long enough for both"),
+        pytest.param(ready(**with_idle_rules(SUSPEND, 45)), Idleness(requeue_after=seconds(15)), id="to sleep soon"),
         pytest.param(
-            away(**given(BOTH, 500, status=ASLEEP)), Idleness(True, False, seconds(100)), id="sleeps, to go later"
+            ready(**with_idle_rules(BOTH, 45)), Idleness(requeue_after=seconds(15)), id="to sleep soon, to go later"
         ),
-        pytest.param(away(**given(BOTH, 600, status=ASLEEP)), Idleness(True, True), id="sleeps, to go now"),
-        pytest.param(away(**given(DELETE, 600, mode="Suspended")), DELETED, id="suspended by its owner, to go now"),
-        pytest.param(away(**given(SUSPEND, LONG, mode="Suspended")), RUNNING, id="suspended by its owner"),
+        pytest.param(ready(**with_idle_rules(DELETE, 590)), Idleness(requeue_after=seconds(10)), id="to go soon"),
+        pytest.param(
+            ready(**with_idle_rules(BOTH, 60)), Idleness(True, False, seconds(540)), id="falls asleep, to go later"
+        ),
+        pytest.param(
+            away(**with_idle_rules(BOTH, 500, status=ASLEEP)),
+            Idleness(True, False, seconds(100)),
+            id="sleeps, to go later",
+        ),
+        pytest.param(away(**with_idle_rules(BOTH, 600, status=ASLEEP)), Idleness(True, True), id="sleeps, to go now"),
+        pytest.param(
+            away(**with_idle_rules(DELETE, 600, mode="Suspended")), DELETED, id="suspended by its owner, to go now"
+        ),
+        pytest.param(away(**with_idle_rules(SUSPEND, LONG, mode="Suspended")), RUNNING, id="suspended by its owner"),
         pytest.param(ready(instance(created=NOW - seconds(LONG))), RUNNING, id="without rules"),
         pytest.param(away(instance(status=ASLEEP)), RUNNING, id="its rules were taken away"),
     ],
@@ -62,20 +72,20 @@ def test_what_the_idle_rules_ask_for(snapshot: InstanceSnapshot, expected: Idlen
         {"open_requests": 1},
         {"active_plans": 1},
         {"active_plans": 1, "suspended_plans": 3},
-        {"bridge": connected(told=stats(pending=1))},
-        {"bridge": connected(told=stats(processing=1))},
+        {"bridge": connected(bridge_stats=stats(pending=1))},
+        {"bridge": connected(bridge_stats=stats(processing=1))},
     ],
     ids=["an open request", "an open plan", "an open plan among suspended ones", "a queued file", "running work"],
 )
 @pytest.mark.parametrize("status", [{}, ASLEEP], ids=["running", "asleep"])
 def test_an_instance_with_work_is_not_idle_and_wakes_up(work: Json, status: Json) -> None:
-    assert idleness(ready(**given(BOTH, LONG, status=status, **work)), NOW) == RUNNING
+    assert idleness(ready(**with_idle_rules(BOTH, LONG, status=status, **work)), NOW) == RUNNING
 
 
 def test_a_suspended_plan_lets_its_instance_sleep_but_not_go() -> None:
-    assert idleness(ready(**given(BOTH, LONG, suspended_plans=1)), NOW) == SLEEPS
-    assert idleness(away(**given(BOTH, LONG, status=ASLEEP, suspended_plans=1)), NOW) == SLEEPS
-    assert idleness(ready(**given(DELETE, LONG, suspended_plans=1)), NOW) == RUNNING
+    assert idleness(ready(**with_idle_rules(BOTH, LONG, suspended_plans=1)), NOW) == SLEEPS
+    assert idleness(away(**with_idle_rules(BOTH, LONG, status=ASLEEP, suspended_plans=1)), NOW) == SLEEPS
+    assert idleness(ready(**with_idle_rules(DELETE, LONG, suspended_plans=1)), NOW) == RUNNING
 
 
 @pytest.mark.parametrize(
@@ -85,7 +95,7 @@ def test_a_suspended_plan_lets_its_instance_sleep_but_not_go() -> None:
 def test_an_instance_is_not_idle_for_the_time_it_takes_to_start(
     first_ready: datetime | None, expected: Idleness
 ) -> None:
-    assert idleness(ready(**given(SUSPEND, LONG, first_ready=first_ready)), NOW) == expected
+    assert idleness(ready(**with_idle_rules(SUSPEND, LONG, first_ready=first_ready)), NOW) == expected
 
 
 UNLISTED: Json = {"listed": False}
@@ -112,11 +122,11 @@ DRAINS = {"pod": started(deleting=True)}
 )
 @pytest.mark.parametrize(("status", "expected"), [({}, RUNNING), (ASLEEP, SLEEPS)], ids=["running", "asleep"])
 def test_nothing_new_is_decided_before_all_work_is_known(unknown: Json, status: Json, expected: Idleness) -> None:
-    assert idleness(ready(**given(BOTH, LONG, status=status, **unknown)), NOW) == expected
+    assert idleness(ready(**with_idle_rules(BOTH, LONG, status=status, **unknown)), NOW) == expected
 
 
 @pytest.mark.parametrize(
-    "known",
+    "facts",
     [
         {"pod": None, "bridge": BridgeView()},
         {"pod": pod(phase="Pending", ip=None, unschedulable="0/3 nodes", containers=()), "bridge": BridgeView()},
@@ -128,12 +138,12 @@ def test_nothing_new_is_decided_before_all_work_is_known(unknown: Json, status: 
     ],
     ids=["no pod", "a pod no node takes", "an image that cannot be pulled", "an evicted pod"],
 )
-def test_where_nothing_can_run_no_bridge_needs_to_be_heard(known: Json) -> None:
-    assert idleness(ready(**given(DELETE, LONG, **known)), NOW) == DELETED
+def test_where_nothing_can_run_no_bridge_needs_to_be_heard(facts: Json) -> None:
+    assert idleness(ready(**with_idle_rules(DELETE, LONG, **facts)), NOW) == DELETED
 
 
 def test_an_instance_without_a_pod_is_not_taken_for_idle_before_its_work_is_listed() -> None:
-    assert idleness(away(**given(BOTH, LONG, **UNLISTED)), NOW) == RUNNING
+    assert idleness(away(**with_idle_rules(BOTH, LONG, **UNLISTED)), NOW) == RUNNING
 
 
 @pytest.mark.parametrize(
@@ -142,19 +152,19 @@ def test_an_instance_without_a_pod_is_not_taken_for_idle_before_its_work_is_list
     ids=["seen by this process", "told by the status"],
 )
 def test_activity_starts_the_time_anew(recent: Json) -> None:
-    assert idleness(ready(**given(SUSPEND, LONG, **recent)), NOW) == Idleness(requeue_after=seconds(50))
+    assert idleness(ready(**with_idle_rules(SUSPEND, LONG, **recent)), NOW) == Idleness(requeue_after=seconds(50))
 
 
 def test_a_clock_set_back_makes_nothing_idle() -> None:
-    assert idleness(ready(**given(DELETE, -3600)), NOW).requeue_after == timedelta(seconds=600 + 3600)
+    assert idleness(ready(**with_idle_rules(DELETE, -3600)), NOW).requeue_after == timedelta(seconds=600 + 3600)
 
 
 def test_the_owner_suspending_an_instance_is_told_from_idleness() -> None:
     def reason(snapshot: InstanceSnapshot) -> str | None:
         return suspension_reason(snapshot, idleness(snapshot, NOW))
 
-    assert reason(away(**given(SUSPEND, 10, status=ASLEEP, mode="Suspended"))) == "Suspended"
-    assert reason(away(**given(SUSPEND, 10, status=ASLEEP))) == "SuspendedIdle"
-    assert reason(away(**given(SUSPEND, 10, status=ASLEEP, open_requests=1))) is None
+    assert reason(away(**with_idle_rules(SUSPEND, 10, status=ASLEEP, mode="Suspended"))) == "Suspended"
+    assert reason(away(**with_idle_rules(SUSPEND, 10, status=ASLEEP))) == "SuspendedIdle"
+    assert reason(away(**with_idle_rules(SUSPEND, 10, status=ASLEEP, open_requests=1))) is None
     assert reason(away(instance(status=ASLEEP))) is None
     assert reason(away()) is None

@@ -33,8 +33,8 @@ async def look(rig: Rig) -> None:
 
 
 def replicas(rig: Rig) -> int:
-    found: int = rig.api.objects[STATEFULSET]["spec"]["replicas"]
-    return found
+    replicas: int = rig.api.objects[STATEFULSET]["spec"]["replicas"]
+    return replicas
 
 
 # Suspension.
@@ -118,8 +118,8 @@ async def test_work_that_the_watch_has_not_told_of_keeps_an_instance_from_being_
 
     assert rig.api.made("DELETE") == []
     assert rig.api.made("POST") == []
-    known = rig.instance
-    assert known.open_requests + known.active_plans + known.suspended_plans == 1
+    instance_snapshot = rig.instance
+    assert instance_snapshot.open_requests + instance_snapshot.active_plans + instance_snapshot.suspended_plans == 1
     await look(rig)
     assert not rig.instance.facts.handover_paused
 

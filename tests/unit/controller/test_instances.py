@@ -62,8 +62,8 @@ Decide = Callable[..., list[Action]]
 
 @pytest.fixture
 def decide(identity: Identity) -> Decide:
-    def decided(given: InstanceSnapshot, now: datetime = NOW) -> list[Action]:
-        return decide_instance(given, identity, now)
+    def decided(instance_snapshot: InstanceSnapshot, now: datetime = NOW) -> list[Action]:
+        return decide_instance(instance_snapshot, identity, now)
 
     return decided
 
@@ -72,33 +72,35 @@ def decide(identity: Identity) -> Decide:
 def applied(identity: Identity) -> Callable[..., InstanceSnapshot]:
     """Give a snapshot the StatefulSet that its children would leave behind."""
 
-    def with_children(given: InstanceSnapshot, replicas: int = 1, **fields: Any) -> InstanceSnapshot:
-        made = statefulset(build(given.instance, CONFIG, identity, replicas, NOW), replicas)
-        accepted = given.instance.metadata.generation
-        return changed(given, statefulset=replace(made, **fields), applied_generation=accepted)
+    def with_children(instance_snapshot: InstanceSnapshot, replicas: int = 1, **fields: Any) -> InstanceSnapshot:
+        made = statefulset(build(instance_snapshot.instance, CONFIG, identity, replicas, NOW), replicas)
+        accepted = instance_snapshot.instance.metadata.generation
+        return changed(instance_snapshot, statefulset=replace(made, **fields), applied_generation=accepted)
 
     return with_children
 
 
-def settled(given: InstanceSnapshot, actions: list[Action], **fields: Any) -> InstanceSnapshot:
+def settled(instance_snapshot: InstanceSnapshot, actions: list[Action], **fields: Any) -> InstanceSnapshot:
     """The snapshot after the written status has come back from the API server."""
     status = written(actions)
-    json: Json = given.instance.model_dump(mode="json", by_alias=True, exclude_none=True)
-    renewed = type(given.instance).model_validate({**json, "status": status})
-    return changed(given, instance=renewed, **fields)
+    json: Json = instance_snapshot.instance.model_dump(mode="json", by_alias=True, exclude_none=True)
+    renewed = type(instance_snapshot.instance).model_validate({**json, "status": status})
+    return changed(instance_snapshot, instance=renewed, **fields)
 
 
 def replicas(actions: list[Action]) -> int:
-    (found,) = [each for each in the(actions, ApplyChildren).manifests if each["kind"] == "StatefulSet"]
-    return int(found["spec"]["replicas"])
+    (stateful_set,) = [
+        manifest for manifest in the(actions, ApplyChildren).manifests if manifest["kind"] == "StatefulSet"
+    ]
+    return int(stateful_set["spec"]["replicas"])
 
 
 def afters(actions: list[Action]) -> list[timedelta]:
-    return [each.after for each in of_kind(actions, RequeueAfter)]
+    return [action.after for action in of_kind(actions, RequeueAfter)]
 
 
 def events(actions: list[Action]) -> list[tuple[str, str]]:
-    return [(each.type, each.reason) for each in of_kind(actions, Record)]
+    return [(record.type, record.reason) for record in of_kind(actions, Record)]
 
 
 # Children.
@@ -109,11 +111,11 @@ WITHOUT_POD = ALL[:-1]
 
 
 def kinds(actions: list[Action]) -> list[str]:
-    return [each["kind"] for apply in of_kind(actions, ApplyChildren) for each in apply.manifests]
+    return [manifest["kind"] for apply in of_kind(actions, ApplyChildren) for manifest in apply.manifests]
 
 
 def busy(**fields: Any) -> InstanceSnapshot:
-    return ready(bridge=connected(told=stats(processing=1)), **fields)
+    return ready(bridge=connected(bridge_stats=stats(processing=1)), **fields)
 
 
 def refused(ago: float, **fields: Any) -> InstanceSnapshot:
@@ -124,10 +126,10 @@ def test_a_new_instance_gets_its_children(decide: Decide) -> None:
     apply = the(decide(away()), ApplyChildren)
 
     assert (apply.instance, apply.generation) == (KEY, 1)
-    assert [each["kind"] for each in apply.manifests] == ALL
+    assert [manifest["kind"] for manifest in apply.manifests] == ALL
 
 
-def told(observed: int, reason: str) -> Json:
+def ready_status(observed: int, reason: str) -> Json:
     return {"observedGeneration": observed, "conditions": [condition_json("Ready", "True", reason)]}
 
 
@@ -150,19 +152,19 @@ APPLIED: dict[str, tuple[InstanceSnapshot, Json, Json, list[str]]] = {
         ALL,
     ),
     "a StatefulSet that the status vouches for": (
-        ready(instance(generation=3, status=told(3, "Ready"))),
+        ready(instance(generation=3, status=ready_status(3, "Ready"))),
         {},
         {"applied_generation": 0},
         [],
     ),
     "one that somebody else may have applied in part": (
-        ready(instance(generation=3, status=told(2, "Ready"))),
+        ready(instance(generation=3, status=ready_status(2, "Ready"))),
         {},
         {"applied_generation": 0},
         ALL,
     ),
     "one that the status calls refused": (
-        ready(instance(generation=3, status=told(3, "ChildRefused"))),
+        ready(instance(generation=3, status=ready_status(3, "ChildRefused"))),
         {},
         {"applied_generation": 0},
         ALL,
@@ -170,28 +172,30 @@ APPLIED: dict[str, tuple[InstanceSnapshot, Json, Json, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "current", "facts", "expected"), APPLIED.values(), ids=APPLIED)
+@pytest.mark.parametrize(("instance_snapshot", "current", "facts", "expected"), APPLIED.values(), ids=APPLIED)
 def test_which_children_are_applied(
-    decide: Decide, applied: Any, given: InstanceSnapshot, current: Json, facts: Json, expected: list[str]
+    decide: Decide, applied: Any, instance_snapshot: InstanceSnapshot, current: Json, facts: Json, expected: list[str]
 ) -> None:
     if "applied_digest" in facts:
-        facts = {"applied_digest": applied(given).statefulset.children_hash}
+        facts = {"applied_digest": applied(instance_snapshot).statefulset.children_hash}
 
-    assert kinds(decide(changed(applied(given, **current), **facts))) == expected
+    assert kinds(decide(changed(applied(instance_snapshot, **current), **facts))) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "again"),
+    ("instance_snapshot", "again"),
     [
         (refused(ago=10), False),
         (refused(ago=30), True),
-        (refused(ago=1, given=instance(generation=2)), True),
+        (refused(ago=1, efrit_instance=instance(generation=2)), True),
         (changed(refused(ago=1), resync=True), True),
     ],
     ids=["at once", "after half a minute", "when the spec changes", "at a resync"],
 )
-def test_when_a_refused_child_is_applied_again(decide: Decide, given: InstanceSnapshot, again: bool) -> None:
-    actions = decide(given)
+def test_when_a_refused_child_is_applied_again(
+    decide: Decide, instance_snapshot: InstanceSnapshot, again: bool
+) -> None:
+    actions = decide(instance_snapshot)
 
     assert bool(of_kind(actions, ApplyChildren)) is again
     assert (RETRY_REFUSED - seconds(10) in afters(actions)) is not again
@@ -205,8 +209,8 @@ def test_a_template_that_waits_is_said_to(decide: Decide, applied: Any) -> None:
     status = written(decide(applied(busy(), **OLD)))
 
     assert condition(status, "Ready")[:2] == ("True", "Ready")
-    held = "The changed pod template waits for the running requests to end."
-    assert condition(status, "Updated") == ("False", "UpdateHeld", held)
+    message = "The changed pod template waits for the running requests to end."
+    assert condition(status, "Updated") == ("False", "UpdateHeld", message)
 
 
 def test_an_instance_that_is_served_before_the_others_are_known_is_not_updated(
@@ -219,10 +223,10 @@ def test_an_instance_that_is_served_before_the_others_are_known_is_not_updated(
 
 
 def test_the_status_says_that_an_update_begins_before_the_template_is_applied(decide: Decide, applied: Any) -> None:
-    given = applied(ready(), template_hash="old")
+    instance_snapshot = applied(ready(), template_hash="old")
 
-    first = decide(given)
-    second = decide(settled(given, first))
+    first = decide(instance_snapshot)
+    second = decide(settled(instance_snapshot, first))
 
     assert first[0] == ReserveUpdate(KEY, UpdateCause.RELEASE)
     assert kinds(first) == []
@@ -232,21 +236,21 @@ def test_the_status_says_that_an_update_begins_before_the_template_is_applied(de
 
 def test_an_instance_that_fails_its_update_says_so_once_in_an_event(decide: Decide, applied: Any) -> None:
     broken = ready(pod=pod(template_hash="old"), bridge=BridgeView())
-    given = applied(broken, update_started=NOW - seconds(600), update_trial=True)
+    instance_snapshot = applied(broken, update_started=NOW - seconds(600), update_trial=True)
 
-    first = decide(given)
-    again = decide(settled(given, first))
+    first = decide(instance_snapshot)
+    again = decide(settled(instance_snapshot, first))
 
-    assert [each.reason for each in of_kind(first, Record)] == ["UpdateFailed"]
+    assert [record.reason for record in of_kind(first, Record)] == ["UpdateFailed"]
     assert condition(written(first), "Updated")[:2] == ("False", "UpdateFailed")
     assert of_kind(again, Record) == []
 
 
 @pytest.mark.parametrize(
-    ("given", "suspended", "phase"),
+    ("instance_snapshot", "suspended", "phase"),
     [
         (refused(ago=1), ("False", "Running"), "NotReady"),
-        (refused(ago=1, given=instance(spec=SUSPENDED)), ("True", "Suspended"), "NotReady"),
+        (refused(ago=1, efrit_instance=instance(spec=SUSPENDED)), ("True", "Suspended"), "NotReady"),
         (
             ready(instance(spec=SUSPENDED), refused="exceeded quota", refused_generation=1, refused_time=NOW),
             ("False", "Suspending"),
@@ -256,15 +260,15 @@ def test_an_instance_that_fails_its_update_says_so_once_in_an_event(decide: Deci
     ids=["running", "suspended", "cannot be suspended"],
 )
 def test_a_refused_child_is_told_in_status_and_event(
-    decide: Decide, given: InstanceSnapshot, suspended: tuple[str, str], phase: str
+    decide: Decide, instance_snapshot: InstanceSnapshot, suspended: tuple[str, str], phase: str
 ) -> None:
-    actions = decide(given)
+    actions = decide(instance_snapshot)
 
     status = written(actions)
     assert condition(status, "Ready")[:2] == ("False", "ChildRefused")
     assert (condition(status, "Suspended")[:2], status["phase"]) == (suspended, phase)
     assert ("Warning", "ChildRefused") in events(actions)
-    assert any("exceeded quota" in each.message for each in of_kind(actions, Record))
+    assert any("exceeded quota" in record.message for record in of_kind(actions, Record))
 
 
 # The connection to the bridge.
@@ -302,7 +306,7 @@ def asleep(**fields: Any) -> InstanceSnapshot:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected", "phase", "suspended"),
+    ("instance_snapshot", "expected", "phase", "suspended"),
     [
         (ready(instance(spec=SUSPENDED)), 0, "Pending", ("False", "Suspending")),
         (replace(busy(), instance=instance(spec=SUSPENDED)), 0, "Pending", ("False", "Suspending")),
@@ -329,14 +333,14 @@ def asleep(**fields: Any) -> InstanceSnapshot:
     ],
 )
 def test_how_many_pods_an_instance_gets(
-    decide: Decide, given: InstanceSnapshot, expected: int, phase: str, suspended: tuple[str, str]
+    decide: Decide, instance_snapshot: InstanceSnapshot, expected: int, phase: str, suspended: tuple[str, str]
 ) -> None:
-    actions = decide(given)
+    actions = decide(instance_snapshot)
 
     status = written(actions)
     assert replicas(actions) == expected
     assert (status["phase"], condition(status, "Suspended")[:2]) == (phase, suspended)
-    assert status.get("suspendedIdle", False) is (expected == 0 and given.instance.spec.idle is not None)
+    assert status.get("suspendedIdle", False) is (expected == 0 and instance_snapshot.instance.spec.idle is not None)
     assert not {"spec", "operatingMode"} & set(status), "the spec is its owner's"
 
 
@@ -348,7 +352,7 @@ def test_a_suspended_instance_says_so_in_an_event_and_nothing_of_its_queue(decid
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("instance_snapshot", "expected"),
     [
         (idle(60), [PauseHandover, ApplyChildren]),
         (ready(instance(spec=SUSPENDED)), [PauseHandover, ApplyChildren]),
@@ -359,30 +363,30 @@ def test_a_suspended_instance_says_so_in_an_event_and_nothing_of_its_queue(decid
     ids=["before it is stopped", "before it is suspended", "once", "once it is scaled up again", "not without cause"],
 )
 def test_when_the_hand_over_is_paused_and_resumed(
-    decide: Decide, given: InstanceSnapshot, expected: list[type]
+    decide: Decide, instance_snapshot: InstanceSnapshot, expected: list[type]
 ) -> None:
-    order = [type(each) for each in decide(given)]
+    order = [type(action) for action in decide(instance_snapshot)]
 
-    assert [each for each in order if each in (PauseHandover, ApplyChildren, ResumeHandover)] == expected
+    assert [kind for kind in order if kind in (PauseHandover, ApplyChildren, ResumeHandover)] == expected
 
 
 def test_an_instance_whose_idle_rules_are_taken_away_wakes_up(decide: Decide) -> None:
-    given = away(instance(status=ASLEEP))
+    instance_snapshot = away(instance(status=ASLEEP))
 
-    assert replicas(decide(settled(given, decide(given)))) == 1
+    assert replicas(decide(settled(instance_snapshot, decide(instance_snapshot)))) == 1
 
 
 def test_an_instance_idle_for_too_long_is_deleted_after_a_last_check(decide: Decide) -> None:
     actions = decide(idle(600))
 
-    assert [type(each) for each in actions] == [PauseHandover, ConfirmIdle, Delete, Record]
+    assert [type(action) for action in actions] == [PauseHandover, ConfirmIdle, Delete, Record]
     assert the(actions, Delete) == Delete("EfritInstance", KEY, "uid-alpha", "10")
     assert the(actions, Record).reason == "IdleDeleted"
     assert of_kind(decide(idle(10_000, open_requests=1)), Delete) == []
 
 
 @pytest.mark.parametrize(
-    ("given", "asked", "again"),
+    ("instance_snapshot", "reads_events", "again"),
     [
         (idle(45), False, 15),
         (ready(instance(created=NOW - seconds(10**8))), False, None),
@@ -401,11 +405,11 @@ def test_an_instance_idle_for_too_long_is_deleted_after_a_last_check(decide: Dec
     ],
 )
 def test_when_an_instance_is_looked_at_again_and_into_what_keeps_it(
-    decide: Decide, given: InstanceSnapshot, asked: bool, again: float | None
+    decide: Decide, instance_snapshot: InstanceSnapshot, reads_events: bool, again: float | None
 ) -> None:
-    actions = decide(given)
+    actions = decide(instance_snapshot)
 
-    assert [each.instance for each in of_kind(actions, ReadWarningEvents)] == [KEY] * asked
+    assert [read.instance for read in of_kind(actions, ReadWarningEvents)] == [KEY] * reads_events
     assert seconds(again) in afters(actions) if again else afters(actions) == []
 
 
@@ -413,13 +417,13 @@ def test_when_an_instance_is_looked_at_again_and_into_what_keeps_it(
 
 
 def test_a_ready_instance_fills_the_whole_status(decide: Decide) -> None:
-    given = ready(
+    instance_snapshot = ready(
         instance(generation=3),
-        bridge=connected(told=stats(pending=1, processing=1, processed=9, succeeded=8, failed=1)),
+        bridge=connected(bridge_stats=stats(pending=1, processing=1, processed=9, succeeded=8, failed=1)),
         last_activity=NOW,
     )
 
-    status = written(decide(given))
+    status = written(decide(instance_snapshot))
 
     assert {key: value for key, value in status.items() if key != "conditions"} == {
         "phase": "Ready",
@@ -441,18 +445,18 @@ def test_a_ready_instance_fills_the_whole_status(decide: Decide) -> None:
         "lastActivityTime": "2026-03-01T12:00:00Z",
         "handover": {"state": "Open", "id": "handover-1"},
     }
-    assert {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]} == {
+    assert {condition["type"]: (condition["status"], condition["reason"]) for condition in status["conditions"]} == {
         "Ready": ("True", "Ready"),
         "QueueHealthy": ("True", "Working"),
         "EmacsResponsive": ("True", "Responding"),
         "Suspended": ("False", "Running"),
         "Updated": ("True", "UpToDate"),
     }
-    assert {each["observedGeneration"] for each in status["conditions"]} == {3}
+    assert {condition["observedGeneration"] for condition in status["conditions"]} == {3}
 
 
 def test_an_emacs_without_signs_of_life_is_told(decide: Decide) -> None:
-    actions = decide(ready(bridge=connected(told=stats(emacs=emacs(responsive=False)))))
+    actions = decide(ready(bridge=connected(bridge_stats=stats(emacs=emacs(responsive=False)))))
 
     status = written(actions)
     assert condition(status, "EmacsResponsive")[:2] == ("False", "NotResponding")
@@ -469,8 +473,8 @@ def test_a_starting_instance_is_pending_and_costs_no_event(decide: Decide) -> No
 
 
 def test_the_last_known_version_and_figures_outlive_the_pod(decide: Decide) -> None:
-    given = ready()
-    after = settled(given, decide(given), pod=None, bridge=BridgeView())
+    instance_snapshot = ready()
+    after = settled(instance_snapshot, decide(instance_snapshot), pod=None, bridge=BridgeView())
 
     status = written(decide(after))
 
@@ -480,28 +484,28 @@ def test_the_last_known_version_and_figures_outlive_the_pod(decide: Decide) -> N
 
 
 def test_an_unchanged_status_is_not_written(decide: Decide, applied: Any) -> None:
-    given = applied(ready())
+    instance_snapshot = applied(ready())
 
-    assert of_kind(decide(settled(given, decide(given))), PatchStatus) == []
+    assert of_kind(decide(settled(instance_snapshot, decide(instance_snapshot))), PatchStatus) == []
 
 
 def test_becoming_ready_is_an_event_once(decide: Decide) -> None:
     first = decide(ready())
-    again = settled(ready(), first, bridge=connected(told=stats(processed=1)))
+    again = settled(ready(), first, bridge=connected(bridge_stats=stats(processed=1)))
 
     assert the(first, Record).reason == "Ready"
     assert of_kind(decide(again), Record) == []
 
 
-def moved(decide: Decide, told: Stats, **fields: Any) -> InstanceSnapshot:
+def moved(decide: Decide, bridge_stats: Stats, **fields: Any) -> InstanceSnapshot:
     """A ready instance whose bridge tells something else by now."""
-    return settled(ready(), decide(ready()), bridge=connected(told=told), **fields)
+    return settled(ready(), decide(ready()), bridge=connected(bridge_stats=bridge_stats), **fields)
 
 
 def test_figures_that_move_are_written_every_ten_seconds_at_most(decide: Decide) -> None:
-    given = moved(decide, stats(processed=1, succeeded=1), stats_written=NOW - seconds(4))
+    instance_snapshot = moved(decide, stats(processed=1, succeeded=1), stats_written=NOW - seconds(4))
 
-    early, late = decide(given), decide(given, NOW + seconds(6))
+    early, late = decide(instance_snapshot), decide(instance_snapshot, NOW + seconds(6))
 
     assert of_kind(early, PatchStatus) == []
     assert seconds(6) in afters(early)
@@ -517,7 +521,7 @@ def test_a_condition_that_changes_is_written_at_once(decide: Decide) -> None:
 def test_a_condition_keeps_its_transition_time_while_its_status_stays(decide: Decide) -> None:
     status = written(decide(moved(decide, stats(pending=1)), NOW + seconds(60)))
 
-    assert {each["lastTransitionTime"] for each in status["conditions"]} == {"2026-03-01T12:00:00Z"}
+    assert {condition["lastTransitionTime"] for condition in status["conditions"]} == {"2026-03-01T12:00:00Z"}
 
 
 def test_the_patch_is_bound_to_the_version_decided_about(decide: Decide) -> None:
@@ -527,28 +531,28 @@ def test_the_patch_is_bound_to_the_version_decided_about(decide: Decide) -> None
 
 
 def test_children_are_applied_before_the_status_is_written(decide: Decide) -> None:
-    kinds = [type(each) for each in decide(ready())]
+    kinds = [type(action) for action in decide(ready())]
 
     assert kinds.index(ApplyChildren) < kinds.index(PatchStatus)
 
 
 def test_a_new_controller_lets_a_ready_instance_be_ready_until_it_has_heard_from_its_pod(decide: Decide) -> None:
-    known = ready(pod=pod(started=NOW - seconds(600)))
-    known = settled(known, decide(known))
+    instance_snapshot = ready(pod=pod(started=NOW - seconds(600)))
+    instance_snapshot = settled(instance_snapshot, decide(instance_snapshot))
 
-    assert of_kind(decide(replace(known, bridge=BridgeView())), PatchStatus) == []
-    lost = replace(known, bridge=BridgeView(problem="connection refused"))
+    assert of_kind(decide(replace(instance_snapshot, bridge=BridgeView())), PatchStatus) == []
+    lost = replace(instance_snapshot, bridge=BridgeView(problem="connection refused"))
     assert condition(written(decide(lost)), "Ready")[0] == "False"
-    other = replace(known, bridge=BridgeView(), pod=pod("new", started=NOW - seconds(5)))
+    other = replace(instance_snapshot, bridge=BridgeView(), pod=pod("new", started=NOW - seconds(5)))
     assert condition(written(decide(other)), "Ready")[0] == "False"
 
 
 @pytest.mark.parametrize("spec", [{}, SUSPENDED], ids=["running", "suspended"])
 def test_a_lost_node_is_told_with_a_warning_as_soon_as_the_grace_period_is_over(decide: Decide, spec: Json) -> None:
     stuck = pod(deleting=True, deletion_deadline=NOW, node="worker-1")
-    given = ready(instance(spec=spec), pod=stuck, bridge=BridgeView())
+    instance_snapshot = ready(instance(spec=spec), pod=stuck, bridge=BridgeView())
 
-    before, after = decide(given), decide(given, NOW + seconds(30))
+    before, after = decide(instance_snapshot), decide(instance_snapshot, NOW + seconds(30))
 
     assert seconds(30) in afters(before)
     assert events(before) == []
@@ -558,28 +562,28 @@ def test_a_lost_node_is_told_with_a_warning_as_soon_as_the_grace_period_is_over(
 
 def with_key(key: ModelKey) -> InstanceSnapshot:
     model = {"model": {"name": "m", "apiKeySecretRef": {"name": "anthropic", "key": "token"}}}
-    return ready(instance(spec=model), bridge=connected(told=stats(emacs=emacs(model_key=key))))
+    return ready(instance(spec=model), bridge=connected(bridge_stats=stats(emacs=emacs(model_key=key))))
 
 
 def test_a_key_that_is_too_short_is_a_condition_and_one_event_and_evals_go_on(decide: Decide) -> None:
-    given = with_key(ModelKey.TOO_SHORT)
-    actions = decide(given)
+    instance_snapshot = with_key(ModelKey.TOO_SHORT)
+    actions = decide(instance_snapshot)
     status = written(actions)
     assert condition(status, "ModelReady")[:2] == ("False", "KeyTooShort")
     assert condition(status, "Ready")[0] == "True"
-    assert {each.reason for each in of_kind(actions, Record)} == {"Ready", "KeyTooShort"}
+    assert {record.reason for record in of_kind(actions, Record)} == {"Ready", "KeyTooShort"}
 
-    again = settled(given, actions)
+    again = settled(instance_snapshot, actions)
     assert of_kind(decide(again), Record) == []
 
 
 def test_a_key_that_was_replaced_and_a_model_that_was_removed_change_the_condition(decide: Decide) -> None:
-    given = with_key(ModelKey.TOO_SHORT)
-    mended = settled(given, decide(given), bridge=with_key(ModelKey.USABLE).bridge)
+    instance_snapshot = with_key(ModelKey.TOO_SHORT)
+    mended = settled(instance_snapshot, decide(instance_snapshot), bridge=with_key(ModelKey.USABLE).bridge)
     actions = decide(mended)
     assert condition(written(actions), "ModelReady")[:2] == ("True", "KeyRead")
 
     after = settled(mended, actions)
     spec = after.instance.spec.model_copy(update={"model": None})
     removed = decide(ready(after.instance.model_copy(update={"spec": spec})))
-    assert "ModelReady" not in {each["type"] for each in written(removed)["conditions"]}
+    assert "ModelReady" not in {condition["type"] for condition in written(removed)["conditions"]}

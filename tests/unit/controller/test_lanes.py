@@ -31,8 +31,8 @@ def filled(*counts: tuple[str, int]) -> Lanes:
 
 def order(lanes: Lanes, most: int, may_begin: Callable[[str], bool] = anyone) -> list[str]:
     """Take keys out; return their namespaces."""
-    taken = [lanes.take(may_begin) for _ in range(most)]
-    return [each.key.namespace for each in taken if each is not None]
+    turns = [lanes.take(may_begin) for _ in range(most)]
+    return [turn.key.namespace for turn in turns if turn is not None]
 
 
 def test_a_single_key_comes_after_one_of_three_thousand() -> None:
@@ -55,9 +55,9 @@ def test_the_kinds_of_a_namespace_take_turns() -> None:
     for name in ("a", "b"):
         lanes.put(key("team", name, "EfritInstance"), 0)
 
-    taken = [lanes.take(anyone) for _ in range(5)]
+    turns = [lanes.take(anyone) for _ in range(5)]
 
-    assert [each.key.kind for each in taken if each] == [
+    assert [turn.key.kind for turn in turns if turn] == [
         "EfritRequest",
         "EfritInstance",
         "EfritRequest",
@@ -73,9 +73,9 @@ def test_keys_that_go_first_take_turns_with_the_kinds_of_their_namespace() -> No
     lanes.promote(key("team", 2999), FIRST)
     lanes.put(key("team", "one", "EfritInstance"), 0)
 
-    taken = [each.key.name for _ in range(7) if (each := lanes.take(anyone))]
+    names = [turn.key.name for _ in range(7) if (turn := lanes.take(anyone))]
 
-    assert taken == ["0", "new", "one", "1", "other", "2", "2999"]
+    assert names == ["0", "new", "one", "1", "other", "2", "2999"]
     lanes.put(key("team", "gone"), 0, FIRST)
     lanes.discard(key("team", "gone"))
     assert len(lanes) == 2996
@@ -91,14 +91,14 @@ def test_keys_that_go_first_take_turns_with_the_kinds_of_their_namespace() -> No
 )
 def test_keys_that_take_long_come_less_often(took: float, shares: dict[str, int]) -> None:
     lanes = filled(("dear", 100), ("cheap", 100))
-    taken = []
+    namespaces = []
     for _ in range(100):
         (namespace,) = order(lanes, 1)
-        taken.append(namespace)
+        namespaces.append(namespace)
         if namespace == "dear":
             lanes.charge("dear", took)
 
-    assert {each: taken.count(each) for each in shares} == pytest.approx(shares, abs=2)
+    assert {namespace: namespaces.count(namespace) for namespace in shares} == pytest.approx(shares, abs=2)
 
 
 def test_a_debt_has_an_end_and_keeps_nobody_waiting_who_is_alone() -> None:
@@ -148,10 +148,10 @@ def test_a_key_that_is_discarded_is_not_served() -> None:
     lanes.discard(key("team", "unknown"))
     lanes.discard(key("nobody"))
 
-    taken = lanes.take(anyone)
+    turn = lanes.take(anyone)
 
-    assert taken is not None
-    assert taken.key == key("team", 1)
+    assert turn is not None
+    assert turn.key == key("team", 1)
     assert lanes.namespaces == 0
 
 
@@ -175,9 +175,9 @@ def test_every_key_is_served_once_and_none_is_made_up(given_steps: list[tuple[st
         elif step == "charge":
             lanes.charge(one.namespace, float(name))
         elif step == "take":
-            taken = lanes.take(anyone)
-            assert (taken is None) == (not waiting)
-            if taken is not None:
-                waiting.remove(taken.key)
+            turn = lanes.take(anyone)
+            assert (turn is None) == (not waiting)
+            if turn is not None:
+                waiting.remove(turn.key)
         assert len(lanes) == len(waiting)
-        assert lanes.namespaces == len({each.namespace for each in waiting})
+        assert lanes.namespaces == len({key.namespace for key in waiting})

@@ -41,8 +41,8 @@ def lease(kube: Kube, identity: str = "pod-1", seconds: float = 3) -> Lease:
 
 
 @contextlib.asynccontextmanager
-async def holding(given: Lease, leading: Leading) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(given.hold(leading))
+async def holding(lease: Lease, leading: Leading) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(lease.hold(leading))
     try:
         yield task
     finally:
@@ -155,9 +155,9 @@ async def test_a_lease_taken_by_another_ends_the_leading(api: FakeApi, kube: Kub
 
     async with holding(lease(kube), leading) as task:
         await begun(leading)
-        taken = held_by("pod-2")
-        taken["spec"]["leaseDurationSeconds"] = 3600
-        api.put(LEASE, taken)
+        lease_object = held_by("pod-2")
+        lease_object["spec"]["leaseDurationSeconds"] = 3600
+        api.put(LEASE, lease_object)
         await asyncio.wait_for(task, 30)
 
         assert leading.ended.is_set()
@@ -192,14 +192,14 @@ async def test_a_dead_holder_loses_the_lease_though_our_clock_is_set_back(
 
 
 async def test_who_was_stopped_for_longer_than_the_lease_lasts_knows_at_once(api: FakeApi, kube: Kube) -> None:
-    leading, given = Leading(), lease(kube)
+    leading, own_lease = Leading(), lease(kube)
 
-    async with holding(given, leading):
+    async with holding(own_lease, leading):
         await begun(leading)
-        assert given.held
+        assert own_lease.held
         # The whole process stands still, as under SIGSTOP: a length of time, there is nothing to wait for.
         time.sleep(3)  # noqa: ASYNC251
-        assert not given.held
+        assert not own_lease.held
 
 
 async def test_who_stops_has_ended_its_work_before_anybody_else_can_lead(api: FakeApi, kube: Kube) -> None:

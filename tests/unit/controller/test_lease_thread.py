@@ -141,4 +141,4 @@ async def test_a_connection_that_cannot_be_made_is_raised() -> None:
     holding = await asyncio.gather(lease.hold(Leading()), return_exceptions=True)
     await lease.release()
 
-    assert [type(each) for each in holding] == [ApiNotFound]
+    assert [type(error) for error in holding] == [ApiNotFound]

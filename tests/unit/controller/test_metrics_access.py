@@ -23,21 +23,21 @@ from efrit.kube.resources import TOKEN_REVIEWS, Resource
 class Reviewer:
     """Knows tokens by their names: `reader…` may read, `other…` is a user who may not."""
 
-    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    reviews: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     down: bool = False
     denied: bool = False
     meanwhile: Callable[[], Any] | None = None
     """Called while a token is being reviewed."""
 
     async def review(self, resource: Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
-        self.asked.append((resource.kind, spec))
+        self.reviews.append((resource.kind, spec))
         if self.down:
             raise ApiUnavailable("the API server does not answer")
         if resource == TOKEN_REVIEWS:
             if self.meanwhile is not None:
                 await self.meanwhile()
-            known = spec["token"].startswith(("reader", "other"))
-            return {"authenticated": True, "user": {"username": spec["token"], "groups": ["g"]}} if known else {}
+            is_known = spec["token"].startswith(("reader", "other"))
+            return {"authenticated": True, "user": {"username": spec["token"], "groups": ["g"]}} if is_known else {}
         return {"allowed": spec["user"].startswith("reader"), "denied": self.denied}
 
 
@@ -102,7 +102,7 @@ async def test_metrics_are_told_to_readers_alone(
 async def test_the_user_is_asked_for_the_path(access: MetricsAccess, reviewer: Reviewer) -> None:
     assert await access.status("Bearer reader") == 200
 
-    assert reviewer.asked[1][1] == {
+    assert reviewer.reviews[1][1] == {
         "user": "reader",
         "uid": "",
         "groups": ["g"],
@@ -126,7 +126,7 @@ async def test_an_answer_is_believed_for_a_while(
     for passed, calls in ((0.0, 2), (KEPT_SECONDS - 1, 2), (KEPT_SECONDS, 4)):
         clock.now = passed
         assert await access.status(f"Bearer {token}") == status
-        assert len(reviewer.asked) == calls
+        assert len(reviewer.reviews) == calls
 
 
 async def test_the_newest_answers_are_kept_and_none_about_tokens_of_nobody(
@@ -135,20 +135,20 @@ async def test_the_newest_answers_are_kept_and_none_about_tokens_of_nobody(
     for number in range(MAX_KEPT + 1):
         await access.status(f"Bearer reader{number}")
         await access.status(f"Bearer nobody{number}")
-    reviewer.asked.clear()
+    reviewer.reviews.clear()
 
     for number in range(1, MAX_KEPT + 1):
         await access.status(f"Bearer reader{number}")
-    assert reviewer.asked == []
+    assert reviewer.reviews == []
     await access.status("Bearer reader0")
-    assert len(reviewer.asked) == 2
+    assert len(reviewer.reviews) == 2
 
 
 async def test_only_so_many_are_asked_about_at_once(access: MetricsAccess, reviewer: Reviewer) -> None:
     statuses: list[int] = []
 
     async def another() -> None:
-        statuses.append(await access.status(f"Bearer reader{len(reviewer.asked)}"))
+        statuses.append(await access.status(f"Bearer reader{len(reviewer.reviews)}"))
 
     reviewer.meanwhile = another
 
@@ -165,7 +165,7 @@ async def test_nobody_reads_while_nobody_can_be_asked(
 
     reviewer.down = False
     assert await access.status("Bearer reader") == 200
-    assert metrics_access.log.name in {each.name for each in caplog.records}
+    assert metrics_access.log.name in {record.name for record in caplog.records}
 
 
 async def end_of(reader: asyncio.StreamReader) -> bytes:

@@ -11,7 +11,7 @@ from tests.unit.controller.factory import emacs, instance, stats
 MODEL = {"model": {"name": "m", "apiKeySecretRef": {"name": "anthropic", "key": "token"}}}
 
 
-def told(key: ModelKey | None) -> Stats:
+def stats_with_key(key: ModelKey | None) -> Stats:
     return stats(emacs=emacs(model_key=key))
 
 
@@ -19,36 +19,36 @@ def told(key: ModelKey | None) -> Stats:
     ("figures", "status", "reason"),
     [
         (None, "Unknown", "Unknown"),
-        (told(None), "Unknown", "Unknown"),
-        (told(ModelKey.USABLE), "True", "KeyRead"),
-        (told(ModelKey.TOO_SHORT), "False", "KeyTooShort"),
-        (told(ModelKey.EMPTY), "False", "KeyEmpty"),
-        (told(ModelKey.INVALID), "False", "KeyInvalid"),
-        (told(ModelKey.UNREADABLE), "False", "KeyUnreadable"),
+        (stats_with_key(None), "Unknown", "Unknown"),
+        (stats_with_key(ModelKey.USABLE), "True", "KeyRead"),
+        (stats_with_key(ModelKey.TOO_SHORT), "False", "KeyTooShort"),
+        (stats_with_key(ModelKey.EMPTY), "False", "KeyEmpty"),
+        (stats_with_key(ModelKey.INVALID), "False", "KeyInvalid"),
+        (stats_with_key(ModelKey.UNREADABLE), "False", "KeyUnreadable"),
     ],
 )
 def test_what_emacs_finds_of_the_key_decides_the_word(figures: Stats | None, status: str, reason: str) -> None:
-    found = model_health(figures, instance(spec=MODEL))
+    health = model_health(figures, instance(spec=MODEL))
 
-    assert found is not None
-    assert (found.status.value, found.reason.value) == (status, reason)
+    assert health is not None
+    assert (health.status.value, health.reason.value) == (status, reason)
 
 
 def test_every_state_of_the_key_has_a_word_of_its_own() -> None:
-    found = [model_health(told(key), instance(spec=MODEL)) for key in ModelKey]
+    healths = [model_health(stats_with_key(key), instance(spec=MODEL)) for key in ModelKey]
 
-    assert len({each.reason for each in found if each is not None}) == len(ModelKey)
+    assert len({health.reason for health in healths if health is not None}) == len(ModelKey)
 
 
 def test_an_instance_without_a_model_has_no_such_condition() -> None:
-    assert model_health(told(ModelKey.TOO_SHORT), instance()) is None
+    assert model_health(stats_with_key(ModelKey.TOO_SHORT), instance()) is None
 
 
 def test_the_sentence_says_which_key_is_too_short_and_what_to_change() -> None:
-    found = model_health(told(ModelKey.TOO_SHORT), instance(spec=MODEL))
+    health = model_health(stats_with_key(ModelKey.TOO_SHORT), instance(spec=MODEL))
 
-    assert found is not None
-    assert found.message == (
+    assert health is not None
+    assert health.message == (
         "The model's key (Secret anthropic, key token) has fewer than 8 characters, which is too short for a key. "
         "Chats and commands fail with ModelError: put the API key into Secret anthropic. "
         "Emacs reads it again, without a restart."

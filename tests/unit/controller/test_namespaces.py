@@ -40,7 +40,7 @@ class Cluster:
         """Check nothing."""
 
     def watching(self) -> list[str | None]:
-        return [scope for scope, each in self.watches.items() if not each.done()]
+        return [scope for scope, task in self.watches.items() if not task.done()]
 
 
 class Lists:

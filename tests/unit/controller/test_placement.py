@@ -15,7 +15,7 @@ ASLEEP = {"suspendedIdle": True}
 
 
 def names(chosen: object) -> list[str]:
-    return [each.instance.metadata.name for each in chosen]  # type: ignore[attr-defined]
+    return [instance_snapshot.instance.metadata.name for instance_snapshot in chosen]  # type: ignore[attr-defined]
 
 
 def test_the_instance_with_the_fewest_open_requests_is_chosen() -> None:
@@ -67,7 +67,7 @@ MEMBERS = [
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("place", "expected"),
     [
         (place(awake=3, asleep=3), "idle"),
         (place("Packed", awake=3, asleep=3), "half"),
@@ -80,9 +80,9 @@ MEMBERS = [
     ],
 )
 def test_a_request_of_a_pool_gets_a_member_with_room_one_that_is_awake_first(
-    given: PoolPlace, expected: str | None
+    place: PoolPlace, expected: str | None
 ) -> None:
-    chosen = choose_member(MEMBERS, given)
+    chosen = choose_member(MEMBERS, place)
     assert (chosen.instance.metadata.name if chosen else None) == expected
 
 

@@ -64,10 +64,10 @@ class Script:
         plain: Json = {"cursor": None, "task": None, "phase": None, "message": "It is at work."}
         self.decision = engine.Decision(action, **(plain | more))
         self.described = DESCRIBED if described is None else described
-        self.told: list[engine.Snapshot] = []
+        self.snapshots: list[engine.Snapshot] = []
 
     def judge(self, snapshot: engine.Snapshot, now: datetime) -> engine.Decision:
-        self.told.append(snapshot)
+        self.snapshots.append(snapshot)
         return self.decision
 
     def describe(self, snapshot: engine.Snapshot, decision: engine.Decision) -> Mapping[str, Any]:
@@ -77,16 +77,18 @@ class Script:
         return decide_plan(snapshot, now, self.judge, self.describe)
 
 
-def seen(*parts: Any, target: Any = None, results: Mapping[str, str] | None = None, **given: Any) -> PlanSnapshot:
+def snapshot_of(
+    *parts: Any, target: Any = None, results: Mapping[str, str] | None = None, **fields: Any
+) -> PlanSnapshot:
     """A plan whose requests are known."""
-    requests = {each.metadata.name: each for each in parts}
-    return PlanSnapshot(plan(**given), requests, results or {}, target or instance())
+    requests = {part.metadata.name: part for part in parts}
+    return PlanSnapshot(plan(**fields), requests, results or {}, target or instance())
 
 
-def silent(given: PlanSnapshot, script: Script) -> PlanSnapshot:
+def silent(plan_snapshot: PlanSnapshot, script: Script) -> PlanSnapshot:
     """The same plan once its status is written."""
-    status = written(script.decide(given))
-    return replace(given, plan=plan(status=status))
+    status = written(script.decide(plan_snapshot))
+    return replace(plan_snapshot, plan=plan(status=status))
 
 
 # What comes before the engine.
@@ -97,7 +99,7 @@ def test_nothing_is_decided_before_its_requests_are_known() -> None:
 
 
 def test_nothing_is_done_for_a_plan_that_is_being_deleted() -> None:
-    assert Script().decide(seen(deleting=True)) == []
+    assert Script().decide(snapshot_of(deleting=True)) == []
 
 
 def long(name: str) -> Any:
@@ -108,30 +110,30 @@ def long(name: str) -> Any:
 def test_long_results_are_read_before_anything_is_decided() -> None:
     script = Script()
 
-    actions = script.decide(seen(long("one"), part("two", status=final_status())))
+    actions = script.decide(snapshot_of(long("one"), part("two", status=final_status())))
 
     assert actions == [ReadResult(("team", "app"), "uid-app", "one", "uid-one", "x", "begin")]
-    assert script.told == []
+    assert script.snapshots == []
 
 
 def test_the_engine_is_told_whole_results_of_what_has_ended() -> None:
     script = Script()
     short = part("two", status={**final_status(), "result": "short"})
 
-    script.decide(seen(long("one"), short, part("three"), results={"uid-one": "whole"}))
+    script.decide(snapshot_of(long("one"), short, part("three"), results={"uid-one": "whole"}))
 
-    assert script.told[0].results == {"one": "whole", "two": "short"}
-    assert script.told[0].requests.keys() == {"one", "two", "three"}
+    assert script.snapshots[0].results == {"one": "whole", "two": "short"}
+    assert script.snapshots[0].requests.keys() == {"one", "two", "three"}
 
 
 def test_the_engine_is_told_how_much_the_instance_takes() -> None:
     script = Script()
 
-    script.decide(seen(target=instance(spec={"limits": {"maxRequestBytes": 9000, "maxTimeoutSeconds": 60}})))
-    script.decide(replace(seen(), target=None))
+    script.decide(snapshot_of(target=instance(spec={"limits": {"maxRequestBytes": 9000, "maxTimeoutSeconds": 60}})))
+    script.decide(replace(snapshot_of(), target=None))
 
-    assert [each.max_content_bytes for each in script.told] == [9000, 65_536]
-    assert [each.max_timeout_seconds for each in script.told] == [60, 86_400]
+    assert [limits.max_content_bytes for limits in script.snapshots] == [9000, 65_536]
+    assert [limits.max_timeout_seconds for limits in script.snapshots] == [60, 86_400]
 
 
 # Where the repository's Secret is.
@@ -151,17 +153,17 @@ MOUNTED: Json = {
 def test_the_engine_is_told_where_the_instance_has_the_secret_of_the_repository() -> None:
     script = Script()
 
-    script.decide(seen(target=instance(spec=MOUNTED), **GIT))
+    script.decide(snapshot_of(target=instance(spec=MOUNTED), **GIT))
 
-    assert script.told[0].credentials == "/keys"
+    assert script.snapshots[0].credentials == "/keys"
 
 
 def test_a_plan_whose_secret_is_not_mounted_says_what_to_add_and_looks_again() -> None:
     script = Script()
 
-    actions = script.decide(seen(**GIT))
+    actions = script.decide(snapshot_of(**GIT))
 
-    assert script.told == []
+    assert script.snapshots == []
     status, reason, message = condition(written(actions), "Complete")
     assert (status, reason) == ("False", "Blocked")
     assert "EfritInstance alpha does not mount Secret git-key" in message
@@ -178,7 +180,7 @@ def test_a_plan_does_not_begin_until_the_running_pod_has_the_secret(
 ) -> None:
     script = Script(replace(BEGIN, attempt=attempt))
     earlier = [part("app-0-begin", status=final_status("Failed"))] if attempt != "begin" else []
-    snapshot = seen(*earlier, target=instance(spec=MOUNTED), status=BEGUN, **GIT)
+    snapshot = snapshot_of(*earlier, target=instance(spec=MOUNTED), status=BEGUN, **GIT)
 
     waiting = script.decide(replace(snapshot, pod=pod(secret_mounts=mounts)))
 
@@ -198,7 +200,7 @@ def test_a_plan_does_not_begin_until_the_running_pod_has_the_secret(
 def test_a_plan_does_not_begin_once_more_while_the_instance_does_not_mount_the_secret_any_more() -> None:
     failed = part("app-0-begin", status=final_status("Failed"))
 
-    actions = Script(replace(BEGIN, attempt="begin-2")).decide(seen(failed, status=BEGUN, **GIT))
+    actions = Script(replace(BEGIN, attempt="begin-2")).decide(snapshot_of(failed, status=BEGUN, **GIT))
 
     assert condition(written(actions), "Complete")[1] == "Blocked"
     assert of_kind(actions, CreateRequest) == []
@@ -207,16 +209,16 @@ def test_a_plan_does_not_begin_once_more_while_the_instance_does_not_mount_the_s
 def test_once_it_has_begun_the_secret_is_the_instances_own_business() -> None:
     script = Script()
 
-    script.decide(seen(part("app-0-begin"), **GIT))
+    script.decide(snapshot_of(part("app-0-begin"), **GIT))
 
-    assert len(script.told) == 1
+    assert len(script.snapshots) == 1
 
 
 # Requests.
 
 
 def test_the_next_request_is_made_as_the_plans_own() -> None:
-    (manifest,) = [each.manifest for each in of_kind(Script().decide(seen(status=BEGUN)), CreateRequest)]
+    (manifest,) = [action.manifest for action in of_kind(Script().decide(snapshot_of(status=BEGUN)), CreateRequest)]
 
     assert manifest["metadata"] == {
         "name": "app-1-act",
@@ -236,8 +238,8 @@ def test_the_next_request_is_made_as_the_plans_own() -> None:
 
 
 def test_the_first_status_comes_before_the_first_request_and_work_before_the_word_after_that() -> None:
-    first = [type(each) for each in Script().decide(seen())]
-    later = [type(each) for each in Script().decide(seen(status=BEGUN))]
+    first = [type(action) for action in Script().decide(snapshot_of())]
+    later = [type(action) for action in Script().decide(snapshot_of(status=BEGUN))]
 
     assert first == [PatchStatus, CreateRequest]
     assert later == [CreateRequest, PatchStatus]
@@ -248,7 +250,7 @@ POOL: Json = {"poolRef": {"name": "many"}}
 
 
 @pytest.mark.parametrize(
-    ("given", "parts", "target", "home"),
+    ("fields", "parts", "target", "home"),
     [
         ({}, (), POOL, None),
         ({}, (part("one", target=None),), POOL, None),
@@ -257,23 +259,23 @@ POOL: Json = {"poolRef": {"name": "many"}}
     ],
 )
 def test_the_member_of_the_pool_that_took_the_first_request_gets_all_which_is_written_down(
-    given: Json, parts: Any, target: Json, home: str | None
+    fields: Json, parts: Any, target: Json, home: str | None
 ) -> None:
-    actions = Script().decide(pooled(*parts, **given))
+    actions = Script().decide(pooled(*parts, **fields))
 
     spec = the(actions, CreateRequest).manifest["spec"]
     assert {name: spec[name] for name in ("instanceRef", "poolRef") if name in spec} == target
     assert written(actions).get("instanceName") == home
 
 
-def pooled(*parts: Any, **given: Any) -> PlanSnapshot:
-    return replace(seen(*parts), plan=plan(target=None, **POOL, **given))
+def pooled(*parts: Any, **fields: Any) -> PlanSnapshot:
+    return replace(snapshot_of(*parts), plan=plan(target=None, **POOL, **fields))
 
 
 def test_what_is_to_be_cancelled_is_cancelled_once() -> None:
     script = Script(engine.Wait(), cancel=("one", "two", "gone"))
 
-    actions = script.decide(seen(part("one"), part("two", cancel=True), cancel=True))
+    actions = script.decide(snapshot_of(part("one"), part("two", cancel=True), cancel=True))
 
     assert of_kind(actions, CancelRequest) == [CancelRequest(("team", "one"), "uid-one")]
 
@@ -282,7 +284,7 @@ def test_requests_of_past_steps_are_deleted_a_few_at_a_time() -> None:
     names = [f"r{number}" for number in range(DELETED_AT_ONCE + 5)]
     script = Script(engine.Wait(), superseded=("gone", *names))
 
-    actions = script.decide(seen(*map(part, names), status=BEGUN))
+    actions = script.decide(snapshot_of(*map(part, names), status=BEGUN))
 
     assert of_kind(actions, Delete) == [
         Delete("EfritRequest", ("team", name), f"uid-{name}") for name in names[:DELETED_AT_ONCE]
@@ -296,7 +298,7 @@ def test_no_request_is_deleted_while_only_they_know_which_member_of_the_pool_has
 
 
 def test_a_budget_that_will_end_is_looked_at_then() -> None:
-    actions = Script(engine.Wait(NOW + seconds(9))).decide(seen(status=BEGUN))
+    actions = Script(engine.Wait(NOW + seconds(9))).decide(snapshot_of(status=BEGUN))
 
     assert the(actions, RequeueAfter).after == seconds(9)
 
@@ -305,7 +307,7 @@ def test_a_budget_that_will_end_is_looked_at_then() -> None:
 
 
 def test_the_first_status_says_since_when() -> None:
-    status = written(Script().decide(seen(generation=3)))
+    status = written(Script().decide(snapshot_of(generation=3)))
 
     assert (status["phase"], status["startTime"], status["observedGeneration"]) == ("Pending", wire_time(NOW), 3)
     assert condition(status, "Complete") == ("False", "Pending", "It is at work.")
@@ -313,7 +315,7 @@ def test_the_first_status_says_since_when() -> None:
 
 
 def test_a_plan_at_work_tells_what_the_engine_describes() -> None:
-    status = written(Script(cursor=object()).decide(seen(status=BEGUN)))
+    status = written(Script(cursor=object()).decide(snapshot_of(status=BEGUN)))
 
     assert (status["phase"], status["reason"], status["startTime"]) == ("Running", "Running", BEGUN["startTime"])
     assert (status["currentTask"], status["step"], status["commitCount"]) == ("a", "Act", 1)
@@ -322,10 +324,10 @@ def test_a_plan_at_work_tells_what_the_engine_describes() -> None:
 
 
 def test_the_same_step_is_not_told_twice_though_another_request_is_at_work() -> None:
-    given = silent(seen(status=BEGUN), Script(cursor=object()))
+    plan_snapshot = silent(snapshot_of(status=BEGUN), Script(cursor=object()))
     other = replace(CREATE, name="app-1-facts", attempt="facts")
 
-    assert of_kind(Script(other, cursor=object()).decide(given), PatchStatus) == []
+    assert of_kind(Script(other, cursor=object()).decide(plan_snapshot), PatchStatus) == []
 
 
 @pytest.mark.parametrize(
@@ -339,17 +341,17 @@ def test_the_same_step_is_not_told_twice_though_another_request_is_at_work() -> 
     ids=str,
 )
 def test_what_is_news_is_told(news: Json) -> None:
-    given = silent(seen(status=BEGUN), Script(cursor=object()))
+    plan_snapshot = silent(snapshot_of(status=BEGUN), Script(cursor=object()))
 
-    status = written(Script(cursor=object(), described={**DESCRIBED, **news}).decide(given))
+    status = written(Script(cursor=object(), described={**DESCRIBED, **news}).decide(plan_snapshot))
 
     assert news.items() <= status.items()
 
 
 def test_what_the_engine_leaves_out_is_gone() -> None:
-    given = silent(seen(status=BEGUN), Script(cursor=object()))
+    plan_snapshot = silent(snapshot_of(status=BEGUN), Script(cursor=object()))
 
-    actions = Script(cursor=object(), described={"commitCount": 1}).decide(given)
+    actions = Script(cursor=object(), described={"commitCount": 1}).decide(plan_snapshot)
 
     assert "currentTask" not in written(actions)
 
@@ -359,7 +361,7 @@ def test_what_the_engine_leaves_out_is_gone() -> None:
     [({"suspend": True}, "Suspended", "Suspended"), ({"cancel": True}, "Running", "Cancelling")],
 )
 def test_a_plan_that_is_held_says_so(spec: Json, phase: str, reason: str) -> None:
-    status = written(Script(engine.Wait(), cursor=object()).decide(seen(status=BEGUN, **spec)))
+    status = written(Script(engine.Wait(), cursor=object()).decide(snapshot_of(status=BEGUN, **spec)))
 
     assert (status["phase"], status["reason"]) == (phase, reason)
 
@@ -373,7 +375,7 @@ def test_a_plan_that_is_held_says_so(spec: Json, phase: str, reason: str) -> Non
     ],
 )
 def test_an_end_is_final_in_every_place(outcome: Outcome, reason: PlanReason, phase: str, succeeded: str) -> None:
-    status = written(Script(engine.Finish(outcome, reason, "That was it.")).decide(seen(status=BEGUN)))
+    status = written(Script(engine.Finish(outcome, reason, "That was it.")).decide(snapshot_of(status=BEGUN)))
 
     assert (status["phase"], status["reason"], status["outcome"]) == (phase, reason.value, outcome.value)
     assert condition(status, "Complete") == ("True", reason.value, "That was it.")
@@ -386,7 +388,9 @@ def test_a_status_the_object_has_no_room_for_does_without_what_is_large() -> Non
     tree = [{"id": "root", "type": "parent", "description": "All.", "state": "pending"}]
     script = Script(described={**DESCRIBED, "tree": tree})
 
-    full, reduced = (written(script.decide(replace(seen(), reduced_status=each))) for each in (False, True))
+    full, reduced = (
+        written(script.decide(replace(snapshot_of(), reduced_status=reduced))) for reduced in (False, True)
+    )
 
     assert full["tree"][0]["id"] == "root"
     assert not reduced.get("tree")
@@ -400,19 +404,19 @@ def test_a_refusal_is_told_and_tried_again_after_a_while() -> None:
     refused = Refusal("exceeded quota", NOW)
     script = Script()
 
-    held = script.decide(replace(seen(status=BEGUN), refusal=refused))
-    later = script.decide(replace(seen(status=BEGUN), refusal=refused), NOW + RETRY_BLOCKED)
+    actions = script.decide(replace(snapshot_of(status=BEGUN), refusal=refused))
+    later = script.decide(replace(snapshot_of(status=BEGUN), refusal=refused), NOW + RETRY_BLOCKED)
 
-    assert condition(written(held), "Complete") == ("False", "Blocked", "exceeded quota")
-    assert the(held, RequeueAfter).after == RETRY_BLOCKED
-    assert of_kind(held, CreateRequest) == []
+    assert condition(written(actions), "Complete") == ("False", "Blocked", "exceeded quota")
+    assert the(actions, RequeueAfter).after == RETRY_BLOCKED
+    assert of_kind(actions, CreateRequest) == []
     assert len(of_kind(later, CreateRequest)) == 1
 
 
 def test_a_plan_that_is_blocked_can_be_cancelled() -> None:
     script = Script(engine.Finish(Outcome.FAILURE, PlanReason.CANCELLED, "Cancelled."))
 
-    actions = script.decide(replace(seen(cancel=True), refusal=Refusal("exceeded quota", NOW)))
+    actions = script.decide(replace(snapshot_of(cancel=True), refusal=Refusal("exceeded quota", NOW)))
 
     assert written(actions)["reason"] == "Cancelled"
 
@@ -423,10 +427,10 @@ def test_a_plan_that_is_blocked_can_be_cancelled() -> None:
 def test_a_final_plan_is_kept_unless_it_has_a_time_to_live() -> None:
     ended = {"phase": "Succeeded", "completionTime": wire_time(NOW)}
 
-    assert Script().decide(seen(status=ended)) == []
-    waits = Script().decide(seen(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(10))
+    assert Script().decide(snapshot_of(status=ended)) == []
+    waits = Script().decide(snapshot_of(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(10))
     assert waits == [DeleteLater("EfritPlan", ("team", "app"), "uid-app", NOW + seconds(30))]
-    over = Script().decide(seen(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(30))
+    over = Script().decide(snapshot_of(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(30))
     assert over == [Delete("EfritPlan", ("team", "app"), "uid-app")]
 
 

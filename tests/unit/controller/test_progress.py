@@ -39,13 +39,13 @@ RUNNING: Json = {
 FIGURES: Json = {"step": 1, "message": "reading", "tool_calls": 2, "tokens": 300, "session": "s-1"}
 
 
-def decide(given: RequestSnapshot, now: datetime = LATER) -> list[Any]:
-    return decide_request(given, now)
+def decide(request_snapshot: RequestSnapshot, now: datetime = LATER) -> list[Any]:
+    return decide_request(request_snapshot, now)
 
 
 def running(**progress: Any) -> RequestView:
-    told = Progress(**(FIGURES | progress))
-    return view(state=RequestState.RUNNING, attempt=1, started_time=NOW, progress=told)
+    reported = Progress(**(FIGURES | progress))
+    return view(state=RequestState.RUNNING, attempt=1, started_time=NOW, progress=reported)
 
 
 def command(status: Json | None = None, **fields: Any) -> RequestSnapshot:
@@ -74,38 +74,40 @@ def test_a_step_further_is_told_on_condition_of_the_version_decided_about_and_ma
     }
 
 
-@pytest.mark.parametrize("told", [running(), view(state=RequestState.RUNNING, attempt=1, started_time=NOW)])
-def test_what_is_no_news_is_not_written(told: RequestView) -> None:
-    assert decide(command(RUNNING, bridge_view=told)) == []
+@pytest.mark.parametrize("request_view", [running(), view(state=RequestState.RUNNING, attempt=1, started_time=NOW)])
+def test_what_is_no_news_is_not_written(request_view: RequestView) -> None:
+    assert decide(command(RUNNING, bridge_view=request_view)) == []
 
 
 def test_progress_is_written_once_a_second_at_most() -> None:
-    given = command(RUNNING, bridge_view=running(step=2), progress_written=LATER - seconds(0.25))
+    request_snapshot = command(RUNNING, bridge_view=running(step=2), progress_written=LATER - seconds(0.25))
 
-    assert decide(given) == [RequeueAfter(seconds(0.75))]
-    assert the(decide(given, LATER + seconds(0.75)), PatchStatus).droppable
+    assert decide(request_snapshot) == [RequeueAfter(seconds(0.75))]
+    assert the(decide(request_snapshot, LATER + seconds(0.75)), PatchStatus).droppable
 
 
 def test_an_eval_tells_no_progress() -> None:
-    given = request(status={"phase": "Running", "reason": "Running", "attempt": 1})
-    told = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
+    efrit_request = request(status={"phase": "Running", "reason": "Running", "attempt": 1})
+    request_view = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
 
-    assert decide(snapshot(given, ready(), bridge_view=told)) == []
+    assert decide(snapshot(efrit_request, ready(), bridge_view=request_view)) == []
 
 
 def test_a_message_too_long_for_a_status_is_cut_more_where_there_is_less_room() -> None:
-    told = running(message="ä" * 1024)
+    request_view = running(message="ä" * 1024)
 
-    full = written(decide(command(RUNNING, bridge_view=told)))["progress"]["message"]
-    reduced = written(decide(command(RUNNING, bridge_view=told, reduced_status=True)))["progress"]["message"]
+    full = written(decide(command(RUNNING, bridge_view=request_view)))["progress"]["message"]
+    reduced = written(decide(command(RUNNING, bridge_view=request_view, reduced_status=True)))["progress"]["message"]
 
     assert (len(full.encode()), len(reduced.encode())) == (1024, 256)
 
 
 def test_no_progress_is_written_of_work_that_is_to_stop() -> None:
-    given = snapshot(request(type="command", cancel=True, status=RUNNING), ready(), bridge_view=running(step=2))
+    request_snapshot = snapshot(
+        request(type="command", cancel=True, status=RUNNING), ready(), bridge_view=running(step=2)
+    )
 
-    assert of_kind(decide(given), PatchStatus) == []
+    assert of_kind(decide(request_snapshot), PatchStatus) == []
 
 
 # Where a session is continued.
@@ -115,8 +117,8 @@ SELECTED: Json = {"target": None, "selector": {"matchLabels": {"team": "a"}}}
 
 def continued(**fields: Any) -> RequestSnapshot:
     candidates = (ready(instance("quiet")), ready(instance("home"), open_requests=9))
-    given = request(type="chat", session={"id": "s-1"}, **SELECTED)
-    return snapshot(given, **({"candidates": candidates} | fields))
+    efrit_request = request(type="chat", session={"id": "s-1"}, **SELECTED)
+    return snapshot(efrit_request, **({"candidates": candidates} | fields))
 
 
 def test_who_has_the_session_is_asked_before_an_instance_is_chosen() -> None:
@@ -151,7 +153,7 @@ def test_a_session_on_an_instance_that_is_none_of_those_asked_for_is_refused_wit
 
 
 def test_a_request_that_names_its_instance_asks_nobody() -> None:
-    given = request(type="chat", session={"id": "s-1"})
+    efrit_request = request(type="chat", session={"id": "s-1"})
     target = ready(instance(spec={"model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}}))
 
-    assert the(decide(snapshot(given, target)), Submit).request.options.session is not None
+    assert the(decide(snapshot(efrit_request, target)), Submit).request.options.session is not None

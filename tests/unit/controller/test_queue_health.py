@@ -31,9 +31,9 @@ LARGE = instance(spec={"queue": {"maxPending": 100}})
     ],
 )
 def test_the_figures_decide_the_word(figures: dict[str, Any], status: str, reason: str) -> None:
-    found = health(stats(**figures), LARGE)
+    finding = health(stats(**figures), LARGE)
 
-    assert (found.status.value, found.reason.value) == (status, reason)
+    assert (finding.status.value, finding.reason.value) == (status, reason)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_an_instance_sets_its_own_thresholds(field: str, figures: dict[str, Any]
 
 
 def test_without_figures_the_health_is_unknown() -> None:
-    found = health(None, LARGE)
+    finding = health(None, LARGE)
 
-    assert (found.status.value, found.reason.value) == ("Unknown", "Unknown")
+    assert (finding.status.value, finding.reason.value) == ("Unknown", "Unknown")
 
 
 def test_the_sentence_names_every_figure() -> None:

@@ -10,12 +10,12 @@ from tests.unit.controller.factory import NOW, Json, instance, request
 
 
 def test_everything_the_queue_needs_is_carried_over_under_the_uid_so_that_twice_is_once() -> None:
-    given = request(
+    efrit_request = request(
         content="(foo)", timeoutSeconds=5, returnContext=True, priority=7, retryPolicy="IfInterrupted", maxAttempts=4
     )
     target = instance(spec={"limits": {"maxResultBytes": 2048}})
 
-    wire = queue_request(given, target)
+    wire = queue_request(efrit_request, target)
 
     assert wire.to_dict() == {
         "version": "1.0.0",
@@ -78,8 +78,8 @@ def test_the_digest_is_the_same_at_every_look() -> None:
 
 
 def test_a_request_without_a_uid_cannot_be_written() -> None:
-    given = request()
-    nameless = given.model_copy(update={"metadata": given.metadata.model_copy(update={"uid": ""})})
+    efrit_request = request()
+    nameless = efrit_request.model_copy(update={"metadata": efrit_request.metadata.model_copy(update={"uid": ""})})
 
     with pytest.raises(InvalidId):
         queue_request(nameless, instance())

@@ -35,8 +35,8 @@ CLAIM = "The queue volume (PersistentVolumeClaim efrit-alpha-queue)"
 SEEN = NOW + seconds(2)
 
 
-def with_disk(disk: DiskStats, given: EfritInstance | None = None, name: str = "alpha") -> InstanceSnapshot:
-    return ready(given or instance(name), bridge=connected(told=stats(disk=disk)))
+def with_disk(disk: DiskStats, efrit_instance: EfritInstance | None = None, name: str = "alpha") -> InstanceSnapshot:
+    return ready(efrit_instance or instance(name), bridge=connected(bridge_stats=stats(disk=disk)))
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def with_disk(disk: DiskStats, given: EfritInstance | None = None, name: str = "
 def test_an_instance_whose_queue_volume_takes_no_work_is_neither_ready_nor_healthy(
     disk: DiskStats, spec: dict[str, Any], reason: str, words: str
 ) -> None:
-    given = with_disk(disk, instance(spec=spec))
-    finding = readiness(given, NOW)
-    found = health(given.bridge.stats, given.instance)
+    instance_snapshot = with_disk(disk, instance(spec=spec))
+    finding = readiness(instance_snapshot, NOW)
+    queue_health = health(instance_snapshot.bridge.stats, instance_snapshot.instance)
 
-    assert (finding.reason.value, found.status.value, found.reason.value) == (reason, "False", reason)
+    assert (finding.reason.value, queue_health.status.value, queue_health.reason.value) == (reason, "False", reason)
     assert words in finding.message
-    assert words in found.message
+    assert words in queue_health.message
 
 
 def test_a_volume_with_room_is_no_trouble_nor_is_a_bridge_that_tells_nothing_of_it() -> None:

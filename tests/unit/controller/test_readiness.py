@@ -31,12 +31,12 @@ def starting(ago: float) -> InstanceSnapshot:
     return ready(pod=young, bridge=BridgeView(), claims=(PENDING_CLAIM,))
 
 
-def find(given: InstanceSnapshot) -> Finding:
-    return readiness(given, NOW)
+def find(instance_snapshot: InstanceSnapshot) -> Finding:
+    return readiness(instance_snapshot, NOW)
 
 
 @pytest.mark.parametrize(
-    ("given", "reason", "words"),
+    ("instance_snapshot", "reason", "words"),
     [
         (ready(), InstanceReason.READY, "Emacs answers requests."),
         (ready(refused="exceeded quota"), InstanceReason.CHILD_REFUSED, "exceeded quota"),
@@ -106,29 +106,33 @@ def find(given: InstanceSnapshot) -> Finding:
             "The bridge of the pod does not answer: no answer within 15 s. Requests wait; calls are retried",
         ),
         (
-            ready(bridge=connected(told=stats(emacs=emacs(alive=False)))),
+            ready(bridge=connected(bridge_stats=stats(emacs=emacs(alive=False)))),
             InstanceReason.STARTING,
             "Emacs is starting.",
         ),
         (
-            ready(bridge=connected(told=stats(emacs=emacs(responsive=False, heartbeat_age_seconds=12.4)))),
+            ready(bridge=connected(bridge_stats=stats(emacs=emacs(responsive=False, heartbeat_age_seconds=12.4)))),
             InstanceReason.NOT_RESPONDING,
             "has not responded for 12 s.",
         ),
         (
-            ready(bridge=connected(told=stats(emacs=emacs(responsive=False)))),
+            ready(bridge=connected(bridge_stats=stats(emacs=emacs(responsive=False)))),
             InstanceReason.NOT_RESPONDING,
             "has not responded.",
         ),
         (
-            ready(bridge=connected(told=stats(emacs=emacs(responsive=False, self_check_problem="it answers 7")))),
+            ready(
+                bridge=connected(bridge_stats=stats(emacs=emacs(responsive=False, self_check_problem="it answers 7")))
+            ),
             InstanceReason.SELF_CHECK_FAILED,
             "starts no request until it is restarted: it answers 7.",
         ),
     ],
 )
-def test_each_state_has_its_reason_and_sentence(given: InstanceSnapshot, reason: InstanceReason, words: str) -> None:
-    finding = find(given)
+def test_each_state_has_its_reason_and_sentence(
+    instance_snapshot: InstanceSnapshot, reason: InstanceReason, words: str
+) -> None:
+    finding = find(instance_snapshot)
 
     assert finding.reason == reason
     assert words in finding.message
@@ -137,9 +141,9 @@ def test_each_state_has_its_reason_and_sentence(given: InstanceSnapshot, reason:
 def test_an_image_that_the_installation_sets_is_not_searched_for_in_the_instance() -> None:
     own = instance(spec={"emacs": {"image": "example.org/own:1"}})
 
-    def advice(container: str, given: EfritInstance | None = None) -> str:
+    def advice(container: str, efrit_instance: EfritInstance | None = None) -> str:
         containers = (waiting("ErrImagePull", "manifest unknown", container),)
-        return find(ready(given, pod=pod(containers=containers), bridge=BridgeView())).message
+        return find(ready(efrit_instance, pod=pod(containers=containers), bridge=BridgeView())).message
 
     assert "check emacsImage of the Helm chart" in advice("emacs")
     assert "check image of the Helm chart" in advice("bridge", own)
@@ -152,7 +156,7 @@ SILENT = BridgeView(pod_uid="pod-uid-1", problem="connection refused")
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("instance_snapshot", "reason"),
     [
         (with_containers(waiting("ImagePullBackOff"), refused="exceeded quota"), InstanceReason.CHILD_REFUSED),
         (
@@ -177,15 +181,15 @@ SILENT = BridgeView(pod_uid="pod-uid-1", problem="connection refused")
         "a bridge that is silent for longer",
     ],
 )
-def test_which_of_several_findings_speaks(given: InstanceSnapshot, reason: InstanceReason) -> None:
-    assert find(given).reason == reason
+def test_which_of_several_findings_speaks(instance_snapshot: InstanceSnapshot, reason: InstanceReason) -> None:
+    assert find(instance_snapshot).reason == reason
 
 
 def test_a_scheduler_that_says_nothing_of_volumes_speaks_before_the_claims_that_wait_for_it() -> None:
     sentence = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
-    given = ready(pod=pod(unschedulable=sentence), bridge=BridgeView(), claims=(PENDING_CLAIM,))
+    instance_snapshot = ready(pod=pod(unschedulable=sentence), bridge=BridgeView(), claims=(PENDING_CLAIM,))
 
-    assert find(given) == Finding(InstanceReason.UNSCHEDULABLE, f"No node takes the pod: {sentence}")
+    assert find(instance_snapshot) == Finding(InstanceReason.UNSCHEDULABLE, f"No node takes the pod: {sentence}")
 
 
 def test_a_pod_that_outlives_its_grace_period_is_on_a_lost_node() -> None:

@@ -181,7 +181,7 @@ async def test_a_final_request_that_left_the_selection_is_forgotten_once_acknowl
 
 
 @pytest.mark.parametrize(
-    ("views", "change", "calls", "known"),
+    ("views", "change", "calls", "remembered"),
     [
         ((RUNNING,), None, [("POST", CANCEL)], True),
         ((), {"metadata": {"uid": "another"}}, [("POST", CANCEL)], False),
@@ -191,7 +191,7 @@ async def test_a_final_request_that_left_the_selection_is_forgotten_once_acknowl
     ids=["deleted", "made anew", "by mistake", "finished by somebody else"],
 )
 async def test_a_request_that_left_is_looked_up_before_anything_is_done(
-    rig: Rig, views: tuple[RequestView, ...], change: Json | None, calls: list[tuple[str, str]], known: bool
+    rig: Rig, views: tuple[RequestView, ...], change: Json | None, calls: list[tuple[str, str]], remembered: bool
 ) -> None:
     rig.ready(*views)
     stored = rig.observe()
@@ -201,13 +201,13 @@ async def test_a_request_that_left_is_looked_up_before_anything_is_done(
         rig.api.put(WORK, {**stored, **change, "metadata": stored["metadata"] | change.get("metadata", {})})
     rig.store.requests.observe_left(stored)
     rig.bridge.answers["PUT", ONE] = (201, view().to_json())
-    for told in views:
-        rig.bridge.answers["POST", CANCEL] = (202, told.to_json())
+    for request_view in views:
+        rig.bridge.answers["POST", CANCEL] = (202, request_view.to_json())
 
     await rig.look()
 
     assert rig.bridge_calls == calls
-    assert (rig.store.requests.snapshot(KEY) is not None) is known
+    assert (rig.store.requests.snapshot(KEY) is not None) is remembered
     assert not rig.store.requests.must_verify(KEY)
 
 
@@ -399,5 +399,5 @@ async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(ap
     store.first_list_complete(None)
     await asyncio.gather(*(reconciler.reconcile(WorkKey("EfritInstance", "team", name)) for name in names))
 
-    told = [condition(api.objects[f"{TEAM}/efritinstances/{name}"]["status"], "Updated")[1] for name in names]
-    assert sorted(told) == ["UpdateDraining", "UpdateQueued", "UpdateQueued"]
+    reasons = [condition(api.objects[f"{TEAM}/efritinstances/{name}"]["status"], "Updated")[1] for name in names]
+    assert sorted(reasons) == ["UpdateDraining", "UpdateQueued", "UpdateQueued"]

@@ -60,13 +60,13 @@ async def test_a_plan_whose_content_was_dropped_is_decided_about_exactly_as_befo
     assert rig.api.objects == written, "nothing is created or written twice"
 
 
-@pytest.mark.parametrize("known", ["30", "999"], ids=["cannot be read", "is older than what was seen"])
+@pytest.mark.parametrize("version", ["30", "999"], ids=["cannot be read", "is older than what was seen"])
 async def test_a_plan_that_cannot_be_had_again_is_asked_for_once_and_its_requests_are_not_listed(
-    rig: Rig, known: str
+    rig: Rig, version: str
 ) -> None:
-    rig.store.plans.observe(plan_json(version=known))
+    rig.store.plans.observe(plan_json(version=version))
     crowd_out_plans(rig)
-    rig.api.put(PLAN, plan_json() if known == "999" else plan_json(intent="no object"))
+    rig.api.put(PLAN, plan_json() if version == "999" else plan_json(intent="no object"))
     reconciled = 0
     quiet = asyncio.Event()
 
@@ -130,7 +130,7 @@ async def test_a_namespace_whose_lists_hang_keeps_no_plan_of_another_from_being_
     for namespace in ("team", "other"):
         path = f"{PLANS.path(namespace)}/app"
         rig.store.plans.observe(rig.api.put(path, plan_json(namespace=namespace, uid=f"uid-{namespace}")))
-    rig.api.held[REQUESTS] = asyncio.Event()
+    rig.api.gates[REQUESTS] = asyncio.Event()
     hanging = asyncio.create_task(look(rig))
     await rig.api.until(lambda: any(call.path == REQUESTS for call in rig.api.calls))
 
@@ -139,5 +139,5 @@ async def test_a_namespace_whose_lists_hang_keeps_no_plan_of_another_from_being_
     snapshot = rig.store.plans.snapshot(("other", "app"))
     assert snapshot is not None
     assert snapshot.requests is not None
-    rig.api.held[REQUESTS].set()
+    rig.api.gates[REQUESTS].set()
     await hanging

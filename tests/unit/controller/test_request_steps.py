@@ -53,8 +53,8 @@ RETRYABLE: Any = {"retryPolicy": "IfInterrupted", "maxAttempts": 2}
 RUNNING = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
 
 
-def decide(given: RequestSnapshot, now: Any = NOW) -> list[Any]:
-    return decide_request(given, now)
+def decide(request_snapshot: RequestSnapshot, now: Any = NOW) -> list[Any]:
+    return decide_request(request_snapshot, now)
 
 
 def test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it() -> None:
@@ -91,13 +91,14 @@ def test_a_large_answer_is_stored_before_the_status_that_names_it() -> None:
 
     actions = decide(snapshot(target=ready(), bridge_view=large))
 
-    assert [type(each) for each in actions] == [StoreResult, PatchStatus]
+    assert [type(action) for action in actions] == [StoreResult, PatchStatus]
 
 
 def test_an_answer_for_an_object_without_room_says_less() -> None:
     long = answered(result="2", output="o" * 5000)
     full, reduced = (
-        written(decide(snapshot(target=ready(), bridge_view=long, reduced_status=each))) for each in (False, True)
+        written(decide(snapshot(target=ready(), bridge_view=long, reduced_status=reduced)))
+        for reduced in (False, True)
     )
 
     assert (len(full["output"]), len(reduced["output"])) == (5000, 256)
@@ -115,8 +116,8 @@ def test_every_patch_is_bound_to_the_version_decided_about() -> None:
 
 def test_retryable_work_of_a_lost_queue_is_handed_to_the_new_one_once_that_is_recorded() -> None:
     target = ready(instance(spec=EPHEMERAL))
-    given = request(**RETRYABLE)
-    lost = snapshot(given, target, handover=Handover("queue-0"))
+    efrit_request = request(**RETRYABLE)
+    lost = snapshot(efrit_request, target, handover=Handover("queue-0"))
 
     status = written(decide(lost))
     assert (status["phase"], status["queueID"], status["attempt"]) == ("Queued", QUEUE_ID, 2)
@@ -130,29 +131,31 @@ def test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed
     target = ready(instance(spec=EPHEMERAL))
 
     def handed_over(status: Any) -> int:
-        given = request(retryPolicy="IfInterrupted", maxAttempts=most, status=status)
-        return the(decide(snapshot(given, target)), Submit).request.options.max_attempts
+        efrit_request = request(retryPolicy="IfInterrupted", maxAttempts=most, status=status)
+        return the(decide(snapshot(efrit_request, target)), Submit).request.options.max_attempts
 
     begun = handed_over({"queueID": QUEUE_ID, "instanceName": "alpha"})
     for attempt in (None, *range(1, begun + 1)):
         # What the status tells of the lost queue may be old.
-        given = request(
+        efrit_request = request(
             retryPolicy="IfInterrupted", maxAttempts=most, status={"queueID": "queue-0", "attempt": attempt}
         )
-        again = written(decide(snapshot(given, target)))
+        again = written(decide(snapshot(efrit_request, target)))
         further = handed_over(again) if again["phase"] == "Queued" else 0
         assert begun + further == most
         if further:
-            given = request(retryPolicy="IfInterrupted", maxAttempts=most, status={**again, "queueID": "queue-0"})
-            assert written(decide(snapshot(given, target)))["reason"] == "Interrupted"
+            efrit_request = request(
+                retryPolicy="IfInterrupted", maxAttempts=most, status={**again, "queueID": "queue-0"}
+            )
+            assert written(decide(snapshot(efrit_request, target)))["reason"] == "Interrupted"
 
 
 def test_what_the_second_queue_tells_does_not_undo_the_count_of_what_the_first_may_have_run() -> None:
     target = ready(instance(spec=EPHEMERAL))
     handed_over_again = {"phase": "Queued", "reason": "Queued", "queueID": QUEUE_ID, "attempt": 2}
-    given = request(**RETRYABLE, status=handed_over_again)
+    efrit_request = request(**RETRYABLE, status=handed_over_again)
 
-    status = written(decide(snapshot(given, target, bridge_view=RUNNING), LATER))
+    status = written(decide(snapshot(efrit_request, target, bridge_view=RUNNING), LATER))
     assert (status["phase"], status["attempt"]) == ("Running", 2)
 
     lost_as_well = request(**RETRYABLE, status={**status, "queueID": "queue-0"})
@@ -166,11 +169,11 @@ def test_what_the_second_queue_tells_does_not_undo_the_count_of_what_the_first_m
 def test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_never_run(
     listed_at_start: bool,
 ) -> None:
-    given = request(cancel=True)
+    efrit_request = request(cancel=True)
 
-    cancel = the(decide(snapshot(given, ready(), listed_at_start=listed_at_start)), CancelWork)
+    cancel = the(decide(snapshot(efrit_request, ready(), listed_at_start=listed_at_start)), CancelWork)
 
-    assert (cancel.uid, cancel.request) == (UID, queue_request(given, instance()))
+    assert (cancel.uid, cancel.request) == (UID, queue_request(efrit_request, instance()))
 
 
 @pytest.mark.parametrize(
@@ -184,33 +187,33 @@ def test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_
     ids=["runs", "runs again", "ran before this controller"],
 )
 def test_a_request_that_was_begun_is_not_bound_by_its_queue_timeout(begun: Any) -> None:
-    given = snapshot(request(queueTimeoutSeconds=5, status=begun.pop("status", {})), ready(), **begun)
+    request_snapshot = snapshot(request(queueTimeoutSeconds=5, status=begun.pop("status", {})), ready(), **begun)
 
-    assert of_kind(decide(given, NOW + seconds(60)), CancelWork) == []
+    assert of_kind(decide(request_snapshot, NOW + seconds(60)), CancelWork) == []
 
 
 def stopping(**fields: Any) -> InstanceSnapshot:
     return ready(pod=pod(deleting=True), **fields)
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["it is told", "it cannot be told"])
-def test_a_cancel_stops_what_runs_in_a_stopping_pod_or_says_when_it_takes_effect(told: bool) -> None:
-    target = stopping(bridge=replace(connected(), connected=told))
+@pytest.mark.parametrize("is_connected", [True, False], ids=["it is told", "it cannot be told"])
+def test_a_cancel_stops_what_runs_in_a_stopping_pod_or_says_when_it_takes_effect(is_connected: bool) -> None:
+    target = stopping(bridge=replace(connected(), connected=is_connected))
 
     actions = decide(snapshot(request(cancel=True), target, bridge_view=RUNNING), LATER)
 
-    assert [(each.uid, each.request, each.running) for each in of_kind(actions, CancelWork)] == [
+    assert [(cancel.uid, cancel.request, cancel.running) for cancel in of_kind(actions, CancelWork)] == [
         (UID, None, True)
-    ] * told
+    ] * is_connected
     later = "The cancel takes effect when the instance runs again"
-    assert (later in condition(written(actions), "Complete")[2]) is not told
+    assert (later in condition(written(actions), "Complete")[2]) is not is_connected
 
 
 @pytest.mark.parametrize("state", [RequestState.QUEUED, RequestState.RUNNING])
 def test_a_stopping_pod_is_not_asked_to_stop_what_nobody_cancelled(state: RequestState) -> None:
-    seen = view(state=state, queued_time=NOW)
+    request_view = view(state=state, queued_time=NOW)
 
-    actions = decide(snapshot(request(queueTimeoutSeconds=1), stopping(), bridge_view=seen), LATER)
+    actions = decide(snapshot(request(queueTimeoutSeconds=1), stopping(), bridge_view=request_view), LATER)
 
     assert of_kind(actions, CancelWork) == []
 
@@ -219,7 +222,7 @@ def test_a_stopping_pod_is_not_asked_to_stop_what_nobody_cancelled(state: Reques
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "reason"),
+    ("request_snapshot", "name", "reason"),
     [
         (snapshot(target=away(instance(status=ASLEEP), open_requests=1)), "alpha", "InstanceSuspended"),
         (
@@ -233,8 +236,10 @@ def test_a_stopping_pod_is_not_asked_to_stop_what_nobody_cancelled(state: Reques
     ],
     ids=["its own", "one it is bound to as none is ready"],
 )
-def test_a_request_wakes_an_instance_suspended_for_idleness(given: RequestSnapshot, name: str, reason: str) -> None:
-    actions = decide(given, LATER)
+def test_a_request_wakes_an_instance_suspended_for_idleness(
+    request_snapshot: RequestSnapshot, name: str, reason: str
+) -> None:
+    actions = decide(request_snapshot, LATER)
 
     assert the(actions, Wake).instance == (NAMESPACE, name)
     assert (written(actions)["instanceName"], written(actions)["reason"]) == (name, reason)
@@ -325,8 +330,10 @@ def test_a_request_recorded_on_an_ephemeral_queue_before_the_update_is_still_han
     pod_template: str, queue: str | None, submitted: bool
 ) -> None:
     target = _updating("UpdateDraining", pod_template, spec=EPHEMERAL)
-    given = request(status={"phase": "Pending", "reason": "Queued", "instanceName": "alpha", "queueID": queue})
+    efrit_request = request(
+        status={"phase": "Pending", "reason": "Queued", "instanceName": "alpha", "queueID": queue}
+    )
 
-    actions = decide(snapshot(given, target), LATER)
+    actions = decide(snapshot(efrit_request, target), LATER)
 
     assert bool(of_kind(actions, Submit)) == submitted

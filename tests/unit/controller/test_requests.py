@@ -65,7 +65,7 @@ def limited(**limits: int) -> Any:
 def on_queue(**figures: Any) -> Any:
     """An instance whose queue takes three requests."""
     spec = {"queue": {"existingClaim": "c", "maxPending": 3}}
-    return ready(instance(spec=spec), bridge=connected(told=stats(**figures)))
+    return ready(instance(spec=spec), bridge=connected(bridge_stats=stats(**figures)))
 
 
 # What is handed over.
@@ -90,9 +90,9 @@ HANDED_OVER: dict[str, RequestSnapshot] = {
 }
 
 
-@pytest.mark.parametrize("given", HANDED_OVER.values(), ids=HANDED_OVER)
-def test_what_is_handed_over(given: RequestSnapshot) -> None:
-    (action,) = decide_request(given, NOW + seconds(3))
+@pytest.mark.parametrize("request_snapshot", HANDED_OVER.values(), ids=HANDED_OVER)
+def test_what_is_handed_over(request_snapshot: RequestSnapshot) -> None:
+    (action,) = decide_request(request_snapshot, NOW + seconds(3))
 
     assert isinstance(action, Submit)
     assert (action.instance, action.request_key, action.request.id) == (TARGET, KEY, UID)
@@ -101,8 +101,8 @@ def test_what_is_handed_over(given: RequestSnapshot) -> None:
 # What is done, exactly.
 
 
-def row(given: RequestSnapshot, after: float, expected: T) -> tuple[RequestSnapshot, float, T]:
-    return given, after, expected
+def row(request_snapshot: RequestSnapshot, after: float, expected: T) -> tuple[RequestSnapshot, float, T]:
+    return request_snapshot, after, expected
 
 
 STOP = [CancelWork(TARGET, KEY, UID), RequeueAfter(RETRY_CANCEL)]
@@ -200,19 +200,19 @@ DONE: dict[str, tuple[RequestSnapshot, float, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "after", "actions"), DONE.values(), ids=DONE)
-def test_what_is_done(given: RequestSnapshot, after: float, actions: list[Any]) -> None:
-    assert decide_request(given, NOW + seconds(after)) == actions
+@pytest.mark.parametrize(("request_snapshot", "after", "actions"), DONE.values(), ids=DONE)
+def test_what_is_done(request_snapshot: RequestSnapshot, after: float, actions: list[Any]) -> None:
+    assert decide_request(request_snapshot, NOW + seconds(after)) == actions
 
 
 # What is written. A decision that writes hands nothing over: what it is based on may have changed meanwhile.
 
 
 def says(
-    given: RequestSnapshot, after: float, reason: str, text: str = "", **fields: Any
+    request_snapshot: RequestSnapshot, after: float, reason: str, text: str = "", **fields: Any
 ) -> tuple[RequestSnapshot, float, str, str, dict[str, Any]]:
     """After so many seconds: the reason, a part of the message, and what other fields of the status have."""
-    return given, after, reason, text, fields
+    return request_snapshot, after, reason, text, fields
 
 
 FREE: dict[str, Any] = {"target": None, "selector": {"matchLabels": {"a": "b"}}}
@@ -432,11 +432,11 @@ OPEN = dict.fromkeys(("InstanceNotReady", "InstanceSuspended", "Backpressure", "
 PHASES = {**OPEN, "Queued": "Queued", "Running": "Running", "Succeeded": "Succeeded"}
 
 
-@pytest.mark.parametrize(("given", "after", "reason", "text", "fields"), WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(("request_snapshot", "after", "reason", "text", "fields"), WRITTEN.values(), ids=WRITTEN)
 def test_what_is_written(
-    given: RequestSnapshot, after: float, reason: str, text: str, fields: dict[str, Any]
+    request_snapshot: RequestSnapshot, after: float, reason: str, text: str, fields: dict[str, Any]
 ) -> None:
-    actions = decide_request(given, NOW + seconds(after))
+    actions = decide_request(request_snapshot, NOW + seconds(after))
 
     status = written(actions)
     phase = PHASES.get(reason, "Failed")
@@ -456,7 +456,7 @@ def test_what_is_written(
 
 @pytest.mark.parametrize("after", [10, HOUR, -HOUR], ids=["right", "ahead", "set back"])
 def test_a_request_waits_for_its_instance_for_half_a_minute_whatever_the_clock_says(after: float) -> None:
-    early, late = (decide_request(snapshot(seen_for=seconds(each)), NOW + seconds(after)) for each in (10, 30))
+    early, late = (decide_request(snapshot(seen_for=seconds(moment)), NOW + seconds(after)) for moment in (10, 30))
 
     assert condition(written(early), "Complete")[1:] == ("InstanceNotReady", f"{NOT_HERE % 'alpha'} yet.")
     assert the(early, RequeueAfter).after == seconds(20)
@@ -473,11 +473,11 @@ def test_a_request_that_is_held_back_is_looked_at_again_after_half_a_minute() ->
 def test_handing_over_with_a_queue_timeout_looks_again_when_the_timeout_ends(
     created: datetime | None, after: float
 ) -> None:
-    given = request(queueTimeoutSeconds=60, created=created)
+    efrit_request = request(queueTimeoutSeconds=60, created=created)
 
-    actions = decide_request(snapshot(given, ready()), NOW + seconds(10))
+    actions = decide_request(snapshot(efrit_request, ready()), NOW + seconds(10))
 
-    assert [type(each) for each in actions] == [Submit, RequeueAfter]
+    assert [type(action) for action in actions] == [Submit, RequeueAfter]
     assert the(actions, RequeueAfter).after == seconds(after)
 
 
@@ -491,9 +491,9 @@ def test_handing_over_with_a_queue_timeout_looks_again_when_the_timeout_ends(
 def test_no_request_waits_for_ever_and_its_end_says_for_how_long_it_may(
     spec: dict[str, Any], waited: timedelta, source: str
 ) -> None:
-    given = snapshot(request(**spec), away())
+    request_snapshot = snapshot(request(**spec), away())
 
-    assert written(decide_request(given, NOW + waited - seconds(1)))["phase"] == "Pending"
-    status = written(decide_request(given, NOW + waited))
+    assert written(decide_request(request_snapshot, NOW + waited - seconds(1)))["phase"] == "Pending"
+    status = written(decide_request(request_snapshot, NOW + waited))
     assert (status["phase"], status["reason"]) == ("Failed", "TimedOut")
     assert status["error"]["message"] == f"It waited longer than {source} and never ran."

@@ -51,7 +51,7 @@ class Rig:
     def expiring(self) -> set[str]:
         """Take the names of what is to be deleted some day."""
         later = NOW + timedelta(days=1)
-        return {found.key[1] for found in iter(lambda: self.store.expirations.pop_due(later), None)}
+        return {due.key[1] for due in iter(lambda: self.store.expirations.pop_due(later), None)}
 
     async def list_all(self) -> None:
         await listed(self.resync)
@@ -275,11 +275,11 @@ async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at
 
     await rig.resync.list_all()
 
-    known = rig.instance
-    assert known.pod is not None
-    assert known.statefulset is not None
-    assert [each.name for each in known.claims] == ["efrit-alpha-queue"]
-    assert not known.listed, "it might be taken for idle"
+    instance_snapshot = rig.instance
+    assert instance_snapshot.pod is not None
+    assert instance_snapshot.statefulset is not None
+    assert [claim.name for claim in instance_snapshot.claims] == ["efrit-alpha-queue"]
+    assert not instance_snapshot.listed, "it might be taken for idle"
 
 
 @pytest.mark.parametrize(("kind", "gone"), [(PODS, PODS_OF_TEAM), (PLANS, f"{ROOT}/efritplans/app")])
@@ -318,7 +318,7 @@ async def test_namespaces_take_turns_at_their_first_lists(api: FakeApi, kube: Ku
     resync = Resync(kube, store, "a", 60, 600, turns)
 
     async with turns:
-        waiting = [asyncio.create_task(each) for each in (resync.list_all(), resync.list_requests())]
+        waiting = [asyncio.create_task(listing) for listing in (resync.list_all(), resync.list_requests())]
         await kube.list(PLANS, "b")
         assert [call.path for call in api.calls] == [PLANS.path("b")]
     await asyncio.gather(*waiting)
@@ -333,9 +333,9 @@ async def test_a_request_that_changed_without_an_event_is_read_and_the_others_ar
 
     await rig.resync.sweep_requests()
 
-    known = rig.store.requests.snapshot(("team", "changed"))
-    assert known is not None
-    assert known.request.spec.cancel
+    request_snapshot = rig.store.requests.snapshot(("team", "changed"))
+    assert request_snapshot is not None
+    assert request_snapshot.request.spec.cancel
     read = [call.path for call in rig.api.calls]
     assert read == ["/apis/efrit.dev/v1alpha1/efritrequests", f"{ROOT}/efritrequests/changed"]
 
@@ -384,9 +384,9 @@ async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_
     rig.store.requests.observe(request_json(version="200", status={"phase": "Running"}))
 
     listed = {
-        name: known.listed_at_start
+        name: request_snapshot.listed_at_start
         for name in ("work", "later")
-        if (known := rig.store.requests.snapshot(("team", name))) is not None
+        if (request_snapshot := rig.store.requests.snapshot(("team", name))) is not None
     }
     assert listed == {"work": True, "later": False}, "a change of it changes nothing of that"
 
@@ -438,7 +438,7 @@ async def test_a_claim_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> N
 
     await rig.resync.sweep_instances()
 
-    assert [each.name for each in rig.instance.claims] == ["efrit-alpha-workspace"]
+    assert [claim.name for claim in rig.instance.claims] == ["efrit-alpha-workspace"]
 
 
 async def test_without_the_definition_of_pools_all_else_is_listed_and_the_log_says_once_what_to_apply(

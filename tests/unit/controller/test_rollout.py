@@ -36,7 +36,7 @@ LIMITS = RolloutLimits(
 LIMITED = replace(CONFIG, rollout=LIMITS)
 RELEASE = {"template_hash": "old", "release_hash": "old"}
 SPEC = {"template_hash": "old", "spec_hash": "old"}
-BUSY = connected(told=stats(processing=1))
+BUSY = connected(bridge_stats=stats(processing=1))
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 EMACS_CRASHES = (ContainerView("bridge", running=True), ContainerView("emacs", waiting_reason="CrashLoopBackOff"))
 
@@ -44,7 +44,7 @@ World = Callable[..., InstanceSnapshot]
 Decide = Callable[..., Update]
 
 
-def told(status: str, reason: str, ago: float = 0, ready: str = "True") -> Json:
+def updated_status(status: str, reason: str, ago: float = 0, ready: str = "True") -> Json:
     """A status whose condition Updated has been this for so many seconds."""
     since = NOW - seconds(ago)
     return {
@@ -60,10 +60,10 @@ def world(identity: Identity) -> World:
     """A snapshot whose StatefulSet is as wanted, but for the fields given."""
 
     def made(current: Json | None = None, status: Json | None = None, **fields: Any) -> InstanceSnapshot:
-        given = instance(status=status or told("True", "UpToDate", 3600))
-        children = build(given, LIMITED, identity, 1, NOW)
+        efrit_instance = instance(status=status or updated_status("True", "UpToDate", 3600))
+        children = build(efrit_instance, LIMITED, identity, 1, NOW)
         fields = {"config": LIMITED, "controller_started": NOW - seconds(3600)} | fields
-        return ready(given, statefulset=statefulset(children, **(current or {})), **fields)
+        return ready(efrit_instance, statefulset=statefulset(children, **(current or {})), **fields)
 
     return made
 
@@ -94,18 +94,18 @@ def test_a_template_that_is_applied_is_up_to_date(world: World, decide: Decide) 
 
 
 def test_a_first_statefulset_is_applied_whatever_others_do(world: World, decide: Decide) -> None:
-    given = replace(world(rollout=slots(9)), statefulset=None)
+    instance_snapshot = replace(world(rollout=slots(9)), statefulset=None)
 
-    assert decide(given).apply
+    assert decide(instance_snapshot).apply
 
 
-@pytest.mark.parametrize(("current", "wanted"), [(0, 1), (1, 0), (0, 0)], ids=["resumed", "suspended", "asleep"])
+@pytest.mark.parametrize(("current", "desired"), [(0, 1), (1, 0), (0, 0)], ids=["resumed", "suspended", "asleep"])
 def test_suspending_and_resuming_take_the_template_at_once(
-    world: World, decide: Decide, current: int, wanted: int
+    world: World, decide: Decide, current: int, desired: int
 ) -> None:
-    given = world({**RELEASE, "replicas": current}, rollout=slots(9), bridge=BUSY)
+    instance_snapshot = world({**RELEASE, "replicas": current}, rollout=slots(9), bridge=BUSY)
 
-    update = decide(given, replicas=wanted)
+    update = decide(instance_snapshot, replicas=desired)
 
     assert (update.apply, update.started, update.reason) == (True, None, "UpToDate")
 
@@ -115,7 +115,7 @@ def test_suspending_and_resuming_take_the_template_at_once(
 
 UNPROVEN: dict[str, Json] = {
     "a request runs": {"bridge": BUSY},
-    "a request is about to be claimed": {"bridge": connected(told=stats(pending=1))},
+    "a request is about to be claimed": {"bridge": connected(bridge_stats=stats(pending=1))},
     "a request is on its way": {"unfinished": 1},
     "its requests are not listed yet": {"listed": False},
     "nothing was heard in this process": {"bridge": BridgeView()},
@@ -149,13 +149,13 @@ def test_the_update_of_an_idle_instance_begins_with_its_status(
 
 
 def test_an_update_that_has_begun_is_applied_while_nothing_runs(world: World, decide: Decide) -> None:
-    update = decide(world(RELEASE, told("Unknown", "UpdateDraining")))
+    update = decide(world(RELEASE, updated_status("Unknown", "UpdateDraining")))
 
     assert (update.apply, update.started, update.trial) == (True, NOW, True)
 
 
 def test_an_update_that_has_begun_still_interrupts_nothing(world: World, decide: Decide) -> None:
-    update = decide(world(RELEASE, told("Unknown", "UpdateDraining", 10_000), bridge=BUSY))
+    update = decide(world(RELEASE, updated_status("Unknown", "UpdateDraining", 10_000), bridge=BUSY))
 
     assert (update.apply, update.reason) == (False, "UpdateDraining")
 
@@ -203,10 +203,12 @@ def test_between_two_pods_the_user_gets_the_change_at_once_and_a_release_waits_f
 def test_holding_is_counted_from_the_condition_so_that_a_restart_of_the_controller_does_not_begin_anew(
     world: World, decide: Decide
 ) -> None:
-    held = world(RELEASE, told("False", "UpdateHeld", 599), bridge=BUSY, controller_started=NOW)
+    instance_snapshot = world(
+        RELEASE, updated_status("False", "UpdateHeld", 599), bridge=BUSY, controller_started=NOW
+    )
 
-    assert (decide(held).reason, decide(held).requeue_after) == ("UpdateHeld", seconds(1))
-    late = decide(held, NOW + seconds(1))
+    assert (decide(instance_snapshot).reason, decide(instance_snapshot).requeue_after) == ("UpdateHeld", seconds(1))
+    late = decide(instance_snapshot, NOW + seconds(1))
     assert (late.reason, late.apply, late.reserve) == ("UpdateDraining", False, UpdateCause.RELEASE)
 
 
@@ -214,9 +216,12 @@ def test_a_change_without_figures_is_applied_once_the_bridge_was_silent_for_the_
     world: World, decide: Decide
 ) -> None:
     silent = replace(connected(), connected=False, lost_since=NOW - seconds(600))
-    begun = world(RELEASE, told("Unknown", "UpdateDraining"), bridge=silent)
+    begun = world(RELEASE, updated_status("Unknown", "UpdateDraining"), bridge=silent)
 
-    assert decide(world(RELEASE, told("False", "UpdateHeld", 600), bridge=silent)).reserve == UpdateCause.RELEASE
+    assert (
+        decide(world(RELEASE, updated_status("False", "UpdateHeld", 600), bridge=silent)).reserve
+        == UpdateCause.RELEASE
+    )
     assert decide(begun).apply
     assert not decide(replace(begun, bridge=replace(silent, lost_since=NOW - seconds(599)))).apply
     assert not decide(replace(begun, controller_started=NOW - seconds(599))).apply
@@ -271,7 +276,10 @@ def test_a_release_that_nobody_has_survived_yet_reaches_two_instances(
 def test_a_time_at_the_end_of_time_on_the_statefulset_stops_no_decision(world: World, decide: Decide) -> None:
     forged = {"update_started": END_OF_TIME}
 
-    assert decide(world(forged, told("Unknown", "Updating", ready="False"), bridge=BridgeView())).reason == "Updating"
+    assert (
+        decide(world(forged, updated_status("Unknown", "Updating", ready="False"), bridge=BridgeView())).reason
+        == "Updating"
+    )
 
 
 def test_a_user_waits_only_for_the_own_namespace(world: World, decide: Decide) -> None:
@@ -287,7 +295,7 @@ def test_an_instance_does_not_wait_for_itself(world: World, decide: Decide) -> N
 
 
 def test_a_busy_instance_is_not_drained_before_its_turn(world: World, decide: Decide) -> None:
-    overdue = told("False", "UpdateHeld", 10_000)
+    overdue = updated_status("False", "UpdateHeld", 10_000)
 
     assert decide(world(RELEASE, overdue, bridge=BUSY, rollout=slots(3))).reason == "UpdateQueued"
 
@@ -299,20 +307,20 @@ UPDATING: Json = {"update_started": NOW - seconds(60), "update_trial": True}
 
 
 def test_an_update_is_followed_until_the_new_pod_is_ready(world: World, decide: Decide) -> None:
-    given = world(UPDATING, told("Unknown", "Updating"), pod=pod(template_hash="old"))
-    assert given.statefulset is not None
+    instance_snapshot = world(UPDATING, updated_status("Unknown", "Updating"), pod=pod(template_hash="old"))
+    assert instance_snapshot.statefulset is not None
 
-    update = decide(given)
+    update = decide(instance_snapshot)
     assert (update.status, update.reason, update.requeue_after) == ("Unknown", "Updating", seconds(60))
-    new = pod("new", template_hash=given.statefulset.template_hash)
-    done = decide(replace(given, pod=new, bridge=connected(pod_uid="new")))
+    new = pod("new", template_hash=instance_snapshot.statefulset.template_hash)
+    done = decide(replace(instance_snapshot, pod=new, bridge=connected(pod_uid="new")))
     assert (done.status, done.reason) == ("True", "UpToDate")
 
 
 def test_an_update_that_takes_too_long_has_failed(world: World, decide: Decide) -> None:
-    given = world(UPDATING, told("Unknown", "Updating"), pod=None, bridge=BridgeView())
+    instance_snapshot = world(UPDATING, updated_status("Unknown", "Updating"), pod=None, bridge=BridgeView())
 
-    update = decide(given, NOW + seconds(60))
+    update = decide(instance_snapshot, NOW + seconds(60))
 
     assert (update.status, update.reason) == ("False", "UpdateFailed")
 
@@ -320,20 +328,23 @@ def test_an_update_that_takes_too_long_has_failed(world: World, decide: Decide) 
 def test_an_instance_that_was_ready_after_its_update_has_not_failed_it_when_it_falls_ill_later(
     world: World, decide: Decide
 ) -> None:
-    ill = world(UPDATING, told("True", "UpToDate"), pod=pod(containers=EMACS_CRASHES), bridge=BridgeView())
+    ill = world(UPDATING, updated_status("True", "UpToDate"), pod=pod(containers=EMACS_CRASHES), bridge=BridgeView())
 
     assert decide(ill, NOW + timedelta(days=1)).reason == "UpToDate"
 
 
 def test_a_change_that_is_taken_back_while_it_waits_is_up_to_date(world: World, decide: Decide) -> None:
-    assert decide(world(UPDATING, told("False", "UpdateHeld"), bridge=BUSY), NOW + seconds(999)).reason == "UpToDate"
+    assert (
+        decide(world(UPDATING, updated_status("False", "UpdateHeld"), bridge=BUSY), NOW + seconds(999)).reason
+        == "UpToDate"
+    )
 
 
 # A release that instances do not survive.
 
 
 def failed(*namespaces: str, succeeded: int = 0) -> RolloutView:
-    return RolloutView(failed=tuple((each, "beta") for each in namespaces), succeeded=succeeded)
+    return RolloutView(failed=tuple((namespace, "beta") for namespace in namespaces), succeeded=succeeded)
 
 
 FAILED: dict[str, tuple[RolloutView, bool]] = {
@@ -363,7 +374,7 @@ def test_a_change_by_its_user_is_made_although_the_release_is_stopped(world: Wor
 
 
 def test_an_instance_that_drains_serves_again_when_the_release_is_stopped(world: World, decide: Decide) -> None:
-    draining = world(RELEASE, told("Unknown", "UpdateDraining"), bridge=BUSY, rollout=failed("elsewhere"))
+    draining = world(RELEASE, updated_status("Unknown", "UpdateDraining"), bridge=BUSY, rollout=failed("elsewhere"))
 
     assert (decide(draining).status, decide(draining).reason) == ("False", "UpdateStopped")
 
@@ -378,24 +389,26 @@ def test_a_failed_instance_that_its_user_changes_stays_in_doubt_until_it_is_read
     world: World, decide: Decide
 ) -> None:
     changed = {**UPDATING, **SPEC}
-    given = world(changed, told("False", "UpdateFailed"), pod=pod(containers=EMACS_CRASHES), bridge=BridgeView())
+    instance_snapshot = world(
+        changed, updated_status("False", "UpdateFailed"), pod=pod(containers=EMACS_CRASHES), bridge=BridgeView()
+    )
 
-    update = decide(given)
+    update = decide(instance_snapshot)
 
     assert (update.apply, update.started, update.trial) == (True, NOW - seconds(60), True)
 
 
 def test_only_an_instance_that_was_ready_puts_the_release_in_doubt(world: World, decide: Decide) -> None:
-    ill = told("Unknown", "UpdateDraining", ready="False")
+    ill = updated_status("Unknown", "UpdateDraining", ready="False")
 
     assert not decide(world(RELEASE, ill)).trial
-    assert not decide(world(SPEC, told("Unknown", "UpdateDraining"))).trial
+    assert not decide(world(SPEC, updated_status("Unknown", "UpdateDraining"))).trial
 
 
 def test_a_refused_change_leaves_the_instance_at_work(world: World, identity: Identity) -> None:
-    given = world(RELEASE, told("Unknown", "UpdateDraining"))
-    children = build(given.instance, LIMITED, identity, 1, NOW)
+    instance_snapshot = world(RELEASE, updated_status("Unknown", "UpdateDraining"))
+    children = build(instance_snapshot.instance, LIMITED, identity, 1, NOW)
 
-    update = decide_update(given, children, 1, NOW, refused=True)
+    update = decide_update(instance_snapshot, children, 1, NOW, refused=True)
 
     assert (update.status, update.reason, update.apply) == ("False", "UpdateRefused", False)

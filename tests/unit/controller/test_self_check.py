@@ -25,7 +25,7 @@ RESTARTED = "Emacs was restarted at 2026-03-01T12:00:00.000Z because of its self
 
 
 @pytest.mark.parametrize(
-    ("told", "status", "reason", "message"),
+    ("emacs_stats", "status", "reason", "message"),
     [
         pytest.param(
             emacs(responsive=False, self_check_problem="it answers 7"),
@@ -47,11 +47,11 @@ RESTARTED = "Emacs was restarted at 2026-03-01T12:00:00.000Z because of its self
         ),
     ],
 )
-def test_what_is_known_of_the_self_check(told: EmacsStats, status: str, reason: str, message: str) -> None:
-    found = self_check_health(stats(emacs=told), InstanceStatus())
+def test_what_is_known_of_the_self_check(emacs_stats: EmacsStats, status: str, reason: str, message: str) -> None:
+    health = self_check_health(stats(emacs=emacs_stats), InstanceStatus())
 
-    assert found is not None
-    assert (found.status.value, found.reason.value, found.message) == (status, reason, message)
+    assert health is not None
+    assert (health.status.value, health.reason.value, health.message) == (status, reason, message)
 
 
 def test_an_emacs_that_never_failed_has_no_such_condition() -> None:
@@ -71,16 +71,20 @@ def decide(snapshot: InstanceSnapshot, identity: Identity) -> list[Action]:
 
 
 def events(actions: list[Action]) -> list[tuple[str, str, str]]:
-    return [(each.type, each.reason, each.message) for each in of_kind(actions, Record) if each.reason != "Ready"]
+    return [
+        (record.type, record.reason, record.message)
+        for record in of_kind(actions, Record)
+        if record.reason != "Ready"
+    ]
 
 
-def with_emacs(given: InstanceSnapshot, told: EmacsStats) -> InstanceSnapshot:
-    return replace(given, bridge=connected(told=stats(emacs=told)))
+def with_emacs(instance_snapshot: InstanceSnapshot, emacs_stats: EmacsStats) -> InstanceSnapshot:
+    return replace(instance_snapshot, bridge=connected(bridge_stats=stats(emacs=emacs_stats)))
 
 
 def test_a_restart_is_one_event_however_often_the_bridge_is_lost(identity: Identity) -> None:
-    given = ready()
-    calm = settled(given, decide(given, identity))
+    instance_snapshot = ready()
+    calm = settled(instance_snapshot, decide(instance_snapshot, identity))
     restarted = with_emacs(calm, emacs(restarted=FAILED))
     actions = decide(restarted, identity)
     assert events(actions) == [("Warning", "EmacsRestarted", RESTARTED)]
@@ -97,21 +101,21 @@ def test_a_restart_is_one_event_however_often_the_bridge_is_lost(identity: Ident
 
 
 def test_each_restart_is_an_event_of_its_own(identity: Identity) -> None:
-    given = with_emacs(ready(), emacs(restarted=FAILED))
-    after = settled(given, decide(given, identity))
+    instance_snapshot = with_emacs(ready(), emacs(restarted=FAILED))
+    after = settled(instance_snapshot, decide(instance_snapshot, identity))
     later = structs.replace(FAILED, time=NOW + timedelta(minutes=1))
     assert len(events(decide(with_emacs(after, emacs(restarted=later)), identity))) == 1
 
 
 def test_an_emacs_that_fails_its_self_check_is_not_ready_and_said_to_be_so(identity: Identity) -> None:
-    given = ready()
-    calm = settled(given, decide(given, identity))
+    instance_snapshot = ready()
+    calm = settled(instance_snapshot, decide(instance_snapshot, identity))
     actions = decide(with_emacs(calm, emacs(responsive=False, self_check_problem="it answers 7")), identity)
     status = written(actions)
     assert condition(status, "Ready")[:2] == ("False", "SelfCheckFailed")
     assert condition(status, "EmacsResponsive") == ("False", "SelfCheckFailed", "Emacs fails its self-check.")
     assert condition(status, "SelfCheckPassed")[:2] == ("False", "SelfCheckFailed")
-    assert [each[:2] for each in events(actions)] == [("Warning", "SelfCheckFailed")]
+    assert [event[:2] for event in events(actions)] == [("Warning", "SelfCheckFailed")]
     # The bridge was started anew and knows of no restart.
     passed = settled(calm, actions, bridge=connected())
     assert condition(written(decide(passed, identity)), "SelfCheckPassed")[:2] == ("True", "Passed")
@@ -121,14 +125,14 @@ EVIL = "sorry\nReady: True\r\x1b]0;owned\x07\x9b2J\u2028\u202edone"
 
 
 def test_what_a_bridge_says_moves_no_cursor_in_conditions_events_and_figures(identity: Identity) -> None:
-    told = emacs(responsive=False, self_check_problem=EVIL, restarted=structs.replace(FAILED, message=EVIL))
-    told = structs.replace(told, version="30.1\x1b[2J")
+    emacs_stats = emacs(responsive=False, self_check_problem=EVIL, restarted=structs.replace(FAILED, message=EVIL))
+    emacs_stats = structs.replace(emacs_stats, version="30.1\x1b[2J")
 
-    actions = decide(with_emacs(ready(), told), identity)
+    actions = decide(with_emacs(ready(), emacs_stats), identity)
 
     status = written(actions)
-    messages = [each["message"] for each in status["conditions"]] + [
-        each.message for each in of_kind(actions, Record)
+    messages = [condition["message"] for condition in status["conditions"]] + [
+        record.message for record in of_kind(actions, Record)
     ]
-    assert sum("sorry" in each for each in messages) > 2
-    assert all(each.isprintable() for each in (*messages, status["emacsVersion"])), messages
+    assert sum("sorry" in message for message in messages) > 2
+    assert all(text.isprintable() for text in (*messages, status["emacsVersion"])), messages

@@ -12,8 +12,8 @@ from tests.unit.controller.factory import seconds
 LEAST = {"EFRIT_OPERATOR_IMAGE": "operator:1", "EFRIT_EMACS_IMAGE": "emacs:30"}
 
 
-def load(**given: str) -> Settings:
-    return Settings.load({**LEAST, **{f"EFRIT_{name}": value for name, value in given.items()}})
+def load(**variables: str) -> Settings:
+    return Settings.load({**LEAST, **{f"EFRIT_{name}": value for name, value in variables.items()}})
 
 
 def test_two_images_are_enough() -> None:

@@ -41,32 +41,32 @@ IDENTITY = new_identity()
 REFUSED = InstanceFacts(handover_id="h", refused="It is too large.", refused_time=NOW)
 
 
-def snapshot(spec: Json | None = None, *, replicas: int = 1, **given: Any) -> InstanceSnapshot:
+def snapshot(spec: Json | None = None, *, replicas: int = 1, **fields: Any) -> InstanceSnapshot:
     """A running instance whose spec has become too large."""
     one = instance(spec=spec or {})
     children = build(one, CONFIG, IDENTITY, replicas, NOW)
     defaults: Json = {"statefulset": statefulset(children, replicas), "pod": pod(), "facts": REFUSED}
-    return InstanceSnapshot(instance=one, config=CONFIG, too_large=True, **(defaults | given))
+    return InstanceSnapshot(instance=one, config=CONFIG, too_large=True, **(defaults | fields))
 
 
-def decide(given: InstanceSnapshot) -> list[Action]:
-    actions = decide_instance(given, IDENTITY, NOW)
+def decide(instance_snapshot: InstanceSnapshot) -> list[Action]:
+    actions = decide_instance(instance_snapshot, IDENTITY, NOW)
     assert of_kind(actions, ApplyChildren) == []
-    assert RETRY_REFUSED in [each.after for each in of_kind(actions, RequeueAfter)]
+    assert RETRY_REFUSED in [action.after for action in of_kind(actions, RequeueAfter)]
     return actions
 
 
 def test_its_network_stays_closed_and_its_account_is_kept_and_no_pod_template_is_made_of_it() -> None:
-    kept = the(decide(snapshot()), KeepChildren)
+    keep_children = the(decide(snapshot()), KeepChildren)
 
-    assert [manifest["kind"] for manifest in kept.manifests] == ["ServiceAccount", "NetworkPolicy"]
+    assert [manifest["kind"] for manifest in keep_children.manifests] == ["ServiceAccount", "NetworkPolicy"]
 
 
 @pytest.mark.parametrize("due", [False, True])
 def test_its_secret_is_renewed_in_its_turn(due: bool) -> None:
     actions = decide(snapshot(facts=replace(REFUSED, secret_check=due)))
 
-    assert [each.manifest["kind"] for each in of_kind(actions, ApplySecret)] == ["Secret"] * due
+    assert [action.manifest["kind"] for action in of_kind(actions, ApplySecret)] == ["Secret"] * due
 
 
 def test_its_pod_has_a_network_policy_of_its_own_which_outlives_the_instance() -> None:
@@ -81,7 +81,9 @@ def test_it_is_suspended_without_a_change_of_its_pod_template_and_not_started_ag
 
     stop = the(stopping, StopPod)
     assert (stop.statefulset, stop.statefulset_uid) == ("efrit-alpha", "ss")
-    assert [type(each) for each in stopping].index(PauseHandover) < [type(each) for each in stopping].index(StopPod)
+    assert [type(action) for action in stopping].index(PauseHandover) < [type(action) for action in stopping].index(
+        StopPod
+    )
     stopped = decide(snapshot(suspended, replicas=0, pod=None))
     assert of_kind(stopped, StopPod) == []
     assert condition(written(stopped), "Suspended")[0] == "True"
@@ -92,4 +94,4 @@ def test_it_is_suspended_without_a_change_of_its_pod_template_and_not_started_ag
 def test_of_one_that_was_too_large_from_the_beginning_nothing_is_made() -> None:
     actions = decide(snapshot(statefulset=None, pod=None))
 
-    assert {type(each) for each in actions} <= {PatchStatus, Record, RequeueAfter}
+    assert {type(action) for action in actions} <= {PatchStatus, Record, RequeueAfter}

@@ -31,13 +31,13 @@ class Rig:
     def begin(self, key: WorkKey) -> bool:
         """Have a key reconciled up to its turn; return whether it has it."""
         stack = ExitStack()
-        taken = stack.enter_context(self.turn.take(key))
-        if taken:
+        acquired = stack.enter_context(self.turn.take(key))
+        if acquired:
             self._held[key] = stack
         else:
             stack.close()
             self.turn.pass_on(key)
-        return taken
+        return acquired
 
     def end(self, key: WorkKey) -> None:
         """Have the reconciliation end of a key that has the turn."""
@@ -74,8 +74,8 @@ async def test_one_has_the_turn_and_the_others_are_requeued_one_by_one_when_it_i
 async def test_a_failure_gives_the_turn_back(rig: Rig) -> None:
     for one in (ONE, TWO):
         try:
-            with rig.turn.take(one) as taken:
-                assert taken
+            with rig.turn.take(one) as acquired:
+                assert acquired
                 raise TimeoutError
         except TimeoutError:
             pass
@@ -180,7 +180,7 @@ def test_every_key_that_waits_is_requeued_and_no_namespace_has_the_turn_twice(
                 rig.turn.pass_on(one)
             elif step == "sleep":
                 await asyncio.sleep(SLOW_SECONDS)
-            assert len({each.namespace for each in holding}) == len(holding) <= MOST_AT_A_TIME
+            assert len({key.namespace for key in holding}) == len(holding) <= MOST_AT_A_TIME
         for one in holding:
             rig.end(one)
         while len(rig.turn):

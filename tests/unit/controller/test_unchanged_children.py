@@ -80,7 +80,7 @@ def sweep_away(path: str) -> Step:
         "nothing",
         "account",
         "policy",
-        *(f"relabelled-{each}" for each in range(4)),
+        *(f"relabelled-{number}" for number in range(4)),
         "claim",
         "deleted",
         "swept-claim",

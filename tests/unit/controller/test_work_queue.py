@@ -52,18 +52,18 @@ class Looks:
 
 
 async def test_keys_are_looked_at_in_the_order_they_came() -> None:
-    queue, seen = WorkQueue(), list[WorkKey]()
+    queue, order = WorkQueue(), list[WorkKey]()
     keys = [WorkKey("Kind", "team", str(number)) for number in range(5)]
     for key in keys:
         queue.add(key)
 
     async def work(key: WorkKey) -> None:
-        seen.append(key)
+        order.append(key)
 
     async with running(queue, work):
         await elapse(1)
 
-    assert seen == keys
+    assert order == keys
 
 
 async def test_a_key_added_while_it_is_worked_on_is_looked_at_once_more() -> None:
@@ -307,12 +307,12 @@ async def test_compacting_keeps_the_times_of_all_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "least", "most"), [(17, 17, 17 * 1.3), (86_400, 17, 600)], ids=["some", "beyond reason"]
+    ("requested", "least", "most"), [(17, 17, 17 * 1.3), (86_400, 17, 600)], ids=["some", "beyond reason"]
 )
 async def test_a_key_waits_as_long_as_the_api_server_asks_within_reason(
-    asked: float, least: float, most: float
+    requested: float, least: float, most: float
 ) -> None:
-    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=asked))
+    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=requested))
     queue.add(KEY)
 
     async with running(queue, looks):

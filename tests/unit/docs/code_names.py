@@ -47,13 +47,13 @@ class Definition:
 @cache
 def files() -> frozenset[str]:
     """Return every file and folder below the repository, folders with a slash at the end."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for folder, folders, names in os.walk(REPOSITORY):
         folders[:] = [name for name in folders if name not in _SKIPPED and (name[0] != "." or name == ".github")]
         at = Path(folder).relative_to(REPOSITORY).as_posix()
         prefix = "" if at == "." else f"{at}/"
-        found |= {f"{prefix}{name}/" for name in folders} | {prefix + name for name in names}
-    return frozenset(found)
+        paths |= {f"{prefix}{name}/" for name in folders} | {prefix + name for name in names}
+    return frozenset(paths)
 
 
 @cache

@@ -56,13 +56,13 @@ def problems(page: str, text: str, *, every_name: bool = False) -> list[Problem]
 
     Paths, modules, Lisp functions and targets of make are looked for, with `every_name` all that is in backticks.
     """
-    found = [
+    problems = [
         *_in_prose(page, text, every_name=every_name),
         *_in_sentences(page, text),
         *_in_trees(page, text),
         *_in_walks(page, text),
     ]
-    return sorted(found, key=lambda problem: problem.line)
+    return sorted(problems, key=lambda problem: problem.line)
 
 
 def walks(text: str) -> list[list[Stop]]:
@@ -107,8 +107,12 @@ def _is_ours(word: str) -> bool:
 
 def _is_lisp(word: str) -> bool:
     name = word.rstrip("-…*")
-    known = code_names.lisp_names()
-    return name in known or (name != word and any(each.startswith(name) for each in known)) or name == "efrit-tools"
+    lisp_names = code_names.lisp_names()
+    return (
+        name in lisp_names
+        or (name != word and any(lisp_name.startswith(name) for lisp_name in lisp_names))
+        or name == "efrit-tools"
+    )
 
 
 # The page.
@@ -135,8 +139,8 @@ def _in_prose(page: str, text: str, *, every_name: bool) -> Iterator[Problem]:
             if target not in code_names.make_targets():
                 yield Problem(page, number, f"`make {target}`: the Makefile has no such target")
         # The names of a walk are looked for in its files.
-        told = line.split("|")[-2] if in_walk else "" if inside else line
-        for name in _NAME.findall(told):
+        prose = line.split("|")[-2] if in_walk else "" if inside else line
+        for name in _NAME.findall(prose):
             if not is_known(name, every_name=every_name):
                 yield Problem(page, number, f"`{name}`: nothing in the repository has this name")
 
@@ -210,10 +214,10 @@ def _names_in(files: Iterable[str], name: str) -> frozenset[str]:
     """Return the names in the definition of `name`, which one of the files has. Raises LookupError."""
     paths = [_only_file(file) for file in files]
     exact = [path for path in paths if name in code_names.defined_in(path)]
-    found = [names for path in exact or paths if (names := code_names.names_in(path, name)) is not None]
-    if len(found) != 1:
-        raise LookupError(f"`{name}`: {len(found)} definitions in {', '.join(paths)}")
-    return found[0]
+    candidates = [names for path in exact or paths if (names := code_names.names_in(path, name)) is not None]
+    if len(candidates) != 1:
+        raise LookupError(f"`{name}`: {len(candidates)} definitions in {', '.join(paths)}")
+    return candidates[0]
 
 
 def _only_file(name: str) -> str:
@@ -231,8 +235,8 @@ def _miscounted(page: str, text: str, walk: list[Stop]) -> Iterator[Problem]:
     for number, line in reversed(lines):
         if line.startswith(("#", "|")):
             return
-        if said := _COUNTS.search(line):
+        if match := _COUNTS.search(line):
             counted = len(walk), sum(stop.arrow == "⇒" for stop in walk)
-            if (int(said[1]), int(said[2])) != counted:
-                yield Problem(page, number, f"{said[0]}: the table has {counted[0]} and {counted[1]}")
+            if (int(match[1]), int(match[2])) != counted:
+                yield Problem(page, number, f"{match[0]}: the table has {counted[0]} and {counted[1]}")
             return

@@ -36,7 +36,7 @@ def in_functions() -> set[tuple[str, str]]:
 def imported(node: ast.AST) -> list[str]:
     match node:
         case ast.Import(names):
-            return [each.name for each in names]
+            return [name.name for name in names]
         case ast.ImportFrom(module):
             return [str(module)]
         case _:

@@ -18,7 +18,7 @@ UNUSED = {"sniffio"}
 
 def required() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {re.split(r"[<>=!~;\[ ]", each)[0] for each in project["dependencies"]}
+    return {re.split(r"[<>=!~;\[ ]", dependency)[0] for dependency in project["dependencies"]}
 
 
 def imported() -> set[str]:

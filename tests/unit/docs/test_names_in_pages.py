@@ -15,7 +15,7 @@ PAGES = sorted(
 )
 
 
-def found(text: str, *, every_name: bool = False) -> list[str]:
+def problems_in(text: str, *, every_name: bool = False) -> list[str]:
     return [str(problem) for problem in problems("page.md", text, every_name=every_name)]
 
 
@@ -30,7 +30,7 @@ def test_what_a_page_names_exists(page: str) -> None:
 
 
 def test_the_page_about_the_house_walks_through_each_part_of_it() -> None:
-    stops = [stop for each in walks((REPOSITORY / HOUSE).read_text()) for stop in each]
+    stops = [stop for walk in walks((REPOSITORY / HOUSE).read_text()) for stop in walk]
     files = {file for stop in stops for file in stop.files}
     parts = ("watch/", "store/", "decide/", "act/", "bridge/", "queue/", "plan/", "cli/", "client/", "mcp/")
     assert [part for part in parts if not any(file.startswith(part) for file in files)] == []
@@ -56,21 +56,21 @@ def test_the_page_about_the_house_walks_through_each_part_of_it() -> None:
     ],
 )
 def test_a_name_that_is_not_there_is_told_with_its_line(line: str, name: str) -> None:
-    (problem,) = found(f"# A page\n\n{line}\n")
+    (problem,) = problems_in(f"# A page\n\n{line}\n")
     assert problem.startswith(f"page.md:3: {name}: ")
 
 
 @pytest.mark.parametrize("name", ["DurableQueue.gone", "gone_long_ago", "LongGone", "spec.goneLongAgo", "gone/"])
 def test_every_name_is_looked_for_where_a_page_is_held_to_that(name: str) -> None:
     line = f"`{name}`, but `DurableQueue.submit`, `Running`, `spec.maxAttempts`, `kubectl get pods` and `queue/`"
-    assert found(line) == []
-    (problem,) = found(line, every_name=True)
+    assert problems_in(line) == []
+    (problem,) = problems_in(line, every_name=True)
     assert f"`{name}`" in problem
 
 
 def test_commands_of_a_block_are_looked_for_and_its_words_are_not() -> None:
     page = "```sh\nmake check && make gone\nmake FILES=1  # or make it yourself\n```\nYou make believe.\n"
-    assert found(page) == ["page.md:2: `make gone`: the Makefile has no such target"]
+    assert problems_in(page) == ["page.md:2: `make gone`: the Makefile has no such target"]
 
 
 def test_a_tree_of_folders_is_looked_for_entry_by_entry() -> None:
@@ -82,14 +82,14 @@ operator/efrit/        the package
 charts/
 ```
 """
-    assert found(page) == [
+    assert problems_in(page) == [
         "page.md:3: gone.py: nothing in the repository has this name",
         "page.md:4: gone.py: there is no operator/efrit/queue/gone.py",
     ]
 
 
 def test_a_block_that_is_no_tree_is_left_alone() -> None:
-    assert found("```json\n{}\n  gone/ elsewhere.py\n```\n") == []
+    assert problems_in("```json\n{}\n  gone/ elsewhere.py\n```\n") == []
 
 
 def test_a_function_on_a_walk_is_looked_for_in_its_file() -> None:
@@ -99,7 +99,7 @@ def test_a_function_on_a_walk_is_looked_for_in_its_file() -> None:
         "| `efrit-queue-claim.el` | ⇒ `efrit-claim-take`, `efrit-queue-next` | |",
         "| `gone.py` | ⇒ `commit` | |",
     )
-    assert found(page) == [
+    assert problems_in(page) == [
         "page.md:7: `Disk.gone`: 0 definitions in operator/efrit/queue/durable.py",
         "page.md:8: `efrit-queue-next`: 0 definitions in images/emacs/lisp/efrit-queue-claim.el",
         "page.md:9: `gone.py`: 0 files have this name",
@@ -108,19 +108,19 @@ def test_a_function_on_a_walk_is_looked_for_in_its_file() -> None:
 
 def test_a_function_that_nothing_before_it_refers_to_needs_an_arrow() -> None:
     row = "| `queue/submit.py` | `has_file`, {}`commit` | |"
-    assert found(walk(row.format("⇒ "))) == found(walk(row.format("↪ "))) == []
-    (problem,) = found(walk(row.format("")))
+    assert problems_in(walk(row.format("⇒ "))) == problems_in(walk(row.format("↪ "))) == []
+    (problem,) = problems_in(walk(row.format("")))
     assert problem == "page.md:6: `commit`: nothing that the table names before it refers to it"
 
 
 def test_what_a_table_of_the_file_refers_to_counts_for_who_uses_that_table() -> None:
-    assert found(walk("| `decide/requests.py` | `decide_request`, `_hand_over` | |")) == []
+    assert problems_in(walk("| `decide/requests.py` | `decide_request`, `_hand_over` | |")) == []
     files = "`efrit-session-scheduler.el`, `efrit-session-ask.el`"
-    assert found(walk(f"| {files} | `efrit-session--take-step`, `efrit-session-step-ask` | |")) == []
+    assert problems_in(walk(f"| {files} | `efrit-session--take-step`, `efrit-session-step-ask` | |")) == []
 
 
 def test_a_walk_is_as_long_as_the_line_before_it_says() -> None:
     row = "| `queue/submit.py`, `queue/worker.py` | `commit`, `_write_all`, ⇒ `Worker.run` | |"
-    assert found(walk(row, before="3 functions, 1 hand-over.")) == []
-    (problem,) = found(walk(row, before="4 functions, 2 hand-overs."))
+    assert problems_in(walk(row, before="3 functions, 1 hand-over.")) == []
+    (problem,) = problems_in(walk(row, before="4 functions, 2 hand-overs."))
     assert problem == "page.md:2: 4 functions, 2 hand-overs: the table has 3 and 1"

@@ -79,7 +79,7 @@ async def test_a_collection_comes_page_by_page(api: FakeApi, kube: KubeClient) -
     for number in range(5):
         api.put(f"{COLLECTION}/{number}", work(name=str(number)))
 
-    names = [each["metadata"]["name"] async for each in kube.pages(REQUESTS, "team", labelSelector="a=b")]
+    names = [obj["metadata"]["name"] async for obj in kube.pages(REQUESTS, "team", labelSelector="a=b")]
 
     assert names == ["0", "1", "2", "3", "4"]
     assert len(api.calls) == 3
@@ -90,11 +90,11 @@ async def test_a_collection_comes_page_by_page(api: FakeApi, kube: KubeClient) -
 async def test_a_collection_of_the_whole_cluster_names_no_namespace(api: FakeApi, kube: KubeClient) -> None:
     api.put(WORK, work())
 
-    assert [each["metadata"]["name"] async for each in kube.pages(REQUESTS, None)] == ["work"]
+    assert [obj["metadata"]["name"] async for obj in kube.pages(REQUESTS, None)] == ["work"]
 
 
 async def test_an_empty_collection_yields_nothing(api: FakeApi, kube: KubeClient) -> None:
-    assert [each async for each in kube.pages(PODS, "team")] == []
+    assert [obj async for obj in kube.pages(PODS, "team")] == []
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ async def test_an_empty_collection_yields_nothing(api: FakeApi, kube: KubeClient
     [
         (404, ApiNotFound),
         (409, ApiConflict),
-        *((each, ApiRefused) for each in (400, 403, 415, 422)),
+        *((code, ApiRefused) for code in (400, 403, 415, 422)),
         (413, ApiTooLarge),
-        *((each, ApiUnavailable) for each in (401, 410, 429, 502, 503, 504)),
+        *((code, ApiUnavailable) for code in (401, 410, 429, 502, 503, 504)),
         (500, ApiFailed),
     ],
 )
@@ -216,5 +216,5 @@ async def test_a_list_that_is_throttled_says_for_how_long(api: FakeApi, kube: Ku
     api.fail("GET", WORK.rpartition("/")[0], 429)
 
     with pytest.raises(ApiUnavailable) as raised:
-        _ = [each async for each in kube.pages(REQUESTS, "team")]
+        _ = [obj async for obj in kube.pages(REQUESTS, "team")]
     assert raised.value.retry_after == 3

@@ -28,18 +28,18 @@ def followed() -> AsyncIterator[Any]:
 
 @pytest.mark.parametrize("objects", [listed(), followed()], ids=["page", "watch"])
 async def test_others_have_their_turn_after_a_few_objects(objects: AsyncIterator[Any]) -> None:
-    taken = list[int]()
+    counts = list[int]()
 
     async def somebody_else() -> None:
         while True:
-            taken.append(0)
+            counts.append(0)
             await asyncio.sleep(0)
 
     other = asyncio.create_task(somebody_else())
     await asyncio.sleep(0)
     async for _ in objects:
-        taken[-1] += 1
+        counts[-1] += 1
     other.cancel()
 
-    assert sum(taken) == COUNT
-    assert max(taken) == ITEMS_PER_TURN
+    assert sum(counts) == COUNT
+    assert max(counts) == ITEMS_PER_TURN

@@ -17,12 +17,6 @@ def text_of(result: CallToolResult) -> str:
     return first.text
 
 
-def told(result: CallToolResult) -> dict[str, Any]:
-    """The structured content of a result, which has to be there."""
-    assert result.structured_content is not None
-    return dict(result.structured_content)
-
-
 def run(content: str, **more: Any) -> dict[str, Any]:
     return {"instance_id": "default", "type": "eval", "content": content} | more
 
@@ -55,11 +49,11 @@ class Person:
 
     def __init__(self, *answers: str | None) -> None:
         self.answers = list(answers)
-        self.asked: list[str] = []
+        self.questions: list[str] = []
 
     async def __call__(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         assert isinstance(params, ElicitRequestFormParams)
-        self.asked.append(params.message)
+        self.questions.append(params.message)
         answer = self.answers.pop(0)
         if answer is None:
             return ElicitResult(action="decline")

@@ -56,7 +56,7 @@ class ScriptedBackend:
     setups: list[Setup | None] = field(default_factory=list)
     plans_of: Plans | None = None
     #: What Emacs kept of every result, where it kept only the beginning.
-    kept: str | None = None
+    result_beginning: str | None = None
 
     kind = "local"
     place = "a test"
@@ -64,8 +64,8 @@ class ScriptedBackend:
     async def close(self, *, handed_over: bool = True) -> None:
         pass
 
-    def add(self, name: str, **known: Any) -> None:
-        self.running[name] = Instance(name, InstanceStatus.ACTIVE, "Ready", **known)
+    def add(self, name: str, **fields: Any) -> None:
+        self.running[name] = Instance(name, InstanceStatus.ACTIVE, "Ready", **fields)
 
     async def instances(self) -> Sequence[Instance]:
         return [self.running[name] for name in sorted(self.running)]
@@ -146,17 +146,17 @@ class ScriptedBackend:
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         for text in self.texts.get(handle.id, ()):
             yield Update(text=text)
-        told: RequestState | None = None
+        last_state: RequestState | None = None
         while True:
             state = await self.get(handle)
-            if state != told:
-                told = state
+            if state != last_state:
+                last_state = state
                 yield Update(state)
                 if state.final:
                     return
                 continue
             async with self.changed:
-                if self.states[handle.id] == told:
+                if self.states[handle.id] == last_state:
                     await self.changed.wait()
 
     async def cancel(self, handle: Handle) -> RequestState:
@@ -167,8 +167,10 @@ class ScriptedBackend:
         state = await self.get(handle)
         if not state.final:
             raise NotFinished(f"{handle.id} runs")
-        if self.kept is not None:
-            raise ResultTruncated("the result is truncated: its Secret was refused", "allow it", self.kept)
+        if self.result_beginning is not None:
+            raise ResultTruncated(
+                "the result is truncated: its Secret was refused", "allow it", self.result_beginning
+            )
         if handle.id in self.whole and before_rest is not None:
             await before_rest()
         return self.whole.get(handle.id) or state.result or ""
@@ -181,9 +183,9 @@ class ScriptedBackend:
     async def requests(
         self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
     ) -> Sequence[RequestState]:
-        found = [state for state in self.states.values() if instance in (None, state.handle.instance)]
+        states = [state for state in self.states.values() if instance in (None, state.handle.instance)]
         self.lists_are_brief.append(brief)
-        return found if limit is None else found[-limit:]
+        return states if limit is None else states[-limit:]
 
     # What a test does to them
 
@@ -195,14 +197,14 @@ class ScriptedBackend:
                     await self.changed.wait()
         return next(iter(self.states))
 
-    async def end(self, name: str, *, reason: Reason = Reason.SUCCEEDED, **known: Any) -> RequestState:
-        outcome = known.pop("outcome", Outcome.SUCCESS if reason is Reason.SUCCEEDED else Outcome.FAILURE)
+    async def end(self, name: str, *, reason: Reason = Reason.SUCCEEDED, **fields: Any) -> RequestState:
+        outcome = fields.pop("outcome", Outcome.SUCCESS if reason is Reason.SUCCEEDED else Outcome.FAILURE)
         phase = Phase.SUCCEEDED if outcome is Outcome.SUCCESS else Phase.FAILED
-        return await self.put(name, phase=phase, reason=reason, outcome=outcome, **known)
+        return await self.put(name, phase=phase, reason=reason, outcome=outcome, **fields)
 
-    async def put(self, name: str, **known: Any) -> RequestState:
+    async def put(self, name: str, **fields: Any) -> RequestState:
         async with self.changed:
-            self.states[name] = replace(self.states[name], **known)
+            self.states[name] = replace(self.states[name], **fields)
             self.changed.notify_all()
         return self.states[name]
 

@@ -56,17 +56,17 @@ class ScriptedPlans:
         return self.states[name]
 
     async def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
-        told: PlanState | None = None
+        last_state: PlanState | None = None
         while True:
             state = await self.plan(name)
-            if state != told:
-                told = state
+            if state != last_state:
+                last_state = state
                 yield state
                 if state.final:
                     return
                 continue
             async with self.changed:
-                if self.states[name] == told:
+                if self.states[name] == last_state:
                     await self.changed.wait()
 
     async def amend_plan(self, name: str, text: str) -> PlanState:
@@ -84,9 +84,9 @@ class ScriptedPlans:
 
     # What a test does to them
 
-    async def put(self, name: str, **known: Any) -> PlanState:
+    async def put(self, name: str, **fields: Any) -> PlanState:
         async with self.changed:
-            self.states[name] = replace(self.states[name], **known)
+            self.states[name] = replace(self.states[name], **fields)
             self.changed.notify_all()
         return self.states[name]
 
@@ -96,8 +96,8 @@ class ScriptedPlans:
 
     def tells(self, name: str, history: dict[str, Any], limit: int | None = None, *, packed: bool = False) -> None:
         """Its instance answers with this history."""
-        asked = {"plan": name, "uid": self.states[name].uid} | ({} if limit is None else {"limit": limit})
-        self.backend.answers[form("history", asked)] = evaluated(answer(history, packed=packed))
+        arguments = {"plan": name, "uid": self.states[name].uid} | ({} if limit is None else {"limit": limit})
+        self.backend.answers[form("history", arguments)] = evaluated(answer(history, packed=packed))
 
 
 async def begin_calc(plans: ScriptedPlans) -> None:
@@ -119,7 +119,7 @@ def at_work(step: str, task: str, *commits: str) -> dict[str, Any]:
         "step": step,
         "current_task": task,
         "tree": (Task("root", None, "parent", "All"), Task("a", "root", "atomic", "Add"), Task("b", "root")),
-        "commits": tuple(PlanCommit(f"hash of {each}", each, "act", task, 1) for each in reversed(commits)),
+        "commits": tuple(PlanCommit(f"hash of {subject}", subject, "act", task, 1) for subject in reversed(commits)),
         "observations": (Observation("build", "It builds."),),
         "counts": Counts(3, 3, 0),
     }

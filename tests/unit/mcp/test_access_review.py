@@ -19,11 +19,11 @@ class ScriptedApi:
     """Answers every review with this status."""
 
     status: dict[str, Any]
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    reviews: list[dict[str, Any]] = field(default_factory=list)
 
     async def review(self, resource: Resource, spec: dict[str, Any]) -> dict[str, Any]:
         assert resource.kind == ("TokenReview" if "token" in spec else "SubjectAccessReview")
-        self.asked.append(spec)
+        self.reviews.append(spec)
         return self.status
 
 
@@ -32,8 +32,8 @@ def reviewer(api: ScriptedApi, *audiences: str) -> ApiServerReviewer:
 
 
 async def test_a_caller_is_taken_whole() -> None:
-    found = await reviewer(ScriptedApi({"authenticated": True, "user": ANN})).authenticate("t")
-    assert found == Caller("ann", "u1", ("team",), {"scopes": ("a", "b")})
+    caller = await reviewer(ScriptedApi({"authenticated": True, "user": ANN})).authenticate("t")
+    assert caller == Caller("ann", "u1", ("team",), {"scopes": ("a", "b")})
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,20 @@ async def test_anything_but_a_plain_yes_is_nobody(status: dict[str, Any]) -> Non
     assert await reviewer(ScriptedApi(status)).authenticate("t") is None
 
 
-@pytest.mark.parametrize(("audiences", "taken"), [(["ours", "x"], True), (["x"], False), (None, False), ([], False)])
-async def test_an_answer_about_other_audiences_does_not_count(audiences: list[str] | None, taken: bool) -> None:
+@pytest.mark.parametrize(
+    ("audiences", "accepted"), [(["ours", "x"], True), (["x"], False), (None, False), ([], False)]
+)
+async def test_an_answer_about_other_audiences_does_not_count(audiences: list[str] | None, accepted: bool) -> None:
     api = ScriptedApi({"authenticated": True, "user": ANN, "audiences": audiences})
-    assert (await reviewer(api, "ours").authenticate("t") is not None) is taken
-    assert api.asked == [{"token": "t", "audiences": ["ours"]}]
+    assert (await reviewer(api, "ours").authenticate("t") is not None) is accepted
+    assert api.reviews == [{"token": "t", "audiences": ["ours"]}]
 
 
 async def test_the_question_names_the_whole_caller_and_the_whole_act() -> None:
     api = ScriptedApi({"allowed": True})
     caller = Caller("ann", "u1", ("team",), {"scopes": ("a", "b")})
     assert await reviewer(api).is_allowed(caller, Permission("create", "pods/exec", "ns", "efrit-one-0", group=""))
-    assert api.asked == [
+    assert api.reviews == [
         {
             "user": "ann",
             "uid": "u1",

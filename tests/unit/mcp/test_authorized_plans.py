@@ -57,15 +57,15 @@ class Rights:
 
     def __init__(self, refused: str | None = None) -> None:
         self.refused = refused
-        self.asked: list[str] = []
+        self.reviews: list[str] = []
 
     async def authenticate(self, token: str) -> Caller | None:
         return Caller(token)
 
     async def is_allowed(self, caller: Caller, permission: Permission) -> bool:
         name = "REQUEST" if permission.resource == "efritrequests" and permission.name else permission.name
-        self.asked.append(f"{permission.verb} {permission.resource} {name}".strip())
-        return self.asked[-1] != self.refused
+        self.reviews.append(f"{permission.verb} {permission.resource} {name}".strip())
+        return self.reviews[-1] != self.refused
 
 
 async def guarded(rights: Rights) -> tuple[AuthorizedPlans, ScriptedBackend, ScriptedPlans]:
@@ -88,7 +88,7 @@ async def test_a_step_asks_for_exactly_these_rights(name: str) -> None:
     step, needed = STEPS[name]
     rights = Rights()
     await step((await guarded(rights))[0])
-    assert set(rights.asked) == needed
+    assert set(rights.reviews) == needed
 
 
 @pytest.mark.parametrize(("name", "right"), [(name, right) for name in STEPS for right in sorted(STEPS[name][1])])

@@ -52,8 +52,8 @@ def sockets() -> Iterator[list[socket.socket]]:
     try:
         yield opened
     finally:
-        for each in opened:
-            each.close()
+        for sock in opened:
+            sock.close()
 
 
 def trusting() -> ssl.SSLContext:
@@ -107,9 +107,9 @@ async def test_many_half_open_connections_stop_no_caller_who_comes_after(
                 await loop.sock_sendall(attacker, sent)
         for address in ("127.0.0.1", "127.0.0.9"):
             assert await answered(port, address)
-        left = [each for each in opened if not await ended(each)]
+        open_sockets = [sock for sock in opened if not await ended(sock)]
         most = LIMITS.connections_per_address if len(attackers) == 1 else LIMITS.connections
-        assert len(left) <= most
+        assert len(open_sockets) <= most
 
 
 async def ended(connection: socket.socket) -> bool:

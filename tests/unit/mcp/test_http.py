@@ -28,8 +28,9 @@ from efrit.mcp.admission import MAX_MESSAGE_BYTES
 from efrit.mcp.door import READY_SECONDS, UNREADY_SECONDS, Readiness
 from efrit.mcp.http import Backends, make_app, transport_security
 from efrit.mcp.settings import Http
+from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT
-from tests.unit.mcp.clients import Person, text_of, told
+from tests.unit.mcp.clients import Person, text_of
 from tests.unit.mcp.scripted import ScriptedBackend, asking, evaluated
 
 HOST = "mcp.example"
@@ -51,18 +52,18 @@ class ScriptedReviewer:
     """Tokens are names; a right is (name, namespace) -> verbs."""
 
     rights: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
-    asked: list[tuple[str, Permission]] = field(default_factory=list)
-    known: set[str] = field(default_factory=set)
+    reviews: list[tuple[str, Permission]] = field(default_factory=list)
+    tokens: set[str] = field(default_factory=set)
     down: bool = False
     audiences: Sequence[str] = ("efrit-mcp",)
 
     async def authenticate(self, token: str) -> Caller | None:
         if self.down:
             raise NoCluster("the API server does not answer")
-        return Caller(token) if token in self.known else None
+        return Caller(token) if token in self.tokens else None
 
     async def is_allowed(self, caller: Caller, permission: Permission) -> bool:
-        self.asked.append((caller.name, permission))
+        self.reviews.append((caller.name, permission))
         return permission.verb in self.rights.get((caller.name, permission.namespace), frozenset())
 
 
@@ -76,9 +77,9 @@ class Site:
     app: Starlette
 
     def http(self, token: str | None = None, **headers: str) -> httpx2.AsyncClient:
-        given = {"Authorization": f"Bearer {token}"} if token else {}
+        authorization = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(self.app), headers={**given, **headers}, base_url=f"https://{HOST}"
+            transport=httpx2.ASGITransport(self.app), headers={**authorization, **headers}, base_url=f"https://{HOST}"
         )
 
     @asynccontextmanager
@@ -110,7 +111,7 @@ async def site() -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def served(keys: list[bytes] | None = None, beside: Site | None = None, **options: Any) -> AsyncIterator[Site]:
-    reviewer = beside.reviewer if beside else ScriptedReviewer(known={"ann", "ben"})
+    reviewer = beside.reviewer if beside else ScriptedReviewer(tokens={"ann", "ben"})
     spaces: dict[str | None, ScriptedBackend] = beside.spaces if beside else {}
     opened: list[str | None] = []
 
@@ -192,9 +193,9 @@ async def test_a_caller_works_in_the_namespace_of_the_path(site: Site, mode: str
     work = {"instance_id": "of-team", "type": "eval", "content": "1"}
     async with site.client("ben", TEAM, mode) as client:
         result = await client.call_tool("efrit_execute", work)
-    assert told(result)["result"] == "1"
+    assert structured_content(result)["result"] == "1"
     assert site.opened == ["team"]
-    assert {permission.namespace for _, permission in site.reviewer.asked} == {"team"}
+    assert {permission.namespace for _, permission in site.reviewer.reviews} == {"team"}
 
 
 @pytest.mark.parametrize(
@@ -254,12 +255,12 @@ async def test_a_caller_does_what_their_verbs_allow_and_no_more(
         "efrit_get_request": {"request_id": name},
         "efrit_list_instances": {},
     }
-    found = []
+    tools = []
     async with site.client("ann") as client:
-        for tool, given in arguments.items():
-            if "may not" in text_of(await client.call_tool(tool, given)):
-                found.append(tool)
-    assert sorted(found) == sorted(refused)
+        for tool, tool_arguments in arguments.items():
+            if "may not" in text_of(await client.call_tool(tool, tool_arguments)):
+                tools.append(tool)
+    assert sorted(tools) == sorted(refused)
 
 
 async def test_a_right_that_is_taken_away_is_gone_with_the_next_call(site: Site) -> None:
@@ -272,7 +273,7 @@ async def test_a_right_that_is_taken_away_is_gone_with_the_next_call(site: Site)
 async def test_a_token_that_is_taken_away_is_gone_with_the_next_call(site: Site) -> None:
     async with site.http("ann") as http:
         assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 200
-        site.reviewer.known.clear()
+        site.reviewer.tokens.clear()
         assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 401
 
 
@@ -283,10 +284,10 @@ async def test_a_question_asked_by_one_replica_is_answered_at_another() -> None:
         backend.answers = {"paint": asking("Which colour?"), "Blue.": evaluated("blue")}
         work = {"instance_id": "of-default", "type": "command", "content": "paint"}
         async with one.client("ann", elicitation_callback=Person("Blue.")) as client:
-            asked = await client.session.call_tool("efrit_execute", work, allow_input_required=True)
-        assert asked.result_type == "input_required"
-        assert isinstance(asked, InputRequiredResult)
-        state = asked.request_state
+            question = await client.session.call_tool("efrit_execute", work, allow_input_required=True)
+        assert question.result_type == "input_required"
+        assert isinstance(question, InputRequiredResult)
+        state = question.request_state
         answer: InputResponses = {"answer": ElicitResult(action="accept", content={"answer": "Blue."})}
         one.reviewer.rights["ben", "default"] = ALL
         async with other.client("ben") as client:
@@ -296,7 +297,7 @@ async def test_a_question_asked_by_one_replica_is_answered_at_another() -> None:
             result = await client.session.call_tool(
                 "efrit_execute", work, input_responses=answer, request_state=state
             )
-    assert told(result)["result"] == "blue"
+    assert structured_content(result)["result"] == "blue"
 
 
 async def test_it_is_ready_while_it_can_ask_who_calls(site: Site) -> None:
@@ -308,17 +309,17 @@ async def test_it_is_ready_while_it_can_ask_who_calls(site: Site) -> None:
 
 async def test_readiness_asks_the_api_server_once_in_a_while_however_often_it_is_asked(site: Site) -> None:
     now = [0.0]
-    asked: list[str] = []
+    tokens: list[str] = []
 
     class Counting(ScriptedReviewer):
         async def authenticate(self, token: str) -> Caller | None:
-            asked.append(token)
+            tokens.append(token)
             return await super().authenticate(token)
 
     reviewer = Counting()
     readiness = Readiness(reviewer, lambda: now[0])
     await asyncio.gather(*(readiness.problem() for _ in range(100)))
-    assert len(asked) == 1
+    assert len(tokens) == 1
     reviewer.down = True
     assert await readiness.problem() is None
     now[0] += READY_SECONDS
@@ -326,7 +327,7 @@ async def test_readiness_asks_the_api_server_once_in_a_while_however_often_it_is
     reviewer.down = False
     now[0] += UNREADY_SECONDS
     assert await readiness.problem() is None
-    assert len(asked) == 3
+    assert len(tokens) == 3
 
 
 def test_on_loopback_only_its_own_names_are_hosts_and_origins() -> None:
@@ -346,7 +347,7 @@ async def test_what_is_no_name_of_a_namespace_is_not_asked_about(site: Site, nam
     async with site.http("ann") as http:
         url = httpx2.URL(f"https://{HOST}", raw_path=f"/namespaces/{namespace.replace(' ', '%20')}/mcp".encode())
         assert (await http.post(url, json=INITIALIZE, headers=ACCEPT)).status_code == 404
-    assert site.reviewer.asked == []
+    assert site.reviewer.reviews == []
 
 
 async def test_each_change_and_each_refusal_is_written_down_with_its_caller(
@@ -358,7 +359,7 @@ async def test_each_change_and_each_refusal_is_written_down_with_its_caller(
         await client.call_tool("efrit_submit", {"type": "eval", "content": "1", "instance_id": "of-default"})
     async with site.client("ann", TEAM) as client:
         await client.call_tool("efrit_list_instances", {})
-    assert [each.message for each in caplog.records if each.name == "efrit.mcp.audit"] == [
+    assert [record.message for record in caplog.records if record.name == "efrit.mcp.audit"] == [
         "ann may create efritrequests.efrit.dev in namespace default",
         "ann may not list efritinstances.efrit.dev in namespace team",
     ]

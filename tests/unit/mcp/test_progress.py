@@ -5,8 +5,9 @@ import pytest
 
 from efrit.client.interface import Setup, Started
 from efrit.mcp import progress
+from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT
-from tests.unit.mcp.clients import COMMAND, ProgressLog, told
+from tests.unit.mcp.clients import COMMAND, ProgressLog
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend, at
 
@@ -24,7 +25,7 @@ async def test_each_step_is_told_once_and_in_order(open_client: Open, backend: S
     async with open_client() as client, anyio.create_task_group() as group:
         group.start_soon(work)
         result = await client.call_tool("efrit_execute", COMMAND, progress_callback=log)
-    assert told(result)["status"] == "success"
+    assert structured_content(result)["status"] == "success"
     steps = [message for message in log.messages if message.startswith("step")]
     assert steps == ["step 1: looking", "step 2: painting"]
     assert [number for number, _ in log.lines] == sorted({number for number, _ in log.lines})
@@ -45,7 +46,7 @@ async def test_giving_up_a_call_stops_the_wait_and_not_the_work(open_client: Ope
         assert not backend.states[name].final
         await backend.end(name, result="painted")
         late = await client.call_tool("efrit_wait", {"request_id": name})
-        assert told(late)["result"] == "painted"
+        assert structured_content(late)["result"] == "painted"
 
 
 async def test_a_slow_start_says_that_it_goes_on(
@@ -83,7 +84,7 @@ async def test_a_wait_without_news_says_that_it_goes_on(
         name = await backend.first()
         with anyio.fail_after(TIMEOUT):
             async with log.changed:
-                while len([each for each in log.messages if each.endswith("s)")]) < 2:
+                while len([message for message in log.messages if message.endswith("s)")]) < 2:
                     await log.changed.wait()
         await backend.end(name, result="painted")
 

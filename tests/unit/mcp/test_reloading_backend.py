@@ -71,9 +71,9 @@ async def test_a_changed_file_is_read_by_the_next_call_and_a_call_under_way_keep
     put(file, '{"instances": {}}')
     second = await fresh.current()
     assert second is not first
-    assert [each.closed for each in opened] == [False, False]
+    assert [backend.closed for backend in opened] == [False, False]
     await fresh.close()
-    assert [each.closed for each in opened] == [True, True]
+    assert [backend.closed for backend in opened] == [True, True]
 
 
 async def test_a_file_that_appears_is_read(fresh: ReloadingBackend, file: Path) -> None:

@@ -26,7 +26,9 @@ async def test_instances_and_requests_are_listed_in_one_order(open_client: Open,
         listed = (await client.list_resources()).resources
     assert backend.lists_are_brief == [True], "a namespace has thousands, and the server little memory"
     instances = ["efrit://instances", "efrit://instances/another", "efrit://instances/default"]
-    assert [str(each.uri) for each in listed] == instances + sorted(f"efrit://requests/{name}" for name in names)
+    assert [str(resource.uri) for resource in listed] == instances + sorted(
+        f"efrit://requests/{name}" for name in names
+    )
 
 
 async def test_pages_hold_everything_once_though_things_come_meanwhile(
@@ -34,16 +36,16 @@ async def test_pages_hold_everything_once_though_things_come_meanwhile(
 ) -> None:
     names = {await add(backend, f"{number}") for number in range(2 * PAGE)}
     async with open_client() as client:
-        seen: list[str] = []
+        uris: list[str] = []
         cursor: str | None = None
         while True:
             page = await client.list_resources(cursor=cursor)
-            seen += [str(each.uri) for each in page.resources]
-            await add(backend, f"later {len(seen)}")
+            uris += [str(resource.uri) for resource in page.resources]
+            await add(backend, f"later {len(uris)}")
             if (cursor := page.next_cursor) is None:
                 break
-    assert len(seen) == len(set(seen))
-    assert {f"efrit://requests/{name}" for name in names} <= set(seen)
+    assert len(uris) == len(set(uris))
+    assert {f"efrit://requests/{name}" for name in names} <= set(uris)
 
 
 async def test_a_cursor_of_somebody_else_is_refused(open_client: Open) -> None:
@@ -95,7 +97,7 @@ async def test_plans_are_listed_among_the_resources_and_read(open_client: Open, 
     await begin_calc(plans)
     plans.tells("calc", HISTORY)
     async with open_client(plans=True) as client:
-        listed = [str(each.uri) for each in (await client.list_resources()).resources]
+        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
         assert [uri for uri in listed if "plans" in uri] == ["efrit://plans", "efrit://plans/calc"]
         assert listed == sorted(listed)
         mime, text = await text_at(client, "efrit://plans")
@@ -118,5 +120,5 @@ async def test_who_may_not_see_plans_still_sees_the_rest(
 
     monkeypatch.setattr(plans, "plans", refuse)
     async with open_client(plans=True) as client:
-        listed = [str(each.uri) for each in (await client.list_resources()).resources]
+        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
     assert listed == ["efrit://instances", "efrit://instances/default"]

@@ -12,7 +12,8 @@ from efrit.mcp.access import Access
 from efrit.mcp.error_text import error_text, for_model
 from efrit.mcp.server import instructions
 from efrit.mcp.tools.registry import offered_tools
-from tests.unit.mcp.clients import run, text_of, told
+from tests.support.mcp_results import structured_content
+from tests.unit.mcp.clients import run, text_of
 from tests.unit.mcp.conftest import Call, Open
 from tests.unit.mcp.scripted import ScriptedBackend
 
@@ -32,7 +33,7 @@ async def test_wrong_arguments_are_named_and_nothing_runs(
     call: Call, backend: ScriptedBackend, arguments: dict[str, Any], wrong: str
 ) -> None:
     result = await call("efrit_execute", arguments)
-    assert (result.is_error, told(result)["code"]) == (True, "InvalidArguments")
+    assert (result.is_error, structured_content(result)["code"]) == (True, "InvalidArguments")
     assert wrong in text_of(result)
     assert backend.submitted == []
 
@@ -65,10 +66,10 @@ async def test_an_error_is_structured_for_programs_and_says_what_to_do(
     call: Call, tool: str, arguments: dict[str, str], beginning: str, remedy: str
 ) -> None:
     result = await call(tool, arguments | ({"pool": "many"} if arguments else {"instance_id": "nobody"}))
-    assert (result.is_error, told(result)["status"]) == (True, "error")
+    assert (result.is_error, structured_content(result)["status"]) == (True, "error")
     assert text_of(result).startswith(beginning)
-    assert told(result)["code"] == beginning.partition(":")[0]
-    assert remedy in told(result)["error"]
+    assert structured_content(result)["code"] == beginning.partition(":")[0]
+    assert remedy in structured_content(result)["error"]
 
 
 @pytest.mark.parametrize("access", Access)
@@ -102,9 +103,9 @@ REMEDIES = {
 }
 
 
-@pytest.mark.parametrize(("advice", "told"), REMEDIES.items())
-def test_a_remedy_names_a_tool_and_not_a_command(advice: str, told: str) -> None:
-    assert error_text(NotReady("It does not run", advice)) == f"It does not run. {told}."
+@pytest.mark.parametrize(("advice", "sentence"), REMEDIES.items())
+def test_a_remedy_names_a_tool_and_not_a_command(advice: str, sentence: str) -> None:
+    assert error_text(NotReady("It does not run", advice)) == f"It does not run. {sentence}."
 
 
 def test_every_command_that_the_clients_advise_has_its_tool() -> None:
@@ -112,7 +113,7 @@ def test_every_command_that_the_clients_advise_has_its_tool() -> None:
     sources = [*(ROOT / "operator/efrit/client").rglob("*.py"), *(ROOT / "images/emacs/lisp").glob("*.el")]
     texts = [path.read_text() for path in sources if path.stem not in ("doctor", "model_probe", "removal")]
     command = re.compile(r"\"[^\"\n]*?(efrit (?:start|stop|restart|wait|instances)\b[^\"\n]*)\"")
-    advised = {found for text in texts for found in command.findall(text)}
+    advised = {name for text in texts for name in command.findall(text)}
     assert advised
     for advice in advised:
         assert not re.search(

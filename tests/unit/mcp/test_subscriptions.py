@@ -32,7 +32,7 @@ Listening = Callable[[], AbstractAsyncContextManager[tuple[Client, MemoryObjectR
 def listening(backend: ScriptedBackend) -> Listening:
     @asynccontextmanager
     async def opened() -> AsyncIterator[tuple[Client, MemoryObjectReceiveStream[str]]]:
-        send, told = anyio.create_memory_object_stream[str](100)
+        send, updates = anyio.create_memory_object_stream[str](100)
 
         async def hear(message: Any) -> None:
             if isinstance(message, ResourceUpdatedNotification):
@@ -41,10 +41,10 @@ def listening(backend: ScriptedBackend) -> Listening:
         async def backend_of(_: object) -> ScriptedBackend:
             return backend
 
-        with send, told:
+        with send, updates:
             server = make_server(backend_of, one_client=True)
             async with Client(server, mode="legacy", message_handler=hear) as client:
-                yield client, told
+                yield client, updates
 
     return opened
 
@@ -57,38 +57,38 @@ async def waiting(backend: ScriptedBackend, content: str = "slow") -> str:
 async def test_each_change_is_told_until_the_request_is_final(listening: Listening, backend: ScriptedBackend) -> None:
     name = await waiting(backend)
     uri = f"efrit://requests/{name}"
-    async with listening() as (client, told):
+    async with listening() as (client, updates):
         await client.subscribe_resource(uri)
         with anyio.fail_after(TIMEOUT):
             await backend.put(name, message="half of it")
-            assert await told.receive() == uri
+            assert await updates.receive() == uri
             await backend.end(name)
-            assert await told.receive() == uri
+            assert await updates.receive() == uri
 
 
 async def test_what_was_unsubscribed_is_not_told(listening: Listening, backend: ScriptedBackend) -> None:
     first, second = await waiting(backend, "a"), await waiting(backend, "b")
-    async with listening() as (client, told):
+    async with listening() as (client, updates):
         await client.subscribe_resource(f"efrit://requests/{first}")
         await client.subscribe_resource(f"efrit://requests/{second}")
         await client.unsubscribe_resource(f"efrit://requests/{first}")
         with anyio.fail_after(TIMEOUT):
             await backend.end(first)
             await backend.end(second)
-            assert await told.receive() == f"efrit://requests/{second}"
-        assert told.statistics().current_buffer_used == 0
+            assert await updates.receive() == f"efrit://requests/{second}"
+        assert updates.statistics().current_buffer_used == 0
 
 
 async def test_subscribing_twice_tells_once(listening: Listening, backend: ScriptedBackend) -> None:
     name, other = await waiting(backend, "a"), await waiting(backend, "b")
-    async with listening() as (client, told):
-        for each in (name, name, other):
-            await client.subscribe_resource(f"efrit://requests/{each}")
+    async with listening() as (client, updates):
+        for request_name in (name, name, other):
+            await client.subscribe_resource(f"efrit://requests/{request_name}")
         with anyio.fail_after(TIMEOUT):
             await backend.end(name)
-            assert await told.receive() == f"efrit://requests/{name}"
+            assert await updates.receive() == f"efrit://requests/{name}"
             await backend.end(other)
-            assert await told.receive() == f"efrit://requests/{other}"
+            assert await updates.receive() == f"efrit://requests/{other}"
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ class Broken(ScriptedBackend):
 
 @pytest.fixture(params=[NotReady("gone"), RuntimeError("a defect")], ids=["refused", "defect"])
 def problem(request: pytest.FixtureRequest) -> Exception:
-    found: Exception = request.param
-    return found
+    error: Exception = request.param
+    return error
 
 
 class TestABrokenWatch:
@@ -143,13 +143,13 @@ class TestABrokenWatch:
 
     async def test_ends_its_subscription_and_nothing_else(self, listening: Listening, backend: Broken) -> None:
         first, second = await waiting(backend, "a"), await waiting(backend, "b")
-        async with listening() as (client, told):
+        async with listening() as (client, updates):
             await client.subscribe_resource(f"efrit://requests/{first}")
             with anyio.fail_after(TIMEOUT):
                 await backend.broke.wait()
                 await client.subscribe_resource(f"efrit://requests/{second}")
                 await backend.end(second)
-                assert await told.receive() == f"efrit://requests/{second}"
+                assert await updates.receive() == f"efrit://requests/{second}"
 
 
 async def test_a_server_of_many_clients_offers_no_subscription(open_client: Open) -> None:

@@ -112,9 +112,9 @@ async def test_a_server_without_destructive_tools_takes_a_cancel_and_stops_nothi
         assert (await ask(client, "tasks/get", created.task_id))["status"] == "working"
 
 
-@pytest.mark.parametrize(("answer", "told"), [("Blue.", "Blue."), (None, NO_ANSWER)])
+@pytest.mark.parametrize(("answer", "content"), [("Blue.", "Blue."), (None, NO_ANSWER)])
 async def test_a_task_asks_and_goes_on_with_the_first_answer(
-    backend: ScriptedBackend, answer: str | None, told: str
+    backend: ScriptedBackend, answer: str | None, content: str
 ) -> None:
     async with opened(backend, elicitation_callback=Person()) as client:
         created = await begin(client, COMMAND)
@@ -131,7 +131,7 @@ async def test_a_task_asks_and_goes_on_with_the_first_answer(
         assert (await ask(client, "tasks/get", created.task_id))["status"] == "working"
         await ask(client, "tasks/update", created.task_id, answered(key, "Green."))
         _, reply = backend.submitted
-        assert (reply.content, reply.session, reply.type) == (told, "session-1", RequestType.COMMAND)
+        assert (reply.content, reply.session, reply.type) == (content, "session-1", RequestType.COMMAND)
         await backend.end(next(name for name in backend.states if name != created.task_id), **evaluated("painted"))
         completed = await ask(client, "tasks/get", created.task_id)
     assert (completed["task_id"], completed["status"]) == (created.task_id, "completed")

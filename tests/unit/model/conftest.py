@@ -25,13 +25,13 @@ def tool(name: str, **properties: str) -> Json:
         "description": f"The tool {name}",
         "input_schema": {
             "type": "object",
-            "properties": {each: {"type": kind} for each, kind in properties.items()},
+            "properties": {name: {"type": kind} for name, kind in properties.items()},
             "required": list(properties),
         },
     }
 
 
-def said(*texts: str) -> list[Json]:
+def conversation(*texts: str) -> list[Json]:
     """Messages of the user and the model in turn, the user first."""
     return [{"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
 

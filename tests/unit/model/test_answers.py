@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.model.stream import put_together
-from tests.unit.model.conftest import Client, body, said, tool
+from tests.unit.model.conftest import Client, body, conversation, tool
 
 TODO_ADD = tool("todo_add", content="string")
 EVAL = tool("eval_sexp", expr="string")
 
 
 def test_the_events_of_a_text_come_in_the_order_of_the_api(client: Client) -> None:
-    events = client.events(said("Good day scenario=chat"))
+    events = client.events(conversation("Good day scenario=chat"))
     kinds = [event["type"] for event in events]
     assert kinds == [
         "message_start",
@@ -55,7 +55,7 @@ def test_a_stream_adds_up_to_the_answer_that_is_not_streamed(client: Client) -> 
         tool = "todo_status"
         """,
     )
-    messages = said("scenario=mixed")
+    messages = conversation("scenario=mixed")
     tools = [TODO_ADD, tool("todo_status")]
     whole = client.message(messages, tools=tools)
     events = client.events(messages, tools=tools)
@@ -76,14 +76,14 @@ def test_the_input_of_a_call_comes_in_pieces_after_an_empty_one(client: Client) 
     client.model.play(
         "pieces", "[[turn]]\npace = {chunk = 4}\n[[turn.reply]]\ntool = 'todo_add'\ninput.content = 'a'"
     )
-    events = client.events(said("scenario=pieces"), tools=[TODO_ADD])
+    events = client.events(conversation("scenario=pieces"), tools=[TODO_ADD])
     pieces = [event["delta"]["partial_json"] for event in events if event["type"] == "content_block_delta"]
     assert pieces == ["", '{"co', "nten", 't": ', '"a"}']
 
 
 def test_a_call_without_input_has_only_the_empty_piece(client: Client) -> None:
     client.model.play("bare", "[[turn]]\n[[turn.reply]]\ntool = 'todo_status'")
-    events = client.events(said("scenario=bare"), tools=[tool("todo_status")])
+    events = client.events(conversation("scenario=bare"), tools=[tool("todo_status")])
     assert [event["delta"] for event in events if event["type"] == "content_block_delta"] == [
         {"type": "input_json_delta", "partial_json": ""}
     ]
@@ -93,19 +93,19 @@ def test_a_call_without_input_has_only_the_empty_piece(client: Client) -> None:
 @pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "pause_turn", "refusal", "stop_sequence"])
 def test_an_answer_may_stop_for_any_reason(client: Client, reason: str) -> None:
     client.model.play("stopped", f"[[turn]]\nstop_reason = '{reason}'\n[[turn.reply]]\ntext = 'so far'")
-    assert client.message(said("scenario=stopped"))["stop_reason"] == reason
-    assert client.events(said("scenario=stopped"))[-2]["delta"]["stop_reason"] == reason
+    assert client.message(conversation("scenario=stopped"))["stop_reason"] == reason
+    assert client.events(conversation("scenario=stopped"))[-2]["delta"]["stop_reason"] == reason
 
 
 def test_a_refusal_may_have_no_content(client: Client) -> None:
-    events = client.events(said("scenario=refusal"))
+    events = client.events(conversation("scenario=refusal"))
     assert [event["type"] for event in events] == ["message_start", "message_delta", "message_stop"]
 
 
 def test_the_turn_is_told_by_what_the_model_has_said_before(client: Client) -> None:
-    second = said("Good day scenario=chat", "Hello, it reads from a script", "What did I say?")
+    second = conversation("Good day scenario=chat", "Hello, it reads from a script", "What did I say?")
     assert client.message(second)["content"] == [{"type": "text", "text": "You said: What did I say?"}]
-    first = said("Good day scenario=chat")
+    first = conversation("Good day scenario=chat")
     assert "Hello" in client.message(first)["content"][0]["text"]
 
 
@@ -127,7 +127,7 @@ def test_a_call_answers_what_the_last_one_gave(client: Client) -> None:
         """,
     )
     tools = [EVAL, tool("todo_update", id="integer")]
-    messages = said("scenario=template")
+    messages = conversation("scenario=template")
     first = client.message(messages, tools=tools)
     messages += [
         {"role": "assistant", "content": first["content"]},
@@ -147,18 +147,18 @@ def test_a_call_answers_what_the_last_one_gave(client: Client) -> None:
 
 def test_an_answer_with_lisp_names_the_session_it_was_told(client: Client) -> None:
     client.model.play("lisp", "[[turn]]\n[[turn.reply]]\nelisp = '(+ 1 1)'\nstatus = 'complete'")
-    told = client.message(said('scenario=lisp {"context":{"session":{"id":"s-17","messages":0}}}'))
-    assert told["content"][0]["text"] == '{"elisp": "(+ 1 1)", "session": {"id": "s-17", "status": "complete"}}'
+    message = client.message(conversation('scenario=lisp {"context":{"session":{"id":"s-17","messages":0}}}'))
+    assert message["content"][0]["text"] == '{"elisp": "(+ 1 1)", "session": {"id": "s-17", "status": "complete"}}'
 
 
 def test_each_answer_has_an_id_of_its_request(client: Client) -> None:
-    answers = [client.post(body(said("Good day scenario=chat"))) for _ in range(2)]
+    answers = [client.post(body(conversation("Good day scenario=chat"))) for _ in range(2)]
     assert len({answer.headers["request-id"] for answer in answers}) == 2
     assert all(answer.headers["request-id"].startswith("req_") for answer in answers)
 
 
 def test_what_a_turn_did_not_expect_is_refused_and_named_in_the_log(client: Client) -> None:
-    answer = client.post(body(said("Good day scenario=chat"), tools=[EVAL]))
+    answer = client.post(body(conversation("Good day scenario=chat"), tools=[EVAL]))
     assert answer.status_code == 400
     assert "no tools should be on offer; there are: eval_sexp" in answer.json()["error"]["message"]
     (entry,) = client.model.log("chat")
@@ -179,19 +179,19 @@ def test_the_model_calls_no_tool_otherwise_than_it_is_offered(
     client: Client, tools: list[dict[str, object]], choice: dict[str, str], message: str
 ) -> None:
     client.model.play("calls", "[[turn]]\n[[turn.reply]]\ntool = 'eval_sexp'\ninput.expr = '1'")
-    answer = client.post(body(said("scenario=calls"), tools=tools, tool_choice=choice))
+    answer = client.post(body(conversation("scenario=calls"), tools=tools, tool_choice=choice))
     assert answer.status_code == 400
     assert message in answer.json()["error"]["message"]
 
 
 def test_an_unknown_scenario_and_a_turn_after_the_last_are_refused(client: Client) -> None:
-    assert "no-such" in client.post(body(said("scenario=no-such"))).json()["error"]["message"]
-    late = client.post(body(said("scenario=unicode 你好 🦊", "answered", "more")))
+    assert "no-such" in client.post(body(conversation("scenario=no-such"))).json()["error"]["message"]
+    late = client.post(body(conversation("scenario=unicode 你好 🦊", "answered", "more")))
     assert "the scenario ends after 1 turns" in late.json()["error"]["message"]
 
 
 def test_a_connection_takes_several_calls_and_bodies_in_chunks(client: Client) -> None:
-    first = client.message(said("Good day scenario=chat"))
+    first = client.message(conversation("Good day scenario=chat"))
     chunks = iter(
         [b'{"model":"m","max_tokens":5,', b'"messages":[{"role":"user","content":"Good day scenario=chat"}]}']
     )
@@ -220,11 +220,11 @@ def test_a_route_leads_to_the_scenario_of_the_first_message_that_has_all_it_want
         ("Assess part b (scenario=crossing)", "This is facts."),
         ("Act on part a (scenario=crossing)", "At the crossing."),
     ):
-        assert client.message(said(first))["content"] == [{"type": "text", "text": answer}]
+        assert client.message(conversation(first))["content"] == [{"type": "text", "text": answer}]
 
 
 def test_a_route_to_nowhere_says_so(client: Client) -> None:
     client.model.play("astray", 'route = [{when = [], play = "nowhere-at-all"}]')
-    answer = client.post(body(said("scenario=astray")))
+    answer = client.post(body(conversation("scenario=astray")))
     assert answer.status_code == 400
     assert "astray leads to nowhere-at-all" in answer.json()["error"]["message"]

@@ -14,11 +14,11 @@ import pytest
 
 from tests.support.kube import until
 from tests.support.plain_http import NO_TLS
-from tests.unit.model.conftest import HEADERS, Client, body, named_events, said
+from tests.unit.model.conftest import HEADERS, Client, body, conversation, named_events
 
 
 def ask(client: Client, name: str, **more: object) -> httpx.Response:
-    return client.post(body(said(f"scenario={name}"), **more))
+    return client.post(body(conversation(f"scenario={name}"), **more))
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_faults_follow_each_other_and_count_by_conversation_and_turn(client: Cli
         """,
     )
     assert [ask(client, "row").status_code for _ in range(5)] == [529, 529, 500, 200, 200]
-    other = body(said("another one, scenario=row"))
+    other = body(conversation("another one, scenario=row"))
     assert [client.post(other).status_code for _ in range(4)] == [529, 529, 500, 200]
-    later = body(said("scenario=row", "x", "on"))
+    later = body(conversation("scenario=row", "x", "on"))
     assert client.post(later).status_code == 529
     client.model.reset()
     assert ask(client, "row").status_code == 529
@@ -99,20 +99,20 @@ def test_a_dropped_connection_gives_no_answer(client: Client) -> None:
 def test_a_stream_breaks_where_it_was_told_to(client: Client, fault: str, how: str, events: int) -> None:
     toml = f"[[turn]]\npace.chunk = 1\n[[turn.reply]]\ntext = 'abcdef'\n[[turn.fault]]\n{fault}\nhow = '{how}'"
     client.model.play("breaks", toml)
-    got = bytearray()
+    received = bytearray()
 
     def read() -> None:
         with streamed(client, "breaks") as answer:
             for piece in answer.iter_raw():
-                got.extend(piece)
+                received.extend(piece)
 
     with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
         read()
-    assert b"message_stop" not in got
+    assert b"message_stop" not in received
     if "bytes" in fault and how == "close":
-        assert len(got) == 700
+        assert len(received) == 700
     if "events" in fault and how == "close":
-        assert got.count(b"event: ") == events
+        assert received.count(b"event: ") == events
     (entry,) = client.model.log("breaks")
     assert entry["ended"] == "cut"
     assert entry["fault"]["cut_after_" + ("bytes" if "bytes" in fault else "events")] >= 0
@@ -146,7 +146,10 @@ def test_an_answer_that_is_not_streamed_breaks_in_its_middle(client: Client) -> 
 def test_a_request_may_hang_until_the_client_goes(client: Client) -> None:
     with pytest.raises(httpx.ReadTimeout):
         client.http.post(
-            "/v1/messages", json=body(said("scenario=hang")), headers=HEADERS, timeout=httpx.Timeout(5, read=0.3)
+            "/v1/messages",
+            json=body(conversation("scenario=hang")),
+            headers=HEADERS,
+            timeout=httpx.Timeout(5, read=0.3),
         )
     until(lambda: client.model.log("hang")[0]["ended"] == "client-gone", lambda: str(client.model.log("hang")))
 
@@ -154,9 +157,9 @@ def test_a_request_may_hang_until_the_client_goes(client: Client) -> None:
 def test_a_stream_may_stop_and_stay_open(client: Client) -> None:
     with streamed(client, "stall") as answer:
         pieces = answer.iter_raw()
-        got = b""
-        while got.count(b"\n\n") < 5:
-            got += next(pieces)
+        received = b""
+        while received.count(b"\n\n") < 5:
+            received += next(pieces)
         assert client.model.log("stall")[0]["ended"] is None
     until(lambda: client.model.log("stall")[0]["ended"] == "client-gone", lambda: str(client.model.log("stall")))
     assert client.model.log("stall")[0]["events"] == 5
@@ -174,14 +177,14 @@ def test_a_slow_stream_comes_piece_by_piece_and_notices_that_the_client_has_gone
 def test_slow_conversations_do_not_wait_for_each_other(client: Client) -> None:
     client.model.play("wait", "[[turn]]\npace.first_ms = 60000\n[[turn.reply]]\ntext = 'late'")
     client.model.play("now", "[[turn]]\n[[turn.reply]]\ntext = 'now'")
-    content = json.dumps(body(said("scenario=wait")))
+    content = json.dumps(body(conversation("scenario=wait")))
     head = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
     url = httpx.URL(client.model.url)
     with socket.create_connection((url.host, url.port)) as waiting:
         call = f"POST /v1/messages HTTP/1.1\r\nhost: m\r\n{head}content-length: {len(content)}\r\n\r\n{content}"
         waiting.sendall(call.encode())
         until(lambda: client.model.log("wait"), "nobody waits")
-        assert client.message(said("scenario=now"))["content"][0]["text"] == "now"
+        assert client.message(conversation("scenario=now"))["content"][0]["text"] == "now"
         assert client.model.log("wait")[0]["ended"] is None
     until(lambda: client.model.log("wait")[0]["ended"] == "client-gone", lambda: str(client.model.log("wait")))
 
@@ -189,7 +192,7 @@ def test_slow_conversations_do_not_wait_for_each_other(client: Client) -> None:
 def test_a_call_through_a_proxy_is_told_from_one_without(client: Client) -> None:
     ask(client, "overloaded")
     with httpx.Client(proxy=client.model.url, verify=NO_TLS) as http:
-        content = body(said("scenario=overloaded, through a proxy"))
+        content = body(conversation("scenario=overloaded, through a proxy"))
         answer = http.post("http://model.invalid/v1/messages", json=content, headers=HEADERS)
         assert answer.status_code == 529
     assert [entry["via_proxy"] for entry in client.model.log("overloaded")] == [False, True]
@@ -197,6 +200,6 @@ def test_a_call_through_a_proxy_is_told_from_one_without(client: Client) -> None
 
 @contextmanager
 def streamed(client: Client, name: str) -> Iterator[httpx.Response]:
-    content = body(said(f"scenario={name}"), stream=True)
+    content = body(conversation(f"scenario={name}"), stream=True)
     with client.http.stream("POST", "/v1/messages", json=content, headers=HEADERS) as answer:
         yield answer

@@ -17,7 +17,7 @@ from tests.model.stream import put_together
 from tests.support.kube import until
 from tests.support.plain_http import NO_TLS
 from tests.support.timeout import TIMEOUT
-from tests.unit.model.conftest import Client, body, named_events, said, tool
+from tests.unit.model.conftest import Client, body, conversation, named_events, tool
 
 Json = dict[str, Any]
 TOOLS = [tool("todo_add", content="string")]
@@ -62,10 +62,10 @@ def recorded(client: Client, tmp_path: Path) -> Iterator[Client]:
 
 def talk(client: Client, name: str) -> list[Json]:
     """Have two turns with the scenario NAME, attempts that fail included; return each answer."""
-    messages = said(f"Plan. (scenario={name})")
+    messages = conversation(f"Plan. (scenario={name})")
     answers: list[Json] = []
     while len(messages) < 5:
-        assert len(answers) < 9, told(answers)
+        assert len(answers) < 9, describe_answers(answers)
         try:
             answer = client.post(body(messages, stream=True, tools=TOOLS))
         except httpx.HTTPError:
@@ -89,7 +89,7 @@ def talk(client: Client, name: str) -> list[Json]:
     return answers
 
 
-def told(answers: list[Json]) -> str:
+def describe_answers(answers: list[Json]) -> str:
     """The answers as text, less what is made anew each time: ids and signatures."""
     plain = json.loads(json.dumps(answers))
     for answer in plain:
@@ -112,12 +112,12 @@ def written(folder: Path) -> str:
 
 def test_what_was_recorded_plays_the_same_again(recorded: Client, tmp_path: Path) -> None:
     recorded.model.play("story", STORY)
-    first = told(talk(recorded, "story"))
+    first = describe_answers(talk(recorded, "story"))
     toml = written(tmp_path)
     recorded.model.play("recorded", toml)
     direct = httpx.Client(base_url=recorded.model.url, timeout=TIMEOUT, verify=NO_TLS)
     with direct:
-        again = told(talk(Client(recorded.model, direct), "recorded"))
+        again = describe_answers(talk(Client(recorded.model, direct), "recorded"))
     assert again == first.replace("test-key", "[API key]")
     assert '"status": 429' in first
     assert '"retry": "7"' in first
@@ -134,12 +134,12 @@ def test_no_key_is_in_what_was_recorded(recorded: Client, tmp_path: Path) -> Non
 
 def test_each_conversation_has_a_file(recorded: Client, tmp_path: Path) -> None:
     for words in ("Good day", "Good day to you"):
-        recorded.message(said(f"{words} scenario=chat"))
+        recorded.message(conversation(f"{words} scenario=chat"))
     until(lambda: names(tmp_path) == ["recorded-2.toml", "recorded.toml"], lambda: str(names(tmp_path)))
 
 
 def test_pieces_pass_as_they_come(recorded: Client, server: Model) -> None:
-    content = body(said("scenario=slow"), stream=True)
+    content = body(conversation("scenario=slow"), stream=True)
     headers = {"x-api-key": "test-key", "anthropic-version": "2023-06-01"}
     with recorded.http.stream("POST", "/v1/messages", json=content, headers=headers) as answer:
         pieces = answer.iter_raw()

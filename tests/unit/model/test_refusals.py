@@ -9,10 +9,10 @@ import pytest
 
 from tests.model.running import running
 from tests.support.plain_http import NO_TLS
-from tests.unit.model.conftest import HEADERS, Client, body, said, tool
+from tests.unit.model.conftest import HEADERS, Client, body, conversation, tool
 
 Json = dict[str, Any]
-HELLO = said("Good day scenario=chat")
+HELLO = conversation("Good day scenario=chat")
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "t", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -253,7 +253,7 @@ def test_an_unknown_model_is_not_found(client: Client) -> None:
 def test_a_request_that_is_too_large_is_refused_with_the_whole_of_it_read() -> None:
     with running("--max-request-bytes", "1000") as model, httpx.Client(base_url=model.url, verify=NO_TLS) as http:
         client = Client(model, http)
-        answer = client.post(body(said("x" * 3_000_000)))
+        answer = client.post(body(conversation("x" * 3_000_000)))
         assert answer.status_code == 413
         assert answer.json()["error"]["type"] == "request_too_large"
         assert client.post(body(HELLO)).status_code == 200

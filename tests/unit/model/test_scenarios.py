@@ -28,25 +28,25 @@ def calls(turn: Turn) -> Iterator[Block]:
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL.keys())
 def test_the_first_request_names_its_scenario_or_begins_no_other(scenario: Scenario) -> None:
     assert scenario.request, "nothing begins it"
-    said = scenario.request[0].content
-    found = SCENARIO_NAME.search(said)
-    if found is None:
-        first = {each.name: each.request[0].content for each in ALL.values() if each.request}
-        begun = [name for name, text in first.items() if text.startswith(said) and not SCENARIO_NAME.search(text)]
+    prompt = scenario.request[0].content
+    match = SCENARIO_NAME.search(prompt)
+    if match is None:
+        first = {scenario.name: scenario.request[0].content for scenario in ALL.values() if scenario.request}
+        begun = [name for name, text in first.items() if text.startswith(prompt) and not SCENARIO_NAME.search(text)]
         assert begun == [scenario.name]
         return
-    assert found.group(1) == scenario.name
+    assert match.group(1) == scenario.name
     assert scenario.description
 
 
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL.keys())
 def test_a_tool_that_acts_is_called_only_after_the_turn_that_made_a_todo(scenario: Scenario) -> None:
-    known = kinds()
+    tool_kinds = kinds()
     planned = False
     for number, turn in enumerate(scenario.turn, 1):
         for call in calls(turn):
-            assert call.tool in known, f"turn {number} calls {call.tool}, which does not exist"
-            assert planned or known[call.tool] != "execution", f"turn {number} calls {call.tool} without a todo"
+            assert call.tool in tool_kinds, f"turn {number} calls {call.tool}, which does not exist"
+            assert planned or tool_kinds[call.tool] != "execution", f"turn {number} calls {call.tool} without a todo"
         planned = planned or any(call.tool == "todo_add" for call in calls(turn))
 
 
@@ -101,8 +101,8 @@ def test_turns_that_are_alike_are_counted() -> None:
         "many",
         "[[turn]]\nturns = 2\n[[turn.reply]]\ntext = 'a'\n[[turn]]\n[[turn.reply]]\ntext = 'b'",
     )
-    said = [turn.reply[0].text if turn else None for turn in map(turns.turn_of, range(4))]
-    assert said == ["a", "a", "b", None]
+    texts = [turn.reply[0].text if turn else None for turn in map(turns.turn_of, range(4))]
+    assert texts == ["a", "a", "b", None]
 
 
 def test_every_tool_is_called_in_some_scenario() -> None:

@@ -25,8 +25,8 @@ LESSONS = st.lists(TEXTS, max_size=2).map(tuple)
 
 
 @functools.cache
-def operations(known: tuple[str, ...]) -> st.SearchStrategy[tuple[Operation, ...]]:
-    task = st.sampled_from([*known, "nobody"])
+def operations(task_ids: tuple[str, ...]) -> st.SearchStrategy[tuple[Operation, ...]]:
+    task = st.sampled_from([*task_ids, "nobody"])
     maybe = st.one_of(st.none(), task)
     one = st.one_of(
         st.builds(Retry, operation=st.just("retry"), task=task, lessons=LESSONS),
@@ -39,8 +39,8 @@ def operations(known: tuple[str, ...]) -> st.SearchStrategy[tuple[Operation, ...
 
 
 @functools.cache
-def _answers(known: tuple[str, ...]) -> st.SearchStrategy[Answer]:
-    return st.builds(Answer, verdict=st.sampled_from(Verdict), reason=TEXTS, operations=operations(known))
+def _answers(task_ids: tuple[str, ...]) -> st.SearchStrategy[Answer]:
+    return st.builds(Answer, verdict=st.sampled_from(Verdict), reason=TEXTS, operations=operations(task_ids))
 
 
 def answers(tree: Task) -> st.SearchStrategy[Answer]:

@@ -10,7 +10,7 @@ import pytest
 from efrit.plan.cycle import LONGEST_RESULT
 from efrit.plan.engine import Create, Wait
 from efrit.plan.lisp_calls import arguments_of, unpacked
-from tests.unit.plan.world import Answers, Json, Model, World, done, plan_json, said, scripted
+from tests.unit.plan.world import Answers, Json, Model, World, done, navigator_answer, plan_json, scripted
 
 ONE = [{"name": "a", "description": "do it"}]
 LOST = {"code": "efrit-plan-disk", "message": "No space left on device."}
@@ -43,25 +43,25 @@ def test_a_visit_is_act_assess_adapt_with_a_commit_after_each_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "kept"),
+    ("act", "text"),
     [
         ({"result": 'Wrote "a".\nIt works.'}, 'Wrote "a".\nIt works.'),
         ({"result": "bell \a"}, "bell \ufffd"),
         ({"result": "half", **AWAY}, "It ended ModelError: Nobody answers.\nhalf"),
     ],
 )
-def test_what_the_executor_said_is_committed_with_the_act(act: Json, kept: str) -> None:
+def test_what_the_executor_said_is_committed_with_the_act(act: Json, text: str) -> None:
     here = world(scripted(act_a=[act]))
     here.run()
     result = unpacked(arguments_of(content(here, "1-commit-act"))["result"])
     outcome = "Failure" if "error" in act else "Success"
-    assert result == {"task": "a", "outcome": outcome, "text": kept}
+    assert result == {"task": "a", "outcome": outcome, "text": text}
 
 
-@pytest.mark.parametrize("said", ['"\\' * 100_000, "\n" * 100_000, "ß🙂" * 100_000, "\0" * 100_000, MIXED])
+@pytest.mark.parametrize("result", ['"\\' * 100_000, "\n" * 100_000, "ß🙂" * 100_000, "\0" * 100_000, MIXED])
 @pytest.mark.parametrize("room", [16_384, 65_536, 262_144])
-def test_what_is_kept_of_what_the_executor_said_is_bounded_and_fits_a_request(said: str, room: int) -> None:
-    here = world(scripted(act_a=[{"result": said}]))
+def test_what_is_kept_of_what_the_executor_said_is_bounded_and_fits_a_request(result: str, room: int) -> None:
+    here = world(scripted(act_a=[{"result": result}]))
     here.max_content_bytes = room
     assert here.run().reason == "Succeeded"
     sent = content(here, "1-commit-act")
@@ -81,9 +81,9 @@ def test_every_request_may_run_again_and_none_is_deleted_by_itself() -> None:
 
 def test_an_empty_intent_is_planned_first() -> None:
     plan = {"operation": "insert", "parent": "root", "tasks": [{"type": "atomic", "description": "all of it"}]}
-    here = world(scripted(adapt_root=[said("open", "this is what it takes", plan), done()]), tasks=[])
+    here = world(scripted(adapt_root=[navigator_answer("open", "this is what it takes", plan), done()]), tasks=[])
     assert here.run().reason == "Succeeded"
-    assert here.repository.told() == ["begin", "1 adapt root", "2 act 1.1", "3 adapt 1.1", "4 adapt root"]
+    assert here.repository.commit_lines() == ["begin", "1 adapt root", "2 act 1.1", "3 adapt 1.1", "4 adapt root"]
 
 
 def test_a_plan_of_another_uid_has_other_names() -> None:
@@ -123,53 +123,55 @@ def test_cancelled_with_something_done_it_ends_partial() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "asked"), [({}, "1-commit-act"), ({"commit_act": [{"error": LOST}]}, "1-commit-act-2")]
+    ("answers", "part"), [({}, "1-commit-act"), ({"commit_act": [{"error": LOST}]}, "1-commit-act-2")]
 )
-def test_a_commit_that_was_asked_for_is_never_cancelled_nor_its_second_attempt(answers: Answers, asked: str) -> None:
+def test_a_commit_that_was_asked_for_is_never_cancelled_nor_its_second_attempt(answers: Answers, part: str) -> None:
     here = world(scripted(**answers))
-    until(here, asked)
+    until(here, part)
     here.plan["spec"]["cancel"] = True
     assert here.run().reason == "Cancelled"
-    assert here.repository.told() == ["begin", "1 act a"]
+    assert here.repository.commit_lines() == ["begin", "1 act a"]
     assert all(decision.cancel == () for decision in here.decisions)
 
 
 def test_the_steps_are_bounded() -> None:
-    here = world(scripted(adapt_a=[said("failed", "no")] * 9), limits={"maxSteps": 2})
+    here = world(scripted(adapt_a=[navigator_answer("failed", "no")] * 9), limits={"maxSteps": 2})
     end = here.run()
     assert (end.outcome, end.reason) == ("Partial", "BudgetExhausted")
     assert "maxSteps" in end.message
-    assert here.repository.told()[-1] == "4 adapt a"
+    assert here.repository.commit_lines()[-1] == "4 adapt a"
 
 
 def test_the_tokens_are_bounded_and_what_was_acted_is_committed() -> None:
     here = world(limits={"maxTokens": 15})
     end = here.run()
     assert (end.outcome, end.reason) == ("Partial", "BudgetExhausted")
-    assert here.repository.told() == ["begin", "1 act a"]
+    assert here.repository.commit_lines() == ["begin", "1 act a"]
 
 
 @pytest.mark.parametrize(
-    ("act", "most", "given"),
+    ("act", "most", "budget"),
     [
         ({"budget": {"maxTokens": 5_000, "maxToolCalls": 3}}, None, {"maxTokens": 1_000, "maxToolCalls": 3}),
         ({}, 300, {"maxTokens": 300}),
     ],
 )
 def test_an_act_is_given_no_more_tokens_than_are_left_and_than_its_instance_allows_a_session(
-    act: Json, most: int | None, given: Json
+    act: Json, most: int | None, budget: Json
 ) -> None:
     here = world(limits={"maxTokens": 1_000}, act=act)
     here.max_session_tokens = most
     until(here, "1-act")
-    assert here.requests[here.created[-1]]["spec"]["budget"] == given
+    assert here.requests[here.created[-1]]["spec"]["budget"] == budget
 
 
 def test_no_request_of_a_plan_asks_for_more_time_than_its_instance_allows() -> None:
     here = world(assess={"build": ["make"], "timeoutSeconds": 600})
     here.max_timeout_seconds = 60
     assert here.run().outcome == "Success"
-    times = [each["spec"]["timeoutSeconds"] for each in here.requests.values() if each["spec"]["type"] == "eval"]
+    times = [
+        request["spec"]["timeoutSeconds"] for request in here.requests.values() if request["spec"]["type"] == "eval"
+    ]
     assert set(times) == {60}
     assert '\\"timeout\\":60' in here.requests[here.created[0]]["spec"]["content"]
 
@@ -178,19 +180,19 @@ def test_the_time_is_bounded_and_what_is_open_then_is_stopped() -> None:
     here = world(limits={"timeoutSeconds": 3})
     end = here.run()
     assert (end.outcome, end.reason) == ("Partial", "BudgetExhausted")
-    waits = [each.action for each in here.decisions if isinstance(each.action, Wait)]
+    waits = [decision.action for decision in here.decisions if isinstance(decision.action, Wait)]
     assert any(wait.until is not None for wait in waits)
 
 
 def test_an_amendment_comes_before_the_next_visit_and_is_told() -> None:
     here = world(amendments=["Lines, too."])
     assert here.run().reason == "Succeeded"
-    assert here.repository.told()[:3] == ["begin", "1 amend", "2 act a"]
+    assert here.repository.commit_lines()[:3] == ["begin", "1 amend", "2 act a"]
     assert "Lines, too." in here.requests[here.created[2]]["spec"]["content"]
 
 
 def test_the_intent_is_not_done_while_an_amendment_waits() -> None:
-    here = world(scripted(adapt_refused=[said("failed", "lines are missing")]))
+    here = world(scripted(adapt_refused=[navigator_answer("failed", "lines are missing")]))
 
     def amend(_: World) -> None:
         if here.created and here.created[-1].endswith("3-adapt"):
@@ -198,7 +200,7 @@ def test_the_intent_is_not_done_while_an_amendment_waits() -> None:
 
     here.before_turn = amend
     assert here.run().reason == "Succeeded"
-    assert here.repository.told()[3:] == ["3 adapt root", "4 amend", "5 adapt root"]
+    assert here.repository.commit_lines()[3:] == ["3 adapt root", "4 amend", "5 adapt root"]
 
 
 @pytest.mark.parametrize("part", ["act", "assess", "adapt"])
@@ -206,10 +208,10 @@ def test_a_model_that_is_away_costs_a_chance_and_is_left_alone_for_a_while(part:
     answers: Answers = {f"{part}_a": [dict(AWAY)]}
     here = world(scripted(**answers))
     assert here.run().reason == "Succeeded"
-    assert here.repository.told().count("2 adapt a") == 1
+    assert here.repository.commit_lines().count("2 adapt a") == 1
     failed = here.repository.commits[2]
     assert "Nobody answers" in str(failed["observations"])
-    assert any(isinstance(each.action, Wait) and each.action.until for each in here.decisions)
+    assert any(isinstance(decision.action, Wait) and decision.action.until for decision in here.decisions)
 
 
 @pytest.mark.parametrize("part", ["assess", "adapt"])
@@ -223,7 +225,7 @@ def test_what_cannot_be_read_twice_is_a_failure_of_the_visit(part: str) -> None:
 
 
 def test_a_refused_answer_goes_back_with_the_reason() -> None:
-    wrong = said("done", "x", {"operation": "remove", "task": "nobody"})
+    wrong = navigator_answer("done", "x", {"operation": "remove", "task": "nobody"})
     here = world(scripted(adapt_a=[wrong], adapt_refused=[done("well then")]))
     assert here.run().reason == "Succeeded"
     assert "no task 'nobody'" in here.requests[here.name_of("2-adapt-refused")]["spec"]["content"]
@@ -239,7 +241,7 @@ def test_without_a_model_the_plan_is_rejected() -> None:
 def test_a_commit_is_tried_again_when_the_disk_was_full() -> None:
     here = world(scripted(commit_act=[{"error": LOST}, {"error": LOST}]))
     assert here.run().reason == "Succeeded"
-    assert [each for each in parts(here) if each.startswith("1-commit")] == [
+    assert [part for part in parts(here) if part.startswith("1-commit")] == [
         "1-commit-act",
         "1-commit-act-2",
         "1-commit-act-3",
@@ -259,8 +261,8 @@ def test_a_clone_whose_credentials_were_not_there_is_tried_again_with_those_that
 
     assert here.run().reason == "Succeeded"
 
-    first, second, third = (arguments_of(content(here, each)) for each in ("0-begin", "0-begin-2", "0-begin-3"))
-    assert [each["environment"].pop("credentialsFile") for each in (first, second, third)] == [
+    first, second, third = (arguments_of(content(here, part)) for part in ("0-begin", "0-begin-2", "0-begin-3"))
+    assert [arguments["environment"].pop("credentialsFile") for arguments in (first, second, third)] == [
         "/keys",
         "/elsewhere",
         "/keys",
@@ -280,7 +282,7 @@ def test_a_step_that_somebody_else_made_is_found_out_by_a_look() -> None:
     until(here, "1-commit-act")
     here.repository.call("amend", {"uid": here.plan["metadata"]["uid"], "step": 1, "number": 1, "text": "by hand"})
     assert here.run().reason == "Succeeded"
-    assert here.repository.told()[1:3] == ["1 amend", "2 act a"]
+    assert here.repository.commit_lines()[1:3] == ["1 amend", "2 act a"]
     assert "1-look" in parts(here)
 
 
@@ -312,7 +314,12 @@ def test_tasks_that_lie_below_themselves_are_rejected() -> None:
 
 
 def test_the_plan_fails_with_its_root() -> None:
-    here = world(scripted(adapt_a=[said("failed", "no")] * 5, adapt_root=[said("failed", "without it, no")] * 5))
+    here = world(
+        scripted(
+            adapt_a=[navigator_answer("failed", "no")] * 5,
+            adapt_root=[navigator_answer("failed", "without it, no")] * 5,
+        )
+    )
     end = here.run()
     assert (end.outcome, end.reason) == ("Failure", "TaskFailed")
     assert "without it, no" in end.message
@@ -322,9 +329,9 @@ def test_the_repository_is_asked_anew_now_and_then_and_old_requests_go() -> None
     tasks = [{"name": f"t{n}", "description": "x"} for n in range(30)]
     here = world(tasks=tasks)
     assert here.run().reason == "Succeeded"
-    assert sum(each.endswith("look") for each in here.created) == 3
+    assert sum(name.endswith("look") for name in here.created) == 3
     assert len(here.requests) < len(here.created) / 2
-    assert all(isinstance(each.action, Create | Wait) for each in here.decisions[:-1])
+    assert all(isinstance(decision.action, Create | Wait) for decision in here.decisions[:-1])
 
 
 def test_a_clone_is_asked_for_with_the_place_of_its_credentials() -> None:

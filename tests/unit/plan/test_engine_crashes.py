@@ -12,7 +12,7 @@ from efrit.api.plan import TaskState
 from efrit.plan.engine import Finish
 from efrit.plan.tree import ids_of, next_task
 from tests.unit.plan.answers import answers
-from tests.unit.plan.world import Json, World, done, facts, plan_json, said, scripted
+from tests.unit.plan.world import Json, World, done, facts, navigator_answer, plan_json, scripted
 
 TASKS = [
     {"name": "model", "description": "the model"},
@@ -27,14 +27,21 @@ def world(**options: Any) -> World:
     """A task that fails until it is decomposed, one that is given up, words that cannot be read, an amendment."""
     parts = {"operation": "decompose", "task": "model", "tasks": [NEW, NEW]}
     model = scripted(
-        adapt_model=[said("failed", "too much at once"), said("failed", "still", parts), done()],
+        adapt_model=[
+            navigator_answer("failed", "too much at once"),
+            navigator_answer("failed", "still", parts),
+            done(),
+        ],
         assess_model=["I would say it is fine.", facts()],
         assess_repair=["still no JSON"],
-        adapt_read=[said("failed", "no disk")] * 5,
+        adapt_read=[navigator_answer("failed", "no disk")] * 5,
         adapt_write=["not JSON"],
-        adapt_repair=[said("done", "fine", {"operation": "remove", "task": "nobody"})],
+        adapt_repair=[navigator_answer("done", "fine", {"operation": "remove", "task": "nobody"})],
         adapt_refused=[done("fine now")],
-        adapt_api=[said("failed", "without reading", {"operation": "remove", "task": "read"}), done("good enough")],
+        adapt_api=[
+            navigator_answer("failed", "without reading", {"operation": "remove", "task": "read"}),
+            done("good enough"),
+        ],
     )
     made = World(plan_json(tasks=TASKS, assess={"build": ["make", "make test"]}), model, **options)
 
@@ -54,13 +61,13 @@ def undisturbed() -> World:
 
 
 def test_undisturbed_it_goes_as_the_story_says(undisturbed: World) -> None:
-    told = undisturbed.repository.told()
-    assert told[:13] == [
+    commits = undisturbed.repository.commit_lines()
+    assert commits[:13] == [
         *("begin", "1 act model", "2 adapt model", "3 act model", "4 adapt model", "5 amend"),
         *("6 act model", "7 adapt model", "8 act 7.1", "9 adapt 7.1", "10 act 7.2", "11 adapt 7.2", "12 adapt model"),
     ]
-    assert told[13:23] == [f"{step} {'act' if step % 2 else 'adapt'} read" for step in range(13, 23)]
-    assert told[23:] == ["23 adapt api", "24 act write", "25 adapt write", "26 adapt api", "27 adapt root"]
+    assert commits[13:23] == [f"{step} {'act' if step % 2 else 'adapt'} read" for step in range(13, 23)]
+    assert commits[23:] == ["23 adapt api", "24 act write", "25 adapt write", "26 adapt api", "27 adapt root"]
     tree = undisturbed.repository.tree
     assert tree.state is TaskState.DONE
     assert ids_of(tree) == ["root", "model", "7.1", "7.2", "api", "write"]
@@ -69,10 +76,10 @@ def test_undisturbed_it_goes_as_the_story_says(undisturbed: World) -> None:
 def assert_the_same(killed: World, undisturbed: World) -> None:
     assert killed.run() == undisturbed.decisions[-1].action
     assert killed.crashes > 0
-    assert killed.repository.told() == undisturbed.repository.told()
+    assert killed.repository.commit_lines() == undisturbed.repository.commit_lines()
     assert killed.repository.tree == undisturbed.repository.tree
-    assert [each["usage"] for each in killed.repository.commits] == [
-        each["usage"] for each in undisturbed.repository.commits
+    assert [commit["usage"] for commit in killed.repository.commits] == [
+        commit["usage"] for commit in undisturbed.repository.commits
     ]
     assert sorted(set(killed.created)) == sorted(undisturbed.created)
 
@@ -109,7 +116,7 @@ def test_with_all_its_requests_deleted_it_goes_on_from_git(at: int) -> None:
 
     made.before_turn = forget
     made.run()
-    steps = [each["step"] for each in made.repository.commits]
+    steps = [commit["step"] for commit in made.repository.commits]
     assert steps == list(range(len(steps)))
     assert made.repository.tree.state is TaskState.DONE
 
@@ -117,27 +124,27 @@ def test_with_all_its_requests_deleted_it_goes_on_from_git(at: int) -> None:
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.data())
 def test_any_navigator_and_any_crash_end_within_the_steps(data: st.DataObject) -> None:
-    given: dict[str, Any] = {}
+    replies: dict[str, Any] = {}
     made: World
 
     def model(what: str, _task: str, request: Json) -> Json | str:
         if request["spec"]["type"] == "eval":
             return {}
         name = request["metadata"]["name"]
-        if name not in given:
+        if name not in replies:
             if what.startswith("adapt"):
-                fitting = answers(made.repository.tree).map(lambda each: each.model_dump_json())
-                given[name] = data.draw(st.one_of(fitting, st.text(max_size=20)))
+                fitting = answers(made.repository.tree).map(lambda answer: answer.model_dump_json())
+                replies[name] = data.draw(st.one_of(fitting, st.text(max_size=20)))
             else:
-                given[name] = data.draw(st.sampled_from([facts(), "?"])) if what.startswith("assess") else "ok"
-        return given[name]  # type: ignore[no-any-return]
+                replies[name] = data.draw(st.sampled_from([facts(), "?"])) if what.startswith("assess") else "ok"
+        return replies[name]  # type: ignore[no-any-return]
 
     at = (data.draw(st.integers(1, 60)), data.draw(st.sampled_from(["before", "after"])))
     limits = {"maxSteps": 4}
     made = World(plan_json(tasks=TASKS[:3], limits=limits), model, lambda number, _, when: (number, when) == at)
     end = made.run()
     assert isinstance(end, Finish)
-    steps = [each["step"] for each in made.repository.commits]
+    steps = [commit["step"] for commit in made.repository.commits]
     assert steps == list(range(len(steps)))
-    assert sum(each["kind"] == "adapt" for each in made.repository.commits) <= 4
+    assert sum(commit["kind"] == "adapt" for commit in made.repository.commits) <= 4
     assert end.reason == "BudgetExhausted" or next_task(made.repository.tree) is None

@@ -17,7 +17,7 @@ import pytest
 from efrit.plan.engine import Create, Decision, Finish, Wait
 from efrit.plan.view import describe
 from tests.unit.plan import test_engine_crashes
-from tests.unit.plan.world import Answers, World, done, plan_json, said, scripted
+from tests.unit.plan.world import Answers, World, done, navigator_answer, plan_json, scripted
 
 FILES = Path(__file__).with_name("golden")
 TASKS = [{"name": name, "description": f"do {name}"} for name in ("a", "b")]
@@ -84,12 +84,14 @@ def suspended_then_cancelled() -> World:
 
 def out_of_steps() -> World:
     """Return a plan that uses up its steps."""
-    return World(plan_json(tasks=TASKS, limits={"maxSteps": 2}), scripted(adapt_a=[said("failed", "no")] * 9))
+    return World(
+        plan_json(tasks=TASKS, limits={"maxSteps": 2}), scripted(adapt_a=[navigator_answer("failed", "no")] * 9)
+    )
 
 
 def given_up() -> World:
     """Return a plan that fails with its root."""
-    failing: Answers = {f"adapt_{task}": [said("failed", "no")] * 5 for task in ("a", "root")}
+    failing: Answers = {f"adapt_{task}": [navigator_answer("failed", "no")] * 5 for task in ("a", "root")}
     return World(plan_json(tasks=TASKS), scripted(adapt_b=[done("well")], **failing))
 
 
@@ -130,7 +132,7 @@ def line_of(decision: Decision) -> str:
 def trace(world: World) -> str:
     """Return the decisions, the commits and the last status of a plan, a line each."""
     world.run()
-    commits = [f"commit {each['hash'][-4:]} {each['subject']}" for each in world.repository.commits]
+    commits = [f"commit {commit['hash'][-4:]} {commit['subject']}" for commit in world.repository.commits]
     status = describe(world.snapshot(), world.decisions[-1])
     lines = [*map(line_of, world.decisions), *commits, f"tree {sha256(world.repository.tree.model_dump_json())}"]
     return "".join(f"{line}\n" for line in [*lines, f"status {json.dumps(status, sort_keys=True)}"])
@@ -142,5 +144,5 @@ def test_a_plan_makes_the_requests_it_made_before(story: Callable[[], World]) ->
 
 
 if __name__ == "__main__":
-    for each in STORIES:
-        (FILES / f"{each.__name__}.txt").write_text(trace(each()))
+    for story in STORIES:
+        (FILES / f"{story.__name__}.txt").write_text(trace(story()))

@@ -27,26 +27,26 @@ ROOM = 60_000
 def scene(tree: Task = TREE, task: str | None = None, **changes: Any) -> MessageContext:
     visited = path_to(tree, task)[-1] if task else next_task(tree)
     assert visited is not None
-    given = {"directory": "/workspace/plans/words/environment", "intent": INTENT, "amendments": ("and lines",)}
-    return MessageContext(**{**given, **changes}, tree=tree, task=visited)
+    fields = {"directory": "/workspace/plans/words/environment", "intent": INTENT, "amendments": ("and lines",)}
+    return MessageContext(**{**fields, **changes}, tree=tree, task=visited)
 
 
 def test_who_acts_is_told_the_task_and_what_it_is_for() -> None:
     lesson = "the compiler is called cc"
     tree = parent("root", parent("b", atomic("c").copy_with(lessons=(lesson,))))
-    told = messages.act(scene(tree), ROOM)
-    for each in ("do c", lesson, "b: see to b", "counts words", "make test passes", "no dependencies", "and lines"):
-        assert each in told
-    assert "/workspace/plans/words/environment" in told
-    assert "- c (atomic, pending): do c <- this task" in told
+    text = messages.act(scene(tree), ROOM)
+    for phrase in ("do c", lesson, "b: see to b", "counts words", "make test passes", "no dependencies", "and lines"):
+        assert phrase in text
+    assert "/workspace/plans/words/environment" in text
+    assert "- c (atomic, pending): do c <- this task" in text
 
 
 def test_the_assessor_is_told_what_was_done_and_what_the_commands_say() -> None:
     facts = {"build": [{"command": "make", "exitCode": 2, "timedOut": False, "output": "no rule", "seconds": 1}]}
-    told = messages.assess(scene(), ActResult("Partial", "I ran out of time.", ("main.c",), "+int main"), facts, ROOM)
-    for each in ("Partial. I ran out of time.", "main.c", "+int main", "$ make", "exit code 2", "no rule"):
-        assert each in told
-    assert "recommend nothing" in told
+    text = messages.assess(scene(), ActResult("Partial", "I ran out of time.", ("main.c",), "+int main"), facts, ROOM)
+    for phrase in ("Partial. I ran out of time.", "main.c", "+int main", "$ make", "exit code 2", "no rule"):
+        assert phrase in text
+    assert "recommend nothing" in text
 
 
 @given(
@@ -69,13 +69,13 @@ def test_the_navigator_is_told_which_verdicts_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "said"),
+    ("threshold", "expected"),
     [(0.6, None), (0.8, "unless you decompose, remove or retry it"), (1.0, "unless you decompose, remove it")],
 )
-def test_the_navigator_is_told_when_a_failure_would_be_the_last(threshold: float, said: str | None) -> None:
-    told = messages.adapt(scene(parent("root", atomic("a", threshold=threshold))), (), ROOM)
-    assert ("THIS TIME" in told) == (said is not None)
-    assert said is None or said in told
+def test_the_navigator_is_told_when_a_failure_would_be_the_last(threshold: float, expected: str | None) -> None:
+    text = messages.adapt(scene(parent("root", atomic("a", threshold=threshold))), (), ROOM)
+    assert ("THIS TIME" in text) == (expected is not None)
+    assert expected is None or expected in text
 
 
 def test_the_navigator_sees_the_observations() -> None:
@@ -86,8 +86,8 @@ def test_the_navigator_sees_the_observations() -> None:
 def test_assessor_and_navigator_are_told_from_how_many_sides_to_look() -> None:
     assessing = messages.assess(scene(), None, {}, ROOM)
     navigating = messages.adapt(scene(), (), ROOM)
-    assert all(f"\n- {each.value}: " in assessing for each in Perspective)
-    assert all(each in navigating for each in ("technically", "requirements", "risks", "efficiency"))
+    assert all(f"\n- {perspective.value}: " in assessing for perspective in Perspective)
+    assert all(word in navigating for word in ("technically", "requirements", "risks", "efficiency"))
 
 
 def test_what_was_wrong_goes_back_in_sentences() -> None:
@@ -97,30 +97,30 @@ def test_what_was_wrong_goes_back_in_sentences() -> None:
 
 def test_what_is_long_is_cut_and_what_is_short_is_kept() -> None:
     work = ActResult("Success", "Done.", ("main.c",), "+x\n" * 100_000)
-    told = messages.assess(scene(), work, {"build": [{"command": "make", "output": "o" * 200_000}]}, 20_000)
-    assert len(told.encode()) <= 20_000
-    for each in ("do c", "Done.", "main.c", "make test passes", "left out here"):
-        assert each in told
+    text = messages.assess(scene(), work, {"build": [{"command": "make", "output": "o" * 200_000}]}, 20_000)
+    assert len(text.encode()) <= 20_000
+    for phrase in ("do c", "Done.", "main.c", "make test passes", "left out here"):
+        assert phrase in text
 
 
 @given(trees(), st.text(max_size=3_000), st.integers(8_000, 30_000))
 def test_a_message_keeps_within_its_room_and_holds_no_nul(tree: Task, text: str, room: int) -> None:
     here = scene(tree, amendments=(text * 20,))
     fact = Observation(perspective=Perspective.BUILD, statement="x", evidence=text[:2_000])
-    for told in (
+    for message in (
         messages.act(here, room),
         messages.assess(here, ActResult("Success", text, (text,), text * 10), {}, room),
         messages.adapt(here, (fact,) * 40, room),
     ):
-        assert len(told.encode()) <= room
-        assert "\0" not in told
+        assert len(message.encode()) <= room
+        assert "\0" not in message
 
 
 def test_a_diff_full_of_nuls_keeps_within_its_room() -> None:
-    told = messages.assess(scene(), ActResult("Success", "Done.", ("program",), "\0" * 100_000), {}, 20_000)
-    assert len(told.encode()) <= 20_000
-    assert "\ufffd" in told
-    assert "\0" not in told
+    text = messages.assess(scene(), ActResult("Success", "Done.", ("program",), "\0" * 100_000), {}, 20_000)
+    assert len(text.encode()) <= 20_000
+    assert "\ufffd" in text
+    assert "\0" not in text
 
 
 @given(st.text(), st.integers(0, 200))

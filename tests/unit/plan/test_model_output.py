@@ -38,8 +38,11 @@ def test_a_code_fence_and_words_around_it_do_no_harm(around: str) -> None:
 
 
 def test_a_fence_inside_a_text_is_part_of_the_text() -> None:
-    said = {**DONE, "operations": [{"operation": "refine", "task": "a", "description": "write\n```sh\nmake\n```\n"}]}
-    answer = parse_answer("```json\n" + json.dumps(said, indent=2) + "\n```")
+    output = {
+        **DONE,
+        "operations": [{"operation": "refine", "task": "a", "description": "write\n```sh\nmake\n```\n"}],
+    }
+    answer = parse_answer("```json\n" + json.dumps(output, indent=2) + "\n```")
     assert isinstance(answer, Answer)
     assert isinstance(answer.operations[0], Refine)
     assert answer.operations[0].description == "write\n```sh\nmake\n```\n"
@@ -48,15 +51,15 @@ def test_a_fence_inside_a_text_is_part_of_the_text() -> None:
 @pytest.mark.parametrize("key", ["decision", "recommendation", "verdict", "next"])
 @pytest.mark.parametrize("inside", [True, False])
 def test_observations_have_no_place_for_a_decision(key: str, inside: bool) -> None:
-    said = json.loads(json.dumps(SEEN))
-    (said["observations"][0] if inside else said)[key] = "go on"
-    refused = parse_observations(json.dumps(said))
+    output = json.loads(json.dumps(SEEN))
+    (output["observations"][0] if inside else output)[key] = "go on"
+    refused = parse_observations(json.dumps(output))
     assert isinstance(refused, Malformed)
     assert key in refused.sentences[0]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"verdict": "maybe"}, "verdict"),
         ({"reason": ""}, "reason"),
@@ -80,14 +83,14 @@ def test_observations_have_no_place_for_a_decision(key: str, inside: bool) -> No
         ({"intent": "something easier"}, "intent"),
     ],
 )
-def test_an_answer_of_another_shape_is_malformed_and_the_place_is_named(change: dict[str, Any], said: str) -> None:
+def test_an_answer_of_another_shape_is_malformed_and_the_place_is_named(change: dict[str, Any], message: str) -> None:
     malformed = parse_answer(json.dumps({**DONE, **change}))
     assert isinstance(malformed, Malformed)
-    assert said in malformed.sentences[0]
+    assert message in malformed.sentences[0]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "empty"),
         ("I think it is done.", "no JSON object"),
@@ -97,10 +100,10 @@ def test_an_answer_of_another_shape_is_malformed_and_the_place_is_named(change: 
         ("{" + "[" * 100_000, "parts"),
     ],
 )
-def test_a_text_that_holds_no_answer_is_malformed(text: str, said: str) -> None:
+def test_a_text_that_holds_no_answer_is_malformed(text: str, message: str) -> None:
     malformed = parse_answer(text)
     assert isinstance(malformed, Malformed)
-    assert said in malformed.sentences[0]
+    assert message in malformed.sentences[0]
 
 
 JSON = st.recursive(
@@ -134,7 +137,7 @@ def test_every_answer_is_read_as_it_was_written(answer: Answer) -> None:
 
 def test_the_schemas_say_what_is_allowed() -> None:
     answer, observations = json.loads(schema_text(Answer)), json.loads(schema_text(Observations))
-    assert answer["$defs"]["Verdict"]["enum"] == [each.value for each in Verdict]
+    assert answer["$defs"]["Verdict"]["enum"] == [verdict.value for verdict in Verdict]
     assert answer["additionalProperties"] is False
     fact = observations["$defs"]["Observation"]
     assert set(fact["properties"]) == {"perspective", "statement", "evidence"}

@@ -19,6 +19,10 @@ def said_by(part: Path) -> list[str]:
 
 
 def test_a_message_names_no_kind_of_resource() -> None:
-    said = [(part.name, words) for part in PARTS for words in said_by(part)]
-    assert any("create a new plan" in words for _, words in said)
-    assert [each for each in said if any(f"Efrit{kind}" in each[1] for kind in ("Instance", "Request", "Plan"))] == []
+    passages = [(part.name, words) for part in PARTS for words in said_by(part)]
+    assert any("create a new plan" in words for _, words in passages)
+    assert [
+        passage
+        for passage in passages
+        if any(f"Efrit{kind}" in passage[1] for kind in ("Instance", "Request", "Plan"))
+    ] == []

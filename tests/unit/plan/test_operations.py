@@ -36,9 +36,9 @@ def new(description: str, kind: str = "atomic", *tasks: dict[str, Any]) -> dict[
 
 
 def task(tree: Task, task_id: str) -> Task:
-    found = find(tree, task_id)
-    assert found is not None
-    return found
+    task = find(tree, task_id)
+    assert task is not None
+    return task
 
 
 PLAN = parent("root", done("a"), parent("b", atomic("c"), atomic("d")), atomic("e"))
@@ -158,7 +158,7 @@ def test_a_parent_is_done_once_what_failed_below_it_is_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "operation", "said"),
+    ("verdict", "operation", "message"),
     [
         ("done", {"operation": "retry", "task": "zz"}, "Operation 1 (retry): there is no task 'zz'"),
         ("done", {"operation": "remove", "task": "a"}, "a is done"),
@@ -176,12 +176,12 @@ def test_a_parent_is_done_once_what_failed_below_it_is_removed() -> None:
         ("open", {"operation": "refine", "task": "d", "description": "x"}, "Only a parent can stay open"),
     ],
 )
-def test_what_cannot_be_carried_out_is_refused(verdict: str, operation: dict[str, Any], said: str) -> None:
-    assert said in refused(PLAN, "c", verdict, operation)
+def test_what_cannot_be_carried_out_is_refused(verdict: str, operation: dict[str, Any], message: str) -> None:
+    assert message in refused(PLAN, "c", verdict, operation)
 
 
 def test_one_bad_operation_refuses_all_and_each_bad_one_is_named() -> None:
-    said = refused(
+    message = refused(
         PLAN,
         "c",
         "done",
@@ -189,9 +189,9 @@ def test_one_bad_operation_refuses_all_and_each_bad_one_is_named() -> None:
         {"operation": "remove", "task": "x1"},
         {"operation": "remove", "task": "x2"},
     )
-    assert "Operation 2" in said
-    assert "Operation 3" in said
-    assert "Operation 1" not in said
+    assert "Operation 2" in message
+    assert "Operation 3" in message
+    assert "Operation 1" not in message
 
 
 def test_what_holds_done_work_is_not_removed() -> None:

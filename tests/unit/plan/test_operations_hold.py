@@ -86,7 +86,7 @@ def test_there_is_something_to_do_or_the_root_is_finished(case: tuple[Task, str,
     if isinstance(after, Task):
         task = next_task(after)
         assert (task is None) == (not after.is_pending)
-        assert task is None or all(each.is_pending for each in path_to(after, task.id))
+        assert task is None or all(ancestor.is_pending for ancestor in path_to(after, task.id))
         assert not after.is_pending or after.children or not tree.children
 
 
@@ -142,7 +142,7 @@ def test_a_plan_in_which_everything_fails_ends_by_itself(tree: Task) -> None:
 def test_a_navigator_that_always_tries_again_comes_to_an_end() -> None:
     def stubborn(task: Task) -> Answer:
         again = [child.id for child in task.children if child.state is TaskState.FAILED] or [task.id]
-        retries = tuple(Retry(operation="retry", task=each) for each in again)
+        retries = tuple(Retry(operation="retry", task=task_id) for task_id in again)
         return Answer(verdict=Verdict.FAILED, reason="again", operations=retries)
 
     assert is_over_after(400, parent(ROOT, parent("a", atomic("b"), atomic("c")), atomic("d")), stubborn)

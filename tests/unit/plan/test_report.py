@@ -72,11 +72,11 @@ class Page(HTMLParser):
 
 def test_a_page_tells_intent_tree_commits_costs_and_times() -> None:
     page = Page(report.html(history()))
-    for each in (
+    for phrase in (
         *("A program that counts words.", "make test passes", "Lines, too.", "[a] ADAPT: it is there"),
         *("130 in, 30 out", "195 s", "120 s", "2026-03-01 12:01:00", "by hand"),
     ):
-        assert each in page.text
+        assert phrase in page.text
     assert page.tags.count("circle") == 3
     assert page.tags.count("rect") == 1
 
@@ -95,18 +95,18 @@ def test_a_page_loads_and_runs_nothing() -> None:
 
 @given(trees(root_pending=False), st.text(st.characters(), max_size=200))
 def test_whatever_is_told_is_escaped(tree: Task, text: str) -> None:
-    told = history(tree.copy_with(description=text.encode("utf-8", "replace").decode() or "x"), text)
-    page = report.html(told)
+    plan_record = history(tree.copy_with(description=text.encode("utf-8", "replace").decode() or "x"), text)
+    page = report.html(plan_record)
     page.encode()
     assert Page(page).tags.count("script") == 0
-    ElementTree.fromstring(report.svg(told))  # noqa: S314 - our own
-    assert all(line.isprintable() or line == "" for line in report.lines(told))
+    ElementTree.fromstring(report.svg(plan_record))  # noqa: S314 - our own
+    assert all(line.isprintable() or line == "" for line in report.lines(plan_record))
 
 
 def test_the_terminal_gets_the_same_story() -> None:
-    told = "\n".join(report.lines(history()))
-    for each in ("Plan words", "- a (atomic, done): do a", "1 failed", "[a] ACT: do a (Success)", "a: 160 tokens"):
-        assert each in told
+    text = "\n".join(report.lines(history()))
+    for phrase in ("Plan words", "- a (atomic, done): do a", "1 failed", "[a] ACT: do a (Success)", "a: 160 tokens"):
+        assert phrase in text
 
 
 def test_a_tree_of_two_thousand_tasks_becomes_a_picture() -> None:
@@ -115,17 +115,17 @@ def test_a_tree_of_two_thousand_tasks_becomes_a_picture() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("fields", "message"),
     [
         ({"missing": True}, "no repository"),
         ({"commits": "x"}, "commits"),
         ({"tree": {"id": "x"}}, "cannot be read"),
     ],
 )
-def test_what_is_no_history_is_an_error_in_words(told: dict[str, Any], said: str) -> None:
+def test_what_is_no_history_is_an_error_in_words(fields: dict[str, Any], message: str) -> None:
     for make in (report.html, report.svg, report.lines):
-        with pytest.raises(InvalidPlanRecord, match=said):
-            make(told)
+        with pytest.raises(InvalidPlanRecord, match=message):
+            make(fields)
 
 
 def test_a_history_with_nothing_in_it_is_a_page_too() -> None:

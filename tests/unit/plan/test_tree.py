@@ -61,7 +61,7 @@ def test_any_text_is_a_tree_or_a_sentence(text: str | bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"state": "removed"}, "state"),
         ({"type": "leaf"}, "type"),
@@ -76,9 +76,9 @@ def test_any_text_is_a_tree_or_a_sentence(text: str | bytes) -> None:
         ({"state": "done", "children": [{"id": "b", "type": "atomic", "description": "x"}]}, "is done, but"),
     ],
 )
-def test_a_tree_that_is_none_is_refused_with_what_is_wrong(change: dict[str, object], said: str) -> None:
+def test_a_tree_that_is_none_is_refused_with_what_is_wrong(change: dict[str, object], message: str) -> None:
     tree = {"id": "root", "type": "parent", "description": "all of it", **change}
-    with pytest.raises(InvalidTree, match=said):
+    with pytest.raises(InvalidTree, match=message):
         parse_tree(json.dumps(tree))
 
 
@@ -128,7 +128,7 @@ def test_what_is_next_is_pending_and_there(tree: Task) -> None:
     assert task is not None
     assert task.is_pending
     assert find(tree, task.id) is task
-    assert all(each.is_pending for each in path_to(tree, task.id))
+    assert all(ancestor.is_pending for ancestor in path_to(tree, task.id))
 
 
 @given(trees(), st.data())

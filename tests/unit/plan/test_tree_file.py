@@ -73,7 +73,7 @@ def test_a_plan_is_no_tree(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"failure_threshold": 0.2}, "the root begins at failure_threshold 0"),
         ({"children": [{"type": "atomic", "description": "x", "failure_threshold": 1.0}]}, "child 1 of the root"),
@@ -84,8 +84,8 @@ def test_a_plan_is_no_tree(document: dict[str, Any]) -> None:
         ({"attempts": 3}, "unknown key attempts"),
     ],
 )
-def test_what_is_no_tree_is_told_with_its_place(change: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidTree, match=told):
+def test_what_is_no_tree_is_told_with_its_place(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidTree, match=message):
         spec_of_tree({**TREE, **change})
 
 

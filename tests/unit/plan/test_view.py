@@ -28,26 +28,26 @@ def size(value: object) -> int:
 
 def test_a_status_says_where_the_plan_stands() -> None:
     here = running()
-    told = describe(here.snapshot(), decide(here.snapshot(), here.now))
-    status = PlanStatus.model_validate(told)
+    description = describe(here.snapshot(), decide(here.snapshot(), here.now))
+    status = PlanStatus.model_validate(description)
     assert status.current_task == "t0"
     assert status.step == "Adapt"
     assert status.commit_count == 2
-    assert [each.kind for each in status.commits] == ["act", "begin"]
+    assert [commit.kind for commit in status.commits] == ["act", "begin"]
     assert status.counts is not None
     assert (status.counts.tasks, status.counts.pending, status.counts.steps, status.counts.acts) == (2, 2, 1, 1)
     assert status.cost is not None
     assert (status.cost.input_tokens, status.cost.output_tokens) == (20, 10)
-    assert set(told) <= set(status.to_wire())
+    assert set(description) <= set(status.to_wire())
 
 
 def test_before_the_beginning_is_known_the_status_stays_as_it_was() -> None:
     here = running()
     here.plan["status"]["tree"] = [{"id": "root", "type": "parent", "description": "x", "state": "pending"}]
     here.requests.clear()
-    told = describe(here.snapshot(), decide(here.snapshot(), here.now))
-    assert told["tree"][0]["id"] == "root"
-    assert told["step"] == "Begin"
+    description = describe(here.snapshot(), decide(here.snapshot(), here.now))
+    assert description["tree"][0]["id"] == "root"
+    assert description["step"] == "Begin"
 
 
 def large() -> Task:
@@ -65,33 +65,35 @@ def test_two_thousand_long_tasks_stay_within_the_bounds() -> None:
     tree = large()
     assert len(ids(tree)) == 2_000
     current = "g30.20"
-    seen = tuple({"perspective": "build", "statement": "🌊" * 2_000, "evidence": "ä" * 2_000} for _ in range(40))
+    observations = tuple(
+        {"perspective": "build", "statement": "🌊" * 2_000, "evidence": "ä" * 2_000} for _ in range(40)
+    )
     commits = tuple(
         Commit(hash="f" * 40, subject="🌊" * 300, kind=CommitKind.ACT, task=current, step=n, time=START)
         for n in range(20)
     )
-    cursor = Cursor(900, CommitKind.ACT, current, tree, seen, 3, commits)
+    cursor = Cursor(900, CommitKind.ACT, current, tree, observations, 3, commits)
     here = running()
     decision = replace(decide(here.snapshot(), here.now), cursor=cursor, task=current)
-    told = describe(here.snapshot(), decision)
-    assert size(told) <= MOST_BYTES
-    shown = [node["id"] for node in told["tree"]]
+    description = describe(here.snapshot(), decision)
+    assert size(description) <= MOST_BYTES
+    shown = [node["id"] for node in description["tree"]]
     assert {"root", "g30", "g30.19", "g30.20", "g30.21"} <= set(shown)
-    left_out = sum(sum(node["hidden"].values()) for node in told["tree"] if "hidden" in node)
+    left_out = sum(sum(node["hidden"].values()) for node in description["tree"] if "hidden" in node)
     assert len(shown) + left_out == 2_000
-    PlanStatus.model_validate(told)
+    PlanStatus.model_validate(description)
 
 
 @given(trees(), st.data())
 def test_nodes_are_in_order_and_name_their_parents(tree: Task, data: st.DataObject) -> None:
     current = data.draw(st.sampled_from([*ids(tree), None]))
-    told = nodes(tree, current)
-    assert [node["id"] for node in told] == ids(tree)
+    shown_nodes = nodes(tree, current)
+    assert [node["id"] for node in shown_nodes] == ids(tree)
     before: set[str] = set()
-    for node in told:
+    for node in shown_nodes:
         assert node.get("parent") in before | {None}
         before.add(node["id"])
-    assert PlanStatus.model_validate({"tree": told}).tree[0].id == "root"
+    assert PlanStatus.model_validate({"tree": shown_nodes}).tree[0].id == "root"
 
 
 @given(trees(), st.text(min_size=1))
@@ -106,6 +108,6 @@ def test_a_description_of_any_characters_fits_the_status(tree: Task, text: str) 
 
 def test_a_wide_tree_shows_no_more_nodes_than_there_may_be() -> None:
     tree = parent("root", *(atomic(f"t{n}", TaskState.DONE if n < 900 else TaskState.PENDING) for n in range(1_900)))
-    told = nodes(tree, "t900")
-    assert len(told) <= MAX_TREE_NODES
-    assert "t901" in [node["id"] for node in told]
+    shown_nodes = nodes(tree, "t900")
+    assert len(shown_nodes) <= MAX_TREE_NODES
+    assert "t901" in [node["id"] for node in shown_nodes]

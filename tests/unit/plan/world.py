@@ -60,95 +60,97 @@ class Repository:
 
     commits: list[Json] = field(default_factory=list)
 
-    def call(self, function: str, asked: Json) -> Json:
-        return getattr(self, "_" + function.replace("-", "_"))(asked)  # type: ignore[no-any-return]
+    def call(self, function: str, arguments: Json) -> Json:
+        return getattr(self, "_" + function.replace("-", "_"))(arguments)  # type: ignore[no-any-return]
 
     @property
     def tree(self) -> Task:
         return tree_of(self.commits[-1]["tree"])
 
-    def told(self) -> list[str]:
+    def commit_lines(self) -> list[str]:
         """The commits in short, as `0 begin`, `1 act a`."""
-        return [" ".join(str(each[key]) for key in ("step", "kind", "task") if each[key]) for each in self.commits]
+        return [
+            " ".join(str(commit[key]) for key in ("step", "kind", "task") if commit[key]) for commit in self.commits
+        ]
 
-    def _begin(self, asked: Json) -> Json:
+    def _begin(self, arguments: Json) -> Json:
         if not self.commits:
-            self._add(asked, 0, "begin", tree=asked["tree"])
-        return self._look(asked)
+            self._add(arguments, 0, "begin", tree=arguments["tree"])
+        return self._look(arguments)
 
-    def _look(self, asked: Json) -> Json:
-        if not self.commits or self.commits[-1]["uid"] != asked["uid"]:
+    def _look(self, arguments: Json) -> Json:
+        if not self.commits or self.commits[-1]["uid"] != arguments["uid"]:
             return {"missing": True}
         head = self.commits[-1]
         payload = lisp_calls.packed(json.dumps(lisp_calls.unpacked(head["tree"])))
         return {
             **{key: head[key] for key in ("step", "kind", "task")},
             "head": head["hash"],
-            "amendments": sum(each["kind"] == "amend" for each in self.commits),
+            "amendments": sum(commit["kind"] == "amend" for commit in self.commits),
             "tree": payload,
             "observations": head["observations"],
-            "commits": [self._told(each) for each in self.commits[-20:]],
+            "commits": [self._told(commit) for commit in self.commits[-20:]],
             "totals": {
                 "steps": head["step"],
-                "acts": sum(each["kind"] == "act" for each in self.commits),
-                "adapts": sum(each["kind"] == "adapt" for each in self.commits),
-                "inputTokens": sum(each["usage"]["input"] for each in self.commits),
-                "outputTokens": sum(each["usage"]["output"] for each in self.commits),
-                "seconds": sum(each["seconds"] for each in self.commits),
+                "acts": sum(commit["kind"] == "act" for commit in self.commits),
+                "adapts": sum(commit["kind"] == "adapt" for commit in self.commits),
+                "inputTokens": sum(commit["usage"]["input"] for commit in self.commits),
+                "outputTokens": sum(commit["usage"]["output"] for commit in self.commits),
+                "seconds": sum(commit["seconds"] for commit in self.commits),
             },
         }
 
-    def _facts(self, asked: Json) -> Json:
+    def _facts(self, arguments: Json) -> Json:
         return {
             perspective: [
-                {"command": each, "exitCode": 0, "timedOut": False, "output": "fine", "seconds": 0.1}
-                for each in commands
+                {"command": command, "exitCode": 0, "timedOut": False, "output": "fine", "seconds": 0.1}
+                for command in commands
             ]
-            for perspective, commands in asked["commands"].items()
+            for perspective, commands in arguments["commands"].items()
         }
 
-    def _commit_act(self, asked: Json) -> Json:
-        made = self._step(asked, "act", f"[{asked['task']}] ACT: {asked['description']}")
+    def _commit_act(self, arguments: Json) -> Json:
+        made = self._step(arguments, "act", f"[{arguments['task']}] ACT: {arguments['description']}")
         return {**made, "changed": ["main.c"], "files": 1, "diff": "+int main;", "truncated": False}
 
-    def _commit_adapt(self, asked: Json) -> Json:
-        subject = f"[{asked['task']}] ADAPT: {asked['reason']}"
-        return self._step(asked, "adapt", subject, tree=asked["tree"], observations=asked["observations"])
+    def _commit_adapt(self, arguments: Json) -> Json:
+        subject = f"[{arguments['task']}] ADAPT: {arguments['reason']}"
+        return self._step(arguments, "adapt", subject, tree=arguments["tree"], observations=arguments["observations"])
 
-    def _amend(self, asked: Json) -> Json:
-        return self._step(asked, "amend", f"[amend] {asked['number']}: {asked['text']}")
+    def _amend(self, arguments: Json) -> Json:
+        return self._step(arguments, "amend", f"[amend] {arguments['number']}: {arguments['text']}")
 
-    def _step(self, asked: Json, kind: str, subject: str, **changes: Any) -> Json:
-        head, step = self.commits[-1], asked["step"]
-        if head["step"] == step and (head["kind"], head["task"]) == (kind, asked.get("task")):
+    def _step(self, arguments: Json, kind: str, subject: str, **changes: Any) -> Json:
+        head, step = self.commits[-1], arguments["step"]
+        if head["step"] == step and (head["kind"], head["task"]) == (kind, arguments.get("task")):
             return self._told(head)
         if head["step"] != step - 1:
             raise LispError("efrit-plan-out-of-order", f"Step {step} cannot be made: the last is {head['step']}.")
-        self._add(asked, step, kind, subject=subject, **changes)
+        self._add(arguments, step, kind, subject=subject, **changes)
         return self._told(self.commits[-1])
 
-    def _add(self, asked: Json, step: int, kind: str, **changes: Any) -> None:
+    def _add(self, arguments: Json, step: int, kind: str, **changes: Any) -> None:
         before = self.commits[-1] if self.commits else {"tree": None, "observations": None}
         self.commits.append(
             {
-                "uid": asked["uid"],
+                "uid": arguments["uid"],
                 "step": step,
                 "kind": kind,
-                "task": asked.get("task"),
+                "task": arguments.get("task"),
                 "hash": f"{step:040x}",
                 "subject": f"[{kind}] PLAN",
                 "tree": before["tree"],
                 "observations": before["observations"],
-                "usage": asked.get("usage", {"input": 0, "output": 0}),
-                "seconds": asked.get("seconds", 0),
-                "outcome": asked.get("outcome"),
+                "usage": arguments.get("usage", {"input": 0, "output": 0}),
+                "seconds": arguments.get("seconds", 0),
+                "outcome": arguments.get("outcome"),
                 **changes,
             }
         )
 
     def _told(self, commit: Json) -> Json:
-        told = {key: commit[key] for key in ("hash", "subject", "kind", "task", "step")}
-        return {**told, "time": (START + timedelta(seconds=commit["step"])).isoformat()}
+        summary = {key: commit[key] for key in ("hash", "subject", "kind", "task", "step")}
+        return {**summary, "time": (START + timedelta(seconds=commit["step"])).isoformat()}
 
 
 class World:
@@ -179,15 +181,17 @@ class World:
         self.before_turn: Callable[[World], None] = lambda _world: None
 
     def snapshot(self) -> Snapshot:
-        for name, each in self.requests.items():
+        for name, request in self.requests.items():
             if name not in self._models:
-                status = dict(each["status"])
+                status = dict(request["status"])
                 if "result" in status:
                     status["result"] = status["result"][:MAX_INLINE_RESULT_CHARS]
-                self._models[name] = EfritRequest.model_validate({**each, "status": status})
+                self._models[name] = EfritRequest.model_validate({**request, "status": status})
         requests = {name: self._models[name] for name in self.requests}
         results = {
-            name: each["status"]["result"] for name, each in self.requests.items() if "result" in each["status"]
+            name: request["status"]["result"]
+            for name, request in self.requests.items()
+            if "result" in request["status"]
         }
         plan = EfritPlan.model_validate(self.plan)
         return Snapshot(
@@ -261,7 +265,7 @@ class World:
 
     def _work(self) -> bool:
         """Emacs runs what is open: first the work, then the answer that tells of it."""
-        waiting = [name for name, each in self.requests.items() if "phase" not in each["status"]]
+        waiting = [name for name, request in self.requests.items() if "phase" not in request["status"]]
         for name in waiting:
             self._run(name, self.requests[name])
         return bool(waiting)
@@ -281,10 +285,10 @@ class World:
             return self._ended("Cancelled", error={"code": "Cancelled", "message": "It was cancelled."})
         if spec["type"] == "eval":
             return self._eval(request)
-        said = self.model(request["what"], visited(spec["content"], request["what"]), request)
+        reply = self.model(request["what"], visited(spec["content"], request["what"]), request)
         usage = {"inputTokens": 10, "outputTokens": 5}
         session = {"id": (spec.get("session") or {}).get("id") or f"s-{request['metadata']['name']}"}
-        fields = {"result": said} if isinstance(said, str) else said
+        fields = {"result": reply} if isinstance(reply, str) else reply
         reason = fields.pop("reason", "Succeeded")
         return self._ended(reason, usage=usage, session=session, **fields)
 
@@ -292,9 +296,9 @@ class World:
         function = re.match(r"\(efrit-plan-([a-z-]+) ", request["spec"]["content"])
         assert function is not None
         try:
-            said = self.model(function[1], "", request)
-            if isinstance(said, dict) and said:
-                return self._ended(said.pop("reason", "EvalError"), **said)
+            reply = self.model(function[1], "", request)
+            if isinstance(reply, dict) and reply:
+                return self._ended(reply.pop("reason", "EvalError"), **reply)
             value = self.repository.call(function[1], lisp_calls.arguments_of(request["spec"]["content"]))
         except LispError as error:
             return self._ended("EvalError", error={"code": error.code, "message": str(error)})
@@ -316,15 +320,15 @@ class World:
 
 def visited(content: str, _what: str) -> str:
     """The task a message is about; none in one that goes back."""
-    found = re.search(r"^# The task (\S+) ", content, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^# The task (\S+) ", content, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def done(reason: str = "it is there") -> str:
-    return said("done", reason)
+    return navigator_answer("done", reason)
 
 
-def said(verdict: str, reason: str, *operations: Mapping[str, Any]) -> str:
+def navigator_answer(verdict: str, reason: str, *operations: Mapping[str, Any]) -> str:
     return json.dumps({"verdict": verdict, "reason": reason, "operations": operations})
 
 
@@ -341,15 +345,15 @@ def scripted(**answers: list[Json | str]) -> Model:
 
     What it says rests on the request alone, so that a request that runs twice is answered alike.
     """
-    given: dict[str, Json | str] = {}
+    replies: dict[str, Json | str] = {}
 
     def model(what: str, task: str, request: Json) -> Json | str:
         name = request["metadata"]["name"]
-        if name not in given:
-            left = answers.get(f"{what}_{task}".replace("-", "_").replace(".", "_").rstrip("_"), [])
+        if name not in replies:
+            remaining = answers.get(f"{what}_{task}".replace("-", "_").replace(".", "_").rstrip("_"), [])
             usual: Json | str = facts() if what.startswith("assess") else done() if what.startswith("adapt") else "ok"
-            given[name] = left.pop(0) if left else usual if request["spec"]["type"] != "eval" else {}
-        answer = given[name]
+            replies[name] = remaining.pop(0) if remaining else usual if request["spec"]["type"] != "eval" else {}
+        answer = replies[name]
         return dict(answer) if isinstance(answer, dict) else answer
 
     return model

@@ -174,7 +174,7 @@ def test_timestamps_are_written_in_utc_to_the_millisecond() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fields",
     [
         {"content": "a\0b"},
         {"instance_id": "\0"},
@@ -184,9 +184,9 @@ def test_timestamps_are_written_in_utc_to_the_millisecond() -> None:
         {"x": -(2**63) - 1},
     ],
 )
-def test_what_an_older_emacs_cannot_read_is_refused(given: dict[str, object]) -> None:
+def test_what_an_older_emacs_cannot_read_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(InvalidRequest, match="not read by every Emacs"):
-        Request.parse(json.dumps(LEAST | given))
+        Request.parse(json.dumps(LEAST | fields))
 
 
 @pytest.mark.parametrize("directory", ["relative", "~/home", "", "/a\0b", "/" + "x" * 4096])

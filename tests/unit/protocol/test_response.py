@@ -58,12 +58,12 @@ def test_unknown_keys_are_carried_along() -> None:
 
 
 def test_a_command_tells_its_session_how_far_it_came_and_what_the_model_cost() -> None:
-    told = {
+    fields = {
         "session": {"id": "s-1", "status": "need-input", "question": "Which file?"},
         "progress": {"step": 3, "message": "reading", "tool_calls": 7, "tokens": 900},
         "usage": {"input_tokens": 800, "output_tokens": 100, "model_calls": 4, "model_errors": {"529": 1}},
     }
-    answer = {"id": "a", "status": "error", "reason": "InputRequired", "outcome": "Partial", **told}
+    answer = {"id": "a", "status": "error", "reason": "InputRequired", "outcome": "Partial", **fields}
     response = Response.parse(json.dumps(answer))
     assert response.session == Session(id="s-1", status=SessionStatus.NEED_INPUT, question="Which file?")
     assert response.progress == Progress(step=3, message="reading", tool_calls=7, tokens=900)
@@ -78,20 +78,20 @@ def test_an_older_writer_tells_nothing_of_sessions() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "fields",
     [
         {"session": {"id": "../x"}},
         {"session": {"id": "s", "status": "paused"}},
         {"session": "s"},
     ],
 )
-def test_a_session_that_cannot_be_is_refused(told: dict[str, object]) -> None:
+def test_a_session_that_cannot_be_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(InvalidResponse):
-        Response.parse(json.dumps({"id": "a", "status": "success", **told}))
+        Response.parse(json.dumps({"id": "a", "status": "success", **fields}))
 
 
 @pytest.mark.parametrize(
-    "told",
+    "fields",
     [
         {"progress": {"tokens": -1}},
         {"progress": []},
@@ -100,13 +100,13 @@ def test_a_session_that_cannot_be_is_refused(told: dict[str, object]) -> None:
         {"usage": {"model_errors": {"x" * 65: 1}}},
     ],
 )
-def test_no_answer_is_lost_for_its_figures(told: dict[str, object]) -> None:
-    response = Response.parse(json.dumps({"id": "a", "status": "success", "result": "2", **told}))
+def test_no_answer_is_lost_for_its_figures(fields: dict[str, object]) -> None:
+    response = Response.parse(json.dumps({"id": "a", "status": "success", "result": "2", **fields}))
     assert (response.result, response.progress, response.usage) == ("2", None, None)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "fields",
     [
         {"attempt": -1},
         {"execution_time": "long"},
@@ -126,15 +126,15 @@ def test_no_answer_is_lost_for_its_figures(told: dict[str, object]) -> None:
         {"result_bytes": -1},
     ],
 )
-def test_no_answer_is_lost_for_what_accompanies_it(told: dict[str, object]) -> None:
-    response = Response.parse(json.dumps({"id": "a", "status": "success", "result": "2", **told}))
+def test_no_answer_is_lost_for_what_accompanies_it(fields: dict[str, object]) -> None:
+    response = Response.parse(json.dumps({"id": "a", "status": "success", "result": "2", **fields}))
     assert response == Response.parse(json.dumps({"id": "a", "status": "success", "result": "2"}))
 
 
 def test_a_context_in_a_string_is_read_as_the_object_it_is() -> None:
-    told = {"buffer": {"name": "*scratch*"}, "recent-files": None}
-    answer = {"id": "a", "status": "success", "context": json.dumps(told)}
-    assert Response.parse(json.dumps(answer)).context == told
+    context = {"buffer": {"name": "*scratch*"}, "recent-files": None}
+    answer = {"id": "a", "status": "success", "context": json.dumps(context)}
+    assert Response.parse(json.dumps(answer)).context == context
 
 
 def test_of_a_reason_of_a_later_version_the_status_says_enough() -> None:

@@ -28,21 +28,21 @@ class Running:
     emacs: EmacsHand
     root: Path
     disk: TestDisk
-    told: list[RequestView] = field(default_factory=list)
+    views: list[RequestView] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
     async def until(self, condition: Callable[[], bool], seconds: float = TIMEOUT) -> None:
         limit = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < limit, f"not within {seconds} s; told: {self.told[-3:]}"
+            assert time.monotonic() < limit, f"not within {seconds} s; told: {self.views[-3:]}"
             await asyncio.sleep(0.005)
 
     async def until_state(self, rid: str, state: RequestState) -> RequestView:
         def reached() -> bool:
-            return any(view.id == rid and view.state is state for view in self.told)
+            return any(view.id == rid and view.state is state for view in self.views)
 
         await self.until(reached)
-        return next(view for view in reversed(self.told) if view.id == rid and view.state is state)
+        return next(view for view in reversed(self.views) if view.id == rid and view.state is state)
 
     async def begin(self, name: str, **fields: Any) -> RequestView:
         """Submit a request that Emacs claims."""
@@ -52,9 +52,9 @@ class Running:
 
     def entry(self, name: str) -> Entry:
         """What the queue knows of a request."""
-        found = self.queue.index.get(rid(name))
-        assert found is not None
-        return found
+        entry = self.queue.index.get(rid(name))
+        assert entry is not None
+        return entry
 
     async def stop(self) -> None:
         if self.task is not None:
@@ -88,7 +88,7 @@ async def start(root: Path) -> AsyncIterator[Start]:
         observed = TestDisk(root)
         queue = DurableQueue(root, limits, disk=disk or observed, watcher=watcher)
         running = Running(queue, EmacsHand(root), root, observed)
-        queue.parts.on_change = running.told.append
+        queue.parts.on_change = running.views.append
         await queue.open()
         running.task = asyncio.create_task(queue.run())
         started.append(running)

@@ -13,14 +13,14 @@ OLD = 1_000_000_000.0
 
 
 class Counting(TestDisk):
-    """Fails at the removal after the first `left`."""
+    """Fails at the removal after the first `remaining`."""
 
-    left = -1
+    remaining = -1
 
     def remove(self, area: Area, name: str) -> bool:
-        if self.left == 0:
+        if self.remaining == 0:
             raise OSError(5, "crashed")
-        self.left -= 1
+        self.remaining -= 1
         self.steps.append(f"remove {area} {name}")
         return super().remove(area, name)
 
@@ -44,13 +44,13 @@ def empty(disk: Counting, before: float = 1e11) -> None:
 def test_no_request_is_left_without_its_answer_wherever_a_sweep_ends(
     disk: Counting, root: Path, removed: int
 ) -> None:
-    disk.left = removed
+    disk.remaining = removed
     with pytest.raises(OSError, match="crashed"):
         empty(disk)
     requests = {path.name[4:] for path in (root / "archive").glob("req_*")}
     answers = {path.name[5:] for path in (root / "archive").glob("resp_*")}
     assert requests <= answers
-    disk.left = -1
+    disk.remaining = -1
     empty(disk)
     assert not list((root / "archive").iterdir())
 

@@ -20,7 +20,7 @@ async def test_a_waiting_request_is_answered_cancelled_and_never_runs(running: R
     assert view.state is RequestState.ANSWERED
     assert (answer_of(view).reason, answer_of(view).attempt) == (Reason.CANCELLED, 0)
     assert tree(running.root) == {"archive/req_a.json", "responses/resp_a.json"}
-    assert running.told[-1].state is RequestState.ANSWERED
+    assert running.views[-1].state is RequestState.ANSWERED
 
 
 async def test_what_is_to_be_cancelled_only_while_it_waits_goes_on_once_it_runs(running: Running) -> None:
@@ -190,7 +190,7 @@ async def test_cancel_and_claim_racing_give_one_answer_each(running: Running, se
     for name, ran in zip(names, results, strict=False):
         view = await running.until_state(name, RequestState.ANSWERED)
         assert ran or answer_of(view).reason is Reason.CANCELLED
-        assert sum(told.id == name and told.state is RequestState.ANSWERED for told in running.told) == 1
+        assert sum(view.id == name and view.state is RequestState.ANSWERED for view in running.views) == 1
     answers = sorted(path.name for path in (running.root / "responses").iterdir())
     assert answers == sorted(f"resp_{name}.json" for name in names)
     assert json.loads((running.root / "responses/resp_r0.json").read_text())["id"] == "r0"

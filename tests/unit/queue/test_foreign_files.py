@@ -30,9 +30,9 @@ async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(start: 
         await running.queue.submit(a_request("a"))
         running.emacs.claim("a")
         MAKE[kind](running.root / "responses/resp_a.json")
-        told = await running.until_state("a", RequestState.ANSWERED)
-        assert answer_of(told).reason is Reason.INTERRUPTED
-        assert "not a regular file" in (answer_of(told).error or "")
+        view = await running.until_state("a", RequestState.ANSWERED)
+        assert answer_of(view).reason is Reason.INTERRUPTED
+        assert "not a regular file" in (answer_of(view).error or "")
         await running.queue.acknowledge(request_id("a"))
     archived = await running.queue.view(request_id("a"))
     assert answer_of(archived).reason is Reason.INTERRUPTED
@@ -96,21 +96,21 @@ async def test_a_spoilt_identity_is_replaced_once(start: Start, root: Path, garb
     (root / "tmp").mkdir(parents=True)
     (root / "identity").write_bytes(garbage)
     first = await start()
-    known = first.queue.queue_id
-    assert known.isalnum()
-    assert len(known) == 32
+    queue_id = first.queue.queue_id
+    assert queue_id.isalnum()
+    assert len(queue_id) == 32
     await first.stop()
     again = await start()
-    assert again.queue.queue_id == known
+    assert again.queue.queue_id == queue_id
 
 
 async def test_a_result_that_is_not_the_one_its_digest_speaks_of_is_no_answer(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.emacs.claim("a")
     running.emacs.answer("a", "2", sha256="0" * 64)
-    told = await running.until_state("a", RequestState.ANSWERED)
-    assert answer_of(told).reason is Reason.INTERRUPTED
-    assert answer_of(told).result is None
+    view = await running.until_state("a", RequestState.ANSWERED)
+    assert answer_of(view).reason is Reason.INTERRUPTED
+    assert answer_of(view).result is None
 
 
 async def test_metadata_of_a_foreign_file_is_told_only_if_it_can_be(running: Running) -> None:

@@ -68,7 +68,7 @@ def test_a_compacted_journal_has_the_claims_of_open_requests_and_the_one_before_
     journal.read_new()
     assert (root / "claims.old").read_text() == before
     assert (root / "claims.log").read_text() == "retried 2 y\nrunning 1 x\nnamed-inside 1 x\nnew 1 y\n"
-    assert [journal.attempt(rid(each)) for each in ("done", "retried", "running", "new")] == [0, 2, 1, 1]
+    assert [journal.attempt(rid(name)) for name in ("done", "retried", "running", "new")] == [0, 2, 1, 1]
 
 
 def test_a_claim_outlives_any_number_of_compactions_while_its_request_is_open(
@@ -91,7 +91,7 @@ def test_a_request_that_only_the_index_knows_to_be_open_keeps_its_claim(journal:
     """It is on its way from one directory to the other, and missed in both."""
     append(root, "moving 1 x\nanswered 1 x\n")
     states = {"moving": RequestState.RUNNING, "answered": RequestState.ANSWERED}
-    journal.compact({rid(each): IndexedRequest(state, f"req_{each}.json") for each, state in states.items()})
+    journal.compact({rid(name): IndexedRequest(state, f"req_{name}.json") for name, state in states.items()})
     assert (root / "claims.log").read_text() == "moving 1 x\n"
 
 
@@ -116,7 +116,7 @@ def test_permanent_work_with_a_request_always_open_keeps_the_journal_under_its_b
     """10,000 requests, each claimed before the one before is done, and one that runs all the time."""
     (root / "processing/req_session.json").write_text("{}")
     append(root, "session 1 0123456789abcdef\n")
-    largest = kept = compactions = 0
+    largest = longest = compactions = 0
     before: Path | None = None
     for first in range(0, 10_000, 100):
         names = [f"{number:08}-aaaa-bbbb-cccc-dddddddddddd" for number in range(first, first + 100)]
@@ -132,13 +132,13 @@ def test_permanent_work_with_a_request_always_open_keeps_the_journal_under_its_b
             journal.compact({})
             compactions += 1
         largest = max(largest, (root / "claims.log").stat().st_size)
-        kept = max(kept, len(journal))
+        longest = max(longest, len(journal))
     assert compactions
     # What one round of upkeep may find more than the bound, here 100 claims.
     bound = COMPACT_ABOVE_BYTES + 2 * 2 * MAX_LINE_BYTES + 100 * 60
     assert largest <= bound
     assert (root / "claims.old").stat().st_size <= bound
-    assert kept <= bound / 50
+    assert longest <= bound / 50
     again = ClaimJournal(disk)
     again.open()
     assert again.attempt(rid("session")) == 1
@@ -186,11 +186,11 @@ def test_a_compaction_cut_short_at_any_step_loses_no_claim_and_is_finished(root:
         journal.compact({})
     append(root, "late 1 x\n")
     files = [root / name for name in ("claims.old", "claims.new", "claims.log")]
-    found = {claim.id for file in files if file.exists() for claim in parse_claims(file.read_bytes())}
-    assert found == {"early", "recent", "late"}
+    ids = {claim.id for file in files if file.exists() for claim in parse_claims(file.read_bytes())}
+    assert ids == {"early", "recent", "late"}
     again = ClaimJournal(disk)
     again.open()
-    assert [again.attempt(rid(each)) for each in ("early", "recent", "late")] == [1, 1, 1]
+    assert [again.attempt(rid(name)) for name in ("early", "recent", "late")] == [1, 1, 1]
     assert not (root / "claims.new").exists()
     again.compact({})
     assert sorted((root / "claims.log").read_text().split("\n")) == ["", "early 1 x", "late 1 x", "recent 1 x"]
@@ -229,7 +229,7 @@ def test_a_new_journal_has_its_name_on_the_disk_before_emacs_appends(root: Path)
     disk.open()
     disk.steps.clear()
     ClaimJournal(disk).open()
-    assert [each.partition(" tmp ")[0] for each in disk.steps] == ["create", "sync_file", "link", "sync_dir ."]
+    assert [step.partition(" tmp ")[0] for step in disk.steps] == ["create", "sync_file", "link", "sync_dir ."]
     disk.close()
 
 
@@ -242,13 +242,13 @@ def test_a_compacted_journal_is_on_the_disk_before_anything_it_replaces_is_dropp
     (root / "claims.old").write_text("older 1 x\n")
     disk.steps.clear()
     journal.compact({})
-    steps = [each for each in disk.steps if "claims." in each or "sync" in each]
+    steps = [step for step in disk.steps if "claims." in step or "sync" in step]
     assert steps == [
         "sync_dir requests",
         "sync_dir processing",
         "sync_dir responses",
         "sync_file",
-        next(each for each in steps if each.startswith("link tmp ") and each.endswith(" . claims.new")),
+        next(step for step in steps if step.startswith("link tmp ") and step.endswith(" . claims.new")),
         "sync_dir .",
         "link . claims.log . claims.old",
         "sync_dir .",

@@ -100,8 +100,8 @@ def test_all_of_it_fits_the_limit_of_the_chart_with_a_margin_of_a_tenth() -> Non
 
 async def test_a_request_that_would_take_more_memory_than_there_is_is_refused_with_what_to_do(start: Start) -> None:
     metadata = {"text": "x" * 1000}
-    each = kept_bytes_of(canonical_json(metadata))
-    running = await start(QueueLimits(max_kept_bytes=3 * each - 1))
+    size = kept_bytes_of(canonical_json(metadata))
+    running = await start(QueueLimits(max_kept_bytes=3 * size - 1))
     queue: DurableQueue = running.queue
     for name in ("a", "b"):
         await queue.submit(a_request(name, metadata=metadata))
@@ -127,5 +127,5 @@ async def test_beyond_the_bound_a_foreign_request_is_followed_without_its_metada
         part.write_text(request.to_json())
         part.rename(running.root / f"requests/req_{name}.json")
         await running.until_state(name, RequestState.QUEUED)
-    told = {view.id: view.metadata for view in running.told}
-    assert told == {"a": {"text": "x" * 90}, "b": None}
+    by_id = {view.id: view.metadata for view in running.views}
+    assert by_id == {"a": {"text": "x" * 90}, "b": None}

@@ -41,18 +41,18 @@ async def test_a_request_is_followed_from_file_to_answer(running: Running) -> No
     running.emacs.archive("a")
     view = await running.until_state("a", ANSWERED)
     assert answer_of(view).result == "42"
-    states = [told.state for told in running.told]
+    states = [view.state for view in running.views]
     assert states == [QUEUED, RUNNING, ANSWERED]
 
 
 async def test_an_answer_is_told_only_after_its_name_is_on_the_disk(running: Running) -> None:
     await running.queue.submit(a_request("a"))
-    seen: list[bool] = []
-    running.queue.parts.on_change = lambda view: seen.append("sync_dir responses" in running.disk.steps)
+    synced: list[bool] = []
+    running.queue.parts.on_change = lambda view: synced.append("sync_dir responses" in running.disk.steps)
     running.disk.steps.clear()
     running.emacs.do("a")
     await running.until(lambda: running.queue.index.count(ANSWERED) == 1)
-    assert seen[-1]
+    assert synced[-1]
 
 
 async def test_an_answer_whose_sync_fails_is_told_by_the_next_look(running: Running) -> None:
@@ -186,13 +186,13 @@ async def test_an_answer_is_counted_once_however_often_the_queue_is_opened(start
     (root / "control/cancel_b").write_text("Cancelled")
     disk = TestDisk(root, Fault("read", errno.EIO, when=lambda args: args[0] is Area.CONTROL))
     queue = DurableQueue(root, disk=disk)
-    told: list[str] = []
-    queue.parts.on_change = lambda view: told.append(view.id)
+    ids: list[str] = []
+    queue.parts.on_change = lambda view: ids.append(view.id)
     try:
         with pytest.raises(StorageError):
             await queue.open()
         await queue.open()
-        assert sorted(told) == ["a", "b"]
+        assert sorted(ids) == ["a", "b"]
         assert queue.totals.processed == 1
     finally:
         await queue.close()
@@ -233,10 +233,10 @@ async def test_a_foreign_answer_waits_and_is_retired_when_it_is_old(start: Start
     await running.until_state("f", ANSWERED)
     await running.until(lambda: rid("f") not in running.queue.index)
     await running.until(lambda: "archive/resp_f.json" not in tree(running.root))
-    left = tree(running.root)
-    assert "responses/resp_ours.json" in left
-    assert "archive/req_ours.json" in left
-    assert "archive/req_f.json" not in left
+    files = tree(running.root)
+    assert "responses/resp_ours.json" in files
+    assert "archive/req_ours.json" in files
+    assert "archive/req_f.json" not in files
 
 
 async def test_a_request_its_client_took_away_is_forgotten(running: Running) -> None:
@@ -332,8 +332,8 @@ async def test_a_thousand_names_at_once_are_all_found(running: Running) -> None:
 async def test_a_long_answer_is_told_without_its_long_parts_and_read_whole_when_asked_for(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.emacs.do("a", "x" * LONG_ANSWER_BYTES)
-    told = await running.until_state("a", ANSWERED)
-    assert (answer_of(told).reason, answer_of(told).result) == (Reason.SUCCEEDED, None)
-    assert (told.response_bytes or 0) > LONG_ANSWER_BYTES
+    view = await running.until_state("a", ANSWERED)
+    assert (answer_of(view).reason, answer_of(view).result) == (Reason.SUCCEEDED, None)
+    assert (view.response_bytes or 0) > LONG_ANSWER_BYTES
     whole = await running.queue.view(rid("a"))
     assert answer_of(whole).result == "x" * LONG_ANSWER_BYTES

@@ -101,14 +101,14 @@ def test_orders_for_requests_that_are_over_are_swept(disk: Disk, root: Path) -> 
 
 
 def test_the_identity_is_made_once_and_differs_between_volumes(disk: Disk, root: Path, tmp_path: Path) -> None:
-    known = identity(disk)
-    assert identity(disk) == known
+    first_identity = identity(disk)
+    assert identity(disk) == first_identity
     disk.close()
     disk.open()
-    assert identity(disk) == known
+    assert identity(disk) == first_identity
     other = Disk(tmp_path / "other")
     other.open()
-    assert identity(other) != known
+    assert identity(other) != first_identity
 
 
 def test_a_new_identity_is_on_the_disk_before_it_is_told(root: Path) -> None:
@@ -127,21 +127,21 @@ async def test_a_crash_after_any_step_of_a_submission_leaves_all_of_it_or_nothin
     """Every later call fails too, as after a SIGKILL; then a new bridge starts on what is there."""
 
     class Crashing(TestDisk):
-        left = -1
+        remaining = -1
 
         def _step(self, method: str, *args: object) -> None:
-            if self.left == 0:
+            if self.remaining == 0:
                 raise OSError(5, "crashed")
-            self.left -= 1
+            self.remaining -= 1
 
         def remove(self, area: object, name: str) -> bool:
-            if self.left == 0:
+            if self.remaining == 0:
                 raise OSError(5, "crashed")
             return super().remove(area, name)  # type: ignore[arg-type]
 
     disk = Crashing(root)
     first = await start(disk=disk)
-    disk.left = crash_after
+    disk.remaining = crash_after
     stored = True
     try:
         await first.queue.submit(a_request("a"))

@@ -41,7 +41,7 @@ def archive(root: Path, *names: str, size: int = 10) -> float:
     return max((root / f"archive/resp_{name}.json").stat().st_ctime for name in names)
 
 
-def kept(root: Path) -> set[str]:
+def archived_names(root: Path) -> set[str]:
     return {path.name for path in (root / "archive").iterdir()}
 
 
@@ -70,7 +70,7 @@ def test_what_is_over_its_time_goes_and_the_rest_stays(disk: Looking, root: Path
     made = walked(disk, later(root), seconds=100)
     assert made.prune(later(root, 99)) == 0
     assert made.prune(later(root, 101)) == 1
-    assert kept(root) == set()
+    assert archived_names(root) == set()
 
 
 def test_more_requests_than_are_kept_go_oldest_first(disk: Looking, root: Path) -> None:
@@ -79,7 +79,7 @@ def test_more_requests_than_are_kept_go_oldest_first(disk: Looking, root: Path) 
     made = walked(disk, later(root), requests=2)
     by_age = sorted("abcd", key=lambda name: (root / f"archive/resp_{name}.json").stat().st_ctime)
     assert made.prune(later(root)) == 2
-    assert kept(root) == {f"{kind}_{name}.json" for kind in ("req", "resp") for name in by_age[2:]}
+    assert archived_names(root) == {f"{kind}_{name}.json" for kind in ("req", "resp") for name in by_age[2:]}
 
 
 def test_more_bytes_than_are_kept_go(disk: Looking, root: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_an_open_request_may_need_stays_and_goes_once_it_is_over(disk: Look
     archive(root, "live", "answered")
     (root / "responses/resp_answered.json").write_text("{}")
     live = {"live"}
-    made = walked(disk, later(root), seconds=100, is_live=lambda each: each in live)
+    made = walked(disk, later(root), seconds=100, is_live=lambda request_id: request_id in live)
     assert made.prune(later(root, 200)) == 0
     live.clear()
     (root / "responses/resp_answered.json").unlink()
@@ -123,7 +123,7 @@ def test_a_request_that_became_open_since_the_walk_keeps_its_files(disk: Looking
     made = walked(disk, later(root), seconds=100)
     (root / "requests/req_a.json").write_text("{}")
     assert made.prune(later(root, 200)) == 0
-    assert kept(root) == {"req_a.json", "resp_a.json"}
+    assert archived_names(root) == {"req_a.json", "resp_a.json"}
 
 
 def test_files_of_no_request_go_with_their_time_too(disk: Looking, root: Path) -> None:
@@ -131,7 +131,7 @@ def test_files_of_no_request_go_with_their_time_too(disk: Looking, root: Path) -
     (root / "archive/rejected_y.json").write_text("x")
     made = walked(disk, later(root), seconds=100)
     assert made.prune(later(root, 101)) == 2
-    assert kept(root) == set()
+    assert archived_names(root) == set()
 
 
 def test_a_file_with_a_time_in_the_future_is_as_old_as_it_really_is(disk: Looking, root: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_second_walk_looks_at_nothing_it_knows(disk: Looking, root: Path, monk
 
 def test_a_walk_and_a_deletion_come_in_slices(disk: Looking, root: Path) -> None:
     archive(root, *(f"r{number}" for number in range(SLICE)))
-    made = Retention(disk, ArchiveLimits(100, 10**6, PLENTY), lambda each: False)
+    made = Retention(disk, ArchiveLimits(100, 10**6, PLENTY), lambda request_id: False)
     now = later(root, 101)
     slices = 1
     while not made.walk(now):
@@ -182,7 +182,7 @@ def test_a_walk_and_a_deletion_come_in_slices(disk: Looking, root: Path) -> None
 
 def test_no_more_is_remembered_than_is_kept_however_much_there_is(disk: Looking, root: Path) -> None:
     archive(root, *(f"r{number}" for number in range(200)))
-    made = Retention(disk, ArchiveLimits(PLENTY, 20, PLENTY), lambda each: False)
+    made = Retention(disk, ArchiveLimits(PLENTY, 20, PLENTY), lambda request_id: False)
     now, most = later(root), 0
     more = True
     while more:
@@ -191,7 +191,7 @@ def test_no_more_is_remembered_than_is_kept_however_much_there_is(disk: Looking,
         while made.prune(now):
             pass
     assert most <= 40
-    assert len(kept(root)) == 40
+    assert len(archived_names(root)) == 40
     assert len(made.index) == 20
 
 
@@ -201,4 +201,4 @@ def test_an_acknowledged_request_is_known_without_a_walk(disk: Looking, root: Pa
     made.record_archived(rid("a"), later(root))
     assert made.due(later(root, 101))
     assert made.prune(later(root, 101)) == 1
-    assert kept(root) == set()
+    assert archived_names(root) == set()

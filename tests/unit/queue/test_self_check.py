@@ -34,8 +34,8 @@ def failed(checked: object, *, idle: bool = True, boot: str = "one") -> SelfChec
 def watched(*heartbeats: tuple[float, SelfCheck]) -> SelfCheckMonitor:
     """Return a monitor that has seen these heartbeats, each with the time it came."""
     monitor = SelfCheckMonitor(STALL)
-    for now, told in heartbeats:
-        monitor.observe(told, now)
+    for now, heartbeat in heartbeats:
+        monitor.observe(heartbeat, now)
     return monitor
 
 
@@ -133,6 +133,6 @@ def test_after_a_long_time_without_trouble_the_first_restart_comes_at_once() -> 
 
 
 def test_emacs_checks_itself_far_more_often_than_it_must() -> None:
-    found = re.search(r"defconst efrit-self-check-seconds ([0-9.]+)", LISP.read_text())
-    assert found is not None
-    assert float(found[1]) <= OVERDUE_SECONDS / 5
+    match = re.search(r"defconst efrit-self-check-seconds ([0-9.]+)", LISP.read_text())
+    assert match is not None
+    assert float(match[1]) <= OVERDUE_SECONDS / 5

@@ -160,7 +160,7 @@ async def test_a_failing_step_leaves_nothing_and_the_next_try_succeeds(
     assert running.queue.index.open_count == 0
     assert (await running.queue.submit(a_request("a")))[1] is True
     assert tree(running.root) == {"requests/req_a.json"}
-    assert [view.state for view in running.told] == [RequestState.QUEUED]
+    assert [view.state for view in running.views] == [RequestState.QUEUED]
 
 
 async def test_a_request_claimed_before_its_sync_failed_is_not_forgotten(running: Running) -> None:

@@ -97,12 +97,12 @@ def test_no_session_goes_while_a_request_is_not_known(root: Path, place: str) ->
     (root / "sessions/old.ndjson").write_text("{}\n")
     (root / place).write_text("{}")
 
-    def prune(known: bool) -> int:
+    def prune(all_known: bool) -> int:
         later = time.time() + 60
-        return prune_sessions(disk, before=later, most=5, sessions=Sessions(), is_known=lambda rid: known)
+        return prune_sessions(disk, before=later, most=5, sessions=Sessions(), is_known=lambda rid: all_known)
 
-    assert prune(known=False) == 0
-    assert prune(known=True) == 1
+    assert prune(all_known=False) == 0
+    assert prune(all_known=True) == 1
     disk.close()
 
 
@@ -153,7 +153,7 @@ async def test_an_answer_that_took_the_place_of_its_request_waits_for_its_acknow
     running, disk = await full(start, root, "a")
     await running.queue.cancel(rid("a"))
     await running.queue.decline(a_request("b"))
-    assert tidy(disk, before=time.time() + 1e6, is_live=lambda each: False).retired == ()
+    assert tidy(disk, before=time.time() + 1e6, is_live=lambda request_id: False).retired == ()
     assert {"responses/resp_a.json", "responses/resp_b.json"} <= tree(root)
 
 
@@ -173,7 +173,7 @@ async def test_a_cancel_cut_short_by_a_crash_on_a_full_volume_is_finished_at_the
 def test_a_bridge_comes_up_on_a_full_volume_though_it_has_answers_to_write(root: Path) -> None:
     disk = SmallDisk(root)
     disk.open()
-    upkeep = Upkeep(disk, KEPT, lambda each: False)
+    upkeep = Upkeep(disk, KEPT, lambda request_id: False)
     upkeep.tick()
     (root / "archive/req_lost.json").write_text('{"id":"lost","type":"eval","content":"1","via":"bridge"}')
     disk.fill()
@@ -190,7 +190,7 @@ def test_old_requests_of_the_archive_give_way_to_a_new_one_and_young_ones_stay(r
     for name in ("a", "b", "c"):
         (root / f"archive/resp_{name}.json").write_text("{}")
     later = [30.0]
-    upkeep = Upkeep(disk, KEPT, lambda each: False, clock=lambda: time.time() + later[0])
+    upkeep = Upkeep(disk, KEPT, lambda request_id: False, clock=lambda: time.time() + later[0])
     disk.fill()
     batch = [submission(a_request("new"))]
 
@@ -227,7 +227,7 @@ def test_an_old_archive_is_deleted_until_a_low_volume_has_room(root: Path) -> No
     for number in range(50):
         (root / f"archive/resp_r{number}.json").write_text("{}")
     later = [30.0]
-    upkeep = Upkeep(disk, KEPT, lambda each: False, clock=lambda: time.time() + later[0])
+    upkeep = Upkeep(disk, KEPT, lambda request_id: False, clock=lambda: time.time() + later[0])
     disk.room = 0
     upkeep.tick()
     assert len(list((root / "archive").iterdir())) == 50, "they are too young"
@@ -240,7 +240,7 @@ def test_an_old_archive_is_deleted_until_a_low_volume_has_room(root: Path) -> No
 
 def test_what_emacs_cannot_write_counts_at_once_if_the_volume_is_full_and_else_when_it_lasts(root: Path) -> None:
     now = [1000.0]
-    upkeep = Upkeep(Disk(root), KEPT, lambda each: False, clock=lambda: now[0])
+    upkeep = Upkeep(Disk(root), KEPT, lambda request_id: False, clock=lambda: now[0])
     upkeep.report_emacs_problem("Writing to file: No space left on device, /queue/tmp/x")
     assert upkeep.trouble is not None
     assert upkeep.trouble.full

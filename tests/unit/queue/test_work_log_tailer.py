@@ -36,8 +36,8 @@ async def begin(running: Running, name: str = "a", **options: object) -> None:
     await running.begin(name, type="command", options=options)
 
 
-def progresses(told: list[RequestView]) -> list[Progress]:
-    return [view.progress for view in told if view.progress is not None]
+def progresses(views: list[RequestView]) -> list[Progress]:
+    return [view.progress for view in views if view.progress is not None]
 
 
 # Telling how far it has come
@@ -48,11 +48,11 @@ async def test_a_running_command_is_told_again_with_its_last_progress(running: R
     running.emacs.tell("a", "turn", step=1)
     running.emacs.tell("a", "progress", step=1, message="reading", tool_calls=2, tokens=300, session="s-1")
     running.emacs.tell("a", "text", text="progress")
-    await running.until(lambda: bool(progresses(running.told)))
-    told = running.told[-1]
-    assert told.state is RequestState.RUNNING
-    assert told.progress == Progress(step=1, message="reading", tool_calls=2, tokens=300, session="s-1")
-    assert (await running.queue.view(A)).progress == told.progress
+    await running.until(lambda: bool(progresses(running.views)))
+    view = running.views[-1]
+    assert view.state is RequestState.RUNNING
+    assert view.progress == Progress(step=1, message="reading", tool_calls=2, tokens=300, session="s-1")
+    assert (await running.queue.view(A)).progress == view.progress
 
 
 async def test_however_fast_a_log_grows_its_request_is_told_once_a_second(running: Running) -> None:
@@ -62,7 +62,7 @@ async def test_however_fast_a_log_grows_its_request_is_told_once_a_second(runnin
 
     def grown_and_told_three_times() -> bool:
         running.emacs.tell("a", "progress", step=next(steps))
-        return len(progresses(running.told)) >= 3
+        return len(progresses(running.views)) >= 3
 
     await running.until(grown_and_told_three_times)
     assert time.monotonic() - began >= 2 * REPORT_SECONDS
@@ -73,7 +73,7 @@ async def test_the_last_progress_is_told_though_nothing_follows_it(running: Runn
     await begin(running)
     for step in range(1, 6):
         running.emacs.tell("a", "progress", step=step)
-    await running.until(lambda: progresses(running.told)[-1:] == [Progress(step=5)])
+    await running.until(lambda: progresses(running.views)[-1:] == [Progress(step=5)])
 
 
 async def test_without_inotify_progress_is_found_all_the_same(start: Start, root: Path) -> None:
@@ -84,31 +84,31 @@ async def test_without_inotify_progress_is_found_all_the_same(start: Start, root
     running = await start(watcher=Blind(root))
     await begin(running)
     running.emacs.tell("a", "progress", step=7)
-    await running.until(lambda: progresses(running.told) == [Progress(step=7)])
+    await running.until(lambda: progresses(running.views) == [Progress(step=7)])
 
 
 async def test_a_bridge_that_starts_in_the_middle_learns_how_far_a_request_has_come(start: Start) -> None:
     first = await start()
     await begin(first)
     first.emacs.tell("a", "progress", step=3)
-    await first.until(lambda: bool(progresses(first.told)))
+    await first.until(lambda: bool(progresses(first.views)))
     await first.stop()
     second = await start()
-    await second.until(lambda: progresses(second.told) == [Progress(step=3)])
+    await second.until(lambda: progresses(second.views) == [Progress(step=3)])
 
 
 async def test_after_the_answer_nothing_is_told_any_more_and_the_figures_stay(running: Running) -> None:
     await begin(running)
     running.emacs.tell("a", "progress", step=1)
-    await running.until(lambda: bool(progresses(running.told)))
+    await running.until(lambda: bool(progresses(running.views)))
     running.emacs.answer("a")
     running.emacs.tell("a", "progress", step=2)
     answered = await running.until_state("a", RequestState.ANSWERED)
     assert answered.progress == Progress(step=1)
     await begin(running, "b")
     running.emacs.tell("b", "progress", step=1)
-    await running.until(lambda: progresses(running.told)[-1].step == 1 and running.told[-1].id == "b")
-    assert [view for view in running.told if view.id == "a"][-1].state is RequestState.ANSWERED
+    await running.until(lambda: progresses(running.views)[-1].step == 1 and running.views[-1].id == "b")
+    assert [view for view in running.views if view.id == "a"][-1].state is RequestState.ANSWERED
 
 
 async def test_logs_of_no_request_are_not_remembered(running: Running) -> None:
@@ -116,8 +116,8 @@ async def test_logs_of_no_request_are_not_remembered(running: Running) -> None:
     for name in ("stranger", "b", "..", "c"):
         running.emacs.tell(name, "progress", step=1)
     running.emacs.tell("a", "progress", step=1)
-    await running.until(lambda: bool(progresses(running.told)))
-    assert {view.id for view in running.told} == {"a"}
+    await running.until(lambda: bool(progresses(running.views)))
+    assert {view.id for view in running.views} == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_what_is_no_progress_is_passed_over(line: bytes) -> None:
 
 def test_a_long_message_is_cut_and_a_session_may_be_told_whole() -> None:
     line = {"type": "progress", "message": "x" * 5000, "session": {"id": "s", "status": "continue"}}
-    told = progress_in(json.dumps(line).encode())
-    assert told == Progress(message="x" * MAX_MESSAGE_CHARS, session="s")
+    progress = progress_in(json.dumps(line).encode())
+    assert progress == Progress(message="x" * MAX_MESSAGE_CHARS, session="s")
 
 
 def test_of_a_long_log_only_the_end_is_read_and_a_line_that_is_not_whole_comes_later(
@@ -156,8 +156,8 @@ def test_of_a_long_log_only_the_end_is_read_and_a_line_that_is_not_whole_comes_l
     assert last_progress(disk, A, 0) == (Progress(step=2), size)
     with (root / "progress/a.ndjson").open("a") as log:
         log.write("}\n")
-    told, behind = last_progress(disk, A, size)
-    assert told == Progress(step=3)
+    progress, behind = last_progress(disk, A, size)
+    assert progress == Progress(step=3)
     assert last_progress(disk, A, behind) == (None, behind)
 
 
@@ -249,17 +249,17 @@ def old(path: Path, text: str = "{}\n") -> Path:
 def test_logs_that_a_crash_left_are_swept_and_those_of_open_requests_stay(disk: TestDisk, root: Path) -> None:
     lost, live = old(root / "progress/lost.ndjson"), old(root / "progress/live.ndjson")
     later = time.time() + 1
-    sweep(disk, before=later, is_live=lambda each: each == "live")
+    sweep(disk, before=later, is_live=lambda request_id: request_id == "live")
     assert (lost.exists(), live.exists()) == (False, True)
 
 
 def test_sessions_left_alone_are_swept_but_for_those_that_open_requests_continue(disk: TestDisk, root: Path) -> None:
-    left, continued = old(root / "sessions/left.ndjson"), old(root / "sessions/continued.ndjson")
+    abandoned, continued = old(root / "sessions/left.ndjson"), old(root / "sessions/continued.ndjson")
     later = time.time() + 1
-    sweep(disk, before=time.time() - 60, is_live=lambda each: False)
-    assert left.exists(), "its time is not over"
-    sweep(disk, before=later, is_live=lambda each: False, sessions=Sessions(frozenset({"continued"})))
-    assert (left.exists(), continued.exists()) == (False, True)
+    sweep(disk, before=time.time() - 60, is_live=lambda request_id: False)
+    assert abandoned.exists(), "its time is not over"
+    sweep(disk, before=later, is_live=lambda request_id: False, sessions=Sessions(frozenset({"continued"})))
+    assert (abandoned.exists(), continued.exists()) == (False, True)
 
 
 def test_no_session_is_swept_that_was_touched_since_the_first_command_under_way_came(
@@ -269,20 +269,20 @@ def test_no_session_is_swept_that_was_touched_since_the_first_command_under_way_
     young = old(root / "sessions/young.ndjson")
     changed = young.stat().st_ctime
     later = time.time() + 1
-    sweep(disk, before=later, is_live=lambda each: False, sessions=Sessions(since=changed - 1))
+    sweep(disk, before=later, is_live=lambda request_id: False, sessions=Sessions(since=changed - 1))
     assert young.exists()
-    sweep(disk, before=later, is_live=lambda each: False, sessions=Sessions(since=changed + 1))
+    sweep(disk, before=later, is_live=lambda request_id: False, sessions=Sessions(since=changed + 1))
     assert not young.exists()
 
 
 async def test_the_session_of_an_open_request_stays_until_that_is_over(start: Start, root: Path) -> None:
     running = await start(QueueLimits(archive_seconds=0.5))
-    kept = old(root / "sessions/kept.ndjson")
+    work_log = old(root / "sessions/kept.ndjson")
     await begin(running, session={"id": "kept"})
     other = old(root / "sessions/other.ndjson")
     lost = old(root / "progress/lost.ndjson")
     # The same sweep that takes this one leaves the session.
     await running.until(lambda: not lost.exists())
-    assert kept.exists()
+    assert work_log.exists()
     running.emacs.answer("a")
-    await running.until(lambda: not kept.exists() and not other.exists())
+    await running.until(lambda: not work_log.exists() and not other.exists())

@@ -135,7 +135,7 @@ class LightNemesis(Nemesis):
     def note_held_replacement(self, instance: str, cause: str) -> None:
         """Note that a pod is to be replaced once nothing runs in it."""
         run = self._run
-        run.record_loss(instance, run.clock(), None, cause, queue=True, held=True)
+        run.record_loss(instance, run.clock(), None, cause, queue=True, held_back=True)
 
     def _remove_pod(self, op: Op, pod: Pod) -> None:
         run = self._run

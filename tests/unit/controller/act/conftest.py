@@ -24,7 +24,7 @@ async def rig(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Rig]:
     identity, heard, lost = new_identity(), Listener(), asyncio.Event()
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, heard.store)
-        await bridges.connect(bridge.wanted())
+        await bridges.connect(bridge.connect_action())
         try:
             yield Rig(
                 Actor(kube, bridges, heard.store, lambda: NOW, "pod-1", lambda: not lost.is_set()),

@@ -132,9 +132,9 @@ CALLS: dict[
 }
 
 
-@pytest.mark.parametrize(("action", "replies", "error", "told"), CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(("action", "replies", "error", "calls"), CALLS.values(), ids=CALLS)
 async def test_what_a_bridge_says_is_told(
-    rig: Rig, action: Any, replies: dict[str, tuple[int, str]], error: type[Exception] | None, told: list[Any]
+    rig: Rig, action: Any, replies: dict[str, tuple[int, str]], error: type[Exception] | None, calls: list[Any]
 ) -> None:
     for method, reply in replies.items():
         rig.bridge.answers[method, f"{ONE}/cancel" if method == "POST" else ONE] = reply
@@ -142,7 +142,7 @@ async def test_what_a_bridge_says_is_told(
     with pytest.raises(error) if error else contextlib.nullcontext():
         await rig.does(action)
 
-    assert [each for each in rig.heard.told if each[0] in OUTCOMES] == told
+    assert [call for call in rig.heard.calls if call[0] in OUTCOMES] == calls
 
 
 async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(rig: Rig) -> None:
@@ -163,12 +163,12 @@ async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(rig: Rig) 
 
 async def test_a_call_that_takes_long_gives_its_worker_to_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actor, "SLOW_CALL_SECONDS", 0.0)
-    rig.bridge.held = asyncio.Event()
+    rig.bridge.gate = asyncio.Event()
 
     doing = asyncio.create_task(rig.does(CancelWork(INSTANCE, REQUEST, UID)))
 
     assert await rig.heard.hears("set_aside") == (RECONCILED,)
-    rig.bridge.held.set()
+    rig.bridge.gate.set()
     assert await doing
 
 
@@ -197,9 +197,9 @@ async def test_a_call_that_a_bridge_does_not_take_yet_is_told_with_its_sentence(
     with pytest.raises(NoSpace):
         await rig.does(action)
 
-    (told,) = rig.heard.calls_of("requests.action_failed")
-    assert told[:3] == (REQUEST, UID, type(action).__name__)
-    assert told[3].message == "the volume is full"
+    (failed_call,) = rig.heard.calls_of("requests.action_failed")
+    assert failed_call[:3] == (REQUEST, UID, type(action).__name__)
+    assert failed_call[3].message == "the volume is full"
 
 
 # Status.
@@ -284,7 +284,7 @@ async def test_a_request_or_an_instance_that_is_gone_is_told(rig: Rig) -> None:
     await rig.does(patch({"phase": "Running"}, version="1"))
     await rig.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
 
-    gone = [each for each in rig.heard.told if each[0] != "requeue_after"]
+    gone = [call for call in rig.heard.calls if call[0] != "requeue_after"]
     assert gone == [("requests.deleted", (REQUEST, UID)), ("instances.deleted", (INSTANCE, "uid-alpha"))]
 
 
@@ -293,11 +293,11 @@ async def test_the_time_of_an_instances_status_is_told(rig: Rig) -> None:
 
     await rig.does(patch({"phase": "Ready"}, version=version, kind="EfritInstance"))
 
-    assert [name for name, _ in rig.heard.told] == ["instances.observe", "instances.status_written"]
+    assert [name for name, _ in rig.heard.calls] == ["instances.observe", "instances.status_written"]
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "error", "told"),
+    ("status", "message", "error", "calls"),
     [
         (422, "the status of a finished EfritRequest is final", ApiRefused, ["requests.observe"]),
         (500, "etcdserver: request is too large", ApiTooLarge, ["requests.status_too_large"]),
@@ -307,7 +307,7 @@ async def test_the_time_of_an_instances_status_is_told(rig: Rig) -> None:
     ids=["refused", "too large for etcd", "too large", "not written"],
 )
 async def test_a_status_that_is_not_written_is_told_and_comes_back(
-    rig: Rig, status: int, message: str, error: type[Exception], told: list[str]
+    rig: Rig, status: int, message: str, error: type[Exception], calls: list[str]
 ) -> None:
     rig.api.put(WORK, request_json())
     rig.api.fail("PATCH", f"{WORK}/status", status, {"message": message})
@@ -315,14 +315,14 @@ async def test_a_status_that_is_not_written_is_told_and_comes_back(
     with pytest.raises(error):
         await rig.does(patch({"phase": "Failed"}, version="101"))
 
-    assert [name for name, _ in rig.heard.told] == told
+    assert [name for name, _ in rig.heard.calls] == calls
 
 
 async def test_what_the_model_cost_is_counted_once_the_end_is_written(rig: Rig) -> None:
     def counted() -> list[float]:
         tokens = metrics.MODEL_TOKENS.labels("output")
         errors = metrics.MODEL_ERRORS.labels("529")
-        return [each._value.get() for each in (tokens, metrics.MODEL_CALLS, errors)]
+        return [counter._value.get() for counter in (tokens, metrics.MODEL_CALLS, errors)]
 
     usage = {"outputTokens": 7, "modelCalls": 2, "modelErrors": {"529": 1}}
     stored = rig.api.put(WORK, request_json())
@@ -346,7 +346,7 @@ async def test_progress_of_a_request_that_has_changed_is_dropped(rig: Rig) -> No
 
     assert rig.api.objects[WORK]["status"] == {"phase": "Succeeded"}
     assert [call.method for call in rig.api.calls] == ["PATCH"]
-    assert rig.heard.told == [("requests.progress_dropped", (REQUEST, UID))]
+    assert rig.heard.calls == [("requests.progress_dropped", (REQUEST, UID))]
 
 
 @pytest.mark.parametrize("status", [0, 404, 413, 422, 429, 500])
@@ -357,7 +357,7 @@ async def test_progress_that_is_refused_or_lost_is_not_made_up_for(rig: Rig, sta
     await rig.does(progress(stored["metadata"]["resourceVersion"]))
 
     assert len(rig.api.made("PATCH")) == 1
-    assert rig.heard.told == [("requests.progress_dropped", (REQUEST, UID))]
+    assert rig.heard.calls == [("requests.progress_dropped", (REQUEST, UID))]
 
 
 # Sessions.
@@ -381,7 +381,7 @@ async def test_the_instance_of_a_session_is_that_of_the_requests_that_had_it(
 
     (call,) = rig.api.made("GET")
     assert call.query["fieldSelector"] == "status.session.id=s-1"
-    assert rig.heard.told == [("requests.session_found", (REQUEST, UID, home))]
+    assert rig.heard.calls == [("requests.session_found", (REQUEST, UID, home))]
 
 
 # The rest of a decision.

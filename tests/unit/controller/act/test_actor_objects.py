@@ -50,7 +50,7 @@ async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_
 
 
 @pytest.mark.parametrize(
-    ("action", "kind", "status", "lasts", "error", "told"),
+    ("action", "kind", "status", "lasts", "error", "call"),
     [
         (CHILDREN, "serviceaccounts", 403, False, None, ("instances.refused", (*AT, "exceeded quota"))),
         (CHILDREN, "serviceaccounts", 503, False, ApiUnavailable, ("instances.apply_unanswered", (INSTANCE,))),
@@ -67,7 +67,7 @@ async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_
     ],
 )
 async def test_a_child_that_is_not_applied_is_told_in_the_api_servers_words_and_stops_the_rest(
-    rig: Rig, action: Any, kind: str, status: int, lasts: bool, error: type[Exception] | None, told: Any
+    rig: Rig, action: Any, kind: str, status: int, lasts: bool, error: type[Exception] | None, call: Any
 ) -> None:
     rig.api.fail("PATCH", f"/api/v1/namespaces/team/{kind}/efrit-alpha", status, {"message": "exceeded quota"})
     rig.heard.returns["instances.failed"] = lasts
@@ -75,7 +75,7 @@ async def test_a_child_that_is_not_applied_is_told_in_the_api_servers_words_and_
     with pytest.raises(error) if error else contextlib.nullcontext():
         await rig.does(action)
 
-    assert rig.heard.told == [told]
+    assert rig.heard.calls == [call]
     assert len(rig.api.made("PATCH")) == 1
 
 
@@ -84,7 +84,7 @@ async def test_claims_and_secrets_that_were_applied_are_taken_in(rig: Rig) -> No
         ApplyChildren(INSTANCE, "uid-alpha", 3, (child("Secret"), child("PersistentVolumeClaim")), "digest")
     )
 
-    assert [name for name, _ in rig.heard.told] == [
+    assert [name for name, _ in rig.heard.calls] == [
         "children.secret_applied",
         "children.child_applied",
         "children.observe_claim",
@@ -97,7 +97,7 @@ CLAIM = "/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue"
 
 
 @pytest.mark.parametrize(
-    ("claim", "confirmed", "told"),
+    ("claim", "confirmed", "call"),
     [
         ({"metadata": {}}, True, "children.observe_claim"),
         ({"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}}, False, "children.observe_claim"),
@@ -105,27 +105,27 @@ CLAIM = "/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue"
     ],
 )
 async def test_the_pod_starts_only_on_claims_that_are_there(
-    rig: Rig, claim: Json | None, confirmed: bool, told: str
+    rig: Rig, claim: Json | None, confirmed: bool, call: str
 ) -> None:
     if claim is not None:
         rig.api.put(CLAIM, claim)
 
     assert await rig.does(ConfirmClaims(INSTANCE, ("efrit-alpha-queue",))) is confirmed
-    assert [name for name, _ in rig.heard.told] == [told]
+    assert [name for name, _ in rig.heard.calls] == [call]
 
 
 async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(rig: Rig) -> None:
     await rig.does(SECRET)
 
     assert list(rig.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
-    assert rig.heard.told == [("children.secret_applied", (INSTANCE,))]
+    assert rig.heard.calls == [("children.secret_applied", (INSTANCE,))]
 
 
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies"
 
 
 @pytest.mark.parametrize(
-    ("status", "refusal", "told"),
+    ("status", "refusal", "call"),
     [
         (None, {}, ("children.pod_isolated", (INSTANCE, "uid-pod"))),
         # Its name has the UID of its pod: it is the same.
@@ -134,14 +134,14 @@ POLICIES = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies"
     ],
 )
 async def test_the_policy_of_a_pod_is_created_once_and_a_refusal_is_told(
-    rig: Rig, status: int | None, refusal: Json, told: Any
+    rig: Rig, status: int | None, refusal: Json, call: Any
 ) -> None:
     if status is not None:
         rig.api.fail("POST", POLICIES, status, refusal)
     await rig.does(IsolatePod(INSTANCE, "uid-alpha", 3, "uid-pod", child("NetworkPolicy", "networking.k8s.io/v1")))
 
-    assert rig.heard.told == [told]
-    assert [each.path for each in rig.api.calls] == [POLICIES]
+    assert rig.heard.calls == [call]
+    assert [call.path for call in rig.api.calls] == [POLICIES]
 
 
 ACCOUNT = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
@@ -216,8 +216,8 @@ async def test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_t
 
     assert not await rig.does(STORE)
 
-    (told,) = rig.heard.calls_of("requests.action_failed")
-    assert (told[:3], "is not the result of this request" in told[3].sentence) == (
+    (call,) = rig.heard.calls_of("requests.action_failed")
+    assert (call[:3], "is not the result of this request" in call[3].sentence) == (
         (REQUEST, UID, "StoreResult"),
         True,
     )
@@ -230,9 +230,9 @@ async def test_a_refused_result_is_told_with_the_sentence_of_the_api_server(rig:
 
     assert not await rig.does(STORE)
 
-    (told,) = rig.heard.calls_of("requests.action_failed")
-    assert told[3].sentence == "exceeded quota: no-secrets"
-    assert told == (REQUEST, UID, "StoreResult", told[3], True)
+    (call,) = rig.heard.calls_of("requests.action_failed")
+    assert call[3].sentence == "exceeded quota: no-secrets"
+    assert call == (REQUEST, UID, "StoreResult", call[3], True)
 
 
 async def test_a_namespace_that_is_being_deleted_does_not_refuse_the_result(rig: Rig) -> None:
@@ -243,8 +243,8 @@ async def test_a_namespace_that_is_being_deleted_does_not_refuse_the_result(rig:
     with pytest.raises(ApiNamespaceTerminating):
         await rig.does(STORE)
 
-    (told,) = rig.heard.calls_of("requests.action_failed")
-    assert told[4] is False
+    (call,) = rig.heard.calls_of("requests.action_failed")
+    assert call[4] is False
 
 
 async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_result(rig: Rig) -> None:
@@ -258,15 +258,15 @@ async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_res
 
 
 @pytest.mark.parametrize(
-    ("uid", "kept"), [(UID, False), (None, False), ("another", True)], ids=["there", "gone", "another of the name"]
+    ("uid", "remains"), [(UID, False), (None, False), ("another", True)], ids=["there", "gone", "another of the name"]
 )
-async def test_what_is_deleted_or_gone_already_is_told(rig: Rig, uid: str | None, kept: bool) -> None:
+async def test_what_is_deleted_or_gone_already_is_told(rig: Rig, uid: str | None, remains: bool) -> None:
     if uid is not None:
         rig.api.put(WORK, request_json(uid=uid))
 
     await rig.does(Delete("EfritRequest", REQUEST, UID))
 
-    assert (WORK in rig.api.objects) is kept
+    assert (WORK in rig.api.objects) is remains
     assert rig.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
 
 
@@ -285,7 +285,7 @@ async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_tells(rig
 
     await rig.does(Delete("EfritInstance", INSTANCE, "uid-alpha"))
 
-    assert rig.heard.told == [("instances.deleted", (INSTANCE, "uid-alpha"))]
+    assert rig.heard.calls == [("instances.deleted", (INSTANCE, "uid-alpha"))]
 
 
 async def test_a_deletion_is_given_up_where_the_object_has_changed_since_it_was_decided(rig: Rig) -> None:
@@ -296,7 +296,7 @@ async def test_a_deletion_is_given_up_where_the_object_has_changed_since_it_was_
     assert not await rig.does(Delete("EfritInstance", INSTANCE, "uid-alpha", version))
 
     assert rig.api.objects[ALPHA] == changed
-    assert rig.heard.told == [("instances.observe", (changed,))]
+    assert rig.heard.calls == [("instances.observe", (changed,))]
 
 
 async def test_an_event_names_the_object_and_the_controller(rig: Rig) -> None:

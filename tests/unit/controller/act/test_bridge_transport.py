@@ -40,9 +40,9 @@ async def answering(*parts: bytes, then: bytes = b"", stays: bool = False) -> As
             if stays:
                 await reader.read()
         writer.close()
-        left.set()
+        event.set()
 
-    left = asyncio.Event()
+    event = asyncio.Event()
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     transport = BridgeTransport(StreamRate(Shared(), time.monotonic), asyncio.Semaphore())
@@ -50,7 +50,7 @@ async def answering(*parts: bytes, then: bytes = b"", stays: bool = False) -> As
         async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{port}") as client:
             yield client
         if stays:
-            await left.wait()
+            await event.wait()
 
 
 async def events(client: httpx.AsyncClient) -> list[str]:

@@ -72,7 +72,7 @@ async def line(identity: Identity, tmp_path: Path) -> AsyncIterator[Line]:
 
 @pytest.fixture
 async def connected(line: Line) -> Line:
-    await line.bridges.connect(line.bridge.wanted())
+    await line.bridges.connect(line.bridge.connect_action())
     return line
 
 
@@ -101,10 +101,10 @@ async def test_a_request_is_read_with_its_answer_and_cancelled_and_acknowledged(
     assert connected.bridge.calls[-1] == ("DELETE", ONE, "")
 
 
-@pytest.mark.parametrize("told", ['{"id":"uid-other","state":"queued"}', "{}", "", "[]", "x"])
-async def test_an_answer_about_another_request_or_none_is_an_error_of_the_bridge(connected: Line, told: str) -> None:
+@pytest.mark.parametrize("body", ['{"id":"uid-other","state":"queued"}', "{}", "", "[]", "x"])
+async def test_an_answer_about_another_request_or_none_is_an_error_of_the_bridge(connected: Line, body: str) -> None:
     for method, path in (("GET", ONE), ("PUT", ONE), ("POST", f"{ONE}/cancel")):
-        connected.bridge.answers[method, path] = (200, told)
+        connected.bridge.answers[method, path] = (200, body)
     for call in (
         connected.bridges.read(INSTANCE, UID),
         connected.bridges.submit(INSTANCE, work()),
@@ -184,7 +184,7 @@ async def test_a_bridge_with_another_instances_certificate_is_refused(
     identity: Identity, tmp_path: Path, line: Line
 ) -> None:
     async with fake_bridge(identity, tmp_path, "uid-other") as other:
-        await line.bridges.connect(other.wanted())
+        await line.bridges.connect(other.connect_action())
         _, _, problem = await line.heard.hears("bridges.bridge_lost")
 
         assert "certificate verify failed" in problem
@@ -195,7 +195,7 @@ async def test_a_bridge_with_another_instances_certificate_is_refused(
 
 async def test_a_bridge_with_a_certificate_of_another_ca_is_refused(tmp_path: Path, line: Line) -> None:
     async with fake_bridge(new_identity(), tmp_path) as impostor:
-        await line.bridges.connect(impostor.wanted())
+        await line.bridges.connect(impostor.connect_action())
 
         assert "certificate verify failed" in (await line.heard.hears("bridges.bridge_lost"))[2]
         assert impostor.streams.empty()
@@ -204,15 +204,15 @@ async def test_a_bridge_with_a_certificate_of_another_ca_is_refused(tmp_path: Pa
 async def test_a_bridge_that_refuses_the_token_is_told_as_such(line: Line) -> None:
     line.bridge.token = "another"
 
-    await line.bridges.connect(line.bridge.wanted())
+    await line.bridges.connect(line.bridge.connect_action())
 
     assert "bearer token" in (await line.heard.hears("bridges.bridge_lost"))[2]
 
 
 @contextlib.asynccontextmanager
-async def calling(*given: Any) -> AsyncIterator[tuple[Bridges, Listener]]:
+async def calling(*arguments: Any) -> AsyncIterator[tuple[Bridges, Listener]]:
     """A controller's side of its own, with other keys or another clock."""
-    identity, *clock = given
+    identity, *clock = arguments
     heard = Listener()
     bridges = Bridges(identity, heard.store, *clock)
     try:
@@ -226,7 +226,7 @@ async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_rea
 ) -> None:
     rotated = replace(identity, hmac_key=b"new" * 11, previous_hmac_key=identity.hmac_key)
     async with fake_bridge(identity, tmp_path) as bridge, calling(rotated) as (bridges, heard):
-        await bridges.connect(bridge.wanted())
+        await bridges.connect(bridge.connect_action())
         await (await bridge.reader()).tell(stats())
 
         assert (await heard.hears("bridges.event"))[2] == stats()
@@ -237,12 +237,12 @@ async def test_a_token_of_the_next_week_is_used_on_the_same_connection_when_the_
 ) -> None:
     now = datetime.now(UTC)
     async with fake_bridge(identity, tmp_path) as bridge, calling(identity, lambda: now) as (bridges, _):
-        await bridges.connect(bridge.wanted())
+        await bridges.connect(bridge.connect_action())
         await bridge.reader()
         # What it was given ahead, in `token-next`.
         bridge.token = credentials(identity, INSTANCE_UID, now).next_token
         now += TOKEN_PERIOD
-        await bridges.connect(bridge.wanted())
+        await bridges.connect(bridge.connect_action())
         await bridges.acknowledge(INSTANCE, UID)
 
         assert [method for method, *_ in bridge.calls] == ["DELETE"]
@@ -255,13 +255,13 @@ async def test_a_stream_is_opened_anew_when_another_ca_signs(identity: Identity,
         for moment in (now, now + GENERATION):
             now = moment
             bridge.token = credentials(identity, INSTANCE_UID, now).token
-            await bridges.connect(bridge.wanted())
+            await bridges.connect(bridge.connect_action())
             # Its certificate is of the CA before.
             await bridge.reader()
 
 
 async def test_an_address_of_version_six_is_bracketed(line: Line) -> None:
-    await line.bridges.connect(replace(line.bridge.wanted(), host="::1"))
+    await line.bridges.connect(replace(line.bridge.connect_action(), host="::1"))
 
     _, _, problem = await line.heard.hears("bridges.bridge_lost")
 
@@ -380,7 +380,7 @@ async def test_a_bridge_without_room_is_offered_no_more_requests_until_its_figur
 
 async def test_a_bridge_whose_stream_is_garbage_is_not_called(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridges_module, "FIRST_UNREADABLE_SECONDS", 0.01)
-    await line.bridges.connect(line.bridge.wanted())
+    await line.bridges.connect(line.bridge.connect_action())
     for _ in range(FAILURES):
         stream = await line.bridge.reader()
         await stream.tell(stats(), "epoch-1")
@@ -397,7 +397,7 @@ async def test_a_stream_that_floods_is_not_read_beyond_its_rate_and_calls_go_on(
     monkeypatch.setattr(stream_rate, "BURST", 20 * 2048)
     monkeypatch.setattr(stream_rate, "RATE", 1)
     line.bridge.answers["GET", ONE] = (200, view().to_json())
-    await line.bridges.connect(line.bridge.wanted())
+    await line.bridges.connect(line.bridge.connect_action())
     stream = await line.bridge.reader()
 
     for number in range(200):
@@ -409,7 +409,7 @@ async def test_a_stream_that_floods_is_not_read_beyond_its_rate_and_calls_go_on(
 
 async def test_a_bridge_that_is_not_ready_is_tried_again(line: Line) -> None:
     line.bridge.refuse_streams = 2
-    await line.bridges.connect(line.bridge.wanted())
+    await line.bridges.connect(line.bridge.connect_action())
 
     assert await line.bridge.reader()
     assert [problem for _, _, problem in line.heard.calls_of("bridges.bridge_lost")] == [
@@ -438,18 +438,18 @@ async def test_after_an_event_that_cannot_be_read_the_whole_picture_is_asked_for
 
 @pytest.mark.parametrize("separator", ["\n", "\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
 async def test_no_separator_of_lines_in_an_answer_cuts_its_event(connected: Line, separator: str) -> None:
-    told = answered(result=f"one{separator}two")
+    final_view = answered(result=f"one{separator}two")
     stream = await connected.bridge.reader()
 
-    await stream.tell(told, "epoch-1")
+    await stream.tell(final_view, "epoch-1")
 
-    assert await connected.heard.hears("bridges.event") == (INSTANCE, POD_UID, told)
+    assert await connected.heard.hears("bridges.event") == (INSTANCE, POD_UID, final_view)
 
 
 async def test_wanting_the_same_connection_again_changes_nothing(connected: Line) -> None:
     stream = await connected.bridge.reader()
 
-    await connected.bridges.connect(connected.bridge.wanted())
+    await connected.bridges.connect(connected.bridge.connect_action())
     await stream.tell(stats(), "epoch-1")
     await connected.heard.hears("bridges.event")
 
@@ -462,7 +462,7 @@ async def test_a_new_pod_gets_a_stream_of_its_own_from_the_start(connected: Line
     await stream.tell(stats(), "epoch-1")
     await connected.heard.hears("bridges.event")
 
-    await connected.bridges.connect(connected.bridge.wanted(pod_uid="pod-uid-2"))
+    await connected.bridges.connect(connected.bridge.connect_action(pod_uid="pod-uid-2"))
     second = await connected.bridge.reader()
     await second.tell(stats(), "epoch-1")
 
@@ -482,7 +482,7 @@ async def test_closing_ends_every_stream(connected: Line) -> None:
 async def test_a_call_still_works_while_the_stream_is_down(line: Line) -> None:
     line.bridge.refuse_streams = 1000
     line.bridge.answers["GET", ONE] = (200, view().to_json())
-    await line.bridges.connect(line.bridge.wanted())
+    await line.bridges.connect(line.bridge.connect_action())
     await line.heard.hears("bridges.bridge_lost")
 
     assert await line.bridges.read(INSTANCE, UID) == view()
@@ -502,12 +502,12 @@ async def test_a_stream_that_failed_over_a_bug_is_opened_anew_when_it_is_wanted_
             return fail
 
     bridges = Bridges(identity, Failing().store)
-    await bridges.connect(line.bridge.wanted())
+    await bridges.connect(line.bridge.connect_action())
     stream = await line.bridge.reader()
     await stream.tell(stats(), "epoch-1")
     await stream.dropped()
 
-    await bridges.connect(line.bridge.wanted())
+    await bridges.connect(line.bridge.connect_action())
 
     assert await line.bridge.reader()
     assert "a bug" in caplog.text

@@ -334,7 +334,7 @@ def test_whatever_happens_every_key_that_waits_is_invited_in_the_end(steps: list
                 calls.pop(number).close()
             elif step == "settle":
                 bulkhead.key_reconciled(key(number))
-                around.invited = [each for each in around.invited if each != key(number)]
+                around.invited = [instance for instance in around.invited if instance != key(number)]
                 waits.discard(number)
             elif step == "wait":
                 await elapse(number * 10)

@@ -40,7 +40,7 @@ def event(message: str = "Emacs exits again and again.", uid: str = "uid-alpha")
 
 
 def published(api: FakeApi) -> list[Any]:
-    return [each for path, each in api.objects.items() if path.startswith(EVENTS)]
+    return [event for path, event in api.objects.items() if path.startswith(EVENTS)]
 
 
 async def test_the_same_event_again_raises_the_count_of_the_one_that_exists(

@@ -35,7 +35,7 @@ class Rig:
     api: FakeApi
 
     @property
-    def seen(self) -> PlanSnapshot:
+    def snapshot(self) -> PlanSnapshot:
         snapshot = self.store.plans.snapshot(APP)
         assert snapshot is not None
         return snapshot
@@ -53,7 +53,7 @@ async def test_a_request_is_created_and_known_at_once_to_the_plan_and_to_the_sto
     await rig.actor.create(CREATE)
 
     assert ONE in rig.api.objects
-    assert set(rig.seen.requests or {}) == {"one"}
+    assert set(rig.snapshot.requests or {}) == {"one"}
     assert rig.store.requests.snapshot(("team", "one")) is not None
 
 
@@ -63,8 +63,8 @@ async def test_a_request_that_is_there_already_is_the_same_one(rig: Rig) -> None
     await rig.actor.create(CREATE)
 
     assert rig.api.objects[ONE] == stored
-    assert (rig.seen.requests or {})["one"].status.phase == "Running"
-    assert rig.seen.refusal is None
+    assert (rig.snapshot.requests or {})["one"].status.phase == "Running"
+    assert rig.snapshot.refusal is None
 
 
 async def test_somebody_elses_request_of_the_name_is_left_alone_and_told(rig: Rig) -> None:
@@ -74,9 +74,9 @@ async def test_somebody_elses_request_of_the_name_is_left_alone_and_told(rig: Ri
         await rig.actor.create(CREATE)
 
     assert rig.api.objects[ONE] == stored
-    assert rig.seen.refusal is not None
-    assert "does not belong to this plan" in rig.seen.refusal.sentence
-    assert rig.seen.requests == {}
+    assert rig.snapshot.refusal is not None
+    assert "does not belong to this plan" in rig.snapshot.refusal.sentence
+    assert rig.snapshot.requests == {}
 
 
 async def test_a_request_that_is_refused_is_told_in_the_words_of_the_api_server(rig: Rig) -> None:
@@ -85,8 +85,8 @@ async def test_a_request_that_is_refused_is_told_in_the_words_of_the_api_server(
     with pytest.raises(Superseded):
         await rig.actor.create(CREATE)
 
-    assert rig.seen.refusal is not None
-    assert rig.seen.refusal.sentence == "exceeded quota: requests"
+    assert rig.snapshot.refusal is not None
+    assert rig.snapshot.refusal.sentence == "exceeded quota: requests"
 
 
 async def test_a_hiccup_is_tried_again_by_the_queue(rig: Rig) -> None:
@@ -95,7 +95,7 @@ async def test_a_hiccup_is_tried_again_by_the_queue(rig: Rig) -> None:
     with pytest.raises(ApiUnavailable):
         await rig.actor.create(CREATE)
 
-    assert rig.seen.refusal is None
+    assert rig.snapshot.refusal is None
 
 
 async def test_a_cancel_names_the_request_it_means(rig: Rig) -> None:
@@ -104,7 +104,7 @@ async def test_a_cancel_names_the_request_it_means(rig: Rig) -> None:
     await rig.actor.cancel(CancelRequest(("team", "one"), "uid-one"))
 
     assert rig.api.objects[ONE]["spec"]["cancel"] is True
-    assert (rig.seen.requests or {})["one"].spec.cancel
+    assert (rig.snapshot.requests or {})["one"].spec.cancel
 
 
 @pytest.mark.parametrize("there", [None, part_json("one", uid="uid-second")], ids=["gone", "another"])
@@ -123,7 +123,7 @@ async def test_the_requests_of_a_plan_are_listed_by_its_uid(rig: Rig) -> None:
 
     await rig.actor.list(ListRequests(APP, "uid-app"))
 
-    assert set(rig.seen.requests or {}) == {"one", "two"}
+    assert set(rig.snapshot.requests or {}) == {"one", "two"}
     assert rig.api.made("GET")[0].query["labelSelector"] == "efrit.dev/plan=uid-app"
 
 
@@ -139,12 +139,12 @@ async def test_a_long_result_is_read_whole(rig: Rig) -> None:
 
     await rig.actor.read(READ)
 
-    assert rig.seen.results == {"uid-one": TEXT}
+    assert rig.snapshot.results == {"uid-one": TEXT}
     assert rig.api.made("GET") == [], "the controller has no right to read Secrets"
 
 
 @pytest.mark.parametrize(
-    "held",
+    "secret",
     [
         pytest.param(None, id="gone"),
         pytest.param(secret("something else"), id="another text"),
@@ -153,13 +153,13 @@ async def test_a_long_result_is_read_whole(rig: Rig) -> None:
         pytest.param({**secret(TEXT), "data": None}, id="empty"),
     ],
 )
-async def test_where_the_whole_cannot_be_had_its_beginning_has_to_do(rig: Rig, held: Any) -> None:
-    if held is not None:
-        rig.api.put(SECRET, held)
+async def test_where_the_whole_cannot_be_had_its_beginning_has_to_do(rig: Rig, secret: Any) -> None:
+    if secret is not None:
+        rig.api.put(SECRET, secret)
 
     await rig.actor.read(READ)
 
-    assert rig.seen.results == {"uid-one": "whole"}
+    assert rig.snapshot.results == {"uid-one": "whole"}
 
 
 async def test_where_the_secret_is_out_of_reach_the_beginning_has_to_do(rig: Rig) -> None:
@@ -167,4 +167,4 @@ async def test_where_the_secret_is_out_of_reach_the_beginning_has_to_do(rig: Rig
 
     await rig.actor.read(READ)
 
-    assert rig.seen.results == {"uid-one": "whole"}
+    assert rig.snapshot.results == {"uid-one": "whole"}

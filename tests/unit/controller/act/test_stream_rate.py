@@ -56,15 +56,15 @@ def test_a_stream_whose_events_take_long_is_read_for_its_share_of_the_time() -> 
 def test_streams_in_debt_share_the_rate_and_others_do_not_wait() -> None:
     clock, shared = Clock(), Shared()
     hostile = [StreamRate(shared, clock) for _ in range(10)]
-    for each in hostile:
-        each.read(b"x" * 2 * BURST)
-        each.pause()
+    for stream in hostile:
+        stream.read(b"x" * 2 * BURST)
+        stream.pause()
 
     assert shared.in_debt == 10
     assert hostile[0].pause() == pytest.approx(10 * BURST / RATE)
     usual = StreamRate(shared, clock)
     usual.read(b"x" * 1000)
     assert usual.pause() == 0
-    for each in hostile[1:]:
-        each.close()
+    for stream in hostile[1:]:
+        stream.close()
     assert hostile[0].pause() == pytest.approx(BURST / RATE)

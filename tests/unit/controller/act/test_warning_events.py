@@ -99,12 +99,12 @@ async def test_however_many_events_an_object_has_one_page_is_read(api: FakeApi, 
 
 async def test_few_instances_are_asked_about_at_a_time(kube: Kube) -> None:
     explainer = WarningEvents(kube)
-    asked = [asyncio.ensure_future(explainer.explain(("team", f"i{number}"))) for number in range(MAX_AT_A_TIME)]
+    tasks = [asyncio.ensure_future(explainer.explain(("team", f"i{number}"))) for number in range(MAX_AT_A_TIME)]
     await asyncio.sleep(0)
 
     assert explainer.busy
 
-    await asyncio.gather(*asked)
+    await asyncio.gather(*tasks)
     assert not explainer.busy
 
 

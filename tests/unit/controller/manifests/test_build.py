@@ -29,12 +29,12 @@ def children(identity: Identity) -> Any:
     return built
 
 
-def of(given: Children, kind: str) -> list[Any]:
-    return [each for each in given.manifests if each["kind"] == kind]
+def of(children: Children, kind: str) -> list[Any]:
+    return [manifest for manifest in children.manifests if manifest["kind"] == kind]
 
 
 def test_the_statefulset_comes_last_so_that_its_pod_finds_everything(children: Any) -> None:
-    assert [each["kind"] for each in children().manifests][-1] == "StatefulSet"
+    assert [manifest["kind"] for manifest in children().manifests][-1] == "StatefulSet"
 
 
 def test_every_child_is_plain_json_owned_by_the_instance_and_labelled_for_the_watch(children: Any) -> None:
@@ -51,11 +51,11 @@ def test_every_child_is_plain_json_owned_by_the_instance_and_labelled_for_the_wa
         "app.kubernetes.io/managed-by": "efrit-operator",
         "efrit.dev/instance": "alpha",
     }
-    for each in children().manifests:
-        meta = each["metadata"]
+    for manifest in children().manifests:
+        meta = manifest["metadata"]
         assert (meta["namespace"], meta["ownerReferences"], meta["labels"]) == ("team", [owner], labels)
         assert meta["name"].startswith("efrit-alpha")
-        assert json.loads(json.dumps(each)) == each
+        assert json.loads(json.dumps(manifest)) == manifest
 
 
 def test_the_account_of_an_instance_has_no_token_and_is_not_made_where_its_user_names_one(children: Any) -> None:
@@ -102,7 +102,7 @@ def test_during_a_rotation_the_secret_holds_the_former_token_too(identity: Ident
 def test_own_storage_becomes_a_claim(children: Any, queue: Json, spec: Json | None) -> None:
     made = of(children({"queue": queue, "workspace": {"existingClaim": "b"}}), "PersistentVolumeClaim")
 
-    assert [(each["metadata"]["name"], each["spec"]) for each in made] == (
+    assert [(manifest["metadata"]["name"], manifest["spec"]) for manifest in made] == (
         [("efrit-alpha-queue", spec)] if spec is not None else []
     )
 

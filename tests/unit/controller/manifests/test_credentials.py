@@ -39,8 +39,8 @@ def authorities(identity: Identity, now: datetime) -> list[x509.Certificate]:
     return x509.load_pem_x509_certificates(trusted_certificates(identity, now))
 
 
-def certificate(given: Credentials) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(given.certificate)
+def certificate(credentials: Credentials) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(credentials.certificate)
 
 
 def test_a_controller_that_read_the_identity_anew_gives_the_same_bytes_within_a_week(identity: Identity) -> None:
@@ -69,7 +69,7 @@ def test_a_bridge_knows_the_token_of_a_week_before_it_begins_and_forgets_it_when
 
     for before, after in pairwise(weeks):
         assert before.next_token == after.token
-    assert len({each.token for each in weeks}) == 4
+    assert len({issued.token for issued in weeks}) == 4
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_certificate_is_valid_and_signed_by_a_ca_that_is_trusted_as_long_as_it
     # From a controller whose clock is behind, to the end of the certificate.
     for now in (moment - timedelta(days=1), moment, made.not_valid_after_utc - STEP):
         assert made.not_valid_before_utc <= now < made.not_valid_after_utc
-        (ca,) = [each for each in authorities(identity, now) if each.subject == made.issuer]
+        (ca,) = [authority for authority in authorities(identity, now) if authority.subject == made.issuer]
         made.verify_directly_issued_by(ca)
         assert ca.not_valid_before_utc <= now < ca.not_valid_after_utc
 
@@ -159,7 +159,7 @@ def test_no_two_instances_share_anything(identity: Identity) -> None:
 def test_the_token_depends_on_key_instance_and_week_alone() -> None:
     different = [(b"key", "a", NOW), (b"key", "b", NOW), (b"other", "a", NOW), (b"key", "a", NOW + TOKEN_PERIOD)]
 
-    assert len({token(*each) for each in different}) == 4
+    assert len({token(*arguments) for arguments in different}) == 4
     assert token(b"key", "a", NOW) == token(b"key", "a", NOW + STEP)
 
 

@@ -69,7 +69,7 @@ def test_a_host_of_two_labels_may_be_a_service_in_that_namespace_or_a_public_one
 
     assert service == {"to": [{"namespaceSelector": {"matchLabels": {BY_NAMESPACE: "models"}}}]}
     assert public["ports"] == [{"protocol": "TCP", "port": port}]
-    assert [each["ipBlock"]["cidr"] for each in public["to"]] == ["0.0.0.0/0", "::/0"]
+    assert [peer["ipBlock"]["cidr"] for peer in public["to"]] == ["0.0.0.0/0", "::/0"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_model_outside_is_allowed_by_its_port_on_public_addresses(url: str, po
     rule = model_rule(url)
 
     assert rule["ports"] == [{"protocol": "TCP", "port": port}]
-    assert [each["ipBlock"]["cidr"] for each in rule["to"]] == ["0.0.0.0/0", "::/0"]
+    assert [peer["ipBlock"]["cidr"] for peer in rule["to"]] == ["0.0.0.0/0", "::/0"]
 
 
 @pytest.mark.parametrize(
@@ -105,14 +105,14 @@ def test_a_model_outside_is_allowed_by_its_port_on_public_addresses(url: str, po
     ],
 )
 def test_a_model_outside_opens_no_private_address(address: str) -> None:
-    blocks = [each["ipBlock"] for each in model_rule("https://api.example.com")["to"]]
-    given = ipaddress.ip_address(address)
+    blocks = [peer["ipBlock"] for peer in model_rule("https://api.example.com")["to"]]
+    ip = ipaddress.ip_address(address)
 
     allowed = [
         block
         for block in blocks
-        if given in ipaddress.ip_network(block["cidr"])
-        and not any(given in ipaddress.ip_network(hole) for hole in block["except"])
+        if ip in ipaddress.ip_network(block["cidr"])
+        and not any(ip in ipaddress.ip_network(hole) for hole in block["except"])
     ]
 
     assert allowed == []

@@ -42,29 +42,31 @@ def statefulset(spec: Json | None = None, replicas: int = 1, config: Any = CONFI
     return build_statefulset(instance(spec=spec), config, replicas)
 
 
-def pod(spec: Json | None = None, **given: Any) -> Any:
-    return statefulset(spec, **given)["spec"]["template"]["spec"]
+def pod(spec: Json | None = None, **fields: Any) -> Any:
+    return statefulset(spec, **fields)["spec"]["template"]["spec"]
 
 
-def container(spec: Json | None = None, **given: Any) -> Any:
-    return pod(spec, **given)["containers"][0]
+def container(spec: Json | None = None, **fields: Any) -> Any:
+    return pod(spec, **fields)["containers"][0]
 
 
-def bridge(spec: Json | None = None, **given: Any) -> Any:
-    return pod(spec, **given)["initContainers"][0]
+def bridge(spec: Json | None = None, **fields: Any) -> Any:
+    return pod(spec, **fields)["initContainers"][0]
 
 
-def env(given: Any) -> dict[str, Any]:
-    assert len({each["name"] for each in given["env"]}) == len(given["env"]), "server-side apply refuses doubles"
-    return {each["name"]: each.get("value", each.get("valueFrom")) for each in given["env"]}
+def env(container: Any) -> dict[str, Any]:
+    assert len({variable["name"] for variable in container["env"]}) == len(container["env"]), (
+        "server-side apply refuses doubles"
+    )
+    return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
 
 
-def mounts(given: Any) -> dict[str, Any]:
-    return {each["mountPath"]: each for each in given["volumeMounts"]}
+def mounts(container: Any) -> dict[str, Any]:
+    return {mount["mountPath"]: mount for mount in container["volumeMounts"]}
 
 
 def volumes(spec: Json | None = None) -> dict[str, Any]:
-    return {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in pod(spec)["volumes"]}
+    return {volume["name"]: {k: v for k, v in volume.items() if k != "name"} for volume in pod(spec)["volumes"]}
 
 
 # Pod Security Standards, level restricted.
@@ -72,27 +74,28 @@ def volumes(spec: Json | None = None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("spec", [{}, FULL], ids=["default", "everything set"])
 def test_the_pod_meets_the_restricted_pod_security_standard(spec: Json) -> None:
-    given = pod(spec)
+    pod_spec = pod(spec)
 
-    assert not {"hostNetwork", "hostPID", "hostIPC"} & given.keys()
-    assert given["securityContext"]["runAsNonRoot"] is True
-    assert given["securityContext"]["runAsUser"] > 0
-    assert given["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    for each in [*given["initContainers"], *given["containers"]]:
-        assert each["securityContext"]["allowPrivilegeEscalation"] is False
-        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert "privileged" not in each["securityContext"]
-        assert not any("hostPort" in port for port in each.get("ports", ()))
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod_spec.keys()
+    assert pod_spec["securityContext"]["runAsNonRoot"] is True
+    assert pod_spec["securityContext"]["runAsUser"] > 0
+    assert pod_spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in [*pod_spec["initContainers"], *pod_spec["containers"]]:
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert "privileged" not in container["securityContext"]
+        assert not any("hostPort" in port for port in container.get("ports", ()))
     allowed = {"configMap", "secret", "emptyDir", "persistentVolumeClaim", "projected", "csi", "ephemeral", "name"}
-    assert all(volume.keys() <= allowed for volume in given["volumes"])
+    assert all(volume.keys() <= allowed for volume in pod_spec["volumes"])
 
 
 @pytest.mark.parametrize("spec", [{}, FULL], ids=["default", "everything set"])
 def test_every_root_file_system_is_read_only(spec: Json) -> None:
-    given = pod(spec)
+    pod_spec = pod(spec)
 
     assert all(
-        each["securityContext"]["readOnlyRootFilesystem"] for each in [*given["initContainers"], *given["containers"]]
+        container["securityContext"]["readOnlyRootFilesystem"]
+        for container in [*pod_spec["initContainers"], *pod_spec["containers"]]
     )
 
 
@@ -155,11 +158,11 @@ def test_a_stopping_pod_has_the_time_of_a_request_to_drain_and_no_more_than_its_
 
 
 def test_the_bridge_is_a_native_sidecar_of_the_operators_image() -> None:
-    given = bridge()
+    sidecar = bridge()
 
-    assert (given["name"], given["restartPolicy"], given["image"]) == ("bridge", "Always", CONFIG.bridge_image)
-    assert given["command"] == ["efrit-bridge"]
-    assert given["ports"] == [{"name": "bridge", "containerPort": 8443, "protocol": "TCP"}]
+    assert (sidecar["name"], sidecar["restartPolicy"], sidecar["image"]) == ("bridge", "Always", CONFIG.bridge_image)
+    assert sidecar["command"] == ["efrit-bridge"]
+    assert sidecar["ports"] == [{"name": "bridge", "containerPort": 8443, "protocol": "TCP"}]
 
 
 def test_the_bridge_learns_its_limits_from_the_spec() -> None:
@@ -231,12 +234,12 @@ def test_emacs_learns_where_its_queue_is() -> None:
 
 
 def test_emacs_runs_the_script_the_bridge_lays_out() -> None:
-    given = container()
+    emacs_container = container()
 
-    assert given["command"][:2] == ["/bin/sh", "-c"]
-    assert "exec /efrit/run-emacs" in given["command"][2]
-    assert mounts(given)["/efrit"]["readOnly"] is True
-    assert given["workingDir"] == "/workspace"
+    assert emacs_container["command"][:2] == ["/bin/sh", "-c"]
+    assert "exec /efrit/run-emacs" in emacs_container["command"][2]
+    assert mounts(emacs_container)["/efrit"]["readOnly"] is True
+    assert emacs_container["workingDir"] == "/workspace"
 
 
 @pytest.mark.parametrize(
@@ -249,9 +252,9 @@ def test_emacs_runs_the_script_the_bridge_lays_out() -> None:
     ids=["the installation's", "an image of the user, with the cluster's policy", "a policy of the user"],
 )
 def test_which_image_emacs_runs_and_when_it_is_pulled(emacs: Json, image: str, policy: str | None) -> None:
-    given = container({"emacs": emacs})
+    emacs_container = container({"emacs": emacs})
 
-    assert (given["image"], given.get("imagePullPolicy")) == (image, policy)
+    assert (emacs_container["image"], emacs_container.get("imagePullPolicy")) == (image, policy)
 
 
 def test_an_init_file_is_mounted_and_named() -> None:
@@ -290,7 +293,7 @@ def test_emacs_is_told_what_chats_and_commands_go_by() -> None:
         "tools": {"allow": ["eval_sexp", "file_read"], "deny": ["shell_exec"]},
     }
 
-    given = env(container(spec))
+    variables = env(container(spec))
 
     assert {
         "EFRIT_MODEL_PROTOCOL": "elisp",
@@ -304,7 +307,7 @@ def test_emacs_is_told_what_chats_and_commands_go_by() -> None:
         "EFRIT_COMMAND_TIMEOUT": "99",
         "EFRIT_TOOLS_ALLOW": "eval_sexp,file_read",
         "EFRIT_TOOLS_DENY": "shell_exec",
-    }.items() <= given.items()
+    }.items() <= variables.items()
     assert env(bridge(spec))["EFRIT_COMMAND_TIMEOUT"] == "99"
     assert env(container({"model": MODEL}))["EFRIT_MODEL_PROTOCOL"] == "tools"
     assert (
@@ -320,15 +323,15 @@ def test_without_a_model_what_is_meant_for_commands_does_not_touch_the_pod() -> 
 
 def test_what_the_user_may_shape_is_taken_over() -> None:
     made = statefulset(FULL)["spec"]["template"]
-    given, emacs = made["spec"], made["spec"]["containers"][0]
+    pod_spec, emacs = made["spec"], made["spec"]["containers"][0]
 
     assert made["metadata"]["labels"]["cost"] == "team-a"
     assert made["metadata"]["annotations"]["note"] == "x"
-    assert given["nodeSelector"] == {"disk": "ssd"}
-    assert given["tolerations"] == [{"key": "dedicated", "operator": "Exists"}]
-    assert given["affinity"] == {"nodeAffinity": {}}
-    assert (given["runtimeClassName"], given["priorityClassName"]) == ("gvisor", "low")
-    assert given["imagePullSecrets"] == [{"name": "mine"}]
+    assert pod_spec["nodeSelector"] == {"disk": "ssd"}
+    assert pod_spec["tolerations"] == [{"key": "dedicated", "operator": "Exists"}]
+    assert pod_spec["affinity"] == {"nodeAffinity": {}}
+    assert (pod_spec["runtimeClassName"], pod_spec["priorityClassName"]) == ("gvisor", "low")
+    assert pod_spec["imagePullSecrets"] == [{"name": "mine"}]
     assert env(emacs)["FOO"] == "bar"
     assert emacs["envFrom"] == [{"configMapRef": {"name": "more"}}]
     assert mounts(emacs)["/extra"] == {"name": "extra", "mountPath": "/extra"}
@@ -374,9 +377,9 @@ def test_each_kind_of_storage_becomes_its_volume(volume: str, storage: Json, exp
 
 
 def test_what_a_pod_may_write_on_its_node_is_limited() -> None:
-    found = volumes({"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}})
+    pod_volumes = volumes({"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}})
 
-    limits = {name: each["emptyDir"]["sizeLimit"] for name, each in found.items() if "emptyDir" in each}
+    limits = {name: volume["emptyDir"]["sizeLimit"] for name, volume in pod_volumes.items() if "emptyDir" in volume}
     assert limits == {"queue": "2Gi", "workspace": "10Gi", "efrit": "16Mi", "home": "10Gi", "tmp": "10Gi"}
 
 
@@ -390,6 +393,6 @@ def test_both_containers_share_the_queue_and_only_emacs_has_the_workspace() -> N
 def test_the_names_a_user_must_not_take_are_those_that_are_taken() -> None:
     ours = pod({"emacs": {"initConfigMapRef": {"name": "i"}}, "model": MODEL})
 
-    assert {each["name"] for each in ours["volumes"]} == set(RESERVED_VOLUMES)
+    assert {volume["name"] for volume in ours["volumes"]} == set(RESERVED_VOLUMES)
     for path in [*mounts(ours["containers"][0]), *mounts(ours["initContainers"][0])]:
         assert path in RESERVED_MOUNTS or path.startswith("/etc/efrit/")

@@ -86,7 +86,9 @@ async def test_figures_that_stand_still_are_no_activity() -> None:
 # When it was first Ready.
 
 
-def seen(ready: str, since: int, *, pod_started: int | None, version: int, uid: str = "uid-alpha") -> Json:
+def observed_instance(
+    ready: str, since: int, *, pod_started: int | None, version: int, uid: str = "uid-alpha"
+) -> Json:
     """An instance whose condition Ready is as it is for so many seconds after NOW."""
     status: Json = {"conditions": [condition_json("Ready", ready, "Ready", NOW + seconds(since))]}
     if pod_started is not None:
@@ -98,7 +100,7 @@ async def test_the_first_time_that_the_pod_is_ready_is_remembered_while_ready_co
     def first_ready() -> datetime | None:
         return world.instance().facts.first_ready
 
-    told: list[datetime | None] = []
+    times: list[datetime | None] = []
     for version, (ready, since, pod_started) in enumerate(
         [
             ("False", 0, None),
@@ -113,11 +115,11 @@ async def test_the_first_time_that_the_pod_is_ready_is_remembered_while_ready_co
             ("True", 50, 60),
         ]
     ):
-        world.store.instances.observe(seen(ready, since, pod_started=pod_started, version=10 + version))
-        told.append(first_ready())
+        world.store.instances.observe(observed_instance(ready, since, pod_started=pod_started, version=10 + version))
+        times.append(first_ready())
 
     first, second, third = (NOW + seconds(after) for after in (10, 50, 60))
-    assert told == [None, None, first, first, first, first, None, None, second, third]
+    assert times == [None, None, first, first, first, first, None, None, second, third]
 
-    world.store.instances.observe(seen("False", 42, pod_started=42, version=99, uid="another"))
+    world.store.instances.observe(observed_instance("False", 42, pod_started=42, version=99, uid="another"))
     assert first_ready() is None

@@ -91,7 +91,7 @@ async def test_an_answer_is_not_replaced_by_one_without_its_text(world: World) -
 
 
 @pytest.mark.parametrize(
-    ("known", "late"),
+    ("request_view", "late"),
     [
         (view(state=RequestState.ANSWERED, attempt=1, response_bytes=70_000), view()),
         (
@@ -103,12 +103,12 @@ async def test_an_answer_is_not_replaced_by_one_without_its_text(world: World) -
     ids=["queued after answered", "running after answered", "queued after running"],
 )
 async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_told(
-    world: World, known: RequestView, late: RequestView
+    world: World, request_view: RequestView, late: RequestView
 ) -> None:
     world.store.requests.observe(request_json())
-    world.open_bridge(known)
+    world.open_bridge(request_view)
     world.store.bridges.request_submitted(ALPHA, late)
-    assert world.request().bridge_view == known
+    assert world.request().bridge_view == request_view
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ HAS = Handover(QUEUE_ID)
 Step = Callable[[World], object]
 
 
-def known(world: World) -> None:
+def observe_request(world: World) -> None:
     world.store.requests.observe(request_json())
 
 
@@ -220,12 +220,15 @@ def tells(world: World) -> None:
 @pytest.mark.parametrize(
     ("steps", "handover"),
     [
-        ([World.open_bridge, known, lambda world: world.store.handovers.handed_over(ALPHA, WORK, UID)], HAS),
-        ([known, tells], HAS),
-        ([tells, known], HAS),
-        ([known, tells, lambda world: world.open_bridge(queue_id="queue-2")], HAS),
-        ([known, lambda world: world.store.handovers.absent(WORK, UID, QUEUE_ID)], ABSENT),
-        ([known, lambda world: world.store.handovers.bridge_refused(WORK, UID, "too large")], REFUSED),
+        (
+            [World.open_bridge, observe_request, lambda world: world.store.handovers.handed_over(ALPHA, WORK, UID)],
+            HAS,
+        ),
+        ([observe_request, tells], HAS),
+        ([tells, observe_request], HAS),
+        ([observe_request, tells, lambda world: world.open_bridge(queue_id="queue-2")], HAS),
+        ([observe_request, lambda world: world.store.handovers.absent(WORK, UID, QUEUE_ID)], ABSENT),
+        ([observe_request, lambda world: world.store.handovers.bridge_refused(WORK, UID, "too large")], REFUSED),
     ],
     ids=[
         "it was handed over",
@@ -259,12 +262,12 @@ async def test_work_without_a_request_is_looked_into_after_a_while(world: World)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "request_view",
     [view("uid-lost"), foreign(namespace="other"), foreign(name=7), view("uid-lost", metadata={"name": "lost"})],
     ids=["no metadata", "another namespace", "no name", "no namespace"],
 )
-async def test_work_of_somebody_else_is_left_alone(world: World, told: RequestView) -> None:
-    world.open_bridge(told)
+async def test_work_of_somebody_else_is_left_alone(world: World, request_view: RequestView) -> None:
+    world.open_bridge(request_view)
     assert await world.looks(60) == {("Instance", "alpha")}
 
 

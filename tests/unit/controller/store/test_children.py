@@ -28,7 +28,7 @@ async def test_a_pod_a_statefulset_and_a_claim_each_look_at_their_instance(world
     assert snapshot.pod is not None
     assert snapshot.pod.ip == "10.0.0.1"
     assert snapshot.statefulset is not None
-    assert [each.phase for each in snapshot.claims] == ["Bound"]
+    assert [claim.phase for claim in snapshot.claims] == ["Bound"]
 
 
 async def test_children_that_are_gone_are_forgotten(world: World) -> None:
@@ -114,7 +114,7 @@ async def test_late_news_of_a_child_change_nothing(world: World) -> None:
     assert snapshot.pod is not None
     assert snapshot.statefulset is not None
     assert (snapshot.pod.uid, snapshot.pod.ip, snapshot.statefulset.uid) == ("new", "10.0.0.2", "new")
-    assert [(each.uid, each.phase) for each in snapshot.claims] == [("new", "Bound")]
+    assert [(claim.uid, claim.phase) for claim in snapshot.claims] == [("new", "Bound")]
 
 
 async def test_a_child_that_is_gone_does_not_come_back_by_late_news(world: World) -> None:

@@ -49,9 +49,9 @@ def test_the_newest_content_is_kept_whatever_its_size_because_it_is_about_to_be_
 
 
 def test_a_large_request_is_packed_into_two_kilobytes_and_unpacked_as_it_was_but_for_its_content() -> None:
-    given = request_json(content=LONG, timeoutSeconds=60, priority=3, status={"phase": "Queued", "queueID": "q"})
-    given["metadata"] |= {"annotations": {"last-applied": LONG}, "labels": {"a": "b"}}
-    request = EfritRequest.model_validate(given)
+    manifest = request_json(content=LONG, timeoutSeconds=60, priority=3, status={"phase": "Queued", "queueID": "q"})
+    manifest["metadata"] |= {"annotations": {"last-applied": LONG}, "labels": {"a": "b"}}
+    request = EfritRequest.model_validate(manifest)
 
     packed = PackedRequest.of(request)
 

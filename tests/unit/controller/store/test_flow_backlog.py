@@ -71,8 +71,8 @@ def test_the_order_that_is_told_is_the_one_that_follows() -> None:
     line.shares = Shares({"b": 3})
     for flow in "abc":
         add(line, flow, 5)
-    told = [request[1].rstrip("0123456789") for request in line.first(15)]
-    assert start(line, 15) == told
+    names = [request[1].rstrip("0123456789") for request in line.first(15)]
+    assert start(line, 15) == names
 
 
 def test_a_flow_that_had_nothing_to_do_saves_nothing_up() -> None:

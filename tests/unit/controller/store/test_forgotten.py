@@ -66,8 +66,8 @@ async def test_work_that_a_bridge_calls_by_another_name_again_and_again_is_kept_
         metadata = {"name": name, "namespace": NAMESPACE}
         world.store.bridges.event(ALPHA, POD_UID, view(state=RequestState.RUNNING, attempt=1, metadata=metadata))
 
-    known = [name for name in ("one", "two", "three") if world.store.bridges.orphans((NAMESPACE, name))]
-    assert known == ["three"]
+    names = [name for name in ("one", "two", "three") if world.store.bridges.orphans((NAMESPACE, name))]
+    assert names == ["three"]
 
 
 async def test_work_on_a_bridge_that_cannot_be_reached_is_looked_into_last(world: World) -> None:
@@ -108,11 +108,11 @@ async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_g
 
 async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has_ended(world: World) -> None:
     world.store.instances.observe(instance_json())
-    known = world.instance()
-    opened = {"handover": {"state": "Open", "id": known.facts.handover_id}}
+    instance_snapshot = world.instance()
+    opened = {"handover": {"state": "Open", "id": instance_snapshot.facts.handover_id}}
     world.store.instances.observe(instance_json(version="11", status=opened))
     world.store.requests.observe(request_json())
-    assert world.store.handovers.submit_begins(ALPHA, WORK, UID, known.facts.handover_id)
+    assert world.store.handovers.submit_begins(ALPHA, WORK, UID, instance_snapshot.facts.handover_id)
     world.store.requests.observe_gone(WORK, UID)
     world.store.instances.observe_gone(ALPHA, "uid-alpha")
     await world.settle()

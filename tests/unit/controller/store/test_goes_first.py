@@ -19,7 +19,7 @@ pytestmark = pytest.mark.virtual_time
 async def test_an_instance_that_connects_and_an_answer_do_not_wait_for_all_that_is_to_be_begun(
     state: RequestState, early: bool
 ) -> None:
-    world, seen = World(), list[str]()
+    world, order = World(), list[str]()
     for number in range(300):
         world.store.requests.observe(request_json(f"r{number:03}"))
         world.store.instances.observe(instance_json(f"other{number:03}"))
@@ -27,14 +27,14 @@ async def test_an_instance_that_connects_and_an_answer_do_not_wait_for_all_that_
     world.open_bridge(view("uid-r299", state))
 
     async def look(key: WorkKey) -> None:
-        seen.append(key.name)
+        order.append(key.name)
 
     task = asyncio.create_task(world.queue.run(look, 1))
     await elapse(SOON)
     task.cancel()
 
-    assert seen.index("alpha") < 10
-    assert (seen.index("r299") < 10) is early
+    assert order.index("alpha") < 10
+    assert (order.index("r299") < 10) is early
 
 
 class Cluster:

@@ -31,8 +31,8 @@ def handover_id(store: Store) -> str:
     return snapshot.facts.handover_id
 
 
-def open_store(**given: Any) -> Store:
-    store = new_store(**given)
+def open_store(**options: Any) -> Store:
+    store = new_store(**options)
     store.instances.observe(instance_json(version="11", status=_open(handover_id(store))))
     return store
 

@@ -55,8 +55,8 @@ def test_the_children_are_the_same_and_what_is_kept_is_small(spec: Json) -> None
     assert build(unpack(packed.small, packed.rest), CONFIG, IDENTITY, 1, NOW) == build(
         whole, CONFIG, IDENTITY, 1, NOW
     )
-    kept = len(packed.small.model_dump_json(exclude_defaults=True)) + len(packed.rest or b"")
-    assert kept < 10_000
+    size = len(packed.small.model_dump_json(exclude_defaults=True)) + len(packed.rest or b"")
+    assert size < 10_000
     assert packed.small.spec.idle == whole.spec.idle
     assert packed.small.spec.pod_template.service_account_name == whole.spec.pod_template.service_account_name
 
@@ -65,15 +65,15 @@ def test_the_children_are_the_same_and_what_is_kept_is_small(spec: Json) -> None
     "large",
     [
         {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "x" * 100_000}},
-        {"ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": f"{each}"} for each in range(10_000)]},
+        {"ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": f"{number}"} for number in range(10_000)]},
     ],
     ids=["annotations", "owners"],
 )
 def test_what_nothing_reads_of_the_metadata_is_not_kept(large: Json) -> None:
-    given = instance_json()
-    given["metadata"] |= large
+    manifest = instance_json()
+    manifest["metadata"] |= large
 
-    assert pack(instance().model_validate(given)).small == instance()
+    assert pack(instance().model_validate(manifest)).small == instance()
 
 
 @on_virtual_time
@@ -88,7 +88,7 @@ async def test_of_more_labels_than_are_kept_nothing_is_made_until_some_are_remov
         assert snapshot.instance.metadata.labels == {POOL_LABEL: "blue"}
         assert snapshot.too_large is is_refused
         actions = decide_instance(snapshot, IDENTITY, world.now() + timedelta(seconds=60))
-        assert any(isinstance(each, ApplyChildren) for each in actions) is not is_refused
+        assert any(isinstance(action, ApplyChildren) for action in actions) is not is_refused
         if is_refused:
             assert f"has {MOST_LABELS + 1} labels; at most {MOST_LABELS} are allowed" in str(snapshot.facts.refused)
         else:
@@ -104,9 +104,9 @@ def test_of_a_spec_that_is_too_large_the_network_is_kept_unless_it_is_the_large_
     packed = pack(whole)
 
     assert packed.refusal is not None
-    seen = unpack(packed.small, packed.rest)
-    assert seen.spec.network == (whole.spec.network if peers == 1 else Network())
-    assert seen.spec.pod_template == PodTemplate(service_account_name="robot")
+    unpacked = unpack(packed.small, packed.rest)
+    assert unpacked.spec.network == (whole.spec.network if peers == 1 else Network())
+    assert unpacked.spec.pod_template == PodTemplate(service_account_name="robot")
     assert len(packed.small.model_dump_json(exclude_defaults=True)) + len(packed.rest or b"") < 10_000
 
 
@@ -118,9 +118,9 @@ async def test_nothing_is_made_of_a_spec_that_is_too_large_until_it_is_shortened
         snapshot = world.store.instances.snapshot(("team", "alpha"), deciding=True)
         assert snapshot is not None
         actions = decide_instance(snapshot, IDENTITY, world.now() + timedelta(seconds=later))
-        assert not [each for each in actions if isinstance(each, ApplyChildren)]
-    (told,) = (each.status for each in actions if isinstance(each, PatchStatus))
-    (ready,) = (each for each in told["conditions"] if each["type"] == "Ready")
+        assert not [action for action in actions if isinstance(action, ApplyChildren)]
+    (status,) = (action.status for action in actions if isinstance(action, PatchStatus))
+    (ready,) = (condition for condition in status["conditions"] if condition["type"] == "Ready")
     assert ready["reason"] == "ChildRefused"
     assert f"at most {MOST_BYTES >> 10} KiB are allowed: shorten them." in ready["message"]
     assert await world.looks(60) == {("Instance", "alpha")}
@@ -129,6 +129,6 @@ async def test_nothing_is_made_of_a_spec_that_is_too_large_until_it_is_shortened
     snapshot = world.store.instances.snapshot(("team", "alpha"), deciding=True)
     assert snapshot is not None
     actions = decide_instance(snapshot, IDENTITY, world.now())
-    (applied,) = (each for each in actions if isinstance(each, ApplyChildren))
-    (statefulset,) = (each for each in applied.manifests if each["kind"] == "StatefulSet")
+    (applied,) = (action for action in actions if isinstance(action, ApplyChildren))
+    (statefulset,) = (manifest for manifest in applied.manifests if manifest["kind"] == "StatefulSet")
     assert statefulset["spec"]["template"]["spec"]["affinity"] == affinity(500)

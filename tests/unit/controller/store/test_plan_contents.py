@@ -97,8 +97,8 @@ async def test_a_dropped_plan_keeps_its_home_and_hears_of_its_requests_without_t
     assert world.store._index.plans_of((NAMESPACE, "beta")).active == 1
     await world.looks()
 
-    told = part_json("one", target=None, version="21", status={**running, "progress": {"step": 2}})
-    world.store.requests.observe(told)
+    changed_part = part_json("one", target=None, version="21", status={**running, "progress": {"step": 2}})
+    world.store.requests.observe(changed_part)
     assert ("Plan", "app") not in await world.looks()
     ended = part_json("one", target=None, version="22", status=final_status(instance_name="beta"))
     world.store.requests.observe(ended)
@@ -114,32 +114,32 @@ async def test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later(w
         uid = f"uid-{len(parts)}"
         world.store.plans.observe(plan_json(uid=uid, version=version))
         with world.store.plans.pinned(APP):
-            for each in parts:
-                each["metadata"]["ownerReferences"][0]["uid"] = uid
-                each["metadata"]["uid"] += uid
-                world.store.plans.observe_listed(each)
+            for part in parts:
+                part["metadata"]["ownerReferences"][0]["uid"] = uid
+                part["metadata"]["uid"] += uid
+                world.store.plans.observe_listed(part)
         assert world.store.plans.is_too_large(APP, uid)
         assert world.store.held_bytes()["plans"] == 0
         assert len(world.store._index.plans[APP].parts) <= MOST_REQUESTS
 
         snapshot = world.plan()
-        told, again = decide_plan(snapshot, world.now())
-        assert isinstance(told, PatchStatus)
-        assert told.status["reason"] == PlanReason.BLOCKED
+        patch, again = decide_plan(snapshot, world.now())
+        assert isinstance(patch, PatchStatus)
+        assert patch.status["reason"] == PlanReason.BLOCKED
         assert again == RequeueAfter(TOO_LARGE_PAUSE)
         await elapse(TOO_LARGE_PAUSE.total_seconds())
-        assert [type(each) for each in decide_plan(snapshot, world.now())] == [ListRequests]
+        assert [type(action) for action in decide_plan(snapshot, world.now())] == [ListRequests]
 
 
 async def test_a_plan_with_too_many_requests_goes_on_once_some_are_deleted(world: World) -> None:
     many = [part_json(f"r{number}", status=final_status()) for number in range(MOST_REQUESTS + 1)]
     world.store.plans.observe(plan_json())
-    for each in many:
-        world.store.plans.observe_listed(each)
+    for part in many:
+        world.store.plans.observe_listed(part)
     assert world.store.plans.is_too_large(APP, "uid-app")
 
     rest = many[MOST_REQUESTS // 2 :]
     with world.store.plans.pinned(APP):
         world.store.plans.observe(plan_json())
         world.list_parts(*rest)
-    assert _requests(world).keys() == {each["metadata"]["name"] for each in rest}
+    assert _requests(world).keys() == {part["metadata"]["name"] for part in rest}

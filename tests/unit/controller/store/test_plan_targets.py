@@ -53,8 +53,8 @@ def test_it_agrees_with_counting(steps: list[tuple[tuple[str, str], PlanTarget |
 
 
 def counts(world: World, key: tuple[str, str] = ALPHA) -> tuple[int, int]:
-    found = world.instance(key)
-    return found.active_plans, found.suspended_plans
+    instance_snapshot = world.instance(key)
+    return instance_snapshot.active_plans, instance_snapshot.suspended_plans
 
 
 def world(*, listed: bool = True) -> World:
@@ -80,14 +80,14 @@ async def test_open_plans_count_at_their_instance_and_suspended_ones_apart() -> 
 
 async def test_a_plan_that_is_suspended_resumed_ended_or_deleted_is_counted_anew() -> None:
     made = world()
-    for seen, expected in (
+    for manifest, expected in (
         (plan_json(), (1, 0)),
         (plan_json(version="31", suspend=True), (0, 1)),
         (plan_json(version="32"), (1, 0)),
         (plan_json(version="33", status={"phase": "Succeeded"}), (0, 0)),
         (plan_json(uid="uid-second", version="40"), (1, 0)),
     ):
-        made.store.plans.observe(seen)
+        made.store.plans.observe(manifest)
         assert counts(made) == expected
 
     made.store.plans.observe_gone(APP, "uid-second")

@@ -15,10 +15,10 @@ pytestmark = pytest.mark.virtual_time
 LOOK = ("Plan", "app")
 
 
-def known(*parts: Any, **given: Any) -> World:
+def world_with_plan(*parts: Any, **fields: Any) -> World:
     """A world with a plan whose requests are listed."""
     world = World()
-    world.store.plans.observe(plan_json(**given))
+    world.store.plans.observe(plan_json(**fields))
     world.list_parts(*parts)
     return world
 
@@ -36,13 +36,13 @@ async def test_a_plan_is_looked_at_and_nobody_has_asked_for_its_requests_yet(wor
 
 
 async def test_requests_that_are_listed_are_the_plans_and_no_others_are() -> None:
-    world = known(part_json("one"), part_json("foreign", plan_uid="uid-other"))
+    world = world_with_plan(part_json("one"), part_json("foreign", plan_uid="uid-other"))
 
     assert names(world) == {"one"}
 
 
 async def test_the_end_of_a_request_is_looked_at_and_kept_though_nobody_watches_it() -> None:
-    world = known(part_json("one"))
+    world = world_with_plan(part_json("one"))
     await world.looks()
 
     world.store.requests.observe(part_json("one", version="21", status=final_status()))
@@ -53,7 +53,7 @@ async def test_the_end_of_a_request_is_looked_at_and_kept_though_nobody_watches_
 
 async def test_how_far_a_request_has_come_is_no_reason_to_look() -> None:
     running = {"phase": "Running", "instanceName": "alpha", "progress": {"step": 1}}
-    world = known(part_json("one", status=running))
+    world = world_with_plan(part_json("one", status=running))
     await world.looks()
 
     world.store.requests.observe(part_json("one", version="21", status={**running, "progress": {"step": 2}}))
@@ -62,7 +62,7 @@ async def test_how_far_a_request_has_come_is_no_reason_to_look() -> None:
 
 
 async def test_an_older_version_of_a_request_changes_nothing() -> None:
-    world = known(part_json("one", version="21", status=final_status()))
+    world = world_with_plan(part_json("one", version="21", status=final_status()))
 
     world.store.requests.observe(part_json("one", version="20"))
 
@@ -70,7 +70,7 @@ async def test_an_older_version_of_a_request_changes_nothing() -> None:
 
 
 async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
-    world = known(part_json("one"))
+    world = world_with_plan(part_json("one"))
     world.store.requests.observe(part_json("one"))
     await world.looks()
 
@@ -81,7 +81,7 @@ async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
 
 
 async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_it() -> None:
-    world = known(part_json("one", status=final_status()), part_json("two"))
+    world = world_with_plan(part_json("one", status=final_status()), part_json("two"))
     await world.looks()
 
     world.store.requests.observe_gone((NAMESPACE, "one"), "uid-other")
@@ -93,7 +93,7 @@ async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_
 
 
 async def test_a_request_that_a_list_did_not_have_or_of_a_forgotten_plan_is_known_no_more() -> None:
-    world = known(part_json("one"), part_json("two"))
+    world = world_with_plan(part_json("one"), part_json("two"))
     world.list_parts(part_json("two", uid="second", version="22"))
     assert world.store.plans._plans == {"second": APP}
 
@@ -107,7 +107,7 @@ async def test_a_request_that_a_list_did_not_have_or_of_a_forgotten_plan_is_know
 
 
 async def test_a_list_forgets_what_is_not_there_any_more() -> None:
-    world = known(part_json("one"), part_json("two"))
+    world = world_with_plan(part_json("one"), part_json("two"))
 
     world.store.plans.requeue_open(60, anew=True)
     assert names(world) is None
@@ -118,7 +118,7 @@ async def test_a_list_forgets_what_is_not_there_any_more() -> None:
 
 async def test_its_own_status_is_no_reason_to_look_but_what_the_spec_gained_is() -> None:
     begun = {"phase": "Running", "startTime": "2026-03-01T12:00:00Z", "currentTask": "a"}
-    world = known(status=begun)
+    world = world_with_plan(status=begun)
     await world.looks()
 
     world.store.plans.observe(plan_json(version="31", status={**begun, "currentTask": "b"}))
@@ -129,7 +129,7 @@ async def test_its_own_status_is_no_reason_to_look_but_what_the_spec_gained_is()
 
 
 async def test_a_plan_made_anew_under_the_name_begins_without_the_old_ones_requests() -> None:
-    world = known(part_json("one"))
+    world = world_with_plan(part_json("one"))
 
     world.store.plans.observe(plan_json(uid="uid-second", version="40"))
     world.store.requests.observe(part_json("one", version="41", status=final_status()))
@@ -139,7 +139,7 @@ async def test_a_plan_made_anew_under_the_name_begins_without_the_old_ones_reque
 
 
 async def test_a_plan_that_left_is_verified_unless_it_is_known_to_be_final() -> None:
-    world = known()
+    world = world_with_plan()
     world.store.plans.observe_left(plan_json())
     assert world.store.plans.must_verify(APP) == "uid-app"
 
@@ -156,14 +156,14 @@ async def test_a_plan_that_cannot_be_read_is_left_alone(world: World) -> None:
 
 async def test_a_plan_lives_where_its_spec_its_status_or_its_first_request_says() -> None:
     pooled: dict[str, Any] = {"target": None, "poolRef": {"name": "many"}}
-    for given, parts, lives in (
+    for fields, parts, lives in (
         ({}, (), "alpha"),
         ({"target": "nowhere"}, (), None),
         ({**pooled, "status": {"instanceName": "beta"}}, (), "beta"),
         (pooled, (part_json("one", target=None, status={"instanceName": "beta"}),), "beta"),
         (pooled, (part_json("one", target=None),), "gamma"),
     ):
-        world = known(*parts, **given)
+        world = world_with_plan(*parts, **fields)
         for name, labels in (("alpha", {}), ("beta", {}), ("gamma", {"efrit.dev/pool": "many"})):
             world.store.instances.observe(instance_json(name, labels=labels))
         target = world.plan().target
@@ -171,7 +171,7 @@ async def test_a_plan_lives_where_its_spec_its_status_or_its_first_request_says(
 
 
 async def test_a_refusal_holds_until_a_request_is_accepted() -> None:
-    world = known()
+    world = world_with_plan()
     world.store.plans.refused(APP, "uid-app", "exceeded quota")
     assert world.plan().refusal is not None
 

@@ -31,9 +31,9 @@ def fail(world: World, action: str, error: EfritError, uid: str = UID, **more: b
 
 
 def failure(world: World) -> ActionFailure:
-    known = world.request().failure
-    assert known is not None
-    return known
+    request_failure = world.request().failure
+    assert request_failure is not None
+    return request_failure
 
 
 async def test_a_failure_that_goes_on_is_counted_from_its_beginning(world: World) -> None:
@@ -41,19 +41,23 @@ async def test_a_failure_that_goes_on_is_counted_from_its_beginning(world: World
     await elapse(5)
     fail(world, "Submit", NoSpace("the volume is full, still"))
 
-    known = failure(world)
-    assert (known.first, known.last, known.sentence) == (NOW, NOW + seconds(5), "the volume is full")
+    request_failure = failure(world)
+    assert (request_failure.first, request_failure.last, request_failure.sentence) == (
+        NOW,
+        NOW + seconds(5),
+        "the volume is full",
+    )
 
 
 async def test_a_failure_of_another_kind_is_told_in_its_own_words_after_a_while(world: World) -> None:
     fail(world, "Submit", QueueFull("it is full"))
-    told = []
+    codes = []
     for _ in range(3):
         await elapse(SENTENCE_KEPT.total_seconds() - 4)
         fail(world, "Submit", BridgeUnreachable("gone"))
-        told.append(failure(world).code)
+        codes.append(failure(world).code)
 
-    assert told == ["QueueFull", "Unreachable", "Unreachable"]
+    assert codes == ["QueueFull", "Unreachable", "Unreachable"]
 
 
 async def test_only_refusals_are_counted(world: World) -> None:

@@ -23,9 +23,9 @@ def status(value: str, reason: str) -> Json:
 
 
 def observe(
-    given: Rollouts, value: str, reason: str, key: Key = ALPHA, statefulset: StatefulSetView = STATEFULSET
+    rollouts: Rollouts, value: str, reason: str, key: Key = ALPHA, statefulset: StatefulSetView = STATEFULSET
 ) -> bool:
-    return given.observe(key, instance(key[1], namespace=key[0], status=status(value, reason)), statefulset)
+    return rollouts.observe(key, instance(key[1], namespace=key[0], status=status(value, reason)), statefulset)
 
 
 @pytest.fixture
@@ -99,13 +99,13 @@ def test_a_reservation_whose_status_is_written_counts_once_and_keeps_its_cause(r
     rollouts.cancel_reservation(ALPHA)
     observe(rollouts, "Unknown", "Updating")
 
-    assert [each.cause for each in rollouts.view().slots] == [UpdateCause.SPEC]
+    assert [slot.cause for slot in rollouts.view().slots] == [UpdateCause.SPEC]
 
 
 def test_the_cause_of_an_update_that_an_earlier_controller_began_is_taken_for_the_release(rollouts: Rollouts) -> None:
     observe(rollouts, "Unknown", "UpdateDraining")
 
-    assert [each.cause for each in rollouts.view().slots] == [UpdateCause.RELEASE]
+    assert [slot.cause for slot in rollouts.view().slots] == [UpdateCause.RELEASE]
 
 
 def test_those_that_waited_longest_come_first_and_no_namespace_is_forgotten(rollouts: Rollouts) -> None:

@@ -96,7 +96,7 @@ async def test_a_request_sees_the_instances_of_its_namespace_that_it_asks_for(
     world.store.instances.observe(instance_json("abroad", labels=labels, namespace="other"))
     world.store.requests.observe(request_json(target=None, **target))
 
-    assert [each.instance.metadata.name for each in world.request().candidates] == candidates
+    assert [candidate.instance.metadata.name for candidate in world.request().candidates] == candidates
 
 
 async def test_a_bound_request_belongs_to_the_instance_in_its_status(world: World) -> None:

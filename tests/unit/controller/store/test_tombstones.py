@@ -100,15 +100,15 @@ async def test_an_object_made_anew_under_the_name_is_another() -> None:
 async def test_one_whose_name_another_has_taken_does_not_come_back_after_that_one(
     kind: str, made: Callable[..., Json]
 ) -> None:
-    known = World().store.of(kind)
-    known.observe(made("same", uid="first", version="70"))
-    known.observe(made("same", uid="second", version="72"))
-    known.observe_gone((NAMESPACE, "same"), "second")
-    known.drop((NAMESPACE, "same"))
+    objects = World().store.of(kind)
+    objects.observe(made("same", uid="first", version="70"))
+    objects.observe(made("same", uid="second", version="72"))
+    objects.observe_gone((NAMESPACE, "same"), "second")
+    objects.drop((NAMESPACE, "same"))
 
-    known.observe(made("same", uid="first", version="71"))
+    objects.observe(made("same", uid="first", version="71"))
 
-    assert known.open_uids() == {}
+    assert objects.open_uids() == {}
 
 
 def test_tombstones_are_bounded_and_a_deletion_outlasts_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

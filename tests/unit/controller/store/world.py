@@ -39,24 +39,24 @@ class World:
 
     async def looks(self, within: float = SOON) -> set[tuple[str, str]]:
         """Kind and name of everything that is looked at within this time."""
-        seen: set[WorkKey] = set()
+        keys: set[WorkKey] = set()
 
         async def look(key: WorkKey) -> None:
-            seen.add(key)
+            keys.add(key)
 
         task = asyncio.create_task(self.queue.run(look, 1))
         await elapse(within)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        assert {key.namespace for key in seen} <= {NAMESPACE, "other"}
-        return {(key.kind.removeprefix("Efrit"), key.name) for key in seen}
+        assert {key.namespace for key in keys} <= {NAMESPACE, "other"}
+        return {(key.kind.removeprefix("Efrit"), key.name) for key in keys}
 
     def list_parts(self, *parts: Json, plan: tuple[str, str] = (NAMESPACE, "app"), uid: str = "uid-app") -> None:
         """Show the requests of a plan, as a list of them does."""
-        for each in parts:
-            self.store.plans.observe_listed(each)
-        self.store.plans.listed(plan, uid, {each["metadata"]["name"] for each in parts})
+        for part in parts:
+            self.store.plans.observe_listed(part)
+        self.store.plans.listed(plan, uid, {part["metadata"]["name"] for part in parts})
 
     def request(self, key: tuple[str, str] = WORK) -> RequestSnapshot:
         """The snapshot of a request that is known."""
@@ -88,8 +88,8 @@ class World:
     ) -> None:
         """Tell what a bridge tells at the start of its stream."""
         self.store.bridges.event(ALPHA, pod_uid, Reset(queue_id=queue_id, epoch="e"))
-        for each in views:
-            self.store.bridges.event(ALPHA, pod_uid, each)
+        for view in views:
+            self.store.bridges.event(ALPHA, pod_uid, view)
         self.store.bridges.event(ALPHA, pod_uid, stats(queue_id=queue_id, **figures))
 
 

@@ -27,7 +27,7 @@ class Server:
 
     def __init__(self, *watches: list[Event]) -> None:
         self.watches = list(watches)
-        self.asked: list[str] = []
+        self.versions: list[str] = []
         self.lists = 0
         self.selected: tuple[str, Json] | None = None
 
@@ -35,9 +35,9 @@ class Server:
         self.lists += 1
         return f"{self.lists}00"
 
-    async def follow(self, *given: Any, **selectors: str) -> AsyncGenerator[tuple[str, Json], None]:
-        self.asked.append(given[2])
-        self.selected = given[0].plural, selectors
+    async def follow(self, *arguments: Any, **selectors: str) -> AsyncGenerator[tuple[str, Json], None]:
+        self.versions.append(arguments[2])
+        self.selected = arguments[0].plural, selectors
         for event in self.watches.pop(0):
             if isinstance(event, ApiError):
                 raise event
@@ -63,27 +63,27 @@ async def test_a_watch_goes_on_from_the_version_of_the_last_event_or_bookmark() 
     server = Server([("ADDED", request_json(version="120"))], [bookmark("150")], [])
     world = await watched(server)
 
-    assert server.asked == ["100", "120", "150"]
+    assert server.versions == ["100", "120", "150"]
     assert server.lists == 1
     assert world.store.requests.open_uids() == {WORK: "uid-work"}
 
 
 async def test_a_request_that_leaves_the_selection_is_to_be_verified() -> None:
-    added, left = ("ADDED", request_json(version="120")), ("DELETED", request_json(version="130"))
-    world = await watched(Server([added, left]))
+    added, deleted = ("ADDED", request_json(version="120")), ("DELETED", request_json(version="130"))
+    world = await watched(Server([added, deleted]))
 
     assert world.store.requests.must_verify(WORK)
 
 
 async def test_of_the_requests_only_open_ones_are_watched_and_of_children_only_ours() -> None:
-    asked = []
+    selections = []
     for kind in range(4):
         await watched(server := Server([]), kind)
-        asked.append(server.selected)
+        selections.append(server.selected)
 
     ours = {"labelSelector": "app.kubernetes.io/managed-by=efrit-operator,efrit.dev/instance"}
     requests = "efritrequests", {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-    assert asked == [requests, ("pods", ours), ("statefulsets", ours), ("persistentvolumeclaims", ours)]
+    assert selections == [requests, ("pods", ours), ("statefulsets", ours), ("persistentvolumeclaims", ours)]
 
 
 @pytest.mark.parametrize(("kind", "name"), [(1, "efrit-alpha-0"), (2, "efrit-alpha"), (3, "efrit-alpha-queue")])
@@ -98,14 +98,16 @@ async def test_a_child_is_known_from_its_event_on_until_the_one_of_its_end(kind:
 
 
 @pytest.mark.parametrize(
-    ("end", "lists", "asked"),
+    ("end", "lists", "versions"),
     [(ApiExpired("410"), 2, ["100", "200"]), (ApiUnavailable("503", retry_after=4), 1, ["100", "100"])],
 )
-async def test_only_a_version_that_is_too_old_costs_another_list(end: ApiError, lists: int, asked: list[str]) -> None:
+async def test_only_a_version_that_is_too_old_costs_another_list(
+    end: ApiError, lists: int, versions: list[str]
+) -> None:
     server = Server([end], [])
     await watched(server)
 
-    assert (server.lists, server.asked) == (lists, asked)
+    assert (server.lists, server.versions) == (lists, versions)
 
 
 async def test_a_refusal_ends_the_watch() -> None:
@@ -119,7 +121,7 @@ async def test_watches_that_end_at_once_are_begun_again_ever_more_slowly() -> No
     server = Server(*([] for _ in range(1000)))
     await watched(server)
 
-    assert len(server.asked) < 20
+    assert len(server.versions) < 20
 
 
 class Unknown(Server):
@@ -140,7 +142,7 @@ async def test_pools_are_watched_once_their_definition_is_there() -> None:
     server = Unknown(5, [ApiNotFound("404")], [])
     await watched(server, POOLS_KIND)
 
-    assert (server.lists, server.asked) == (7, ["600", "700"])
+    assert (server.lists, server.versions) == (7, ["600", "700"])
 
 
 async def test_pools_whose_definition_never_comes_are_asked_for_now_and_then() -> None:

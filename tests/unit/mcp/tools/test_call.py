@@ -7,7 +7,8 @@ from mcp import Client
 from efrit.client.interface import Handle, RequestType, Work
 from efrit.mcp.access import Access
 from efrit.mcp.server import make_server
-from tests.unit.mcp.clients import COMMAND, Person, told
+from tests.support.mcp_results import structured_content
+from tests.unit.mcp.clients import COMMAND, Person
 from tests.unit.mcp.conftest import Call, Open
 from tests.unit.mcp.scripted import ScriptedBackend, asking, evaluated
 
@@ -17,8 +18,8 @@ async def test_a_question_is_put_to_the_person_and_the_answer_continues_the_sess
 ) -> None:
     backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
     person = Person("Blue.")
-    answer = told(await call("efrit_execute", COMMAND, elicitation_callback=person))
-    assert person.asked == ["Which colour?"]
+    answer = structured_content(await call("efrit_execute", COMMAND, elicitation_callback=person))
+    assert person.questions == ["Which colour?"]
     assert (answer["status"], answer["result"]) == ("success", "painted blue")
     first, reply = backend.submitted
     assert (reply.content, reply.session, reply.type) == ("Blue.", "session-1", RequestType.COMMAND)
@@ -32,8 +33,11 @@ async def test_questions_may_follow_each_other(call: Call, backend: ScriptedBack
         "Navy.": evaluated("painted navy"),
     }
     person = Person("Blue.", "Navy.")
-    assert told(await call("efrit_execute", COMMAND, elicitation_callback=person))["result"] == "painted navy"
-    assert person.asked == ["Which colour?", "Which blue?"]
+    assert (
+        structured_content(await call("efrit_execute", COMMAND, elicitation_callback=person))["result"]
+        == "painted navy"
+    )
+    assert person.questions == ["Which colour?", "Which blue?"]
     assert len(backend.submitted) == 3
 
 
@@ -48,15 +52,17 @@ async def test_a_client_that_cannot_ask_is_told_how_to_answer(call: Call, backen
     result = await call("efrit_execute", COMMAND)
     assert result.is_error
     how = "The model asks: Which colour? Answer with efrit_submit: session_id session-1, the answer as content."
-    assert told(result)["error"] == how
+    assert structured_content(result)["error"] == how
 
 
 async def test_a_wait_asks_as_well(open_client: Open, backend: ScriptedBackend) -> None:
     backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
     async with open_client(elicitation_callback=Person("Blue.")) as client:
-        handed = told(await client.call_tool("efrit_submit", {"type": "command", "content": "paint it"}))
+        handed = structured_content(
+            await client.call_tool("efrit_submit", {"type": "command", "content": "paint it"})
+        )
         waited = await client.call_tool("efrit_wait", {"request_id": handed["request_id"]})
-    assert told(waited)["result"] == "painted blue"
+    assert structured_content(waited)["result"] == "painted blue"
 
 
 async def test_an_answer_that_comes_twice_is_one_request(backend: ScriptedBackend) -> None:
@@ -66,9 +72,11 @@ async def test_an_answer_that_comes_twice_is_one_request(backend: ScriptedBacken
         return backend
 
     async with Client(make_server(backend_of), mode="auto", elicitation_callback=Person("Blue.", "Blue.")) as client:
-        handed = told(await client.call_tool("efrit_submit", {"type": "command", "content": "paint it"}))
+        handed = structured_content(
+            await client.call_tool("efrit_submit", {"type": "command", "content": "paint it"})
+        )
         arguments = {"request_id": handed["request_id"], "timeout": 5}
-        first, again = [told(await client.call_tool("efrit_wait", arguments)) for _ in range(2)]
+        first, again = [structured_content(await client.call_tool("efrit_wait", arguments)) for _ in range(2)]
     assert first == again
     assert len(backend.states) == 2
 
@@ -108,7 +116,7 @@ async def test_work_is_handed_over_though_its_caller_goes_away_meanwhile(
 
 
 @pytest.mark.parametrize(
-    ("access", "kind", "asked"),
+    ("access", "kind", "may_ask"),
     [
         (Access.FULL, "command", True),
         (Access.NOT_DESTRUCTIVE, "command", False),
@@ -117,12 +125,14 @@ async def test_work_is_handed_over_though_its_caller_goes_away_meanwhile(
     ],
 )
 async def test_a_question_is_passed_on_only_where_its_answer_may_be_acted_on(
-    call: Call, backend: ScriptedBackend, access: Access, kind: str, asked: bool
+    call: Call, backend: ScriptedBackend, access: Access, kind: str, may_ask: bool
 ) -> None:
     backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
     name = (await backend.submit(Work(RequestType(kind), "paint it"))).id
     person = Person("Blue.")
-    waited = told(await call("efrit_wait", {"request_id": name}, access=access, elicitation_callback=person))
-    assert (person.asked == ["Which colour?"]) is asked
-    assert (waited["reason"] == "Succeeded") is asked
-    assert len(backend.submitted) == 1 + asked
+    waited = structured_content(
+        await call("efrit_wait", {"request_id": name}, access=access, elicitation_callback=person)
+    )
+    assert (person.questions == ["Which colour?"]) is may_ask
+    assert (waited["reason"] == "Succeeded") is may_ask
+    assert len(backend.submitted) == 1 + may_ask

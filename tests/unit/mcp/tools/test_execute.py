@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from efrit.client.interface import Error, Outcome, Reason, RequestType
-from tests.unit.mcp.clients import run, text_of, told
+from tests.support.mcp_results import structured_content
+from tests.unit.mcp.clients import run, text_of
 from tests.unit.mcp.conftest import Call
 from tests.unit.mcp.scripted import ScriptedBackend, broken, evaluated
 
@@ -18,8 +19,13 @@ async def test_an_eval_returns_the_published_shape_and_a_copy_as_text(call: Call
     result = await call("efrit_execute", run("(+ 1 2)"))
     assert not result.is_error
     request = next(iter(backend.states))
-    assert told(result) == {"request_id": request, "status": "success", "result": "3", "execution_time": 0.25}
-    assert json.loads(text_of(result)) == told(result)
+    assert structured_content(result) == {
+        "request_id": request,
+        "status": "success",
+        "result": "3",
+        "execution_time": 0.25,
+    }
+    assert json.loads(text_of(result)) == structured_content(result)
 
 
 @pytest.mark.parametrize("chosen", [{"timeout": 7, "return_context": True}, {}])
@@ -53,7 +59,7 @@ async def test_what_emacs_answered_reaches_the_model(
 ) -> None:
     backend.answers["x"] = ended
     result = await call("efrit_execute", run("x"))
-    assert expected.items() <= told(result).items()
+    assert expected.items() <= structured_content(result).items()
     assert result.is_error is (expected.get("status") is not None)
 
 
@@ -84,16 +90,16 @@ async def test_an_error_of_the_work_is_told_in_sentences_that_name_tools(
     call: Call, backend: ScriptedBackend, ended: dict[str, Any], error: str
 ) -> None:
     backend.answers["x"] = ended
-    shown = told(await call("efrit_execute", run("x")))
+    shown = structured_content(await call("efrit_execute", run("x")))
     assert shown["error"] == error.format(shown["request_id"])
-    request = told(await call("efrit_get_request", {"request_id": shown["request_id"]}))
+    request = structured_content(await call("efrit_get_request", {"request_id": shown["request_id"]}))
     assert "(efrit restart)" not in str(request)
 
 
 async def test_a_wait_that_is_over_says_how_to_go_on_and_leaves_the_work(
     call: Call, backend: ScriptedBackend
 ) -> None:
-    answer = told(await call("efrit_execute", run("(sit-for 99)", timeout=0.05), grace_seconds=0.0))
+    answer = structured_content(await call("efrit_execute", run("(sit-for 99)", timeout=0.05), grace_seconds=0.0))
     assert answer["status"] == "timeout"
     assert f"efrit_wait with request_id {answer['request_id']}" in answer["error"]
     assert not backend.states[answer["request_id"]].final
@@ -102,7 +108,7 @@ async def test_a_wait_that_is_over_says_how_to_go_on_and_leaves_the_work(
 async def test_a_result_is_said_to_be_truncated_and_where_the_rest_is(call: Call, backend: ScriptedBackend) -> None:
     backend.answers["huge"] = evaluated("beg") | {"truncated": True, "result_bytes": 10**9}
     done = await call("efrit_execute", run("huge", instance_id="*"))
-    answer = told(done)
+    answer = structured_content(done)
     assert (answer["status"], answer["result"], answer["truncated"]) == ("success", "beg", True)
     assert "result is truncated: these are the first 3 bytes of 1000000000" in answer["error"]
     assert done.content[1].type == "resource_link"
@@ -110,9 +116,9 @@ async def test_a_result_is_said_to_be_truncated_and_where_the_rest_is(call: Call
 
 async def test_what_emacs_kept_of_a_result_comes_as_truncated(call: Call, backend: ScriptedBackend) -> None:
     backend.answers["cut"] = evaluated("beg") | {"truncated": True, "result_bytes": 9}
-    backend.kept = "beginning"
+    backend.result_beginning = "beginning"
     done = await call("efrit_execute", run("cut"))
-    answer = told(done)
+    answer = structured_content(done)
     assert (answer["result"], answer["truncated"]) == ("beginning", True)
     # Nothing has the rest: why that is and what to do, not where to read it.
     assert "its Secret was refused. allow it." in answer["error"]

@@ -15,7 +15,8 @@ import pytest
 
 from efrit.client.interface import Handle, Outcome, Phase, RequestType, Setup, StopStatus
 from efrit.client.local.files import QueueFiles
-from tests.unit.mcp.clients import run, told
+from tests.support.mcp_results import structured_content
+from tests.unit.mcp.clients import run
 from tests.unit.mcp.conftest import Call, Open
 from tests.unit.mcp.scripted import ScriptedBackend, evaluated
 
@@ -90,7 +91,7 @@ async def test_the_metadata_of_the_server(open_client: Open) -> None:
 
 async def test_the_result_of_execute(call: Call, backend: ScriptedBackend) -> None:
     backend.answers["x"] = evaluated(EXECUTED["result"], 1.25) | {"context": EXECUTED["context"]}
-    answer = told(await call("efrit_execute", run("x")))
+    answer = structured_content(await call("efrit_execute", run("x")))
     assert answer.pop("request_id")
     assert answer == EXECUTED
 
@@ -99,7 +100,7 @@ async def test_the_usage_example(call: Call, backend: ScriptedBackend) -> None:
     content = "create a new Python file with a hello world function"
     backend.answers[content] = evaluated("Created hello.py with hello_world() function")
     response = await call("efrit_execute", run(content, type="command", return_context=True))
-    assert told(response)["result"] == "Created hello.py with hello_world() function"
+    assert structured_content(response)["result"] == "Created hello.py with hello_world() function"
     assert (backend.submitted[0].type, backend.submitted[0].return_context) == (RequestType.COMMAND, True)
 
 
@@ -109,19 +110,19 @@ async def test_the_list_of_instances_and_the_figures_of_one(call: Call, backend:
     backend.add("a")
     # What is not known of an instance is left out.
     listed = [{"id": "a", "status": "active"}, LISTED]
-    assert told(await call("efrit_list_instances")) == {"instances": listed}
-    assert told(await call("efrit_get_queue_stats", {"instance_id": "default"})) == COUNTED
+    assert structured_content(await call("efrit_list_instances")) == {"instances": listed}
+    assert structured_content(await call("efrit_get_queue_stats", {"instance_id": "default"})) == COUNTED
 
 
 async def test_starting_and_stopping(call: Call, backend: ScriptedBackend) -> None:
     setup: dict[str, Any] = {"queue_dir": "/path/to/queue", "daemon_name": "efrit-ai", "workspace_dir": "/path"}
     for expected in ("started", "already_running"):
-        begun = told(await call("efrit_start_instance", {"instance_id": "b", **setup}))
+        begun = structured_content(await call("efrit_start_instance", {"instance_id": "b", **setup}))
         assert begun.keys() == {"status", "message", "queue_dir", "daemon_name"}
         assert (begun["status"], begun["daemon_name"]) == (expected, "efrit-ai")
     assert backend.setups == [Setup(**setup)] * 2
     for expected in (StopStatus.STOPPED, "error"):
         result = await call("efrit_stop_instance", {"instance_id": "b"})
-        assert told(result).keys() == {"status", "message"}
-        assert (told(result)["status"], result.is_error) == (expected, expected == "error")
-    assert "efrit_list_instances" in told(result)["message"]
+        assert structured_content(result).keys() == {"status", "message"}
+        assert (structured_content(result)["status"], result.is_error) == (expected, expected == "error")
+    assert "efrit_list_instances" in structured_content(result)["message"]

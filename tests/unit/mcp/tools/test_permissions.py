@@ -63,12 +63,12 @@ async def call(
         return AuthorizedBackend(Reviewer(permissions), Caller("ann"), "team", unrestricted)
 
     schema = tool.input_schema()
-    known: dict[str, Any] = EXAMPLES | {"request_id": request_id}
-    missing = [name for name in schema.get("required", ()) if name not in known]
+    examples: dict[str, Any] = EXAMPLES | {"request_id": request_id}
+    missing = [name for name in schema.get("required", ()) if name not in examples]
     assert not missing, f"{tool.name} requires arguments that EXAMPLES of {__name__} lacks: {missing}"
     async with Client(make_server(backend_of, plans=True)) as client:
         return await client.call_tool(
-            tool.name, {name: known[name] for name in schema["properties"] if name in known}
+            tool.name, {name: examples[name] for name in schema["properties"] if name in examples}
         )
 
 

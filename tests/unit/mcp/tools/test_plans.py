@@ -10,7 +10,8 @@ from mcp import MCPError
 from efrit.client.errors import Forbidden
 from efrit.client.plans import Intent, NewPlan, Outcome, PlanReason
 from efrit.mcp.access import Access
-from tests.unit.mcp.clients import ProgressLog, text_of, told
+from tests.support.mcp_results import structured_content
+from tests.unit.mcp.clients import ProgressLog, text_of
 from tests.unit.mcp.conftest import Call, Open
 from tests.unit.mcp.scripted import ScriptedBackend
 from tests.unit.mcp.scripted_plans import COMMIT, HISTORY, ScriptedPlans, at_work, begin_calc
@@ -19,7 +20,7 @@ CALC = {"intent": "Build a calculator", "plan_id": "calc"}
 
 
 async def test_the_arguments_reach_the_plan(call: Call, plans: ScriptedPlans) -> None:
-    given = CALC | {
+    arguments = CALC | {
         "acceptance_criteria": ["It adds."],
         "constraints": ["No network."],
         "instance_id": "*",
@@ -38,7 +39,7 @@ async def test_the_arguments_reach_the_plan(call: Call, plans: ScriptedPlans) ->
             {"name": "a", "description": "A", "parent": "parts"},
         ],
     }
-    assert not (await call("efrit_run_plan", given, plans=True)).is_error
+    assert not (await call("efrit_run_plan", arguments, plans=True)).is_error
     assert plans.created == [
         NewPlan(
             Intent("Build a calculator", ("It adds.",), ("No network.",)),
@@ -70,28 +71,28 @@ async def test_a_plan_is_told_whole_and_as_text(call: Call, plans: ScriptedPlans
     await begin_calc(plans)
     await plans.put("calc", **at_work("Act", "a", "[root] ADAPT: Two tasks"))
     result = await call("efrit_get_plan", {"plan_id": "calc"}, plans=True)
-    found = told(result)
-    assert json.loads(text_of(result)) == found
+    plan = structured_content(result)
+    assert json.loads(text_of(result)) == plan
     where = {"plan_id": "calc", "instance_id": "default", "phase": "Running", "final": False}
-    assert where.items() <= found.items()
-    assert found["intent"] == {"description": "Build a calculator", "acceptance_criteria": [], "constraints": []}
-    assert [task["id"] for task in found["tree"]] == ["root", "a", "b"]
-    assert found["commits"][0]["subject"] == "[root] ADAPT: Two tasks"
-    assert found["observations"] == [{"perspective": "build", "statement": "It builds."}]
-    assert "outcome" not in found
+    assert where.items() <= plan.items()
+    assert plan["intent"] == {"description": "Build a calculator", "acceptance_criteria": [], "constraints": []}
+    assert [task["id"] for task in plan["tree"]] == ["root", "a", "b"]
+    assert plan["commits"][0]["subject"] == "[root] ADAPT: Two tasks"
+    assert plan["observations"] == [{"perspective": "build", "statement": "It builds."}]
+    assert "outcome" not in plan
 
 
 async def test_the_key_of_a_call_makes_running_idempotent(call: Call, plans: ScriptedPlans) -> None:
     for _ in range(2):
         await call("efrit_run_plan", {"intent": "x"}, "k", plans=True)
-    assert [each.key for each in plans.created] == ["k", "k"]
+    assert [creation.key for creation in plans.created] == ["k", "k"]
     assert len(plans.states) == 1
 
 
 async def test_plans_are_listed(call: Call, plans: ScriptedPlans) -> None:
     await begin_calc(plans)
-    (found,) = told(await call("efrit_list_plans", plans=True))["plans"]
-    assert (found["plan_id"], found["phase"], found["intent"]) == ("calc", "Running", "Build a calculator")
+    (plan,) = structured_content(await call("efrit_list_plans", plans=True))["plans"]
+    assert (plan["plan_id"], plan["phase"], plan["intent"]) == ("calc", "Running", "Build a calculator")
 
 
 async def test_a_wait_tells_each_step_and_ends_with_the_plan(open_client: Open, plans: ScriptedPlans) -> None:
@@ -110,7 +111,7 @@ async def test_a_wait_tells_each_step_and_ends_with_the_plan(open_client: Open, 
         group.start_soon(work)
         arguments = {"plan_id": "calc", "timeout": 60}
         result = await client.call_tool("efrit_wait_plan", arguments, progress_callback=log)
-    assert told(result)["outcome"] == "Success"
+    assert structured_content(result)["outcome"] == "Success"
     assert log.messages == [
         "Running: It acts.",
         "Act a: Add (0 of 3 tasks done)",
@@ -122,12 +123,12 @@ async def test_a_wait_tells_each_step_and_ends_with_the_plan(open_client: Open, 
 
 async def test_a_wait_that_is_over_leaves_the_plan(call: Call, plans: ScriptedPlans) -> None:
     await begin_calc(plans)
-    answer = told(await call("efrit_wait_plan", {"plan_id": "calc", "timeout": 0.05}, plans=True))
+    answer = structured_content(await call("efrit_wait_plan", {"plan_id": "calc", "timeout": 0.05}, plans=True))
     assert (answer["final"], plans.states["calc"].final) == (False, False)
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "expected"),
+    ("tool", "arguments", "expected"),
     [
         ("amend", {"text": "And divide."}, {"amendments": ["And divide."]}),
         ("change", {"change": "suspend"}, {"suspended": True}),
@@ -136,11 +137,11 @@ async def test_a_wait_that_is_over_leaves_the_plan(call: Call, plans: ScriptedPl
     ],
 )
 async def test_a_plan_is_amended_suspended_and_ended(
-    call: Call, plans: ScriptedPlans, tool: str, given: dict[str, str], expected: dict[str, Any]
+    call: Call, plans: ScriptedPlans, tool: str, arguments: dict[str, str], expected: dict[str, Any]
 ) -> None:
     await begin_calc(plans)
-    await plans.put("calc", suspended=given.get("change") == "resume")
-    answer = told(await call(f"efrit_{tool}_plan", {"plan_id": "calc", **given}, plans=True))
+    await plans.put("calc", suspended=arguments.get("change") == "resume")
+    answer = structured_content(await call(f"efrit_{tool}_plan", {"plan_id": "calc", **arguments}, plans=True))
     assert expected.items() <= answer.items()
 
 
@@ -150,9 +151,9 @@ async def test_the_log_is_of_the_repository(
 ) -> None:
     await begin_calc(plans)
     plans.tells("calc", HISTORY, 50, packed=packed)
-    found = told(await call("efrit_get_plan_log", {"plan_id": "calc"}, plans=True))
-    assert (found["plan_id"], found["complete"], found["note"]) == ("calc", True, "")
-    assert found["commits"] == [
+    log = structured_content(await call("efrit_get_plan_log", {"plan_id": "calc"}, plans=True))
+    assert (log["plan_id"], log["complete"], log["note"]) == ("calc", True, "")
+    assert log["commits"] == [
         {key: COMMIT[key] for key in ("hash", "subject", "kind", "task", "step", "time", "outcome", "seconds")}
         | {"input_tokens": 700, "output_tokens": 30},
         {"hash": "b" * 40, "subject": "by hand"},
@@ -171,10 +172,10 @@ async def test_who_may_not_ask_an_instance_gets_the_commits_of_the_status(
         raise Forbidden("you may not create efritrequests")
 
     monkeypatch.setattr(plans, "plan_history", refuse)
-    asked = {"plan_id": "calc", "limit": 2}
-    found = told(await call("efrit_get_plan_log", asked, access=Access.READ_ONLY, plans=True))
-    assert ([each["subject"] for each in found["commits"]], found["complete"]) == (["second", "third"], False)
-    assert "may not create efritrequests" in found["note"]
+    arguments = {"plan_id": "calc", "limit": 2}
+    log = structured_content(await call("efrit_get_plan_log", arguments, access=Access.READ_ONLY, plans=True))
+    assert ([commit["subject"] for commit in log["commits"]], log["complete"]) == (["second", "third"], False)
+    assert "may not create efritrequests" in log["note"]
 
 
 @pytest.mark.parametrize(

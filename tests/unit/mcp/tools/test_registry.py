@@ -118,7 +118,7 @@ def test_a_name_belongs_to_one_tool() -> None:
 def test_a_server_offers_what_its_access_allows_in_the_documented_order(access: Access, plans: bool) -> None:
     expected = {}
     for name, effect in DOCUMENTED.items():
-        allowed = [each for each in (effect, REDUCED.get(name)) if each in ALLOWED[access]]
+        allowed = [possible for possible in (effect, REDUCED.get(name)) if possible in ALLOWED[access]]
         if allowed and (plans or "plan" not in name):
             expected[name] = allowed[0]
     offered = {tool.name: tool for tool in offered_tools(access, plans=plans)}

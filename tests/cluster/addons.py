@@ -174,7 +174,7 @@ def _meta(name: str, space: str) -> Document:
 
 
 def _account(account: str, space: str, role: str, rules: list[Document]) -> list[Document]:
-    """A service account bound to a cluster role with these rules."""
+    """Return a service account bound to a cluster role with these rules."""
     group = "rbac.authorization.k8s.io"
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(account, space)},

@@ -76,7 +76,7 @@ class BareCluster:
         paths.kubeconfig().unlink(missing_ok=True)
 
     def leftovers(self) -> list[str]:
-        """What of the cluster is still on the machine."""
+        """Return what of the cluster is still on the machine."""
         leftovers = teardown.leftovers(self.layout)
         return leftovers + ([f"file {paths.kubeconfig()}"] if paths.kubeconfig().exists() else [])
 

@@ -97,7 +97,7 @@ def read(dockerfile: Path) -> tuple[list[BaseImage], list[str]]:
 
 
 def _lines(dockerfile: Path) -> list[tuple[int, str, str]]:
-    """Number, instruction and text of each line but comments; a line that goes on with another has no instruction."""
+    """Return number, instruction and text of each line but comments; a line that goes on with another has none."""
     lines = []
     continued = False
     for number, text in enumerate(dockerfile.read_text().splitlines(), start=1):

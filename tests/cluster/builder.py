@@ -80,7 +80,7 @@ class DockerBuilder:
         """Nothing to forget: `docker build --pull` asks the registry."""
 
     def command(self, order: Order) -> list[str]:
-        """The `docker build` command line; the host's pip configuration is passed as a secret, if there."""
+        """Return the `docker build` command line; the host's pip configuration is passed as a secret, if there."""
         command = ["docker", "build", "--pull", "--tag", order.name, "--file", str(order.dockerfile)]
         for argument, reference in order.references.items():
             command += ["--build-arg", f"{argument}={reference}"]

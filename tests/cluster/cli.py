@@ -36,17 +36,17 @@ class Cluster(Protocol):
         """Remove the cluster and everything it left."""
 
     def leftovers(self) -> list[str]:
-        """What of the cluster is still there, one line each."""
+        """Return what of the cluster is still there, one line each."""
 
     def status(self) -> list[str]:
-        """What is there, one line each."""
+        """Return what is there, one line each."""
 
     def load(self, archives: Archives) -> None:
         """Bring images into the cluster, those that changed."""
 
 
 def choose() -> Cluster:
-    """The kind that CLUSTER names; without it kind where a Docker engine answers, else bare."""
+    """Return the kind that CLUSTER names; without it kind where a Docker engine answers, else bare."""
     kind = os.environ.get("CLUSTER") or ("kind" if docker_answers() else "bare")
     if kind not in KINDS:
         raise RigError(f"CLUSTER={kind} is none of {', '.join(KINDS)}.")

@@ -44,11 +44,11 @@ class ExistingCluster:
         paths.kubeconfig().unlink(missing_ok=True)
 
     def leftovers(self) -> list[str]:
-        """The copied kubeconfig, if there."""
+        """Return the copied kubeconfig, if there."""
         return [f"file {paths.kubeconfig()}"] if paths.kubeconfig().exists() else []
 
     def status(self) -> list[str]:
-        """The nodes as kubectl shows them."""
+        """Return the nodes as kubectl shows them."""
         if not paths.kubeconfig().exists():
             return ["unknown: run `up` with KUBECONFIG set"]
         asking = ["--kubeconfig", str(paths.kubeconfig()), "get", "nodes", "-o", "wide"]

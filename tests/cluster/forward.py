@@ -22,7 +22,7 @@ CHUNK = 256 * 1024
 
 
 def daemon(layout: Layout, descriptor: int, host: str, port: int) -> Daemon:
-    """The forwarder of one bare cluster; `descriptor` is the inherited listening socket."""
+    """Return the forwarder of one bare cluster; `descriptor` is the inherited listening socket."""
     script = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); from tests.cluster import forward; "
     command = [*layout.inside(), sys.executable, "-c", script + "forward.main(sys.argv[1:])"]
     command += [f"--cluster={layout.name}", f"--descriptor={descriptor}", f"--host={host}", f"--port={port}"]

@@ -97,7 +97,7 @@ def build(image_names: Sequence[str] = (), *, refresh: bool = False) -> Archives
 
 
 def built() -> Archives:
-    """Archives of the images this clone built last; those that the cache has lost are left out."""
+    """Return the archives of the images this clone built last; those that the cache has lost are left out."""
     try:
         archives = json.loads((paths.state() / "images.json").read_text())
     except (OSError, ValueError):

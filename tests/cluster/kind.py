@@ -70,7 +70,7 @@ class KindCluster:
             path.unlink(missing_ok=True)
 
     def leftovers(self) -> list[str]:
-        """The node's container and the kubeconfig, if there."""
+        """Return the node's container and the kubeconfig, if there."""
         leftovers = [f"container {self._node()}"] if docker_answers() and self._exists() else []
         return leftovers + ([f"file {paths.kubeconfig()}"] if paths.kubeconfig().exists() else [])
 

@@ -14,7 +14,7 @@ class Loaded:
     record: Path
 
     def missing(self, archives: dict[str, Path]) -> list[tuple[str, Path]]:
-        """The images that are not there, or there with other content."""
+        """Return the images that are not there, or there with other content."""
         loaded = self._read()
         return [(name, path) for name, path in sorted(archives.items()) if loaded.get(name) != path.name]
 

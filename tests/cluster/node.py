@@ -34,13 +34,13 @@ IDENTITIES = {
 
 
 def containerd(layout: Layout) -> Daemon:
-    """The container runtime, with root and state of its own."""
+    """Return the container runtime, with root and state of its own."""
     command = [*layout.inside(), "containerd", "--config", str(layout.data / "containerd.toml")]
     return Daemon("containerd", tuple(command), layout.data)
 
 
 def controllers(layout: Layout, plane: ControlPlane) -> list[Daemon]:
-    """Controller manager and scheduler; there is one of each, so they need no election."""
+    """Return controller manager and scheduler; there is one of each, so they need no election."""
     pki, data, inside = plane.authority, layout.data, layout.inside()
     manager = [
         *inside,
@@ -140,7 +140,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.proc
 
 
 def cni_config(layout: Layout) -> dict[str, object]:
-    """A bridge with masquerading and host ports; it enforces no NetworkPolicy (kind's network does)."""
+    """Return a bridge with masquerading and host ports; it enforces no NetworkPolicy (kind's network does)."""
     bridge = {
         "type": "bridge",
         "bridge": "cni0",
@@ -220,7 +220,7 @@ def make_cgroup(layout: Layout) -> None:
 
 
 def cgroup_folders(layout: Layout) -> list[Path]:
-    """The cgroup's directory in each hierarchy: one on cgroup v2, one per controller on v1."""
+    """Return the cgroup's directory in each hierarchy: one on cgroup v2, one per controller on v1."""
     if (CGROUPS / "cgroup.controllers").exists():
         return [CGROUPS / layout.name]
     return [path / layout.name for path in sorted(CGROUPS.iterdir()) if path.is_dir() and not path.is_symlink()]

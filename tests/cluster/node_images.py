@@ -38,7 +38,7 @@ class ScratchImage:
     links: Mapping[str, str] = field(default_factory=dict)
 
     def layer(self) -> bytes:
-        """The one layer, the same bytes for the same content."""
+        """Return the one layer, the same bytes for the same content."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             folders = {str(parent) for path in (*self.files, *self.links) for parent in Path(path).parents}

@@ -17,12 +17,12 @@ def cache() -> Path:
 
 
 def state() -> Path:
-    """The clone's own folder: kubeconfig and what was loaded."""
+    """Return the clone's own folder: kubeconfig and what was loaded."""
     return Path(os.environ.get("EFRIT_CLUSTER_STATE", REPOSITORY / ".cluster"))
 
 
 def kubeconfig() -> Path:
-    """The kubeconfig every test, demo and person uses, whatever the kind of cluster."""
+    """Return the kubeconfig every test, demo and person uses, whatever the kind of cluster."""
     if chosen := os.environ.get("EFRIT_CLUSTER_KUBECONFIG"):
         return Path(chosen)
     return state() / "kubeconfig"

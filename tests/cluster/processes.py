@@ -73,7 +73,7 @@ class Daemon:
         self._record.write_text(json.dumps({"pid": child.pid, "started": start_time(child.pid)}))
 
     def pid(self) -> int | None:
-        """The pid while the daemon runs, else None."""
+        """Return the pid while the daemon runs, else None."""
         try:
             record = json.loads(self._record.read_text())
         except (OSError, ValueError):
@@ -101,7 +101,7 @@ class Daemon:
         self._record.unlink(missing_ok=True)
 
     def log_tail(self, lines: int = 15) -> str:
-        """The end of the log, for error messages."""
+        """Return the end of the log, for error messages."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         except OSError:
@@ -109,7 +109,7 @@ class Daemon:
 
 
 def _die_with_parent(parent: int) -> Callable[[], None]:
-    """What a child does first to be killed when its parent ends, even if that has happened already."""
+    """Return what a child does first to be killed when its parent ends, even if that has happened already."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def ask() -> None:

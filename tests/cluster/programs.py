@@ -89,7 +89,7 @@ DEBIAN_IMAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
 
 def kubernetes_version() -> str:
-    """The version that go.mod pins, such as v1.36.3."""
+    """Return the version that go.mod pins, such as v1.36.3."""
     match = re.search(r"^\s*k8s\.io/kubernetes (v[0-9.]+)\b", (HERE / "go.mod").read_text(), re.MULTILINE)
     if not match:
         raise RigError("tests/cluster/go.mod names no version of k8s.io/kubernetes.")

@@ -83,7 +83,7 @@ def remove(layout: Layout) -> None:
 
 
 def leftovers(layout: Layout) -> list[str]:
-    """What of the cluster is still on the machine, one line each; empty after `remove`."""
+    """Return what of the cluster is still on the machine, one line each; empty after `remove`."""
     leftovers = [f"process {pid}: {_command_line(pid)[:120]}" for pid in processes(layout)]
     leftovers += [f"mount {mount}" for mount in mounts(layout)]
     leftovers += [f"cgroup {folder}" for folder in cgroups(layout)]
@@ -127,7 +127,7 @@ def mounts(layout: Layout) -> list[str]:
 
 
 def cgroups(layout: Layout) -> list[Path]:
-    """The cluster's cgroup in each hierarchy that still has it."""
+    """Return the cluster's cgroup in each hierarchy that still has it."""
     return [folder for folder in node.cgroup_folders(layout) if folder.exists()]
 
 

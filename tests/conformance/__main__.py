@@ -75,7 +75,7 @@ def main() -> int:
 
 @contextmanager
 def laptop(place: Path) -> Iterator[dict[str, str]]:
-    """The environment of a home directory with one instance; its Emacs is stopped at the end."""
+    """Yield the environment of a home directory with one instance; its Emacs is stopped at the end."""
     (place / "t").mkdir()
     names = {"queue_dir": "queues", "workspace_dir": "workspace"}
     instance = {key: str(place / name) for key, name in names.items()} | {"daemon_name": "efrit-conformance"}
@@ -94,7 +94,7 @@ def laptop(place: Path) -> Iterator[dict[str, str]]:
 
 
 def passed_on(env: dict[str, str]) -> list[str]:
-    """The inspector's words for what it is to hand to the server, which gets none of its environment otherwise."""
+    """Return the words for what the inspector is to hand to the server, which otherwise gets no environment."""
     return [
         word
         for key, value in env.items()
@@ -105,7 +105,7 @@ def passed_on(env: dict[str, str]) -> list[str]:
 
 @contextmanager
 def over_http(module: str, env: dict[str, str]) -> Iterator[str]:
-    """A server over HTTP on a free port; yields its URL."""
+    """Serve over HTTP on a free port; yield the URL."""
     port = free_port()
     words = ["-m", module, "--transport", "http", "--auth", "none", "--port", str(port)]
     with serving(words, port, env) as url:
@@ -114,14 +114,14 @@ def over_http(module: str, env: dict[str, str]) -> Iterator[str]:
 
 @contextmanager
 def over_stdio(module: str, env: dict[str, str]) -> Iterator[str]:
-    """A server over stdio behind the relay; yields the relay's URL."""
+    """Serve over stdio behind the relay; yield the relay's URL."""
     port = free_port()
     with serving(["-m", "tests.conformance.relay", str(port), sys.executable, "-m", module], port, env) as url:
         yield url
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
+    """Return a port nobody listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -129,7 +129,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(words: list[str], port: int, env: dict[str, str]) -> Iterator[str]:
-    """A Python program that serves on `port`; yields the URL of its endpoint, and waits for its end."""
+    """Run a Python program that serves on `port`; yield the URL of its endpoint, and wait for its end."""
     with subprocess.Popen([sys.executable, *words], env=env) as server:
         try:
             limit = time.monotonic() + 60

@@ -167,7 +167,7 @@ PROMPTS = [
 
 
 def resource_at(uri: str) -> types.TextResourceContents | types.BlobResourceContents | None:
-    """What is at `uri`; None where there is nothing."""
+    """Return what is at `uri`; None where there is nothing."""
     if uri == STATIC_TEXT:
         text = "This is the content of the static text resource."
         return types.TextResourceContents(uri=uri, mime_type="text/plain", text=text)
@@ -184,7 +184,7 @@ def resource_at(uri: str) -> types.TextResourceContents | types.BlobResourceCont
 
 
 def prompt_of(name: str, arguments: dict[str, str]) -> list[types.ContentBlock] | None:
-    """What the messages of a prompt hold; None where there is no such prompt."""
+    """Return what the messages of a prompt hold; None where there is no such prompt."""
     if name == "test_simple_prompt":
         return [types.TextContent(text="This is a simple prompt for testing.")]
     if name == "test_prompt_with_arguments":

@@ -34,7 +34,7 @@ SECONDS_BETWEEN = 0.05
 
 
 def main() -> None:
-    """Serves until it is told to stop, or stdin ends."""
+    """Serve until it is told to stop, or stdin ends."""
     anyio.run(_serve, options.read(sys.argv[1:]))
 
 
@@ -51,7 +51,7 @@ async def _nothing() -> None:
 
 
 def make_fixtures(*, remembers: bool) -> Server[Any]:
-    """The server. `remembers`: it serves one client alone, and so knows at one call what an earlier one has set."""
+    """Make the server. `remembers`: it serves one client alone, and so knows what an earlier call has set."""
     handlers = _Handlers()
     server: Server[Any] = Server(
         "efrit-conformance",

@@ -30,7 +30,7 @@ class Programs:
         subprocess.run([*words, CONFORMANCE, INSPECTOR], check=True, stdout=subprocess.DEVNULL, timeout=SECONDS)
 
     def scenarios(self) -> list[str]:
-        """The scenarios for servers, in the suite's order."""
+        """Return the scenarios for servers, in the suite's order."""
         completed = self._run("conformance", ["list"], dict(os.environ))
         completed.check_returncode()
         return _LISTED.findall(completed.stdout.partition("Server scenarios")[2].partition("Client scenarios")[0])
@@ -55,7 +55,7 @@ class Programs:
         return {scenario: verdicts[scenario] for scenario in self.scenarios() if scenario in verdicts}
 
     def inspector(self, server: list[str], env: dict[str, str]) -> tuple[bool, str]:
-        """The inspector lists the tools and runs an eval; whether all is well, and what it said."""
+        """Let the inspector list the tools and run an eval; return whether all is well, and what it said."""
         listed = self._run("mcp-inspector", ["--cli", *server, "--method", "tools/list"], env)
         words = [f"--tool-arg={key}={value}" for key, value in EVAL.items()]
         call = ["--cli", *server, "--method", "tools/call", "--tool-name", "efrit_execute", *words]

@@ -60,7 +60,7 @@ class Session:
             del self._calls[name]
 
     async def listen(self) -> AsyncIterator[bytes]:
-        """What belongs to no call, as long as the client listens."""
+        """Yield what belongs to no call, as long as the client listens."""
         try:
             while (message := await self._others.get()) is not None:
                 yield _event(message)
@@ -110,7 +110,7 @@ class Relay:
         self._beginning = asyncio.Lock()
 
     async def post(self, request: Request) -> Response:
-        """A message from the client."""
+        """Answer a message from the client."""
         line = await request.body()
         if b"\n" in line:
             return PlainTextResponse("a message is one line here\n", 400)
@@ -126,7 +126,7 @@ class Relay:
         return Response(status_code=202, headers=headers)
 
     async def get(self, request: Request) -> Response:
-        """The stream of what belongs to no call."""
+        """Answer with the stream of what belongs to no call."""
         session = self._sessions.get(request.headers.get(SESSION, ""))
         if session is None:
             return PlainTextResponse("no such session\n", 404)
@@ -156,7 +156,7 @@ class Relay:
 
 
 def make_relay(words: list[str]) -> Starlette:
-    """The application in front of the program."""
+    """Return the application in front of the program."""
     relay = Relay(words)
 
     async def alive(_: Request) -> Response:

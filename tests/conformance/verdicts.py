@@ -27,7 +27,7 @@ class Reason:
 
 
 def reasons_of(document: Mapping[str, Any]) -> tuple[Reason, ...]:
-    """The reasons in expectations.yaml."""
+    """Return the reasons in expectations.yaml."""
     return tuple(
         Reason(entry["why"], frozenset(entry["runs"]), _scenarios(entry), included)
         for key, included in (("fail", True), ("leave-out", False))
@@ -36,7 +36,7 @@ def reasons_of(document: Mapping[str, Any]) -> tuple[Reason, ...]:
 
 
 def on_revision(scenario: str) -> str:
-    """The name of a scenario that is run as a requirement of `REVISION`."""
+    """Return the name of a scenario that is run as a requirement of `REVISION`."""
     return f"{scenario} {REVISION}"
 
 
@@ -46,7 +46,7 @@ def _scenarios(reason: Mapping[str, Any]) -> frozenset[str]:
 
 
 def wrong_with(checks: Sequence[Mapping[str, Any]]) -> str:
-    """What one scenario complains of, failures and warnings; empty where it passed."""
+    """Return what one scenario complains of, failures and warnings; empty where it passed."""
     complaints = [
         f"{check['status']} {check['id']}: {check.get('errorMessage') or check.get('details')}"
         for check in checks
@@ -56,7 +56,7 @@ def wrong_with(checks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def surprises(outcomes: Mapping[str, Found], reasons: Sequence[Reason]) -> list[str]:
-    """A sentence for each thing that is not as expected, in the order of the runs."""
+    """Return a sentence for each thing that is not as expected, in the order of the runs."""
     sentences = []
     for run, scenarios in outcomes.items():
         for scenario, wrong in scenarios.items():

@@ -29,7 +29,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session")
 def kube() -> Iterator[Kube]:
-    """The administrator's connection."""
+    """Yield the administrator's connection."""
     client = Kube()
     try:
         yield client
@@ -64,7 +64,7 @@ def new_namespace(kube: Kube) -> Iterator[NewNamespace]:
 
 @pytest.fixture
 def namespace(kube: Kube, new_namespace: NewNamespace) -> Iterator[str]:
-    """A namespace for one test."""
+    """Yield a namespace for one test."""
     name = new_namespace()
     yield name
     kube.delete("Namespace", None, name)
@@ -72,7 +72,7 @@ def namespace(kube: Kube, new_namespace: NewNamespace) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def shared_namespace(kube: Kube, new_namespace: NewNamespace) -> Iterator[str]:
-    """A namespace for the tests of one module."""
+    """Yield a namespace for the tests of one module."""
     name = new_namespace()
     yield name
     kube.delete("Namespace", None, name)
@@ -121,7 +121,7 @@ def _operator_does_not_crash(kube: Kube, request: pytest.FixtureRequest) -> Iter
 
 @pytest.fixture(scope="session")
 def emacs_image(kube: Kube) -> str:
-    """The image of instances that name none."""
+    """Return the image of instances that name none."""
     manifest = kubectl("get", "deployment", RELEASE, "-n", SYSTEM, "-o", "yaml")
     match = re.search(r"name: EFRIT_EMACS_IMAGE\n\s+value: (\S+)", manifest)
     assert match, manifest
@@ -130,7 +130,7 @@ def emacs_image(kube: Kube) -> str:
 
 @pytest.fixture(scope="module")
 def shared_model(kube: Kube, shared_namespace: str) -> ModelService:
-    """A model's API that plays scenarios, for the instances of one module."""
+    """Return a model's API that plays scenarios, for the instances of one module."""
     operator = kube.get("Deployment", SYSTEM, RELEASE)
     image = operator["spec"]["template"]["spec"]["containers"][0]["image"]
     return ModelService.create(kube, shared_namespace, image)

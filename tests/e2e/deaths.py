@@ -34,7 +34,7 @@ def of_emacs(instance: Instance) -> Death:
 
 
 def of_bridge(instance: Instance) -> Death:
-    """The bridge is killed, and the next time the pod deleted, Emacs and all.
+    """Kill the bridge, and the next time delete the pod, Emacs and all.
 
     Not by force: a pod that is forgotten lives on for a while, beside the one that takes its place.
     """
@@ -52,7 +52,7 @@ def of_bridge(instance: Instance) -> Death:
 
 
 def of_controller() -> Death:
-    """The controller is killed, where the node is within reach, and the next time its pod deleted by force."""
+    """Kill the controller, where the node is within reach, and the next time delete its pod by force."""
     times = itertools.count()
 
     def die() -> None:

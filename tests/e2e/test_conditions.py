@@ -131,13 +131,13 @@ def broken(kube: Kube, new_namespace: NewNamespace) -> Iterator[dict[str, Instan
 
 @pytest.fixture(scope="module")
 def waiting(broken: dict[str, Instance]) -> dict[str, Request]:
-    """A request to each of them, sent before anything is mended."""
+    """Send a request to each of them before anything is mended; return the requests."""
     return {name: instance.send("'patient") for name, instance in broken.items()}
 
 
 @pytest.fixture(scope="module")
 def mended(broken: dict[str, Instance], waiting: dict[str, Request]) -> dict[str, Instance]:
-    """The same instances after each mistake was mended."""
+    """Mend each mistake; return the same instances."""
     for name, case in CASES.items():
         case.mend(broken[name])
     return broken

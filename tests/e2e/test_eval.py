@@ -15,7 +15,7 @@ OLDEST = "localhost/efrit/emacs:28-dev"
 
 @pytest.fixture(scope="module", params=[None, OLDEST], ids=["default", "emacs-28"])
 def instance(kube: Kube, shared_namespace: str, request: pytest.FixtureRequest) -> Instance:
-    """A ready instance, with the default image or the oldest Emacs."""
+    """Return a ready instance, with the default image or the oldest Emacs."""
     spec = {"emacs": {"image": request.param}} if request.param else {}
     name = "oldest" if request.param else "default"
     return Instance.create(kube, shared_namespace, name, **spec).wait_ready()

@@ -24,7 +24,7 @@ def instance(kube: Kube, shared_namespace: str) -> Instance:
 
 @pytest.fixture(scope="module")
 def installed(kube: Kube) -> Iterator[str]:
-    """The values of the release; it is installed with them again afterwards, whatever became of it."""
+    """Yield the values of the release; it is installed with them again afterwards, whatever became of it."""
     values = run("helm", "get", "values", RELEASE, "-n", SYSTEM, "-o", "json")
     try:
         yield values

@@ -58,7 +58,7 @@ class Door:
 
 
 def account(namespace: str, name: str, rights: dict[str, str]) -> str:
-    """A service account that may do this in its namespace; returns a token of it."""
+    """Make a service account that may do this in its namespace; return a token of it."""
     here = ("-n", namespace)
     kubectl("create", "serviceaccount", name, *here)
     for number, (resource, verbs) in enumerate(rights.items()):
@@ -76,7 +76,7 @@ def door(
     installed: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Door]:
-    """The server as the chart installs it, reached through the API server as from a developer's machine."""
+    """Yield the server as the chart installs it, reached through the API server as from a developer's machine."""
     authority = Authority(tmp_path_factory.mktemp("authority"))
     authority.create()
     authority.issue("mcp", "/CN=efrit-mcp", ["DNS:localhost"])

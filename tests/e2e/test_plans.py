@@ -51,7 +51,7 @@ def efrit(shared_namespace: str) -> Program:
 
 @pytest.fixture(scope="module")
 def calm(kube: Kube, shared_namespace: str, shared_model: ModelService, efrit: Program) -> Instance:
-    """The instance on which the story was played and nothing happened."""
+    """Return the instance on which the story was played and nothing happened."""
     instance = builder(kube, shared_namespace, shared_model, "calm")
     written(shared_model, CALM)
     output = played.play(efrit, CALM, "calm", lambda file: instance.shell(f"touch /workspace/{file}"))

@@ -22,7 +22,7 @@ def pair(kube: Kube, shared_namespace: str) -> list[Instance]:
 
 @pytest.fixture(scope="module")
 def stray(kube: Kube, shared_namespace: str) -> Request:
-    """A request for an instance that does not exist, sent early: it is given half a minute to come."""
+    """Send a request for an instance that does not exist, early: it is given half a minute to come."""
     return send(kube, shared_namespace, "1", instanceRef={"name": "nobody"})
 
 

@@ -30,5 +30,5 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture
 def namespace(kube: Kube) -> str:
-    """A namespace for one test."""
+    """Return a namespace for one test."""
     return new_namespace(kube)

@@ -91,7 +91,7 @@ def secret(name: str, *owners: Json, namespace: str = TEAM, type_: str = "Opaque
 
 @pytest.fixture(scope="module")
 def admin() -> Iterator[tuple[ControlPlane, Kube]]:
-    """An API server of its own, with the releases: the policies are for the whole cluster."""
+    """Yield an API server of its own, with the releases: the policies are for the whole cluster."""
     programs.ensure_go_programs(["helm"])
     chart = REPOSITORY / "charts" / "efrit-operator"
     with ControlPlane() as plane, closing(Kube(plane)) as kube:

@@ -35,7 +35,7 @@ AUDIT_POLICY = {
 def day(
     lisp: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[tuple[Site, Path]]:
-    """A namespace on an API server of its own, which writes down every call of an account."""
+    """Yield a namespace on an API server of its own, which writes down every call of an account."""
     directory = tmp_path_factory.mktemp("audit")
     (directory / "policy.json").write_text(json.dumps(AUDIT_POLICY))
     log = directory / "audit.log"

@@ -79,7 +79,7 @@ def pool(spec: Json, name: str = "crew") -> Json:
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """An API server of its own: the policy is for the whole cluster."""
+    """Yield an API server of its own: the policy is for the whole cluster."""
     programs.ensure_go_programs(["helm"])
     with ControlPlane() as plane:
         yield plane

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def until(ask: Callable[[], T], seconds: float = TIMEOUT) -> T:
-    """The first true answer of `ask`."""
+    """Return the first true answer of `ask`."""
     limit = time.monotonic() + seconds
     while not (answer := ask()):
         assert time.monotonic() < limit, f"not within {seconds} s: {ask}"

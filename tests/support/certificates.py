@@ -14,7 +14,7 @@ TOKEN = "token-one"
 
 
 def write_certificate(directory: Path, name: str = "bridge") -> int:
-    """Makes tls.crt and tls.key in `directory`; returns the serial number."""
+    """Make tls.crt and tls.key in `directory`; return the serial number."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
@@ -39,14 +39,14 @@ def write_certificate(directory: Path, name: str = "bridge") -> int:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Replaces a file in one step, as the kubelet does."""
+    """Replace a file in one step, as the kubelet does."""
     part = path.with_name(f"..{path.name}")
     part.write_bytes(data)
     os.replace(part, path)  # noqa: PTH105 - both are one directory's names
 
 
 def make_secrets(directory: Path) -> Path:
-    """A Secret with a certificate and `TOKEN`."""
+    """Return a Secret with a certificate and `TOKEN`."""
     directory.mkdir(parents=True)
     write_certificate(directory)
     put(directory / "token", f"{TOKEN}\n".encode())

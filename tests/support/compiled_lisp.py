@@ -13,7 +13,7 @@ LISP = REPOSITORY / "images" / "emacs" / "lisp"
 
 
 def compiled_lisp(target: Path, path: str | None = None) -> Path:
-    """The Lisp files as the operator's image has them: sources and byte-compiled files, by the Emacs on `path`."""
+    """Return the Lisp files as the operator's image has them: sources, and files compiled by the Emacs on `path`."""
     target.mkdir()
     names = [shutil.copy2(source, target) for source in sorted(LISP.glob("*.el"))]
     # As in images/emacs/test/run: else the collector takes most of the time.

@@ -66,7 +66,7 @@ def plane(audit_log: Path) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def kube(plane: ControlPlane) -> Iterator[Kube]:
-    """The administrator's connection, with the CRDs established."""
+    """Yield the administrator's connection, with the CRDs established."""
     client = Kube(plane)
     try:
         if SHARED_PLANE in os.environ:
@@ -79,5 +79,5 @@ def kube(plane: ControlPlane) -> Iterator[Kube]:
 
 @pytest.fixture(scope="session")
 def lisp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Lisp files with their compiled ones, as the operator's image has them."""
+    """Return the Lisp files with their compiled ones, as the operator's image has them."""
     return compiled_lisp(tmp_path_factory.mktemp("lisp") / "compiled")

@@ -19,7 +19,7 @@ WORLD = ("PATH", "LANG", "COVERAGE_PROCESS_START", "XDG_CACHE_HOME")
 
 @contextmanager
 def laptop(instances: dict[str, dict[str, object]], **env: str) -> Iterator[Program]:
-    """A machine with Emacs and nothing else: a home of its own, all daemons ended at the end."""
+    """Yield a machine with Emacs and nothing else: a home of its own, all daemons ended at the end."""
     # Sockets have short names: the temporary directories of the test run are too deep.
     home = Path(tempfile.mkdtemp(prefix="efrit-home-"))
     HOMES.append(home)
@@ -37,7 +37,7 @@ def laptop(instances: dict[str, dict[str, object]], **env: str) -> Iterator[Prog
 
 
 def model_environment(model: Model, directory: Path) -> dict[str, str]:
-    """What a daemon must find in its environment to have the test's model."""
+    """Return what a daemon must find in its environment to have the test's model."""
     (directory / "key").write_text(f"{KEY}\n")
     return {
         "EFRIT_MODEL_NAME": "m",

@@ -164,7 +164,7 @@ class Pod:
         return path
 
     def status(self, *, pulled: bool = True) -> Json:
-        """What the kubelet would report; without `pulled`, of images that it cannot get."""
+        """Return what the kubelet would report; without `pulled`, of images that it cannot get."""
         if not pulled:
             waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
             bridge, emacs = self._spec["initContainers"][0], self._spec["containers"][0]
@@ -233,7 +233,7 @@ class Pod:
                 process.kill()
 
     def logs(self) -> str:
-        """The ends of both logs, for messages."""
+        """Return the ends of both logs, for messages."""
         processes = [process for process in (self._bridge, self._emacs) if process is not None]
         return "\n".join(f"--- {process.log.stem}\n{process.tail(12)}" for process in processes)
 

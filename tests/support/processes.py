@@ -70,7 +70,7 @@ class Process:
         return True
 
     def tail(self, lines: int = 25) -> str:
-        """The end of its log, for messages."""
+        """Return the end of its log, for messages."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
 

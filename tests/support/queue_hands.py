@@ -58,7 +58,7 @@ class EmacsHand:
         self.archive(rid)
 
     def tell(self, rid: str, kind: str, **fields: Any) -> int:
-        """Adds a line to the work log; the size of the log then."""
+        """Add a line to the work log; return the size of the log then."""
         path = self.root / f"progress/{rid}.ndjson"
         line = {"time": "2026-01-03T18:30:00.000Z", "type": kind, **fields}
         with path.open("a") as log:

@@ -187,6 +187,6 @@ class Site:
         return writes
 
     def logs(self) -> str:
-        """The ends of all logs, for messages."""
+        """Return the ends of all logs, for messages."""
         own = [f"== {operator.story()}" for operator in self.operators]
         return "\n".join([*own, self.node.logs()])

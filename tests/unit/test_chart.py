@@ -49,7 +49,7 @@ CONTROLLER_RULES = [
 
 @cache
 def helm() -> str:
-    """The built program, or one on PATH; without it nothing here can be said, so that is a failure."""
+    """Return the built program, or one on PATH; fail without it, since nothing here can be said then."""
     command = [sys.executable, "-c", "from tests.cluster.programs import directory; print(directory())"]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     program = shutil.which("helm", path=os.pathsep.join([built, os.environ.get("PATH", "")]))

@@ -58,7 +58,7 @@ ALL = ["get", "list", "watch", "create", "patch"]
 
 
 def on(verbs: list[str]) -> list[str]:
-    """The verbs in the name of a service account, and of another user."""
+    """Return the verbs in the name of a service account, and of another user."""
     return [f"impersonate-on:{mode}:{verb}" for mode in ("serviceaccount", "user-info") for verb in verbs]
 
 

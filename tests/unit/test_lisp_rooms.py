@@ -59,7 +59,7 @@ NO_CODE = re.compile(r'"(?:\\.|[^"\\])*"|;[^\n]*|\((?:require|provide|declare-fu
 
 
 def owners() -> tuple[dict[str, str], dict[str, str]]:
-    """The file of each definition, and of each structure by the beginning of the names that it makes."""
+    """Return the file of each definition, and of each structure by the beginning of the names that it makes."""
     definitions: dict[str, str] = {}
     structures: dict[str, str] = {}
     for path in FILES:
@@ -73,7 +73,7 @@ def owners() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def used_files(path: Path) -> set[str]:
-    """The other files that define what the code of one names."""
+    """Return the other files that define what the code of one names."""
     definitions, structures = owners()
     used = set()
     for name in re.findall(r"(?:make-)?efrit[\w-]*\w", NO_CODE.sub("", path.read_text())):

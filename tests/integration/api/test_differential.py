@@ -169,12 +169,12 @@ def test_every_status_that_is_taken_on_is_read(kube: Kube, room: str, plural: st
 
 
 def _agrees(model: type[EfritInstance | EfritRequest | EfritPlan], manifest: Json) -> None:
-    """What is taken on as it was sent the models read as it was sent, too, but for the differences that are known."""
+    """Check that the models read what is taken on as it was sent, but for the differences that are known."""
     model.model_validate(_without_nulls(manifest))
 
 
 def _without_nulls(value: Any) -> Any:
-    """A null is dropped by the API server, and the default put in its place: the models never see one."""
+    """Drop nulls as the API server does, which puts the default in their place: the models never see one."""
     if isinstance(value, dict):
         return {key: _without_nulls(member) for key, member in value.items() if member is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
@@ -235,7 +235,7 @@ def _plan_is_decided_about(plan: EfritPlan) -> Iterator[Action]:
 
 
 def _is_json(actions: list[Action]) -> Iterator[Action]:
-    """What goes over the wire can."""
+    """Return whether this can go over the wire."""
     for action in actions:
         match action:
             case ApplyChildren(manifests=manifests):

@@ -48,7 +48,7 @@ def test_an_emacs_that_was_sabotaged_while_idle_is_restarted_and_the_next_answer
 
 @pytest.fixture
 def never_right(tmp_path: Path, lisp: Path) -> Iterator[Instance]:
-    """An instance whose init file sabotages each Emacs."""
+    """Yield an instance whose init file sabotages each Emacs."""
     init = tmp_path / "init.el"
     init.write_text(f"{QUIET} {SABOTAGE[0]}")
     made = Instance(tmp_path / "instance", lisp, {"EFRIT_INIT_FILE": str(init)})

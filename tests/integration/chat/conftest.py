@@ -23,7 +23,7 @@ def model() -> Iterator[Model]:
 
 @pytest.fixture(scope="module")
 def instances(tmp_path_factory: pytest.TempPathFactory, lisp: Path, model: Model) -> Iterator[dict[str, Instance]]:
-    """An instance for each protocol, by its name."""
+    """Yield an instance for each protocol, by its name."""
     made: dict[str, Instance] = {}
     for protocol in ("tools", "elisp"):
         place = tmp_path_factory.mktemp(protocol)

@@ -48,7 +48,7 @@ def played(instance: Instance, rid: str, request: Request, scenario: Scenario, s
 
 
 def describe_turns(model: Model, scenario: Scenario) -> str:
-    """What the model has said to the calls it got, for a test that fails."""
+    """Return what the model has said to the calls it got, for a test that fails."""
     log = model.log(scenario.name)
     keys = ("turn", "attempt", "status", "ended", "fault", "unmet")
     return "\n".join(json.dumps({key: entry.get(key) for key in keys}) for entry in log)

@@ -119,7 +119,7 @@ def under_way(instance: Instance, model: Model, name: str) -> bool:
 
 
 def sleepers(instance: Instance) -> list[psutil.Process]:
-    """The processes of the scenario's shell command, wherever they hang."""
+    """Return the processes of the scenario's shell command, wherever they hang."""
     processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

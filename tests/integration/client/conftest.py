@@ -47,6 +47,6 @@ def in_a_cluster(request: pytest.FixtureRequest, model: Model) -> Iterator[Progr
 
 @pytest.fixture(params=["local", "cluster"], scope="session")
 def efrit(request: pytest.FixtureRequest) -> Program:
-    """The program in each of the two places, with the instance `one`."""
+    """Return the program in each of the two places, with the instance `one`."""
     program: Program = request.getfixturevalue("on_this_machine" if request.param == "local" else "in_a_cluster")
     return program

@@ -40,7 +40,7 @@ def kubeconfig(plane: ControlPlane, bearer: str, namespace: str, server: str = "
 
 @pytest.fixture
 def powerless(in_a_cluster: Program, plane: ControlPlane, kube: Kube, tmp_path: Path) -> Iterator[Program]:
-    """The program in the hands of an account without any role."""
+    """Yield the program in the hands of an account without any role."""
     namespace = in_a_cluster.where[1]
     name = f"nobody-{tmp_path.name.lower().replace('_', '-')}"[:60].rstrip("-")
     kube.create("serviceaccounts", namespace, {"metadata": {"name": name}})

@@ -144,7 +144,7 @@ def test_an_emacs_that_was_made_unable_to_answer_ends_and_the_next_one_answers(f
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of a mebibyte."""
+    """Yield a file system of a mebibyte."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True)

@@ -27,7 +27,7 @@ from tests.support.timeout import TIMEOUT
 
 @pytest.fixture
 def fresh() -> Iterator[Program]:
-    """A machine on which nothing was ever started."""
+    """Yield a machine on which nothing was ever started."""
     with laptop({"one": {}}) as made:
         yield made
 

@@ -96,7 +96,7 @@ def test_on_a_clone_of_a_directory_its_work_is_fetched_from_there(
 
 
 def gated(task: str) -> str:
-    """A shell command that ends once the file TASK-may-go is there, and leaves a trace of each run."""
+    """Return a shell command that ends once the file TASK-may-go is there, and leaves a trace of each run."""
     return f"echo {task} >> ran.txt; until [ -e {task}-may-go ]; do sleep 0.1; done"
 
 

@@ -16,7 +16,7 @@ from tests.support.site import Site
 
 @pytest.fixture
 def site(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[Site]:
-    """A namespace of its own, without a controller yet."""
+    """Yield a namespace of its own, without a controller yet."""
     made = Site(plane, kube, audit_log, lisp)
     try:
         yield made
@@ -26,7 +26,7 @@ def site(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterat
 
 @pytest.fixture
 def alone(lisp: Path) -> Iterator[Site]:
-    """A namespace on an API server of its own, which may be stopped: no other controller loses its lease by that."""
+    """Yield a namespace on an API server of its own, which may be stopped: no other controller loses its lease."""
     with ControlPlane() as plane, closing(Kube(plane)) as kube:
         install_crds(kube)
         with closing(Site(plane, kube, plane.directory / "audit.log", lisp)) as made:
@@ -35,7 +35,7 @@ def alone(lisp: Path) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def shared(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[Site]:
-    """A namespace with a controller and the instance `one`, for all tests of a module."""
+    """Yield a namespace with a controller and the instance `one`, for all tests of a module."""
     made = Site(plane, kube, audit_log, lisp)
     try:
         made.operator().start()

@@ -21,7 +21,7 @@ UID = "11111111-2222-3333-4444-555555555555"
 
 @pytest.fixture
 async def controllers(site: Site) -> AsyncIterator[Kube]:
-    """A connection with the rights of the controller."""
+    """Yield a connection with the rights of the controller."""
     configuration = Configuration()
     path = str(site.operator().kubeconfig)
     await kube_config.load_kube_config(config_file=path, client_configuration=configuration)

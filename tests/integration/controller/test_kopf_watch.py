@@ -53,7 +53,7 @@ def collect() -> None:
 
 
 def impatient() -> kopf.OperatorSettings:
-    """The controller's settings, but for the minute in which a refusal is tried again."""
+    """Return the controller's settings, but for the minute in which a refusal is tried again."""
     settings = handlers.settings()
     settings.networking.error_backoffs = (0.1,)
     return settings

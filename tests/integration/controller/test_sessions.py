@@ -26,7 +26,7 @@ def model() -> Iterator[Model]:
 
 @pytest.fixture(scope="module")
 def talking(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path, model: Model) -> Iterator[Site]:
-    """A namespace with a controller and two instances that have a model."""
+    """Yield a namespace with a controller and two instances that have a model."""
     made = Site(plane, kube, audit_log, lisp)
     try:
         made.operator().start()

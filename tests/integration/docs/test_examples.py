@@ -43,7 +43,7 @@ first=$(efrit submit 1); second=$(efrit submit 2); running=$(efrit submit --time
 
 @pytest.fixture
 def machine(model: Model, tmp_path: Path) -> Iterator[Program]:
-    """A machine on which nothing was started yet, with a model."""
+    """Yield a machine on which nothing was started yet, with a model."""
     with laptop({}, **model_environment(model, tmp_path)) as made:
         Path(made.env["EFRIT_CONFIG"]).unlink()
         yield made

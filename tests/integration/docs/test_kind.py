@@ -46,7 +46,7 @@ esac
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Path:
-    """The directory of a `docker`, and of what it was asked."""
+    """Return the directory of a `docker`, and of what it was asked."""
     directory = tmp_path / "engine"
     directory.mkdir()
     (directory / "docker").write_text(ENGINE)

@@ -102,7 +102,7 @@ def _installation(blocks: list[Block]) -> list[Block]:
 
 
 def _monitoring(plural: str) -> dict[str, object]:
-    """A definition of the Prometheus operator, of which the chart makes objects."""
+    """Return a definition of the Prometheus operator, of which the chart makes objects."""
     kind = {"servicemonitors": "ServiceMonitor", "prometheusrules": "PrometheusRule"}[plural]
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {

@@ -20,7 +20,7 @@ INTENT = "Build a calculator"
 
 @pytest.fixture
 def team(in_a_cluster: Program, tmp_path: Path) -> dict[str, str]:
-    """An environment in which kubectl and efrit mean the namespace of the test."""
+    """Return an environment in which kubectl and efrit mean the namespace of the test."""
     config = yaml.safe_load(Path(in_a_cluster.env["KUBECONFIG"]).read_text())
     config["contexts"][0]["context"]["namespace"] = in_a_cluster.where[1]
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
@@ -28,7 +28,7 @@ def team(in_a_cluster: Program, tmp_path: Path) -> dict[str, str]:
 
 
 def divided(model: Model, name: str) -> Script:
-    """What the model says of a plan without tasks: it is divided into one task, which is done."""
+    """Return what the model says of a plan without tasks: it is divided into one task, which is done."""
     script = Script(model, name)
     task = {"type": "atomic", "description": "Write the calculator."}
     parts = {"operation": "insert", "parent": "root", "tasks": [task]}

@@ -21,7 +21,7 @@ AUDIENCE = "efrit-mcp"
 
 
 def account(kube: Kube, namespace: str, name: str, *, audience: str | None = None) -> str:
-    """A service account, and a token of it."""
+    """Make a service account; return it, and a token of it."""
     where = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     kube.call("POST", where, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     spec: dict[str, Any] = {"expirationSeconds": 3600, "audiences": [audience] if audience else []}
@@ -45,7 +45,7 @@ def allow(kube: Kube, namespace: str, name: str, verbs: list[str], resources: li
 
 @pytest.fixture
 async def api(kube: Kube, plane: ControlPlane, namespace: str, tmp_path: Path) -> AsyncIterator[Api]:
-    """A connection with the rights of the MCP server's account and no others."""
+    """Yield a connection with the rights of the MCP server's account and no others."""
     token = account(kube, namespace, "mcp")
     binding = {
         "metadata": {"name": f"mcp-{namespace}"},

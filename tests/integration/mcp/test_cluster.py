@@ -78,7 +78,7 @@ class Served:
 
 
 def give_rights(kube: Kube, namespace: str) -> str:
-    """The account of the server and its rights, from the chart; returns the account's name."""
+    """Make the account of the server and its rights, from the chart; return the account's name."""
     values = ["mcp.enabled=true", "mcp.tlsSecretName=tls", f"watchNamespaces={{{namespace}}}", "crds.install=false"]
     values += ["image.repository=i", "emacsImage.repository=i"]
     words = [word for value in values for word in ("--set", value)]
@@ -108,7 +108,7 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 def kubeconfig(plane: ControlPlane, namespace: str, bearer: str, path: Path) -> Path:
-    """A kubeconfig with a token and nothing else."""
+    """Return a kubeconfig with a token and nothing else."""
     loaded = yaml.safe_load(plane.kubeconfig.read_text())
     loaded["users"] = [{"name": "mcp", "user": {"token": bearer}}]
     loaded["contexts"][0]["context"].update(user="mcp", namespace=namespace)
@@ -118,7 +118,7 @@ def kubeconfig(plane: ControlPlane, namespace: str, bearer: str, path: Path) -> 
 
 @pytest.fixture(scope="module")
 def audit_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of an API server of its own, which also writes down what is read."""
+    """Return the log of an API server of its own, which also writes down what is read."""
     directory = tmp_path_factory.mktemp("audit")
     reads = {"level": "Metadata", "resources": [{"group": "efrit.dev"}]}
     policy = {**AUDIT_POLICY, "rules": [reads, {"level": "None"}]}

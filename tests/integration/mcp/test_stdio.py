@@ -33,7 +33,7 @@ def evaluate(content: str, **more: Any) -> dict[str, Any]:
 
 
 async def processed(client: Client, number: int) -> dict[str, Any]:
-    """The queue's figures once they count `number` answers."""
+    """Return the queue's figures once they count `number` answers."""
     with anyio.fail_after(TIMEOUT):
         while True:
             stats = structured_content(await client.call_tool("efrit_get_queue_stats", {"instance_id": "default"}))

@@ -28,7 +28,7 @@ def call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def streamed_content(answer: httpx2.Response) -> dict[str, Any]:
-    """The structured content of the one message in an event stream."""
+    """Return the structured content of the one message in an event stream."""
     (line,) = [line for line in answer.text.splitlines() if line.startswith("data: {")]
     content: dict[str, Any] = json.loads(line.removeprefix("data: "))["result"]["structuredContent"]
     return content

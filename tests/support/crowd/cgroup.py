@@ -57,7 +57,7 @@ class MemoryGroup:
 
 @contextlib.contextmanager
 def memory_group(limit: int) -> Iterator[MemoryGroup]:
-    """A group with a limit in bytes. Needs the rights of root."""
+    """Yield a group with a limit in bytes. Needs the rights of root."""
     root = next(root for root in ROOTS if (root / "cgroup.procs").exists())
     directory = root / f"efrit-{os.getpid()}-{secrets.token_hex(4)}"
     directory.mkdir()

@@ -173,7 +173,7 @@ class Crowd:
 
 @contextlib.asynccontextmanager
 async def crowd(directory: Path) -> AsyncIterator[Crowd]:
-    """A control plane with an empty namespace; its controller is stopped at the end."""
+    """Yield a control plane with an empty namespace; its controller is stopped at the end."""
     with ControlPlane() as plane, contextlib.closing(Kube(plane)) as kube:
         install_crds(kube)
         namespace = new_namespace(kube)

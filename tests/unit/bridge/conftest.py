@@ -54,7 +54,7 @@ def secrets(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def serve(tmp_path: Path, secrets: Path) -> AsyncIterator[Serve]:
-    """Starts bridges on one queue directory, one after the other."""
+    """Start bridges on one queue directory, one after the other."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(disk: Disk | None = None, **settings: Any) -> Served:

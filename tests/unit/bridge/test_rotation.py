@@ -46,7 +46,7 @@ async def test_a_secret_that_vanishes_locks_nobody_out(served: Served) -> None:
 
 
 async def serial_served(served: Served) -> int:
-    """Serial number of the certificate a new connection is shown."""
+    """Return the serial number of the certificate a new connection is shown."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     _, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=context)

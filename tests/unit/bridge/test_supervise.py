@@ -314,7 +314,7 @@ async def test_a_hung_emacs_without_a_request_is_killed_in_the_end(supervised: S
 
 
 def report(number: int = 0, problem: str | None = None) -> dict[str, object]:
-    """What a heartbeat says of check number so and so."""
+    """Return what a heartbeat says of check number so and so."""
     return {"passed": problem is None, "time": f"2026-01-03T18:30:{number:02}.000Z", "problem": problem}
 
 

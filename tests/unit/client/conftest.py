@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def look_alike() -> Iterator[int]:
-    """The id of a process that is called emacs."""
+    """Yield the id of a process that is called emacs."""
     process = subprocess.Popen(
         ["emacs-look-alike", "-S", "-c", "import sys; print(flush=True); sys.stdin.read()"],
         executable=sys.executable,

@@ -51,7 +51,7 @@ EXEC = "/api/v1/namespaces/team/pods/efrit-one-0/exec"
 
 @asynccontextmanager
 async def served(routes: dict[str, Answer]) -> AsyncIterator[ClusterBackend]:
-    """A backend before a server that answers by path."""
+    """Yield a backend before a server that answers by path."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         handler = routes.get(request.path)
@@ -246,7 +246,7 @@ async def test_a_create_whose_answer_was_lost_is_the_same_request_when_it_has_a_
 
 
 def shell(*messages: bytes, fail: str = "") -> Answer:
-    """A pod in which every command writes `messages`, and ends well or not."""
+    """Return a pod in which every command writes `messages`, and ends well or not."""
 
     async def answer(web_request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))

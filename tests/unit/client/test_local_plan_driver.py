@@ -170,7 +170,7 @@ class Machine:
 
 
 def machine(directory: Path, crash: Callable[[str, str], bool] = lambda what, when: False) -> Machine:
-    """A task that fails until it is decomposed, words that cannot be read, a refused answer, an amendment."""
+    """Return a machine: a task fails until it is decomposed, words cannot be read, an answer is refused."""
     parts = {"operation": "decompose", "task": "model", "tasks": [NEW, NEW]}
     model = scripted(
         adapt_model=[navigator_answer("failed", "still", parts), done()],

@@ -20,14 +20,14 @@ from efrit.protocol.model import WireModel
 
 
 def names(kind: type[BaseModel | Struct]) -> set[str]:
-    """The fields of a kind of value, without the place for keys of later versions."""
+    """Return the fields of a kind of value, without the place for keys of later versions."""
     if issubclass(kind, BaseModel):
         return set(kind.model_fields)
     return set(kind.__struct_fields__) - {"extra"}
 
 
 def types(kind: type[BaseModel | Struct]) -> dict[str, set[str]]:
-    """The JSON types that each field of a kind of value may have, apart from null."""
+    """Return the JSON types that each field of a kind of value may have, apart from null."""
     if issubclass(kind, BaseModel):
         schema = kind.model_json_schema(by_alias=False)
         definitions, properties = schema.get("$defs", {}), schema["properties"]

@@ -39,7 +39,7 @@ def identity() -> Identity:
 
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[FakeApi, Kube]]:
-    """A fake API server and a connection to it."""
+    """Yield a fake API server and a connection to it."""
     async with fake_api() as both:
         yield both
 
@@ -56,7 +56,7 @@ def kube(served: tuple[FakeApi, Kube]) -> Kube:
 
 @pytest.fixture
 def world() -> World:
-    """A store over a queue, for a test on virtual time."""
+    """Return a store over a queue, for a test on virtual time."""
     return World()
 
 

@@ -57,7 +57,7 @@ def object_json(
     labels: Mapping[str, str] | None = None,
     status: Json | None = None,
 ) -> Json:
-    """A resource as the API server sends it."""
+    """Return a resource as the API server sends it."""
     meta: Json = {
         "name": name,
         "namespace": namespace,
@@ -81,7 +81,7 @@ META = {"namespace", "uid", "generation", "created", "deleting", "labels", "stat
 
 
 def _work(kind: str, name: str, target: str | None, version: str, fields: Json) -> Json:
-    """A request or a plan: what is no metadata is its spec."""
+    """Return a request or a plan: what is no metadata is its spec."""
     spec = {key: value for key, value in fields.items() if key not in META}
     if target is not None:
         spec["instanceRef"] = {"name": target}
@@ -110,7 +110,7 @@ def plan(name: str = "app", **fields: Any) -> EfritPlan:
 
 
 def part_json(name: str, *, plan: str = "app", plan_uid: str | None = None, **fields: Any) -> Json:
-    """A request that belongs to a plan."""
+    """Return a request that belongs to a plan."""
     made = request_json(name, **fields)
     uid = plan_uid or f"uid-{plan}"
     made["metadata"]["labels"] = {"efrit.dev/plan": uid}
@@ -150,7 +150,7 @@ def pod(uid: str = POD_UID, **fields: Any) -> PodView:
 
 
 def statefulset(children: Children, replicas: int = 1, **fields: Any) -> StatefulSetView:
-    """The StatefulSet that these children leave behind."""
+    """Return the StatefulSet that these children leave behind."""
     defaults: Json = {
         "name": "efrit-alpha",
         "uid": "ss",
@@ -169,7 +169,7 @@ OWNED = {"ownerReferences": [{"uid": "ss", "controller": True}]}
 
 
 def statefulset_json(name: str = "alpha", namespace: str = NAMESPACE) -> Json:
-    """The StatefulSet of an instance as the API server sends it, as far as it says whose it is."""
+    """Return the StatefulSet of an instance as the API server sends it, as far as it says whose it is."""
     owners = [{"uid": f"uid-{name}", "controller": True}]
     meta = {"name": f"efrit-{name}", "namespace": namespace, "uid": "ss", "labels": {"efrit.dev/instance": name}}
     return {"metadata": {**meta, "ownerReferences": owners}, "spec": {"replicas": 1}}
@@ -182,7 +182,7 @@ def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, bridge_stats:
 
 
 def claims(of: EfritInstance, **fields: Any) -> tuple[ClaimView, ...]:
-    """The claims that an instance is to have."""
+    """Return the claims that an instance is to have."""
     defaults: Json = {"phase": "Bound"}
     return tuple(ClaimView(claim["metadata"]["name"], **(defaults | fields)) for claim in build_claims(of))
 
@@ -191,7 +191,7 @@ FACTS = {field.name for field in fields_of(InstanceFacts)}
 
 
 def changed(instance_snapshot: InstanceSnapshot, **fields: Any) -> InstanceSnapshot:
-    """The snapshot with other fields, those of its facts included."""
+    """Return the snapshot with other fields, those of its facts included."""
     facts = replace(instance_snapshot.facts, **{name: value for name, value in fields.items() if name in FACTS})
     return replace(
         instance_snapshot, **{"facts": facts, **{name: value for name, value in fields.items() if name not in FACTS}}
@@ -199,7 +199,7 @@ def changed(instance_snapshot: InstanceSnapshot, **fields: Any) -> InstanceSnaps
 
 
 def ready(efrit_instance: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
-    """An instance whose pod runs, whose bridge is connected and which is open for requests."""
+    """Return an instance whose pod runs, whose bridge is connected and which is open for requests."""
     defaults: Json = {"pod": pod(), "bridge": connected(), "listed": True, "handover_id": HANDOVER.id}
     made = efrit_instance or instance()
     defaults["claims"] = claims(made)
@@ -209,7 +209,7 @@ def ready(efrit_instance: EfritInstance | None = None, **fields: Any) -> Instanc
 
 
 def away(efrit_instance: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
-    """An instance without a pod."""
+    """Return an instance without a pod."""
     made = efrit_instance or instance()
     defaults: Json = {"listed": True, "claims": claims(made)}
     return changed(InstanceSnapshot(instance=made, config=CONFIG), **(defaults | fields))
@@ -218,7 +218,7 @@ def away(efrit_instance: EfritInstance | None = None, **fields: Any) -> Instance
 def snapshot(
     efrit_request: EfritRequest | None = None, target: InstanceSnapshot | None = None, **fields: Any
 ) -> RequestSnapshot:
-    """A request's snapshot; the request was created after the controller had started."""
+    """Return a request's snapshot; the request was created after the controller had started."""
     defaults: Json = {"config": CONFIG}
     return RequestSnapshot(request=efrit_request or request(), target=target, **(defaults | fields))
 
@@ -250,18 +250,18 @@ def of_kind(actions: Sequence[object], kind: type[Kind]) -> list[Kind]:
 
 
 def the(actions: Sequence[object], kind: type[Kind]) -> Kind:
-    """The one action of this kind."""
+    """Return the one action of this kind."""
     (action,) = of_kind(actions, kind)
     return action
 
 
 def written(actions: Sequence[object]) -> Json:
-    """The status that is written."""
+    """Return the status that is written."""
     return dict(the(actions, PatchStatus).status)
 
 
 def condition_json(kind: str, status: str, reason: str, since: datetime = NOW) -> Json:
-    """A condition as a status has it."""
+    """Return a condition as a status has it."""
     return {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": wire_time(since)}
 
 

@@ -65,7 +65,7 @@ class FakeApi:
         self.failures.setdefault((method, path), []).extend([(status, body)] * times)
 
     def made(self, method: str) -> list[Call]:
-        """The calls of one method, in their order."""
+        """Return the calls of one method, in their order."""
         return [call for call in self.calls if call.method == method]
 
     async def until(self, holds: Any) -> None:
@@ -207,7 +207,7 @@ def _status(code: int, message: str) -> tuple[int, Json]:
 
 @contextlib.asynccontextmanager
 async def fake_api() -> AsyncIterator[tuple[FakeApi, Kube]]:
-    """A server and the controller's connection to it."""
+    """Yield a server and the controller's connection to it."""
     api = FakeApi()
     app = web.Application(client_max_size=8 * 1024 * 1024)
     app.router.add_route("*", "/{tail:.*}", api.handle)

@@ -76,11 +76,11 @@ class FakeBridge:
     """Calls are answered once it is set."""
 
     def connect_action(self, pod_uid: str = POD_UID, instance_uid: str = INSTANCE_UID) -> ConnectBridge:
-        """What connects to this server."""
+        """Return the action that connects to this server."""
         return ConnectBridge(INSTANCE, instance_uid, pod_uid, "127.0.0.1", self.port)
 
     async def reader(self) -> Stream:
-        """The next one that reads the stream."""
+        """Return the next reader of the stream."""
         return await asyncio.wait_for(self.streams.get(), TIMEOUT)
 
     async def request(self, http: web.Request) -> web.StreamResponse:
@@ -120,7 +120,7 @@ def _error(status: int, code: str, message: str) -> web.Response:
 async def fake_bridge(
     identity: Identity, directory: Path, instance_uid: str = INSTANCE_UID
 ) -> AsyncIterator[FakeBridge]:
-    """A bridge with the credentials that the controller would give it."""
+    """Yield a bridge with the credentials that the controller would give it."""
     issued = credentials(identity, instance_uid, datetime.now(UTC))
     pair = directory / f"{instance_uid}.pem"
     pair.write_bytes(issued.private_key + issued.certificate)

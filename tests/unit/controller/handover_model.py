@@ -192,34 +192,34 @@ class World:
         self.store.bridges.bridge_disconnected(INSTANCE)
 
     def connect(self) -> None:
-        """The bridge tells the whole picture."""
+        """Let the bridge tell the whole picture."""
         self.connected = True
         views = [self._told()] if self.delivered or self.declined else []
         for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *views, stats()):
             self.store.bridges.event(INSTANCE, POD_UID, event)
 
     def arrive(self) -> None:
-        """What was sent reaches the queue."""
+        """Let what was sent reach the queue."""
         self.on_the_way = False
         self.delivered = self.delivered or not self.declined
 
     # The other leader.
 
     def other_opens(self) -> None:
-        """The watch tells of it later."""
+        """Let another open it; the watch tells of it later."""
         self._store_handover({"state": "Open", "id": OTHER})
 
     def other_hands_over(self) -> None:
         self.on_the_way = True
 
     def watch(self) -> None:
-        """The watch of instances tells what is stored."""
+        """Let the watch of instances tell what is stored."""
         self.store.instances.observe(self.instance)
 
     # The controller.
 
     def restart(self) -> None:
-        """The process is killed; the next one lists everything before it decides."""
+        """Kill the process; the next one lists everything before it decides."""
         self.restarts += 1
         self.submitting = None
         self.store = Store(_NoQueue(), CONFIG, _now)  # type: ignore[arg-type]
@@ -256,7 +256,7 @@ class World:
                     self._write_request(status=dict(action.status))
 
     def returns(self) -> None:
-        """The bridge has the request and says so, if it is there."""
+        """Let the bridge have the request and say so, if it is there."""
         if not self.connected:
             self.lost()
             return
@@ -267,7 +267,7 @@ class World:
         self.submitting = None
 
     def lost(self) -> None:
-        """The bridge does not answer; the request may have arrived, or arrive later."""
+        """Let the bridge not answer; the request may have arrived, or arrive later."""
         self.store.handovers.handed_over(INSTANCE, WORK, UID)
         self.store.handovers.submit_ended(INSTANCE, WORK, UID)
         self.submitting = None
@@ -280,21 +280,21 @@ class World:
             self.store.instances.observe(self.instance)
 
     def write_is_lost(self) -> None:
-        """The write is done, and nobody says so."""
+        """Do the write, and let nobody say so."""
         patch = self._instance_patch()
         if patch is not None:
             self.losses += 1
             self._apply(patch)
 
     def write_is_delayed(self) -> None:
-        """The write is given up by its sender, and done later."""
+        """Let the sender give up the write, which is done later."""
         patch = self._instance_patch()
         if patch is not None:
             self.losses += 1
             self.delayed = (*self.delayed, patch)
 
     def delayed_write(self) -> None:
-        """What was given up is done, if nothing else was written; the watch tells of it."""
+        """Do what was given up, if nothing else was written; the watch tells of it."""
         patch, *rest = self.delayed
         self.delayed = tuple(rest)
         self._apply(patch)

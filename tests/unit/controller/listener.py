@@ -63,7 +63,7 @@ class Listener:
             self._news.notify_all()
 
     def of(self, kind: str) -> _Part:
-        """The part of a kind of objects."""
+        """Return the part of a kind of objects."""
         return _Part(self, KINDS[kind])
 
     def requeue_after(self, *arguments: Any) -> None:
@@ -73,7 +73,7 @@ class Listener:
         self.call("set_aside")(*arguments)
 
     def calls_of(self, name: str) -> list[tuple[Any, ...]]:
-        """The arguments of every call of this name."""
+        """Return the arguments of every call of this name."""
         return [arguments for called, arguments in self.calls if called == name]
 
     async def hears(self, name: str, count: int = 1) -> tuple[Any, ...]:

@@ -81,7 +81,7 @@ def test_a_refused_result_is_stored_again_after_a_pause_that_doubles(times: int,
 
 
 def _told(request_snapshot: Any) -> Any:
-    """The request with the status that it gets while its result is refused."""
+    """Return the request with the status that it gets while its result is refused."""
     return request(status=written(decide_request(request_snapshot, NOW + seconds(1))))
 
 

@@ -58,7 +58,7 @@ ALL_PODS = PODS.path(None)
 
 
 def ready(updated: str = "True") -> Json:
-    """What an earlier controller said of an instance that it found Ready."""
+    """Return what an earlier controller said of an instance that it found Ready."""
     about = {"reason": "Known", "message": "", "lastTransitionTime": STARTED}
     conditions = [{"type": "Ready", "status": "True", **about}, {"type": "Updated", "status": updated, **about}]
     return {"conditions": conditions, "podName": "efrit-alpha-0", "startTime": STARTED}

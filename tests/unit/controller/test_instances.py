@@ -81,7 +81,7 @@ def applied(identity: Identity) -> Callable[..., InstanceSnapshot]:
 
 
 def settled(instance_snapshot: InstanceSnapshot, actions: list[Action], **fields: Any) -> InstanceSnapshot:
-    """The snapshot after the written status has come back from the API server."""
+    """Return the snapshot after the written status has come back from the API server."""
     status = written(actions)
     json: Json = instance_snapshot.instance.model_dump(mode="json", by_alias=True, exclude_none=True)
     renewed = type(instance_snapshot.instance).model_validate({**json, "status": status})
@@ -498,7 +498,7 @@ def test_becoming_ready_is_an_event_once(decide: Decide) -> None:
 
 
 def moved(decide: Decide, bridge_stats: Stats, **fields: Any) -> InstanceSnapshot:
-    """A ready instance whose bridge tells something else by now."""
+    """Return a ready instance whose bridge tells something else by now."""
     return settled(ready(), decide(ready()), bridge=connected(bridge_stats=bridge_stats), **fields)
 
 

@@ -80,13 +80,13 @@ class Script:
 def snapshot_of(
     *parts: Any, target: Any = None, results: Mapping[str, str] | None = None, **fields: Any
 ) -> PlanSnapshot:
-    """A plan whose requests are known."""
+    """Return a plan whose requests are known."""
     requests = {part.metadata.name: part for part in parts}
     return PlanSnapshot(plan(**fields), requests, results or {}, target or instance())
 
 
 def silent(plan_snapshot: PlanSnapshot, script: Script) -> PlanSnapshot:
-    """The same plan once its status is written."""
+    """Return the same plan once its status is written."""
     status = written(script.decide(plan_snapshot))
     return replace(plan_snapshot, plan=plan(status=status))
 

@@ -282,7 +282,7 @@ def test_work_for_a_model_is_refused_by_an_instance_without_one(kind: str) -> No
 def _updating(
     reason: str, pod_template: str = "old", status: str = "Unknown", spec: Any | None = None, **fields: Any
 ) -> InstanceSnapshot:
-    """A ready instance whose StatefulSet has template `new` and whose condition Updated says this."""
+    """Return a ready instance whose StatefulSet has template `new` and whose condition Updated says this."""
     current = StatefulSetView("efrit-alpha", "ss", 1, template_hash="new")
     made = instance(spec=spec, status={"conditions": [condition_json("Updated", status, reason)]})
     return ready(made, statefulset=current, pod=pod(template_hash=pod_template), **fields)

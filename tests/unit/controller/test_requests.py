@@ -63,7 +63,7 @@ def limited(**limits: int) -> Any:
 
 
 def on_queue(**figures: Any) -> Any:
-    """An instance whose queue takes three requests."""
+    """Return an instance whose queue takes three requests."""
     spec = {"queue": {"existingClaim": "c", "maxPending": 3}}
     return ready(instance(spec=spec), bridge=connected(bridge_stats=stats(**figures)))
 

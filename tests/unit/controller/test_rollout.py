@@ -45,7 +45,7 @@ Decide = Callable[..., Update]
 
 
 def updated_status(status: str, reason: str, ago: float = 0, ready: str = "True") -> Json:
-    """A status whose condition Updated has been this for so many seconds."""
+    """Return a status whose condition Updated has been this for so many seconds."""
     since = NOW - seconds(ago)
     return {
         "conditions": [
@@ -57,7 +57,7 @@ def updated_status(status: str, reason: str, ago: float = 0, ready: str = "True"
 
 @pytest.fixture
 def world(identity: Identity) -> World:
-    """A snapshot whose StatefulSet is as wanted, but for the fields given."""
+    """Return a snapshot whose StatefulSet is as wanted, but for the fields given."""
 
     def made(current: Json | None = None, status: Json | None = None, **fields: Any) -> InstanceSnapshot:
         efrit_instance = instance(status=status or updated_status("True", "UpToDate", 3600))
@@ -78,7 +78,7 @@ def decide(identity: Identity) -> Decide:
 
 
 def slots(count: int, namespace: str = "elsewhere", *, succeeded: int = 1, **fields: Any) -> RolloutView:
-    """A view with so many updates of other instances under way."""
+    """Return a view with so many updates of other instances under way."""
     defaults: Json = {"since": NOW - seconds(1), "cause": UpdateCause.RELEASE}
     under_way = tuple(UpdateSlot(namespace, f"n{number}", **(defaults | fields)) for number in range(count))
     return RolloutView(under_way, succeeded=succeeded)

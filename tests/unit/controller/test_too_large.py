@@ -42,7 +42,7 @@ REFUSED = InstanceFacts(handover_id="h", refused="It is too large.", refused_tim
 
 
 def snapshot(spec: Json | None = None, *, replicas: int = 1, **fields: Any) -> InstanceSnapshot:
-    """A running instance whose spec has become too large."""
+    """Return a running instance whose spec has become too large."""
     one = instance(spec=spec or {})
     children = build(one, CONFIG, IDENTITY, replicas, NOW)
     defaults: Json = {"statefulset": statefulset(children, replicas), "pod": pod(), "facts": REFUSED}

@@ -17,7 +17,7 @@ def output(code: str, directory: Path) -> str:
 
 @pytest.fixture
 def packages(tmp_path: Path) -> Path:
-    """A directory with the package `whole`, which imports all of its submodules."""
+    """Return a directory with the package `whole`, which imports all of its submodules."""
     inner = tmp_path / "whole" / "inner"
     inner.mkdir(parents=True)
     (tmp_path / "whole" / "__init__.py").write_text(

@@ -54,7 +54,7 @@ def open_client(backend: ScriptedBackend, mode: str) -> Open:
 
 @pytest.fixture
 def call(open_client: Open) -> Call:
-    """Calls one tool over a connection of its own, made with `options`; `key` is its idempotency key."""
+    """Call one tool over a connection of its own, made with `options`; `key` is its idempotency key."""
 
     async def called(
         tool: str, arguments: dict[str, Any] | None = None, key: str | None = None, **options: Any

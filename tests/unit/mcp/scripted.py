@@ -190,7 +190,7 @@ class ScriptedBackend:
     # What a test does to them
 
     async def first(self) -> str:
-        """The id of the first request, once it is there."""
+        """Return the id of the first request, once it is there."""
         with anyio.fail_after(TIMEOUT):
             async with self.changed:
                 while not self.states:
@@ -210,17 +210,17 @@ class ScriptedBackend:
 
 
 def evaluated(result: str, seconds: float = 0.25) -> dict[str, Any]:
-    """An eval that ended well."""
+    """Return an eval that ended well."""
     return {"result": result, "execution_seconds": seconds}
 
 
 def broken(code: str, message: str) -> dict[str, Any]:
-    """An eval that signalled."""
+    """Return an eval that signalled."""
     return {"reason": Reason.EVAL_ERROR, "error": Error(code, message)}
 
 
 def asking(question: str, session: str = "session-1") -> dict[str, Any]:
-    """A command that needs to know something."""
+    """Return a command that needs to know something."""
     return {
         "reason": Reason.INPUT_REQUIRED,
         "outcome": Outcome.PARTIAL,

@@ -106,7 +106,7 @@ async def begin_calc(plans: ScriptedPlans) -> None:
 
 
 def answer(history: dict[str, Any], *, packed: bool = False) -> str:
-    """A history as the value of the form is printed."""
+    """Return a history as the value of the form is printed."""
     text = json.dumps(history)
     zipped = base64.b64encode(gzip.compress(text.encode())).decode()
     payload = json.dumps({"packed": zipped} if packed else {"value": history})
@@ -114,7 +114,7 @@ def answer(history: dict[str, Any], *, packed: bool = False) -> str:
 
 
 def at_work(step: str, task: str, *commits: str) -> dict[str, Any]:
-    """A plan in the middle of something; its commits oldest first."""
+    """Return a plan in the middle of something; its commits oldest first."""
     return {
         "step": step,
         "current_task": task,

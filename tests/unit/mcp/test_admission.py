@@ -21,7 +21,7 @@ LARGE = MAX_HELD_BYTES_PER_CALLER // 2
 
 
 def status_of(stack: ExitStack, admission: Admission, caller: str, size: int = 0) -> int:
-    """What a caller gets for one more call with a message of so many bytes, which goes on."""
+    """Return what a caller gets for one more call with a message of so many bytes, which goes on."""
     try:
         stack.enter_context(admission.call(caller)).add(size)
     except RejectedError as error:

@@ -136,7 +136,7 @@ async def test_a_running_call_is_not_dropped_for_others(port: int) -> None:
 
 
 def message(port: int, begun: bytes, length: int = 9) -> bytes:
-    """A message of which only the beginning has come."""
+    """Return a message of which only the beginning has come."""
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     return request(port, "POST", "/mcp", **headers, **{"Content-Length": str(length)}) + begun
 

@@ -30,7 +30,7 @@ LIMITS = Limits()
 
 
 def write_pair(place: Path, name: str) -> None:
-    """A certificate for `name` and its key, put in place of what is there as the kubelet does: all at once."""
+    """Put a certificate for `name` and its key in place of what is there as the kubelet does: all at once."""
     key = Ed25519PrivateKey.generate()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
@@ -58,7 +58,7 @@ def replace(file: Path, data: bytes) -> None:
 
 @asynccontextmanager
 async def listening(place: Path, limits: Limits = LIMITS, **options: Any) -> AsyncIterator[int]:
-    """The server on a free port, with the certificate in `place`."""
+    """Yield the server on a free port, with the certificate in `place`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
@@ -81,7 +81,7 @@ async def listening(place: Path, limits: Limits = LIMITS, **options: Any) -> Asy
 
 
 async def served_name(port: int) -> str:
-    """The name in the certificate that the server shows; empty while it does not listen."""
+    """Return the name in the certificate that the server shows; empty while it does not listen."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

@@ -50,7 +50,7 @@ def listening(backend: ScriptedBackend) -> Listening:
 
 
 async def waiting(backend: ScriptedBackend, content: str = "slow") -> str:
-    """A request that is not final."""
+    """Return a request that is not final."""
     return (await backend.submit(Work(RequestType.COMMAND, content))).id
 
 

@@ -19,7 +19,7 @@ HEADERS = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "content-type": 
 
 
 def tool(name: str, **properties: str) -> Json:
-    """A tool whose input has these PROPERTIES, name to type, all of them required."""
+    """Return a tool whose input has these PROPERTIES, name to type, all of them required."""
     return {
         "name": name,
         "description": f"The tool {name}",

@@ -90,7 +90,7 @@ def talk(client: Client, name: str) -> list[Json]:
 
 
 def describe_answers(answers: list[Json]) -> str:
-    """The answers as text, less what is made anew each time: ids and signatures."""
+    """Return the answers as text, less what is made anew each time: ids and signatures."""
     plain = json.loads(json.dumps(answers))
     for answer in plain:
         for block in answer.get("content", []):
@@ -104,7 +104,7 @@ def names(folder: Path) -> list[str]:
 
 
 def written(folder: Path) -> str:
-    """What was recorded, once both turns of the story are in it: it is written when the client has its answer."""
+    """Return what was recorded, once both turns of the story are in it: the client has its answer before."""
     path = folder / "recorded.toml"
     until(lambda: path.exists() and path.read_text().count("[[turn]]") == 2, "the second turn is not written")
     return path.read_text()

@@ -39,7 +39,7 @@ def without(name: str) -> Json:
 
 
 def called(*last: Json) -> Json:
-    """A body whose last message follows a call of a tool."""
+    """Return a body whose last message follows a call of a tool."""
     return body([*HELLO, assistant(CALL), *last], tools=[tool("t")])
 
 

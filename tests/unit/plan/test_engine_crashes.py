@@ -24,7 +24,7 @@ NEW = {"type": "atomic", "description": "a half"}
 
 
 def world(**options: Any) -> World:
-    """A task that fails until it is decomposed, one that is given up, words that cannot be read, an amendment."""
+    """Return a world: a task fails until it is decomposed, one is given up, words cannot be read, an amendment."""
     parts = {"operation": "decompose", "task": "model", "tasks": [NEW, NEW]}
     model = scripted(
         adapt_model=[

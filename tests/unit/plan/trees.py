@@ -58,7 +58,7 @@ def in_state(tree: Task, state: TaskState) -> dict[str, Task]:
 
 @st.composite
 def trees(draw: st.DrawFn, *, root_pending: bool = True, deepest: int = 4) -> Task:
-    """A sound tree: ids are its own, an atomic task has no children, a done parent only done ones."""
+    """Return a sound tree: ids are its own, an atomic task has no children, a done parent only done ones."""
     count = 0
 
     def task(depth: int, within_done: bool) -> Task:

@@ -68,7 +68,7 @@ class Repository:
         return tree_of(self.commits[-1]["tree"])
 
     def commit_lines(self) -> list[str]:
-        """The commits in short, as `0 begin`, `1 act a`."""
+        """Return the commits in short, as `0 begin`, `1 act a`."""
         return [
             " ".join(str(commit[key]) for key in ("step", "kind", "task") if commit[key]) for commit in self.commits
         ]
@@ -319,7 +319,7 @@ class World:
 
 
 def visited(content: str, _what: str) -> str:
-    """The task a message is about; none in one that goes back."""
+    """Return the task a message is about; none in one that goes back."""
     match = re.search(r"^# The task (\S+) ", content, re.MULTILINE)
     return match[1] if match else ""
 
@@ -341,7 +341,7 @@ Answers = dict[str, list[Json | str]]
 
 
 def scripted(**answers: list[Json | str]) -> Model:
-    """A model that acts and assesses well; by part and task (`adapt_a`), what it says each time, then it is done.
+    """Return a model that acts and assesses well; by part and task (`adapt_a`), what it says each time, then it ends.
 
     What it says rests on the request alone, so that a request that runs twice is answered alike.
     """

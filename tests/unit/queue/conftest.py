@@ -51,7 +51,7 @@ class Running:
         return await self.until_state(name, RequestState.RUNNING)
 
     def entry(self, name: str) -> Entry:
-        """What the queue knows of a request."""
+        """Return what the queue knows of a request."""
         entry = self.queue.index.get(rid(name))
         assert entry is not None
         return entry
@@ -79,7 +79,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def start(root: Path) -> AsyncIterator[Start]:
-    """Starts a queue on `root`; every one started is stopped in the end."""
+    """Start a queue on `root`; stop every one started in the end."""
     started: list[Running] = []
 
     async def opened(

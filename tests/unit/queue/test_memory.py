@@ -53,7 +53,7 @@ class NamesOnly(Disk):
 
 @pytest.fixture
 def traced() -> Iterator[Callable[[], tuple[int, int]]]:
-    """Returns the bytes allocated since the start, now and at most."""
+    """Return the bytes allocated since the start, now and at most."""
     # What is made once and kept is none of an entry's.
     waiting(0, packed_metadata({}))
     tracemalloc.start()

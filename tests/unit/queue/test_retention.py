@@ -33,7 +33,7 @@ def disk(root: Path) -> Iterator[Looking]:
 
 
 def archive(root: Path, *names: str, size: int = 10) -> float:
-    """Archives requests of these ids; the time (epoch seconds) of the newest."""
+    """Archive requests of these ids; return the time (epoch seconds) of the newest."""
     for name in names:
         for kind in ("req", "resp"):
             path = root / f"archive/{kind}_{name}.json"
@@ -61,7 +61,7 @@ def walked(
 
 
 def later(root: Path, seconds: float = KEEP_SECONDS + 1) -> float:
-    """A time at which everything that lies there now is `seconds` old."""
+    """Return a time at which everything that lies there now is `seconds` old."""
     return max(path.stat().st_ctime for path in (root / "archive").iterdir()) + seconds
 
 

@@ -107,7 +107,7 @@ def test_no_session_goes_while_a_request_is_not_known(root: Path, place: str) ->
 
 
 async def full(start: Start, root: Path, *submitted: str, claimed: str | None = None) -> tuple[Running, SmallDisk]:
-    """A running queue with these requests, on a volume that is full by now."""
+    """Return a running queue with these requests, on a volume that is full by now."""
     disk = SmallDisk(root)
     running = await start(disk=disk)
     for name in submitted:

@@ -73,7 +73,7 @@ def rig(stages: Iterator[Rig]) -> Rig:
 
 @pytest.fixture(scope="module")
 def untouched(shared: Site) -> Flat:
-    """What a new instance looks like that chose nothing."""
+    """Return what a new instance looks like that chose nothing."""
     return Rig(shared, "fieldplain", **SUSPENDED).observed_as_new()
 
 

@@ -21,7 +21,7 @@ NAMES = {
 
 @pytest.fixture(scope="module")
 def roomy(shared: Site) -> Site:
-    """The site with an instance `roomy` that takes all that a request may hold."""
+    """Return the site with an instance `roomy` that takes all that a request may hold."""
     shared.instance("roomy", limits={"maxRequestBytes": 1_048_576})
     return shared
 

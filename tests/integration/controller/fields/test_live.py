@@ -40,7 +40,7 @@ Sleeper = tuple[Rig, Flat]
 
 @pytest.fixture(scope="module", autouse=True)
 def sleeper(shared: Site) -> Sleeper:
-    """An instance that falls asleep while the other tests run, and what it was like awake."""
+    """Return an instance that falls asleep while the other tests run, and what it was like awake."""
     shared.instance("drowsy")
     rig = Rig.of(shared, "drowsy")
     awake = rig.observed()
@@ -50,7 +50,7 @@ def sleeper(shared: Site) -> Sleeper:
 
 @pytest.fixture(scope="module", autouse=True)
 def classes(kube: Kube, shared: Site) -> None:
-    """What a pod may be made with only where it exists."""
+    """Make what a pod may be made with only where it exists."""
     kinds: dict[str, Json] = {
         "/apis/node.k8s.io/v1/runtimeclasses": {"handler": "made"},
         "/apis/scheduling.k8s.io/v1/priorityclasses": {"value": 1},
@@ -62,7 +62,7 @@ def classes(kube: Kube, shared: Site) -> None:
 
 @pytest.fixture
 def rig(shared: Site) -> Iterator[Rig]:
-    """The instance, running, and again as it was afterwards."""
+    """Yield the instance, running, and again as it was afterwards."""
     shared.until_condition("one", "Ready", status="True")
     rig = Rig.of(shared, "one")
     before = rig.observed()

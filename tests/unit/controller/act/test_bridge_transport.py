@@ -24,7 +24,7 @@ RESET = b'id: abc-1\nevent: reset\ndata: {"queue_id":"q","epoch":"abc"}\n\n'
 
 @contextlib.asynccontextmanager
 async def answering(*parts: bytes, then: bytes = b"", stays: bool = False) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a server that says `parts`, and `then` over and over; nothing more if that is empty.
+    """Yield a client of a server that says `parts`, and `then` over and over; nothing more if that is empty.
 
     With `stays` it keeps the connection open until the client has left.
     """

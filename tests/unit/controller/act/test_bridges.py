@@ -211,7 +211,7 @@ async def test_a_bridge_that_refuses_the_token_is_told_as_such(line: Line) -> No
 
 @contextlib.asynccontextmanager
 async def calling(*arguments: Any) -> AsyncIterator[tuple[Bridges, Listener]]:
-    """A controller's side of its own, with other keys or another clock."""
+    """Yield a controller's side of its own, with other keys or another clock."""
     identity, *clock = arguments
     heard = Listener()
     bridges = Bridges(identity, heard.store, *clock)

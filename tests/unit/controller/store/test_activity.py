@@ -32,7 +32,7 @@ def last_activity(store: Store) -> datetime | None:
 
 
 def world(**queue: int) -> World:
-    """A controller that has just started; the status has these figures."""
+    """Return a controller that has just started; the status has these figures."""
     made = World()
     status: Json = {"queue": queue} if queue else {}
     made.store.instances.observe(instance_json(status=status))
@@ -89,7 +89,7 @@ async def test_figures_that_stand_still_are_no_activity() -> None:
 def observed_instance(
     ready: str, since: int, *, pod_started: int | None, version: int, uid: str = "uid-alpha"
 ) -> Json:
-    """An instance whose condition Ready is as it is for so many seconds after NOW."""
+    """Return an instance whose condition Ready is as it is for so many seconds after NOW."""
     status: Json = {"conditions": [condition_json("Ready", ready, "Ready", NOW + seconds(since))]}
     if pod_started is not None:
         status["startTime"] = wire_time(NOW + seconds(pod_started))

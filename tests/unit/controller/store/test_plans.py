@@ -16,7 +16,7 @@ LOOK = ("Plan", "app")
 
 
 def world_with_plan(*parts: Any, **fields: Any) -> World:
-    """A world with a plan whose requests are listed."""
+    """Return a world with a plan whose requests are listed."""
     world = World()
     world.store.plans.observe(plan_json(**fields))
     world.list_parts(*parts)

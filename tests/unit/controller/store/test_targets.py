@@ -143,7 +143,7 @@ BOTH_REQUESTS = {("Request", "work"), ("Request", "unbound")}
 
 
 async def _told(*versions: Json) -> set[tuple[str, str]]:
-    """What is looked at because of the last of these versions of an instance."""
+    """Return what is looked at because of the last of these versions of an instance."""
     world = World()
     world.store.requests.observe(request_json())
     world.store.requests.observe(request_json("unbound", target=None, selector={"matchLabels": {"a": "b"}}))

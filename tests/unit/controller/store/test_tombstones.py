@@ -14,7 +14,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 def finished() -> World:
-    """A world that has forgotten a request and a plan, both final."""
+    """Return a world that has forgotten a request and a plan, both final."""
     world = World()
     world.store.requests.observe(request_json(version="30", status=final_status()))
     world.store.requests.observe_left(request_json(version="30"))

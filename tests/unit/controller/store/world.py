@@ -59,19 +59,19 @@ class World:
         self.store.plans.listed(plan, uid, {part["metadata"]["name"] for part in parts})
 
     def request(self, key: tuple[str, str] = WORK) -> RequestSnapshot:
-        """The snapshot of a request that is known."""
+        """Return the snapshot of a request that is known."""
         snapshot = self.store.requests.snapshot(key)
         assert snapshot is not None
         return snapshot
 
     def instance(self, key: tuple[str, str] = ALPHA) -> InstanceSnapshot:
-        """The snapshot of an instance that is known."""
+        """Return the snapshot of an instance that is known."""
         snapshot = self.store.instances.snapshot(key)
         assert snapshot is not None
         return snapshot
 
     def plan(self, key: tuple[str, str] = APP) -> PlanSnapshot:
-        """The snapshot of a plan that is known."""
+        """Return the snapshot of a plan that is known."""
         snapshot = self.store.plans.snapshot(key)
         assert snapshot is not None
         return snapshot
@@ -103,7 +103,7 @@ def child(
     owner: str | None = None,
     **status: Any,
 ) -> Json:
-    """A child of an instance; pods belong to the StatefulSet `ss`, if not to `owner`."""
+    """Return a child of an instance; pods belong to the StatefulSet `ss`, if not to `owner`."""
     meta: Json = {"name": name, "namespace": NAMESPACE, "uid": uid, "labels": {"efrit.dev/instance": of}}
     by_default = "ss" if name.endswith("-0") else f"uid-{of}"
     meta["ownerReferences"] = [{"uid": owner or by_default, "controller": True}]

@@ -46,7 +46,7 @@ class Reviewer:
 
 @pytest.fixture
 async def request_id(backend: ScriptedBackend, plans: ScriptedPlans) -> str:
-    """A final request, beside a final plan."""
+    """Make a final request, beside a final plan; return its id."""
     await begin_calc(plans)
     await plans.end("calc", PlanReason.SUCCEEDED, Outcome.SUCCESS)
     backend.answers["1"] = evaluated("1")

@@ -18,7 +18,7 @@ from tests.cluster import addons, audit, forward, network, node, node_images, pa
 from tests.cluster.control_plane import ControlPlane, Ports
 from tests.cluster.loading import Loaded
 from tests.cluster.processes import Daemon
-from tests.cluster.progress import RigError, run, say, wait_until
+from tests.cluster.progress import ClusterError, run, say, wait_until
 
 # A running cluster made by other code than these modules hold now is made anew.
 RECIPE = (
@@ -48,7 +48,7 @@ class BareCluster:
     def tools(self) -> None:
         """Make sure of every program `up` needs."""
         if sys.platform != "linux" or os.geteuid() != 0:
-            raise RigError("A bare cluster needs Linux and root: use sudo, or start Docker and use CLUSTER=kind.")
+            raise ClusterError("A bare cluster needs Linux and root: use sudo, or start Docker and use CLUSTER=kind.")
         programs.ensure_debian_packages(programs.DEBIAN_BARE)
         programs.ensure_go_programs(programs.FOR_BARE)
 
@@ -114,7 +114,7 @@ class BareCluster:
         """Return the control plane as this machine reaches it: for its URL and certificates, not to be started."""
         port = self._port()
         if port is None:
-            raise RigError("The bare cluster is not up; run `make cluster`.")
+            raise ClusterError("The bare cluster is not up; run `make cluster`.")
         return ControlPlane(self.layout.data, ports=replace(PORTS, api=port))
 
     def start_dead(self) -> list[str]:
@@ -218,10 +218,10 @@ class BareCluster:
 
         def answers() -> bool:
             if daemon.pid() is None:
-                raise RigError(f"containerd ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
+                raise ClusterError(f"containerd ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
             try:
                 run(["ctr", "--address", self.layout.containerd_socket, "version"])
-            except RigError:
+            except ClusterError:
                 return False
             return True
 
@@ -234,7 +234,7 @@ class BareCluster:
         def alive() -> None:
             for daemon in self._daemons(plane):
                 if daemon.pid() is None:
-                    raise RigError(f"{daemon.name} ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
+                    raise ClusterError(f"{daemon.name} ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
 
         def node_ready() -> bool:
             alive()

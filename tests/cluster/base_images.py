@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster import programs
-from tests.cluster.progress import RigError
+from tests.cluster.progress import ClusterError
 
 LIMIT = 60.0
 """Seconds for one call to a registry, with crane's retries."""
@@ -117,7 +117,7 @@ def references(dockerfile: Path) -> dict[str, str]:
 
 
 def check(repository: Path) -> list[BaseImage]:
-    """Return the base images of all Dockerfiles; RigError unless each is named by tag and digest."""
+    """Return the base images of all Dockerfiles; ClusterError unless each is named by tag and digest."""
     bases, problems = _read_all(repository)
     for base in bases:
         if base.digest is None:
@@ -135,17 +135,19 @@ def resolved(tagged: str, limit: float = LIMIT) -> str:
     """Return the digest that the tag has at its registry, once the registry has given what fits it."""
     digest = _crane("digest", tagged, limit).decode(errors="replace").strip()
     if not _DIGEST.fullmatch(digest):
-        raise RigError(f"The registry of {tagged} gives `{_printable(digest)}` for a digest, which is not SHA-256.")
+        raise ClusterError(
+            f"The registry of {tagged} gives `{_printable(digest)}` for a digest, which is not SHA-256."
+        )
     verify(f"{tagged}@{digest}", limit)
     return digest
 
 
 def verify(reference: str, limit: float = LIMIT) -> None:
-    """Raise RigError unless the registry gives an image, or an index of images, that fits the digest."""
+    """Raise ClusterError unless the registry gives an image, or an index of images, that fits the digest."""
     manifest = _crane("manifest", reference, limit)
     # crane believes the header about manifests of the first schema, whatever their bytes are.
     if f"sha256:{hashlib.sha256(manifest).hexdigest()}" != reference.rpartition("@")[2]:
-        raise RigError(f"What the registry gives for {reference} does not fit that digest: do not use it.")
+        raise ClusterError(f"What the registry gives for {reference} does not fit that digest: do not use it.")
 
 
 def pin(repository: Path, resolve: Callable[[str], str] = resolved) -> list[BaseImage]:
@@ -185,7 +187,7 @@ def _read_all(repository: Path) -> tuple[list[BaseImage], list[str]]:
 def _refuse(problems: Sequence[str], repository: Path) -> None:
     if problems:
         lines = [problem.removeprefix(f"{repository}/") for problem in problems]
-        raise RigError("\n  ".join(["The base images are not named as a release needs them:", *lines]))
+        raise ClusterError("\n  ".join(["The base images are not named as a release needs them:", *lines]))
 
 
 def _crane(command: str, reference: str, limit: float) -> bytes:
@@ -193,10 +195,12 @@ def _crane(command: str, reference: str, limit: float) -> bytes:
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        raise RigError(f"The registry of {reference} did not answer within {limit:.0f} s: try again later.") from None
+        raise ClusterError(
+            f"The registry of {reference} did not answer within {limit:.0f} s: try again later."
+        ) from None
     if done.returncode:
         messages = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-        raise RigError(
+        raise ClusterError(
             f"The registry of {reference} refuses it or cannot be reached: see whether the name is right and, "
             f"if it takes a login, `docker login` first. crane says: {_printable(messages[0])}"
         )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.cluster import paths, programs
-from tests.cluster.progress import RigError, run
+from tests.cluster.progress import ClusterError, run
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class BuildahBuilder:
     def tools(self) -> None:
         """Make sure of buildah and mmdebstrap."""
         if os.geteuid() != 0:
-            raise RigError("Building images without Docker takes root: use sudo, or start Docker.")
+            raise ClusterError("Building images without Docker takes root: use sudo, or start Docker.")
         programs.ensure_debian_packages(programs.DEBIAN_IMAGES)
 
     def refresh(self) -> None:
@@ -167,7 +167,7 @@ class BuildahBuilder:
         """Storage driver: overlay where the kernel and the file system allow it (not in a container), else vfs."""
         try:
             run([*_store("overlay"), "info"])
-        except RigError:
+        except ClusterError:
             return "vfs"
         return "overlay"
 
@@ -200,10 +200,10 @@ def _pip() -> list[str]:
     for python in (sys.executable, str(paths.REPOSITORY / ".venv/bin/python"), "/usr/bin/python3"):
         try:
             run([python, "-m", "pip", "--version"])
-        except (RigError, OSError):
+        except (ClusterError, OSError):
             continue
         return [python, "-m", "pip"]
-    raise RigError("No pip found to fetch wheels with: install the package python3-pip.")
+    raise ClusterError("No pip found to fetch wheels with: install the package python3-pip.")
 
 
 def _pip_configuration() -> Path | None:

@@ -16,7 +16,7 @@ from tests.cluster.bare import BareCluster
 from tests.cluster.existing import ExistingCluster
 from tests.cluster.images import Archives
 from tests.cluster.kind import KindCluster, docker_answers
-from tests.cluster.progress import RigError, say
+from tests.cluster.progress import ClusterError, say
 
 KINDS = ("kind", "bare", "existing")
 
@@ -49,7 +49,7 @@ def choose() -> Cluster:
     """Return the kind that CLUSTER names; without it kind where a Docker engine answers, else bare."""
     kind = os.environ.get("CLUSTER") or ("kind" if docker_answers() else "bare")
     if kind not in KINDS:
-        raise RigError(f"CLUSTER={kind} is none of {', '.join(KINDS)}.")
+        raise ClusterError(f"CLUSTER={kind} is none of {', '.join(KINDS)}.")
     clusters: dict[str, type[Cluster]] = {"kind": KindCluster, "bare": BareCluster, "existing": ExistingCluster}
     return clusters[kind]()
 
@@ -179,7 +179,7 @@ def _become(command: list[str]) -> int:
 def _guarded(action: Callable[[], int]) -> int:
     try:
         return action()
-    except RigError as error:
+    except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

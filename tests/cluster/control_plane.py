@@ -24,7 +24,7 @@ from typing import Any
 from tests.cluster import programs
 from tests.cluster.certificates import Authority
 from tests.cluster.processes import Daemon
-from tests.cluster.progress import RigError, wait_until
+from tests.cluster.progress import ClusterError, wait_until
 
 SERVICE_CIDR = "10.96.0.0/16"
 SERVICE_IP = "10.96.0.1"
@@ -184,7 +184,7 @@ class ControlPlane:
         def ready() -> bool:
             for daemon in (self.etcd, self.apiserver):
                 if daemon.pid() is None:
-                    raise RigError(f"{daemon.name} ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
+                    raise ClusterError(f"{daemon.name} ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
             return self.request("/readyz", host=host, port=port) is not None
 
         wait_until(ready, "a ready API server", timeout=READY_SECONDS, hint=f"See {self.apiserver.log}.")

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from tests.cluster import paths, programs
-from tests.cluster.progress import RigError, run, say
+from tests.cluster.progress import ClusterError, run, say
 
 # How images get there is the owner's business: a command with {archive} and {name} to fill in, for example
 # `skopeo copy docker-archive:{archive} docker://registry.example.org/{name}`.
@@ -27,11 +27,11 @@ class ExistingCluster:
     def up(self, *, fsync: bool = False) -> None:
         """Check that the cluster answers and keep a copy of its kubeconfig where everything looks for it."""
         if fsync:
-            raise RigError("An existing cluster's etcd is its owner's; --fsync is for CLUSTER=bare.")
+            raise ClusterError("An existing cluster's etcd is its owner's; --fsync is for CLUSTER=bare.")
         self.tools()
         source = Path(os.environ.get("KUBECONFIG", Path.home() / ".kube/config"))
         if not source.is_file():
-            raise RigError("CLUSTER=existing needs KUBECONFIG to name one readable kubeconfig file.")
+            raise ClusterError("CLUSTER=existing needs KUBECONFIG to name one readable kubeconfig file.")
         if source.resolve() != paths.kubeconfig().resolve():
             paths.kubeconfig().parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, paths.kubeconfig())

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tests.cluster.paths import REPOSITORY, Layout
 from tests.cluster.processes import Daemon
-from tests.cluster.progress import RigError
+from tests.cluster.progress import ClusterError
 
 FIRST_CHOICE = 16443
 CHUNK = 256 * 1024
@@ -44,7 +44,7 @@ def start(layout: Layout, host: str, port: int, *, listen_on: int | None) -> int
             chosen = int(listener.getsockname()[1])
             daemon(layout, listener.fileno(), host, port).start(keep=[listener.fileno()])
             return chosen
-    raise RigError(f"Port {listen_on} on loopback is taken; run `down`, then `up` picks another one.")
+    raise ClusterError(f"Port {listen_on} on loopback is taken; run `down`, then `up` picks another one.")
 
 
 async def _serve(descriptor: int, host: str, port: int) -> None:

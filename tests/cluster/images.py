@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.cluster import base_images, builder, locks, paths
 from tests.cluster.builder import Base, BuildahBuilder, Builder, DockerBuilder, Order
 from tests.cluster.kind import docker_answers
-from tests.cluster.progress import RigError, say
+from tests.cluster.progress import ClusterError, say
 
 # Image name -> docker-archive.
 Archives = dict[str, Path]
@@ -79,7 +79,7 @@ def build(image_names: Sequence[str] = (), *, refresh: bool = False) -> Archives
     """Build the named images (all without names) unless an archive of the same inputs is there."""
     unknown = set(image_names) - set(names())
     if unknown:
-        raise RigError(f"There is no image {', '.join(sorted(unknown))}; there are {', '.join(names())}.")
+        raise ClusterError(f"There is no image {', '.join(sorted(unknown))}; there are {', '.join(names())}.")
     engine: Builder = DockerBuilder() if docker_answers() else BuildahBuilder()
     engine.tools()
     done = {}

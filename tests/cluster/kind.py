@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.cluster import paths, programs
 from tests.cluster.loading import Loaded
-from tests.cluster.progress import RigError, run, say
+from tests.cluster.progress import ClusterError, run, say
 
 CONFIG = paths.HERE / "kind.yaml"
 READY = "180s"
@@ -37,7 +37,7 @@ class KindCluster:
     def tools(self) -> None:
         """Make sure of Docker, kind, kubectl and helm."""
         if not docker_answers():
-            raise RigError("CLUSTER=kind needs a running Docker engine; without one use CLUSTER=bare as root.")
+            raise ClusterError("CLUSTER=kind needs a running Docker engine; without one use CLUSTER=bare as root.")
         programs.ensure_go_programs(programs.FOR_KIND)
 
     def up(self, *, fsync: bool = False) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.cluster import programs
 from tests.cluster.node import PAUSE_IMAGE
 from tests.cluster.paths import HERE, cache
-from tests.cluster.progress import RigError, run, say
+from tests.cluster.progress import ClusterError, run, say
 
 COREDNS_IMAGE = "localhost/efrit/coredns:dev"
 PROVISIONER_IMAGE = "localhost/efrit/local-path-provisioner:dev"
@@ -113,7 +113,7 @@ def _archive(image: ScratchImage) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     for file in image.files.values():
         if b"/ld-linux" in file.read_bytes()[:4096]:
-            raise RigError(f"{file} is not statically linked; install the busybox-static package.")
+            raise ClusterError(f"{file} is not statically linked; install the busybox-static package.")
     for old in path.parent.glob(f"node-{short}-*"):
         old.unlink(missing_ok=True)
     say(f"writing image {image.name}")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.progress import RigError
+from tests.cluster.progress import ClusterError
 
 _PR_SET_PDEATHSIG = 1
 
@@ -94,7 +94,7 @@ class Daemon:
             while self.pid() is not None:
                 _signal(pid, signal.SIGKILL)
                 if time.monotonic() > deadline:
-                    raise RigError(f"{self.name} (pid {pid}) does not die; look at /proc/{pid}/stack.")
+                    raise ClusterError(f"{self.name} (pid {pid}) does not die; look at /proc/{pid}/stack.")
                 time.sleep(0.02)
             if (child := _children.pop(pid, None)) is not None:
                 child.wait()

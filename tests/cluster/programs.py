@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.cluster import locks
 from tests.cluster.paths import HERE, cache
-from tests.cluster.progress import RigError, run, say
+from tests.cluster.progress import ClusterError, run, say
 
 KUBERNETES = (
     "kube-apiserver",
@@ -92,7 +92,7 @@ def kubernetes_version() -> str:
     """Return the version that go.mod pins, such as v1.36.3."""
     match = re.search(r"^\s*k8s\.io/kubernetes (v[0-9.]+)\b", (HERE / "go.mod").read_text(), re.MULTILINE)
     if not match:
-        raise RigError("tests/cluster/go.mod names no version of k8s.io/kubernetes.")
+        raise ClusterError("tests/cluster/go.mod names no version of k8s.io/kubernetes.")
     return match.group(1)
 
 
@@ -114,10 +114,10 @@ def directory() -> Path:
 
 
 def program(name: str) -> Path:
-    """Path of a built program; RigError if it has not been built."""
+    """Path of a built program; ClusterError if it has not been built."""
     path = directory() / name
     if not path.exists():
-        raise RigError(f"{name} is not built yet; run `python3 -m tests.cluster tools`.")
+        raise ClusterError(f"{name} is not built yet; run `python3 -m tests.cluster tools`.")
     return path
 
 
@@ -160,7 +160,7 @@ def _build(path: Path, target: str, flags: str, where: Path) -> None:
         # etcd's main package is called `server`: take what came out, whatever its name.
         built = next(Path(scratch).iterdir(), None)
         if built is None:
-            raise RigError(f"`go install {target}` left no program.")
+            raise ClusterError(f"`go install {target}` left no program.")
         # One rename makes it appear whole: a build that is interrupted leaves nothing behind.
         built.rename(path)
 
@@ -174,11 +174,11 @@ def _one_builder(path: Path) -> AbstractContextManager[None]:
 
 def _require_go() -> None:
     if shutil.which("go") is None:
-        raise RigError("Go 1.26 or newer is needed to build the cluster's programs (https://go.dev/dl/).")
+        raise ClusterError("Go 1.26 or newer is needed to build the cluster's programs (https://go.dev/dl/).")
     version = run(["go", "env", "GOVERSION"], cwd=Path.home()).strip()
     match = re.match(r"go(\d+)\.(\d+)", version)
     if match and (int(match[1]), int(match[2])) < (1, 26):
-        raise RigError(f"Go 1.26 or newer is needed to build the cluster's programs; this is {version}.")
+        raise ClusterError(f"Go 1.26 or newer is needed to build the cluster's programs; this is {version}.")
 
 
 def ensure_debian_packages(packages: dict[str, str]) -> None:
@@ -188,14 +188,14 @@ def ensure_debian_packages(packages: dict[str, str]) -> None:
         return
     advice = f"install {', '.join(missing)} yourself, or start Docker and use CLUSTER=kind"
     if shutil.which("apt-get") is None:
-        raise RigError(f"This is no Debian system: {advice}.")
+        raise ClusterError(f"This is no Debian system: {advice}.")
     if os.geteuid() != 0:
-        raise RigError(f"Installing packages takes root: {advice}.")
+        raise ClusterError(f"Installing packages takes root: {advice}.")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing]
     try:
         run(install, doing=f"installing Debian packages: {' '.join(missing)}", env=quiet)
-    except RigError:
+    except ClusterError:
         # Lists may be old or absent (containers): refresh once, then let a second failure speak.
         run(["apt-get", "update", "-q"], doing="refreshing the package lists", env=quiet)
         run(install, doing=f"installing Debian packages: {' '.join(missing)}", env=quiet)

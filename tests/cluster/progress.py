@@ -16,7 +16,7 @@ HEARTBEAT_SECONDS = 10.0
 _STARTED = time.monotonic()
 
 
-class RigError(Exception):
+class ClusterError(Exception):
     """Something the rig cannot do here; the message says what happened and what to do."""
 
 
@@ -35,7 +35,7 @@ def run(
 ) -> str:
     """Run a command to its end and return its standard output.
 
-    With `doing`, say so at the start, every ten seconds and at the end. A failure raises RigError with the
+    With `doing`, say so at the start, every ten seconds and at the end. A failure raises ClusterError with the
     end of what the command wrote.
     """
     words = [str(word) for word in command]
@@ -66,7 +66,7 @@ def run(
             raise
     if process.returncode != 0:
         tail = "\n".join((errors or output).strip().splitlines()[-25:])
-        raise RigError(f"`{' '.join(words)[:300]}` exited with {process.returncode}:\n{tail}")
+        raise ClusterError(f"`{' '.join(words)[:300]}` exited with {process.returncode}:\n{tail}")
     if doing and time.monotonic() - began > 1:
         say(f"  done in {time.monotonic() - began:.1f} s")
     return output
@@ -75,13 +75,13 @@ def run(
 def wait_until(
     condition: Callable[[], bool], what: str, *, timeout: float, pause: float = 0.1, hint: str = ""
 ) -> None:
-    """Return as soon as `condition()` holds; raise RigError naming `what` after `timeout` seconds."""
+    """Return as soon as `condition()` holds; raise ClusterError naming `what` after `timeout` seconds."""
     began = time.monotonic()
     reported_at = began
     while not condition():
         now = time.monotonic()
         if now - began > timeout:
-            raise RigError(f"{what} did not come about within {timeout:.0f} s. {hint}".strip())
+            raise ClusterError(f"{what} did not come about within {timeout:.0f} s. {hint}".strip())
         if now - reported_at > HEARTBEAT_SECONDS:
             reported_at = now
             say(f"  … waiting for {what}: {now - began:.0f} s so far")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.cluster import network, node
 from tests.cluster.paths import Layout
-from tests.cluster.progress import RigError, run
+from tests.cluster.progress import ClusterError, run
 
 # Places of the machine that cannot be configured away, with the folders around them that may be left empty.
 SHIM_SOCKETS = Path("/run/containerd/s")
@@ -64,7 +64,7 @@ def remove(layout: Layout) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if time.monotonic() > deadline:
-            raise RigError(f"Processes {pids} of the cluster do not die; look at /proc/PID/stack.")
+            raise ClusterError(f"Processes {pids} of the cluster do not die; look at /proc/PID/stack.")
         time.sleep(0.05)
     for mount in mounts(layout):
         run(["umount", "--lazy", mount])
@@ -144,7 +144,7 @@ def _remove_cgroup(folder: Path, deadline: float) -> None:
                 cgroup.rmdir()
             except OSError as error:
                 if time.monotonic() > deadline:
-                    raise RigError(f"The cgroup {cgroup} cannot be removed: {error}.") from error
+                    raise ClusterError(f"The cgroup {cgroup} cannot be removed: {error}.") from error
                 time.sleep(0.02)
 
 

@@ -19,7 +19,7 @@ from tests.fuzz import documents
 from tests.fuzz.litter import IDS, Litter, drop, litter, named, outside, requests, responses
 from tests.support.certificates import make_secrets
 from tests.support.file_modes import modes_hold
-from tests.support.queue_hands import EmacsHand, a_request
+from tests.support.queue_fakes import ScriptedEmacs, a_request
 from tests.support.timeout import TIMEOUT
 
 _any_bytes = st.binary(max_size=200)
@@ -96,7 +96,7 @@ async def _serves(place: Path, secrets: Path, before: list[Placed], meanwhile: l
             await bridge.queue.submit(a_request(f"mine{start}"))
             for area, item in meanwhile:
                 drop(root / area, item, place / "outside")
-            EmacsHand(root).do(f"mine{start}")
+            ScriptedEmacs(root).do(f"mine{start}")
             await _until(task, lambda: _answered(bridge, f"mine{start}"))  # noqa: B023
             await _tells_all(bridge)
         finally:

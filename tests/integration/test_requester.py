@@ -80,7 +80,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """An API server of its own: the policy is for the whole cluster."""
+    """Yield an API server of its own: the policy is for the whole cluster."""
     programs.ensure_go_programs(["helm"])
     with ControlPlane() as plane, closing(Kube(plane)) as kube:
         install_crds(kube)

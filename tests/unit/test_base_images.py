@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster import base_images, paths
 from tests.cluster.cli import main
-from tests.cluster.progress import RigError
+from tests.cluster.progress import ClusterError
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 OTHER = f"sha256:{'fedcba9876543210' * 4}"
@@ -32,7 +32,7 @@ def write(repository: Path, text: str, image: str = "emacs") -> Path:
 
 
 def refused(repository: Path) -> list[str]:
-    with pytest.raises(RigError) as refusal:
+    with pytest.raises(ClusterError) as refusal:
         base_images.check(repository)
     return str(refusal.value).splitlines()[1:]
 
@@ -167,24 +167,24 @@ def test_where_one_base_cannot_be_found_out_no_dockerfile_is_changed(repository:
 
     def resolve(tagged: str) -> str:
         if tagged.startswith("python"):
-            raise RigError("no such image")
+            raise ClusterError("no such image")
         return OTHER
 
-    with pytest.raises(RigError, match="no such image"):
+    with pytest.raises(ClusterError, match="no such image"):
         base_images.pin(repository, resolve)
     assert (one.read_text(), two.read_text()) == (PINNED, PINNED.replace("debian", "python"))
 
 
 def test_pinning_refuses_what_it_could_not_write(repository: Path) -> None:
     write(repository, PINNED.replace("FROM scratch", "FROM debian:trixie"))
-    with pytest.raises(RigError, match="name it in an ARG line before the first FROM"):
+    with pytest.raises(ClusterError, match="name it in an ARG line before the first FROM"):
         base_images.pin(repository, lambda tagged: OTHER)
 
 
 def test_all_that_keeps_our_own_dockerfiles_from_a_release_is_tags() -> None:
     try:
         base_images.check(paths.REPOSITORY)
-    except RigError as refusal:
+    except ClusterError as refusal:
         problems = str(refusal).splitlines()[1:]
         assert [
             problem for problem in problems if not re.search(rf"a tag that .+: {base_images.PIN}$", problem)

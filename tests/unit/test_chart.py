@@ -503,9 +503,9 @@ def test_the_controller_believes_a_requester_only_where_a_policy_has_the_api_ser
     served: tuple[str, ...], values: tuple[str, ...], version: str | None
 ) -> None:
     manifests = requester(*values, served=served)
-    policies = [each for each in manifests if each["kind"].startswith("MutatingAdmissionPolicy")]
-    assert [each["kind"] for each in policies] == (["MutatingAdmissionPolicy", BINDING] if version else [])
-    assert {each["apiVersion"] for each in policies} == (
+    policies = [manifest for manifest in manifests if manifest["kind"].startswith("MutatingAdmissionPolicy")]
+    assert [policy["kind"] for policy in policies] == (["MutatingAdmissionPolicy", BINDING] if version else [])
+    assert {policy["apiVersion"] for policy in policies} == (
         {f"admissionregistration.k8s.io/{version}"} if version else set()
     )
     assert environment(manifests)["EFRIT_REQUESTER"] == ("true" if version else "false")

@@ -27,7 +27,7 @@ from tests.cluster.kind import CONFIG, KindCluster
 from tests.cluster.loading import Loaded
 from tests.cluster.node_images import ScratchImage
 from tests.cluster.processes import Daemon
-from tests.cluster.progress import RigError, run, wait_until
+from tests.cluster.progress import ClusterError, run, wait_until
 from tests.support.timeout import TIMEOUT
 
 LAYOUT = paths.Layout("0123abcd")
@@ -56,7 +56,7 @@ def test_every_go_program_has_a_pinned_version() -> None:
 
 
 def test_a_program_that_is_not_built_is_named_in_the_error() -> None:
-    with pytest.raises(RigError, match="kubectl is not built yet"):
+    with pytest.raises(ClusterError, match="kubectl is not built yet"):
         programs.program("kubectl")
 
 
@@ -93,7 +93,7 @@ def waits_for_lock(path: Path) -> bool:
 
 
 def test_a_failing_command_shows_the_end_of_what_it_wrote() -> None:
-    with pytest.raises(RigError, match=r"exited with 3:\nno such luck"):
+    with pytest.raises(ClusterError, match=r"exited with 3:\nno such luck"):
         run(["sh", "-c", "echo no such luck >&2; exit 3"])
 
 
@@ -145,7 +145,7 @@ def test_a_daemon_told_to_die_with_its_parent_does(tmp_path: Path) -> None:
 
 
 def test_waiting_gives_up_with_the_name_of_what_did_not_come() -> None:
-    with pytest.raises(RigError, match="a miracle did not come about"):
+    with pytest.raises(ClusterError, match="a miracle did not come about"):
         wait_until(lambda: False, "a miracle", timeout=0.05, pause=0.01)
 
 
@@ -354,7 +354,7 @@ def test_the_variable_cluster_chooses_the_kind(
 
 def test_an_unknown_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLUSTER", "cloud")
-    with pytest.raises(RigError, match="CLUSTER=cloud is none of kind, bare, existing"):
+    with pytest.raises(ClusterError, match="CLUSTER=cloud is none of kind, bare, existing"):
         cli.choose()
 
 

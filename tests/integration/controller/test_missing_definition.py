@@ -25,7 +25,7 @@ MISSING = "the CustomResourceDefinition efritpools.efrit.dev is missing"
 
 @pytest.fixture(params=[False, True], ids=["one namespace", "the whole cluster"])
 def older(lisp: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A site on an API server of its own that does not know pools."""
+    """Yield a site on an API server of its own that does not know pools."""
     programs.ensure_go_programs(["kubectl"])
     with ControlPlane() as plane, closing(Kube(plane)) as kube:
         install_crds(kube)

@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from tests.cluster import base_images
-from tests.cluster.progress import RigError
+from tests.cluster.progress import ClusterError
 from tests.support.image_registry import image_registry
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -102,14 +102,14 @@ def test_a_tag_or_a_name_that_the_registry_does_not_have_is_an_error_that_says_w
 ) -> None:
     with image_registry(tmp_path) as registry:
         registry.push("base:slim", "first")
-        with pytest.raises(RigError, match=r"see whether the name is right.* crane says: .*UNKNOWN"):
+        with pytest.raises(ClusterError, match=r"see whether the name is right.* crane says: .*UNKNOWN"):
             base_images.resolved(f"{registry.host}/{name}")
 
 
 def test_a_digest_that_the_registry_does_not_have_is_refused(tmp_path: Path) -> None:
     with image_registry(tmp_path) as registry:
         tag = registry.push("base:slim", "first")
-        with pytest.raises(RigError, match="MANIFEST_UNKNOWN"):
+        with pytest.raises(ClusterError, match="MANIFEST_UNKNOWN"):
             base_images.verify(f"{tag}@{DIGEST}")
 
 
@@ -125,35 +125,35 @@ def test_a_registry_that_wants_a_token_gets_the_one_that_its_realm_gives(fake: F
 
 def test_a_registry_that_gives_no_token_is_an_error_that_names_the_login(fake: FakeRegistry) -> None:
     fake.token, fake.gives_token = "for-others", False
-    with pytest.raises(RigError, match=r"if it takes a login, `docker login` first.* crane says: .*401"):
+    with pytest.raises(ClusterError, match=r"if it takes a login, `docker login` first.* crane says: .*401"):
         base_images.resolved(f"{fake.host}/base:slim")
 
 
 @pytest.mark.parametrize("media_type", [MANIFEST, FIRST_SCHEMA])
 def test_a_body_that_does_not_fit_the_digest_is_refused(fake: FakeRegistry, media_type: str) -> None:
     fake.body, fake.media_type = BODY.replace(b"2", b"3"), media_type
-    with pytest.raises(RigError, match=r"does not match requested digest|does not fit that digest"):
+    with pytest.raises(ClusterError, match=r"does not match requested digest|does not fit that digest"):
         base_images.resolved(f"{fake.host}/base:slim")
-    with pytest.raises(RigError, match=r"does not match requested digest|does not fit that digest"):
+    with pytest.raises(ClusterError, match=r"does not match requested digest|does not fit that digest"):
         base_images.verify(f"{fake.host}/base:slim@{DIGEST}")
 
 
 def test_a_digest_of_another_kind_is_refused(fake: FakeRegistry) -> None:
     fake.digest = f"sha512:{hashlib.sha512(BODY).hexdigest()}"
-    with pytest.raises(RigError, match="which is not SHA-256"):
+    with pytest.raises(ClusterError, match="which is not SHA-256"):
         base_images.resolved(f"{fake.host}/base:slim")
 
 
 def test_a_registry_that_never_answers_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host = f"127.0.0.1:{listener.getsockname()[1]}"
-        with pytest.raises(RigError, match=f"The registry of {host}/base:slim did not answer within"):
+        with pytest.raises(ClusterError, match=f"The registry of {host}/base:slim did not answer within"):
             base_images.resolved(f"{host}/base:slim", limit=0.2)
 
 
 def test_nothing_that_listens_is_an_error_of_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host = f"127.0.0.1:{listener.getsockname()[1]}"
-    with pytest.raises(RigError, match="cannot be reached") as refusal:
+    with pytest.raises(ClusterError, match="cannot be reached") as refusal:
         base_images.resolved(f"{host}/base:slim")
     assert len(str(refusal.value).splitlines()) == 1

@@ -15,7 +15,7 @@ from efrit.bridge.app import Bridge
 from efrit.bridge.settings import Settings
 from efrit.queue.durable import Disk
 from tests.support.certificates import TOKEN, make_secrets, trusting
-from tests.support.queue_hands import EmacsHand
+from tests.support.queue_fakes import ScriptedEmacs
 from tests.support.timeout import TIMEOUT
 
 
@@ -26,7 +26,7 @@ class Served:
     bridge: Bridge
     task: asyncio.Task[None]
     client: httpx.AsyncClient
-    emacs: EmacsHand
+    emacs: ScriptedEmacs
     secrets: Path
 
     async def put(self, rid: str, content: str = "(+ 1 1)", **fields: Any) -> httpx.Response:
@@ -71,7 +71,7 @@ async def serve(tmp_path: Path, secrets: Path) -> AsyncIterator[Serve]:
                     timeout=httpx.Timeout(TIMEOUT, pool=None),  # many at once wait for a connection by turns
                 )
             )
-            return Served(bridge, task, client, EmacsHand(root), secrets)
+            return Served(bridge, task, client, ScriptedEmacs(root), secrets)
 
         yield start
 

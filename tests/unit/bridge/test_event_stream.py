@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from efrit.bridge.app import without_clocks
 from efrit.bridge.events import INLINE_BYTES, EventLog
 from efrit.protocol import RequestState, RequestView, Reset, Stats, parse_event, request_id
-from tests.support.queue_hands import Fault, TestDisk
+from tests.support.queue_fakes import Fault, TestDisk
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop
 

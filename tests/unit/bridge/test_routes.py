@@ -11,7 +11,7 @@ import pytest
 
 from efrit.protocol import RequestList, RequestState, RequestView, Stats
 from efrit.queue.durable import Disk
-from tests.support.queue_hands import Fault, TestDisk
+from tests.support.queue_fakes import Fault, TestDisk
 from tests.unit.bridge.conftest import Serve, Served, stop
 
 

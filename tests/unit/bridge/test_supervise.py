@@ -23,7 +23,7 @@ from efrit.protocol import RequestState
 from efrit.queue.layout import Area
 from efrit.queue.process_place import here
 from efrit.queue.queue import DurableQueue
-from tests.support.queue_hands import EmacsHand, a_request
+from tests.support.queue_fakes import ScriptedEmacs, a_request
 from tests.support.timeout import TIMEOUT
 
 # Notes each SIGUSR2 and SIGUSR1 and lives on, as an Emacs whose form cannot be interrupted.
@@ -94,7 +94,7 @@ class Supervised:
     restarts: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.hand = EmacsHand(self.root)
+        self.hand = ScriptedEmacs(self.root)
 
     async def claimed(self, rid: str = "a", **fields: Any) -> None:
         """Submit a request that Emacs claims at once."""

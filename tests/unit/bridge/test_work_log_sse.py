@@ -35,7 +35,7 @@ async def test_lines_reach_a_reader_as_they_are_appended_and_the_stream_ends_wit
     await begin(served)
     async with reading(served, path=PATH) as reader:
         for number, word in enumerate(("a", "little", "ä\r\n\x85\u2028 step"), 1):
-            size = served.emacs.tell("a", "text", text=word)
+            size = served.emacs.append_work_log("a", "text", text=word)
             await reader.until(number)
             assert reader.events[-1].id == str(size)
             assert lines(reader.events)[-1]["text"] == word
@@ -51,24 +51,24 @@ async def test_a_reader_that_waits_before_anything_is_told_misses_nothing(served
     await served.put("a", type="command")
     async with reading(served, path=PATH) as reader:
         served.emacs.claim("a")
-        served.emacs.tell("a", "snapshot")
+        served.emacs.append_work_log("a", "snapshot")
         assert lines(await reader.until(1))[0]["type"] == "snapshot"
 
 
 async def test_a_reader_that_was_cut_off_goes_on_behind_its_last_line(served: Served) -> None:
     await begin(served)
-    first = served.emacs.tell("a", "turn", step=1)
-    served.emacs.tell("a", "turn", step=2)
+    first = served.emacs.append_work_log("a", "turn", step=1)
+    served.emacs.append_work_log("a", "turn", step=2)
     async with reading(served, str(first), path=PATH) as reader:
         assert [line["step"] for line in lines(await reader.until(1))] == [2]
-        served.emacs.tell("a", "turn", step=3)
+        served.emacs.append_work_log("a", "turn", step=3)
         assert [line["step"] for line in lines(await reader.until(2))] == [2, 3]
 
 
 @pytest.mark.parametrize("last_id", ["7", "-1", "x", "", "9" * 17, "9" * 40, "٣"])
 async def test_an_id_that_is_none_of_ours_starts_from_the_beginning(served: Served, last_id: str) -> None:
     await begin(served)
-    served.emacs.tell("a", "turn", step=1)
+    served.emacs.append_work_log("a", "turn", step=1)
     served.emacs.answer("a")
     response = await served.client.get(PATH, headers={b"last-event-id": last_id.encode()})
     assert response.text.count('"step": 1') == 1
@@ -89,7 +89,7 @@ def test_an_id_is_an_offset_in_digits() -> None:
 
 async def test_the_log_of_an_archived_request_is_told_to_its_end(served: Served) -> None:
     await begin(served)
-    served.emacs.tell("a", "turn", step=1)
+    served.emacs.append_work_log("a", "turn", step=1)
     served.emacs.answer("a")
     served.emacs.archive("a")
     await served.until_answered("a")
@@ -102,10 +102,10 @@ async def test_the_log_of_an_archived_request_is_told_to_its_end(served: Served)
 async def test_a_reader_in_the_middle_goes_on_when_the_log_moves_to_the_archive(served: Served) -> None:
     await begin(served)
     async with reading(served, path=PATH) as reader:
-        served.emacs.tell("a", "turn", step=1)
+        served.emacs.append_work_log("a", "turn", step=1)
         await reader.until(1)
         for step in range(2, 500):
-            served.emacs.tell("a", "turn", step=step)
+            served.emacs.append_work_log("a", "turn", step=step)
         served.emacs.answer("a")
         await served.until_answered("a")
         await served.client.delete("/v1/requests/a")
@@ -124,7 +124,7 @@ async def test_a_request_without_a_log_ends_at_once_when_it_is_answered(served: 
 
 async def test_half_a_line_that_a_crash_left_is_not_told(served: Served) -> None:
     await begin(served)
-    served.emacs.tell("a", "turn", step=1)
+    served.emacs.append_work_log("a", "turn", step=1)
     with (served.emacs.root / "progress/a.ndjson").open("a") as log:
         log.write('{"type":"tu')
     served.emacs.answer("a", status="error", reason="Interrupted", outcome="Failure")
@@ -160,7 +160,7 @@ async def test_readers_of_logs_are_limited_and_take_no_place_of_the_event_stream
 ) -> None:
     monkeypatch.setattr("efrit.bridge.routes.MOST_STREAMS", 1)
     await begin(served)
-    served.emacs.tell("a", "turn")
+    served.emacs.append_work_log("a", "turn")
     async with reading(served, path=PATH) as first:
         await first.until(1)
         refused: httpx.Response = await served.client.get(PATH)
@@ -172,7 +172,7 @@ async def test_readers_of_logs_are_limited_and_take_no_place_of_the_event_stream
 async def test_a_stream_ends_with_its_bridge(serve: Serve) -> None:
     served = await serve()
     await begin(served)
-    served.emacs.tell("a", "turn")
+    served.emacs.append_work_log("a", "turn")
     async with reading(served, path=PATH) as reader:
         await reader.until(1)
         async with asyncio.timeout(TIMEOUT):

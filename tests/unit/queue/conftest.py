@@ -16,7 +16,7 @@ from efrit.queue.limits import QueueLimits
 from efrit.queue.queue import DurableQueue
 from efrit.queue.state import Entry
 from efrit.queue.watch import Watcher
-from tests.support.queue_hands import EmacsHand, TestDisk, a_request, rid
+from tests.support.queue_fakes import ScriptedEmacs, TestDisk, a_request, rid
 from tests.support.timeout import TIMEOUT
 
 
@@ -25,7 +25,7 @@ class Running:
     """A queue that runs, the views it told of, and Emacs's hand on the same directory."""
 
     queue: DurableQueue
-    emacs: EmacsHand
+    emacs: ScriptedEmacs
     root: Path
     disk: TestDisk
     views: list[RequestView] = field(default_factory=list)
@@ -87,7 +87,7 @@ async def start(root: Path) -> AsyncIterator[Start]:
     ) -> Running:
         observed = TestDisk(root)
         queue = DurableQueue(root, limits, disk=disk or observed, watcher=watcher)
-        running = Running(queue, EmacsHand(root), root, observed)
+        running = Running(queue, ScriptedEmacs(root), root, observed)
         queue.parts.on_change = running.views.append
         await queue.open()
         running.task = asyncio.create_task(queue.run())

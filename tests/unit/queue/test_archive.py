@@ -7,7 +7,7 @@ import pytest
 
 from efrit.queue.archive import sweep
 from efrit.queue.layout import Area
-from tests.support.queue_hands import TestDisk
+from tests.support.queue_fakes import TestDisk
 
 OLD = 1_000_000_000.0
 

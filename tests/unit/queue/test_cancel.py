@@ -10,7 +10,7 @@ import pytest
 
 from efrit.errors import RequestNotFound, StorageError
 from efrit.protocol import Reason, RequestState
-from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
+from tests.support.queue_fakes import Fault, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Running, Start, answer_of
 
 

@@ -8,7 +8,7 @@ import pytest
 from efrit.errors import NoSpace, QueueBroken, QueueNotReady, StorageError
 from efrit.queue.durable import Disk, publish, replace, storage_error
 from efrit.queue.layout import Area
-from tests.support.queue_hands import Fault, TestDisk, tree
+from tests.support.queue_fakes import Fault, TestDisk, tree
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from efrit.protocol import Reason, RequestState, request_id
 from efrit.queue.layout import Area
 from tests.support.file_modes import modes_hold
-from tests.support.queue_hands import a_request
+from tests.support.queue_fakes import a_request
 from tests.unit.queue.conftest import Running, Start, answer_of
 
 MAKE: dict[str, Callable[[Path], object]] = {

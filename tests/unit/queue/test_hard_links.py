@@ -12,7 +12,7 @@ from efrit.queue.archive import acknowledge
 from efrit.queue.cancel import withdraw
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
-from tests.support.queue_hands import a_request, rid
+from tests.support.queue_fakes import a_request, rid
 from tests.unit.queue.conftest import Running
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ from efrit.protocol import RequestState
 from efrit.queue.durable import Disk
 from efrit.queue.journal import COMPACT_ABOVE_BYTES, MAX_LINE_BYTES, Claim, ClaimJournal, parse_claims
 from efrit.queue.observe import IndexedRequest
-from tests.support.queue_hands import TestDisk, rid
+from tests.support.queue_fakes import TestDisk, rid
 
 
 @pytest.fixture

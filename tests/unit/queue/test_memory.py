@@ -19,7 +19,7 @@ from efrit.queue.retention import ArchiveIndex, _Item
 from efrit.queue.state import Entry, Index, kept_bytes_of, packed_metadata
 from tests.cluster.paths import REPOSITORY
 from tests.support import yaml_documents
-from tests.support.queue_hands import a_request
+from tests.support.queue_fakes import a_request
 from tests.unit.queue.conftest import Running, Start
 
 SAMPLE = 200

@@ -17,7 +17,7 @@ from efrit.queue.limits import QueueLimits
 from efrit.queue.observe import LONG_ANSWER_BYTES
 from efrit.queue.queue import DurableQueue
 from efrit.queue.watch import Watcher
-from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
+from tests.support.queue_fakes import Fault, TestDisk, a_request, rid, tree
 from tests.support.timeout import TIMEOUT
 from tests.unit.queue.conftest import Running, Start, answer_of
 

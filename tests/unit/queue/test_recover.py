@@ -10,7 +10,7 @@ from efrit.queue.archive import acknowledge
 from efrit.queue.cancel import decline_without_request
 from efrit.queue.durable import Disk
 from efrit.queue.recover import identity, recover
-from tests.support.queue_hands import EmacsHand, TestDisk, a_request, rid, tree
+from tests.support.queue_fakes import ScriptedEmacs, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Start, answer_of
 
 NOW = datetime(2026, 1, 3, tzinfo=UTC)
@@ -88,7 +88,7 @@ def test_an_archived_answer_without_a_request_beside_it_is_not_taken_for_a_reque
 
 
 def test_orders_for_requests_that_are_over_are_swept(disk: Disk, root: Path) -> None:
-    emacs = EmacsHand(root)
+    emacs = ScriptedEmacs(root)
     for name in ("waits", "runs", "answered"):
         (root / f"requests/req_{name}.json").write_text("{}")
         (root / f"control/cancel_{name}").write_text("Cancelled\n")

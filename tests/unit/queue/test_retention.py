@@ -9,7 +9,7 @@ import pytest
 from efrit.protocol import RequestId
 from efrit.queue.layout import Area
 from efrit.queue.retention import BATCH, KEEP_SECONDS, SLICE, ArchiveLimits, Retention
-from tests.support.queue_hands import TestDisk, rid
+from tests.support.queue_fakes import TestDisk, rid
 
 PLENTY = 1 << 40
 

@@ -19,7 +19,7 @@ from efrit.protocol import RequestState
 from efrit.queue.limits import QueueLimits
 from efrit.queue.queue import DurableQueue
 from efrit.queue.submit import Submission, commit
-from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
+from tests.support.queue_fakes import Fault, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Running, Start
 
 

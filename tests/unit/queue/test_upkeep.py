@@ -22,7 +22,7 @@ from efrit.queue.retention import ArchiveLimits
 from efrit.queue.space import PLENTY_BYTES, Space
 from efrit.queue.submit import commit, submission
 from efrit.queue.upkeep import LASTING_SECONDS, Upkeep
-from tests.support.queue_hands import a_request, rid, tree
+from tests.support.queue_fakes import a_request, rid, tree
 from tests.support.timeout import TIMEOUT
 from tests.unit.queue.conftest import Running, Start, answer_of
 

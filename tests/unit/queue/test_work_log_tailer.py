@@ -14,7 +14,7 @@ from efrit.queue.limits import QueueLimits
 from efrit.queue.watch import Watcher
 from efrit.queue.work_log import MAX_MESSAGE_CHARS, last_progress, progress_in, read_lines, resume_offset
 from efrit.queue.work_log_tailer import REPORT_SECONDS
-from tests.support.queue_hands import EmacsHand, TestDisk, rid
+from tests.support.queue_fakes import ScriptedEmacs, TestDisk, rid
 from tests.unit.queue.conftest import Running, Start
 
 A = rid("a")
@@ -28,8 +28,8 @@ def disk(root: Path) -> TestDisk:
 
 
 @pytest.fixture
-def emacs(disk: TestDisk, root: Path) -> EmacsHand:
-    return EmacsHand(root)
+def emacs(disk: TestDisk, root: Path) -> ScriptedEmacs:
+    return ScriptedEmacs(root)
 
 
 async def begin(running: Running, name: str = "a", **options: object) -> None:
@@ -45,9 +45,9 @@ def progresses(views: list[RequestView]) -> list[Progress]:
 
 async def test_a_running_command_is_told_again_with_its_last_progress(running: Running) -> None:
     await begin(running)
-    running.emacs.tell("a", "turn", step=1)
-    running.emacs.tell("a", "progress", step=1, message="reading", tool_calls=2, tokens=300, session="s-1")
-    running.emacs.tell("a", "text", text="progress")
+    running.emacs.append_work_log("a", "turn", step=1)
+    running.emacs.append_work_log("a", "progress", step=1, message="reading", tool_calls=2, tokens=300, session="s-1")
+    running.emacs.append_work_log("a", "text", text="progress")
     await running.until(lambda: bool(progresses(running.views)))
     view = running.views[-1]
     assert view.state is RequestState.RUNNING
@@ -61,7 +61,7 @@ async def test_however_fast_a_log_grows_its_request_is_told_once_a_second(runnin
     steps = itertools.count(1)
 
     def grown_and_told_three_times() -> bool:
-        running.emacs.tell("a", "progress", step=next(steps))
+        running.emacs.append_work_log("a", "progress", step=next(steps))
         return len(progresses(running.views)) >= 3
 
     await running.until(grown_and_told_three_times)
@@ -72,7 +72,7 @@ async def test_however_fast_a_log_grows_its_request_is_told_once_a_second(runnin
 async def test_the_last_progress_is_told_though_nothing_follows_it(running: Running) -> None:
     await begin(running)
     for step in range(1, 6):
-        running.emacs.tell("a", "progress", step=step)
+        running.emacs.append_work_log("a", "progress", step=step)
     await running.until(lambda: progresses(running.views)[-1:] == [Progress(step=5)])
 
 
@@ -83,14 +83,14 @@ async def test_without_inotify_progress_is_found_all_the_same(start: Start, root
 
     running = await start(watcher=Blind(root))
     await begin(running)
-    running.emacs.tell("a", "progress", step=7)
+    running.emacs.append_work_log("a", "progress", step=7)
     await running.until(lambda: progresses(running.views) == [Progress(step=7)])
 
 
 async def test_a_bridge_that_starts_in_the_middle_learns_how_far_a_request_has_come(start: Start) -> None:
     first = await start()
     await begin(first)
-    first.emacs.tell("a", "progress", step=3)
+    first.emacs.append_work_log("a", "progress", step=3)
     await first.until(lambda: bool(progresses(first.views)))
     await first.stop()
     second = await start()
@@ -99,14 +99,14 @@ async def test_a_bridge_that_starts_in_the_middle_learns_how_far_a_request_has_c
 
 async def test_after_the_answer_nothing_is_told_any_more_and_the_figures_stay(running: Running) -> None:
     await begin(running)
-    running.emacs.tell("a", "progress", step=1)
+    running.emacs.append_work_log("a", "progress", step=1)
     await running.until(lambda: bool(progresses(running.views)))
     running.emacs.answer("a")
-    running.emacs.tell("a", "progress", step=2)
+    running.emacs.append_work_log("a", "progress", step=2)
     answered = await running.until_state("a", RequestState.ANSWERED)
     assert answered.progress == Progress(step=1)
     await begin(running, "b")
-    running.emacs.tell("b", "progress", step=1)
+    running.emacs.append_work_log("b", "progress", step=1)
     await running.until(lambda: progresses(running.views)[-1].step == 1 and running.views[-1].id == "b")
     assert [view for view in running.views if view.id == "a"][-1].state is RequestState.ANSWERED
 
@@ -114,8 +114,8 @@ async def test_after_the_answer_nothing_is_told_any_more_and_the_figures_stay(ru
 async def test_logs_of_no_request_are_not_remembered(running: Running) -> None:
     await begin(running)
     for name in ("stranger", "b", "..", "c"):
-        running.emacs.tell(name, "progress", step=1)
-    running.emacs.tell("a", "progress", step=1)
+        running.emacs.append_work_log(name, "progress", step=1)
+    running.emacs.append_work_log("a", "progress", step=1)
     await running.until(lambda: bool(progresses(running.views)))
     assert {view.id for view in running.views} == {"a"}
 
@@ -145,12 +145,12 @@ def test_a_long_message_is_cut_and_a_session_may_be_told_whole() -> None:
 
 
 def test_of_a_long_log_only_the_end_is_read_and_a_line_that_is_not_whole_comes_later(
-    disk: TestDisk, emacs: EmacsHand, root: Path
+    disk: TestDisk, emacs: ScriptedEmacs, root: Path
 ) -> None:
-    emacs.tell("a", "progress", step=1)
+    emacs.append_work_log("a", "progress", step=1)
     for _ in range(40):
-        emacs.tell("a", "text", text="x" * 10_000)
-    size = emacs.tell("a", "progress", step=2)
+        emacs.append_work_log("a", "text", text="x" * 10_000)
+    size = emacs.append_work_log("a", "progress", step=2)
     with (root / "progress/a.ndjson").open("a") as log:
         log.write('{"type":"progress","step":3')
     assert last_progress(disk, A, 0) == (Progress(step=2), size)
@@ -164,9 +164,9 @@ def test_of_a_long_log_only_the_end_is_read_and_a_line_that_is_not_whole_comes_l
 # Line by line
 
 
-def test_lines_are_read_whole_and_from_where_the_last_ended(disk: TestDisk, emacs: EmacsHand, root: Path) -> None:
-    first = emacs.tell("a", "turn", step=1)
-    second = emacs.tell("a", "text", text="ä")
+def test_lines_are_read_whole_and_from_where_the_last_ended(disk: TestDisk, emacs: ScriptedEmacs, root: Path) -> None:
+    first = emacs.append_work_log("a", "turn", step=1)
+    second = emacs.append_work_log("a", "text", text="ä")
     with (root / "progress/a.ndjson").open("a") as log:
         log.write('{"half')
     lines, behind = read_lines(disk, A, 0)
@@ -178,29 +178,29 @@ def test_lines_are_read_whole_and_from_where_the_last_ended(disk: TestDisk, emac
 
 
 def test_a_line_of_any_length_up_to_a_megabyte_is_told_and_a_longer_one_passed_over(
-    disk: TestDisk, emacs: EmacsHand
+    disk: TestDisk, emacs: ScriptedEmacs
 ) -> None:
-    long = emacs.tell("a", "text", text="x" * 900_000)
-    endless = emacs.tell("a", "text", text="x" * 3_000_000)
-    last = emacs.tell("a", "end")
+    long = emacs.append_work_log("a", "text", text="x" * 900_000)
+    endless = emacs.append_work_log("a", "text", text="x" * 3_000_000)
+    last = emacs.append_work_log("a", "end")
     lines, behind = read_lines(disk, A, 0)
     assert ([line.end for line in lines], behind) == ([long], long)
     assert read_lines(disk, A, long) == ([], endless)
     assert [line.end for line in read_lines(disk, A, endless)[0]] == [last]
 
 
-def test_a_reader_goes_on_where_a_line_begins_and_nowhere_else(disk: TestDisk, emacs: EmacsHand) -> None:
-    first = emacs.tell("a", "turn")
-    second = emacs.tell("a", "turn")
+def test_a_reader_goes_on_where_a_line_begins_and_nowhere_else(disk: TestDisk, emacs: ScriptedEmacs) -> None:
+    first = emacs.append_work_log("a", "turn")
+    second = emacs.append_work_log("a", "turn")
     assert [resume_offset(disk, A, offset) for offset in (0, first, second)] == [0, first, second]
     assert [resume_offset(disk, A, offset) for offset in (1, first - 1, second + 1, -1, 10**17)] == [0] * 5
     assert resume_offset(disk, rid("none"), 5) == 0
 
 
-def test_a_log_that_was_begun_anew_is_read_anew(disk: TestDisk, emacs: EmacsHand, root: Path) -> None:
-    size = emacs.tell("a", "text", text="long enough")
+def test_a_log_that_was_begun_anew_is_read_anew(disk: TestDisk, emacs: ScriptedEmacs, root: Path) -> None:
+    size = emacs.append_work_log("a", "text", text="long enough")
     (root / "progress/a.ndjson").unlink()
-    emacs.tell("a", "end")
+    emacs.append_work_log("a", "end")
     assert read_lines(disk, A, size) == ([], 0)
 
 
@@ -209,7 +209,7 @@ def test_a_log_that_was_begun_anew_is_read_anew(disk: TestDisk, emacs: EmacsHand
 
 async def test_with_its_answer_the_log_goes_to_the_archive(running: Running, root: Path) -> None:
     await begin(running)
-    size = running.emacs.tell("a", "turn", step=1)
+    size = running.emacs.append_work_log("a", "turn", step=1)
     running.emacs.answer("a")
     running.emacs.archive("a")
     await running.until_state("a", RequestState.ANSWERED)
@@ -232,7 +232,7 @@ async def test_what_is_no_file_is_not_archived_as_a_log(running: Running, root: 
 async def test_a_log_leaves_the_archive_with_its_request(start: Start, root: Path) -> None:
     running = await start(QueueLimits(archive_seconds=0.5))
     await begin(running)
-    running.emacs.tell("a", "turn", step=1)
+    running.emacs.append_work_log("a", "turn", step=1)
     running.emacs.answer("a")
     running.emacs.archive("a")
     await running.until_state("a", RequestState.ANSWERED)

@@ -1,4 +1,4 @@
-"""The other hands on a queue directory, for tests: Emacs's, a foreign client's, and failing disks."""
+"""What works on a queue directory beside the bridge, for tests: an Emacs, a foreign client, and failing disks."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ def a_request(rid: str, content: str = "(+ 1 1)", **fields: Any) -> Request:
 
 
 @dataclass
-class EmacsHand:
+class ScriptedEmacs:
     """Does to the files what Emacs does, one step at a time."""
 
     root: Path
@@ -57,7 +57,7 @@ class EmacsHand:
         self.answer(rid, result, **fields)
         self.archive(rid)
 
-    def tell(self, rid: str, kind: str, **fields: Any) -> int:
+    def append_work_log(self, rid: str, kind: str, **fields: Any) -> int:
         """Add a line to the work log; return the size of the log then."""
         path = self.root / f"progress/{rid}.ndjson"
         line = {"time": "2026-01-03T18:30:00.000Z", "type": kind, **fields}
@@ -88,7 +88,7 @@ class Fault:
     when: Callable[[tuple[Any, ...]], bool] = lambda args: True
     calls: int = field(default=0, init=False)
 
-    def strike(self, method: str, args: tuple[Any, ...]) -> None:
+    def raise_if_due(self, method: str, args: tuple[Any, ...]) -> None:
         if method != self.method or not self.when(args):
             return
         self.calls += 1
@@ -109,12 +109,12 @@ class TestDisk(Disk):
     def _step(self, method: str, *args: Any) -> None:
         self.steps.append(" ".join([method, *(str(arg) for arg in args if isinstance(arg, str | Area))]))
         for fault in self.faults:
-            fault.strike(method, args)
+            fault.raise_if_due(method, args)
 
     def read(self, area: Area, name: str, *, limit: int, start: int = 0) -> bytes | None:
         # It changes nothing, and is no step.
         for fault in self.faults:
-            fault.strike("read", (area, name))
+            fault.raise_if_due("read", (area, name))
         return super().read(area, name, limit=limit, start=start)
 
     def create(self, area: Area, name: str, data: bytes, *, hurry: bool = True) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.kube import Json, until
+import pytest
+
+from tests.support.kube import Json, Refused, until
 from tests.support.site import FINAL, Site
 from tests.support.timeout import TIMEOUT
 
@@ -164,3 +166,16 @@ def test_an_autoscaled_pool_wakes_from_zero_grows_with_the_work_and_sleeps_again
     _until(site, desiredReplicas=0, replicas=0, draining=0)
     until(lambda: not _members(site) or None, "members are left")
     assert _status(site)["lastScale"]["to"] == 0
+
+
+def test_a_member_that_has_drained_for_as_long_as_it_may_is_deleted_with_its_work(site: Site) -> None:
+    site.operator().start()
+    with pytest.raises(Refused, match="both 0"):
+        _pool(site, 1, updateStrategy={"maxSurge": 0})
+    _pool(site, 1, updateStrategy={"drainSeconds": 1})
+    _until(site, ready=1)
+    _ask(site, "long", GATE.format(site.directory / "never"))
+    site.until_status("long", phase="Running")
+    _scale(site, 0)
+    until(lambda: not _members(site) or None, lambda: f"the member is still there: {_status(site)}\n{site.logs()}")
+    assert site.answer("long")["reason"] == "Interrupted"

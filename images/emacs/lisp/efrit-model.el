@@ -98,6 +98,10 @@ use https in the base URL, or for a Service of the cluster its name with .svc"))
             (signal 'efrit-error
                     (list "The password of the proxy is not sent over http, where anybody on the way reads it: \
 use https in its URL")))
+          (when (and key (efrit-model--key-seen-by-proxy-p)) ; gate: key-proxy
+            (signal 'efrit-error
+                    (list "The key of the model is not sent over http by a proxy outside a private network, \
+where anybody on the way reads it: use https in the base URL, or no proxy")))
           (setf (efrit-model-call-key-hash call) (efrit-files-sha256 (or key "")))
           (efrit-model--post call key)))
     (error
@@ -108,6 +112,14 @@ use https in its URL")))
                                      "no-curl")
                                     (t "protocol"))
                               (efrit-error-text err))))))
+
+(defun efrit-model--key-seen-by-proxy-p ()
+  "Return non-nil if the key goes unencrypted to a proxy outside a private network.
+A proxy that is reached by https, too, gets it as it is."
+  (and efrit-model-proxy
+       (string-match-p "\\`[Hh][Tt][Tt][Pp]:" efrit-model-base-url)
+       (efrit-settings-in-the-clear-p
+        (concat "http://" (replace-regexp-in-string "\\`[^/?#@]*://" "" efrit-model-proxy)))))
 
 (defun efrit-model--key ()
   "Return the key to send, nil for a server of one's own that takes none."

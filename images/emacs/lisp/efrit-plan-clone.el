@@ -118,13 +118,15 @@ reads the credentials")))
     ;; gate: credential-host
     `((,(format "credential.%s.helper" (match-string 0 url)) . ,efrit-plan-clone--helper))))
 
-(defun efrit-plan-clone--variables (path)
-  "Return variables of the environment for a clone with credentials at PATH.
-PATH may be nil."
+(defun efrit-plan-clone--variables (path url)
+  "Return variables of the environment for a clone of URL.
+PATH is that of its credentials, or nil."
   (let ((known-hosts (and path (file-directory-p path) (expand-file-name "known_hosts" path))))
     (append
      (and path (list (concat "EFRIT_PLAN_CREDENTIALS=" (expand-file-name path))))
-     (list "GIT_ALLOW_PROTOCOL=https:http:ssh:git:file"
+     (list (concat "GIT_ALLOW_PROTOCOL=https:ssh:git:file"
+                   ;; A redirect from https to http would have anybody on the way exchange the code.
+                   (and (string-match-p "\\`[Hh][Tt][Tt][Pp]:" url) ":http")) ; gate: clone-redirect
            (concat "GIT_SSH_COMMAND=ssh -F none -o BatchMode=yes -o IdentityFile=none"
                    ;; Without a list of its own, that of the user and that of the image count.
                    " -o StrictHostKeyChecking=yes" ; gate: known-hosts
@@ -153,7 +155,7 @@ PATH is that of CREDENTIALS, SECONDS how long it may take."
   (let* ((git (efrit-plan-git-program))
          (command (list git "clone" "-q" "--no-checkout" "--template=" "--" url directory))
          (process-environment
-          (append (efrit-plan-clone--variables path)
+          (append (efrit-plan-clone--variables path url)
                   (efrit-plan-git-environment
                    nil (efrit-plan-clone--configuration url credentials))))
          (program

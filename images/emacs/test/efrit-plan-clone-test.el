@@ -258,7 +258,7 @@ exec git upload-pack %s\n"
   (dolist (files '(nil ("token" "t0ken") ("known_hosts" "host ssh-ed25519 AAAA\n")))
     (efrit-test-with-plan
       (let* ((path (and files (apply #'efrit-plan-clone-test--secret "secret" files)))
-             (variables (string-join (efrit-plan-clone--variables path) "\n")))
+             (variables (string-join (efrit-plan-clone--variables path "ssh://git@host/x") "\n")))
         (should (string-search "StrictHostKeyChecking=yes" variables))
         (should-not (string-search "accept-new" variables))
         (should-not (string-search "/dev/null" variables))
@@ -274,6 +274,18 @@ exec git upload-pack %s\n"
                                 'efrit-plan-arguments
                                 (lambda () (efrit-plan-clone-test--begin "http://git.example.invalid/code.git"
                                                                          :credentialsFile path)))))))))
+
+(ert-deftest efrit-plan-clone-https-is-not-left-for-http ()
+  ;; Without credentials as well: of the code anybody on the way could make another.
+  (pcase-dolist (`(,url ,allowed) '(("https://host/x" nil) ("HTTPS://host/x" nil) ("ssh://git@host/x" nil)
+                                    ("http://host.team.svc/x" t) ("HTTP://10.0.0.1/x" t)))
+    (ert-info (url)
+      (let ((protocols (seq-some (lambda (variable)
+                                   (and (string-prefix-p "GIT_ALLOW_PROTOCOL=" variable)
+                                        (split-string (substring variable 19) ":")))
+                                 (efrit-plan-clone--variables nil url))))
+        (should (member "https" protocols))
+        (should (eq allowed (and (member "http" protocols) t)))))))
 
 ;;;; Working in it
 

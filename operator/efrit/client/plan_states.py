@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from efrit.client.errors import Refused
 from efrit.client.interface import Outcome
 from efrit.client.plans import (
@@ -31,6 +33,26 @@ Json = Mapping[str, Any]
 
 LONGEST_NAME = 63
 _LONGEST_SLUG = 40
+
+
+MOST_BRIEF_CHARACTERS = 200
+
+
+def without_texts(state: PlanState) -> PlanState:
+    """Return `state` without what may be long: the tree, the commits, what was added and found.
+
+    Of the intent and of the task at hand the beginning is kept.
+    """
+    current = [replace(task, lessons=()) for task in state.tree if task.id == state.current_task][:1]
+    return replace(
+        state,
+        intent=Intent(state.intent.description[:MOST_BRIEF_CHARACTERS]),
+        message=state.message[:MOST_BRIEF_CHARACTERS],
+        amendments=(),
+        tree=tuple(replace(task, description=task.description[:MOST_BRIEF_CHARACTERS]) for task in current),
+        commits=(),
+        observations=(),
+    )
 
 
 def plan_of(obj: Json) -> PlanState:

@@ -205,8 +205,8 @@ class Plans(Protocol):
         Raises `NoInstance`, `InstanceNotFound`, `Refused`, `Conflict`.
         """
 
-    async def plans(self) -> Sequence[PlanState]:
-        """Return all plans, oldest first."""
+    async def plans(self, *, brief: bool = False) -> Sequence[PlanState]:
+        """Return all plans, oldest first. `brief`: without what may be long."""
 
     async def plan(self, name: str) -> PlanState:
         """Return the present state. Raises `PlanNotFound`."""

@@ -18,6 +18,7 @@ from efrit.errors import ApiExpired, ApiTooLarge, ApiUnreachable
 from efrit.kube.errors import api_error
 from efrit.kube.exec import exec_stream, with_headers
 from efrit.kube.listing import Listing
+from efrit.kube.output_budget import OutputBudget
 from efrit.kube.resources import Resource, resource_of
 from efrit.kube.watch import abandon, follow_events, read_events
 
@@ -42,6 +43,10 @@ class KubeClient:
 
     most_output_bytes = MAX_OUTPUT_BYTES
     """Of a command in a container: a server of many has less."""
+    output_budget: OutputBudget | None = None
+    """Of all outputs that are read at once, where many share the memory."""
+    output_reader = ""
+    """Who has them read."""
 
     def __init__(
         self, configuration: Configuration, *, field_manager: str, field_validation: str | None = None
@@ -200,18 +205,22 @@ class KubeClient:
     ) -> bytes:
         """Return what `command` writes to standard output in a container.
 
-        Raises ApiTooLarge where that is more than `max_bytes` or `most_output_bytes`, ApiCommandFailed, ApiError.
+        Raises ApiTooLarge where that is more than `max_bytes` or `most_output_bytes`, ApiUnavailable where the budget
+        has no more for it now, ApiCommandFailed, ApiError.
         """
         most = self.most_output_bytes if max_bytes is None else min(max_bytes, self.most_output_bytes)
         parts = []
         size = 0
-        async with contextlib.aclosing(self.exec_stream(namespace, pod, container, command)) as output:
-            async for data in output:
-                parts.append(data)
-                size += len(data)
-                if size > most:  # gate: output-bytes
-                    raise ApiTooLarge(f"{command[0]} in the pod {pod} writes more than {most} bytes")
-        return b"".join(parts)
+        budget = self.output_budget or OutputBudget(most, most)
+        with budget.reading(self.output_reader) as count:
+            async with contextlib.aclosing(self.exec_stream(namespace, pod, container, command)) as output:
+                async for data in output:
+                    parts.append(data)
+                    size += len(data)
+                    if size > most:  # gate: output-bytes
+                        raise ApiTooLarge(f"{command[0]} in the pod {pod} writes more than {most} bytes")
+                    count(len(data))  # gate: output-budget
+            return b"".join(parts)
 
     async def call(
         self,

@@ -37,9 +37,9 @@ class AuthorizedPlans:
             await self._require("list", INSTANCES, "")
         return await (await self._open()).planning().create_plan(new)
 
-    async def plans(self) -> Sequence[PlanState]:
+    async def plans(self, *, brief: bool = False) -> Sequence[PlanState]:
         """Return all plans. Needs `list`."""
-        return await (await self._authorized(("list", ""))).plans()
+        return await (await self._authorized(("list", ""))).plans(brief=brief)
 
     async def plan(self, name: str) -> PlanState:
         """Return one plan. Needs `get`."""

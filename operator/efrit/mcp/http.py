@@ -31,11 +31,13 @@ from starlette.routing import Route
 
 from efrit.client.backends import open_backend
 from efrit.client.cluster.api import Api, load_connection
+from efrit.client.cluster.backend import ClusterBackend
 from efrit.client.errors import NotReady
 from efrit.client.interface import Backend
 from efrit.client.place import Place
 from efrit.client.place import backend_of as kind_of_backend
 from efrit.errors import ConfigurationError, Unauthorized
+from efrit.kube.output_budget import OutputBudget
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import ApiServerReviewer, Caller, Reviewer
 from efrit.mcp.admission import Admission
@@ -52,7 +54,9 @@ from efrit.mcp.tools.call import GRACE_SECONDS
 log = logging.getLogger(__name__)
 
 MOST_OUTPUT_BYTES = 8 << 20
-"""Of a file that is read in a pod, for all callers share the memory: `kubectl efrit` reads more."""
+"""Of a file that is read in a pod, and of all that one caller has read at once: `kubectl efrit` reads more."""
+MOST_OUTPUT_BYTES_AT_ONCE = 16 << 20
+"""Of all files that are read in pods at once, for all callers share the memory."""
 CERTIFICATE_CHECK_SECONDS = 10.0
 NAMESPACE = r"/namespaces/{namespace:str}/mcp"
 
@@ -173,14 +177,28 @@ def transport_security(http: Http) -> TransportSecuritySettings:
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
 
 
+async def open_bounded(place: Place, namespace: str | None, output_budget: OutputBudget | None) -> Backend:
+    """Return the backend of a namespace; with a budget it is one that many callers share."""
+    backend = await open_backend(
+        Place(place.backend, place.config, place.kubeconfig, place.context, namespace or place.namespace)
+    )
+    if output_budget is not None and isinstance(backend, ClusterBackend):
+        _bound_output(backend.api, output_budget)  # gate: output-bound-as-server
+    return backend
+
+
+def _bound_output(api: Api, output_budget: OutputBudget) -> None:
+    api.most_output_bytes, api.output_budget = MOST_OUTPUT_BYTES, output_budget
+
+
 async def serve_http(settings: Settings, http: Http) -> None:
     """Serve until the process gets a signal to stop; running work continues."""
     place = settings.place
 
+    output_budget = OutputBudget(MOST_OUTPUT_BYTES_AT_ONCE, MOST_OUTPUT_BYTES)
+
     async def open_namespace(namespace: str | None) -> Backend:
-        return await open_backend(
-            Place(place.backend, place.config, place.kubeconfig, place.context, namespace or place.namespace)
-        )
+        return await open_bounded(place, namespace, output_budget if http.authenticated else None)
 
     reviewer: Reviewer | None = None
     api: Api | None = None
@@ -188,7 +206,7 @@ async def serve_http(settings: Settings, http: Http) -> None:
     if http.authenticated:
         kube_config, own, _ = await load_connection(place.kubeconfig, place.context, place.namespace)
         api = Api(kube_config)
-        api.most_output_bytes = MOST_OUTPUT_BYTES
+        _bound_output(api, output_budget)
         reviewer = ApiServerReviewer(api, http.audiences)
     backend_for = backend_as(api) if api is not None and http.act_as is ActAs.CALLER else None
     # Without authentication all calls are the user's own.

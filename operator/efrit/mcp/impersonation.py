@@ -47,7 +47,9 @@ class CallerApi(Api):
     def over(cls, api: Api, caller: Caller) -> CallerApi:
         """Return one that uses the connections of `api`, which stays open when it is closed."""
         made = cls.__new__(cls)
-        made.__dict__.update(api.__dict__, caller=caller, headers=impersonation_headers(caller))
+        made.__dict__.update(
+            api.__dict__, caller=caller, headers=impersonation_headers(caller), output_reader=caller.name
+        )
         return made
 
     async def close(self) -> None:

@@ -142,7 +142,7 @@ async def page(backend: Backend, cursor: str | None, *, plans: bool = False) -> 
 
 async def _plan_resources(backend: Backend) -> list[Resource]:
     try:
-        states = await backend.planning().plans()
+        states = await backend.planning().plans(brief=True)
     except (Forbidden, NotFound):
         # Who may see instances and requests need not see plans, and an older cluster has none.
         return []
@@ -192,7 +192,7 @@ async def _request_text(backend: Backend, handle: Handle, part: str | None) -> t
 
 async def _plan_text(plans: Plans, name: str | None, report: bool) -> tuple[str, str]:
     if name is None:
-        return _json(plan_list(await plans.plans())), JSON
+        return _json(plan_list(await plans.plans(brief=True))), JSON
     if report:
         from efrit.plan import report as plan_report
 
@@ -207,7 +207,7 @@ async def complete(backend: Backend, argument: str, prefix: str) -> list[str]:
     elif argument == "request_id":
         names = [state.handle.id for state in await backend.requests(brief=True)]
     elif argument == "plan_id" and backend.kind == "cluster":
-        names = [state.name for state in await backend.planning().plans()]
+        names = [state.name for state in await backend.planning().plans(brief=True)]
     else:
         names = []
     return sorted(name for name in names if name.startswith(prefix))

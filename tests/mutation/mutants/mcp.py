@@ -1,7 +1,7 @@
 """The MCP server's part: who may call what, and that work is submitted whoever leaves."""
 
 from tests.mutation.mutant import Mutant
-from tests.mutation.operation import Never, Value, Without
+from tests.mutation.operation import Drop, Instead, Never, Value, Without
 
 REGISTRY_TESTS = "tests/unit/mcp/tools/test_registry.py"
 CALL_TESTS = "tests/unit/mcp/tools/test_call.py"
@@ -13,6 +13,27 @@ MUTANTS = (
         "output-bytes",
         Never(),
         ("tests/unit/client/test_cluster_api.py::test_what_a_command_in_a_pod_writes_is_bounded",),
+    ),
+    Mutant(
+        "the bound of all files in pods that are read at once",
+        "output-budget",
+        Drop(),
+        ("tests/unit/client/test_cluster_api.py::test_outputs_of_all_commands_that_are_read_at_once_are_bounded",),
+    ),
+    Mutant(
+        "the bound of what the MCP server reads of a file with its own account",
+        "output-bound-as-server",
+        Drop(),
+        ("tests/unit/mcp/test_http.py::test_all_backends_that_callers_share_read_files_of_pods_within_one_budget",),
+    ),
+    Mutant(
+        "the bound of what is kept of each plan in a list",
+        "brief-plans",
+        Instead("states.append(state)"),
+        (
+            "tests/unit/client/test_cluster_api.py::"
+            "test_a_list_takes_no_more_memory_than_a_page_and_what_is_told_of_each_object[efritplans]",
+        ),
     ),
     Mutant(
         "the check that a server may stop work before a task is cancelled",

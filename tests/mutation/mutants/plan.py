@@ -53,6 +53,18 @@ MUTANTS = (
         ("ert:efrit-plan-clone-credentials-are-not-sent-in-the-clear",),
     ),
     Mutant(
+        "the refusal of a redirect from https to http while code is cloned",
+        "clone-redirect",
+        Instead('":http"'),
+        ("ert:efrit-plan-clone-https-is-not-left-for-http",),
+    ),
+    Mutant(
+        "the refusal to send the key of a model over http by a proxy that others can read",
+        "key-proxy",
+        Drop(),
+        ("ert:efrit-model-no-key-no-curl-and-no-url-are-told-later",),
+    ),
+    Mutant(
         "the look whether the clone has a step's commit already",
         "plan-clone-made",
         Instead("nil"),

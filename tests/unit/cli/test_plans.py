@@ -43,7 +43,7 @@ class FewPlans:
         self.created.append(new)
         return self.states[0]
 
-    async def plans(self) -> Sequence[PlanState]:
+    async def plans(self, *, brief: bool = False) -> Sequence[PlanState]:
         return self.states[:1]
 
     async def plan(self, name: str) -> PlanState:

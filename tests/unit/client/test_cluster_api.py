@@ -42,6 +42,7 @@ from efrit.errors import (
     ApiUnavailable,
     ApiUnreachable,
 )
+from efrit.kube.output_budget import SMALL_OUTPUT_BYTES, OutputBudget
 from efrit.protocol.enums import UNSTORED_RESULT
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -325,15 +326,19 @@ LONG = "x" * 200_000
 """50 MB of them."""
 
 
-@pytest.mark.parametrize("kind", ["efritrequests", "efritinstances"])
+@pytest.mark.parametrize("kind", ["efritrequests", "efritinstances", "efritplans"])
 async def test_a_list_takes_no_more_memory_than_a_page_and_what_is_told_of_each_object(kind: str) -> None:
     obj = request("Succeeded", result=LONG[:32_768], output=LONG[:32_768])
     obj["spec"] |= {"content": LONG, "podTemplate": {"annotations": {"a": LONG}}}
+    # Of a plan.
+    obj["spec"] |= {"intent": {"description": LONG}, "amendments": [LONG]}
     async with served({f"/apis/efrit.dev/v1alpha1/namespaces/team/{kind}": pages(obj)}) as backend:
         tracemalloc.start()
         try:
             if kind == "efritrequests":
                 assert len(await backend.requests(brief=True)) == PAGES * OBJECTS
+            elif kind == "efritplans":
+                assert len(await backend.planning().plans(brief=True)) == PAGES * OBJECTS
             else:
                 assert len(await backend.instances()) == PAGES * OBJECTS
             _, peak = tracemalloc.get_traced_memory()
@@ -360,6 +365,34 @@ async def test_what_a_command_in_a_pod_writes_is_bounded(monkeypatch: pytest.Mon
         with pytest.raises(NotFound) as caught:
             await backend.api.exec_output("team", "efrit-one-0", "emacs", ["cat"])
     assert len(caught.value.message) == 65_536
+
+
+async def test_outputs_of_all_commands_that_are_read_at_once_are_bounded() -> None:
+    size, most = 100_000, 100_000 - SMALL_OUTPUT_BYTES
+    budget = OutputBudget(2 * most, most)
+
+    async def read(backend: ClusterBackend, reader: str) -> int:
+        backend.api.output_budget, backend.api.output_reader = budget, reader
+        return len(await backend.api.exec_output("team", "efrit-one-0", "emacs", ["cat"]))
+
+    async with served({EXEC: shell(*[b"\x01" + b"x" * (size // 2)] * 2)}) as backend:
+        # What another call has read so far.
+        with budget.reading("ann") as count:
+            count(size)
+            with pytest.raises(NotReady, match="all the memory") as refused:
+                await read(backend, "ann")
+            assert refused.value.advice == "try again"
+            assert await read(backend, "bob") == size
+            with budget.reading("bob") as count_of_bob:
+                count_of_bob(size)
+                with pytest.raises(NotReady, match="all the memory"):
+                    await read(backend, "eve")
+        assert await read(backend, "ann") == size
+    async with served({EXEC: shell(b"\x01" + b"x" * SMALL_OUTPUT_BYTES)}) as backend:
+        with budget.reading("ann") as count:
+            count(size)
+            assert await read(backend, "ann") == SMALL_OUTPUT_BYTES
+    assert budget.held_bytes == 0
 
 
 async def test_attaching_runs_kubectl_in_the_instances_pod() -> None:

@@ -47,7 +47,7 @@ class ScriptedPlans:
         )
         return self.states.setdefault(name, replace(begun, message="It acts.", created=BEGAN))
 
-    async def plans(self) -> Sequence[PlanState]:
+    async def plans(self, *, brief: bool = False) -> Sequence[PlanState]:
         return list(self.states.values())
 
     async def plan(self, name: str) -> PlanState:

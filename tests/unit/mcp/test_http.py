@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,14 +20,17 @@ from mcp.types import ElicitResult, InputRequiredResult, InputResponses
 from starlette.applications import Starlette
 from starlette.types import Message
 
+from efrit.client.cluster.backend import ClusterBackend
 from efrit.client.errors import NoCluster
 from efrit.client.interface import Backend, RequestType, Work
+from efrit.client.place import Place
+from efrit.kube.output_budget import OutputBudget
 from efrit.mcp import door
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.admission import MAX_MESSAGE_BYTES
 from efrit.mcp.door import READY_SECONDS, UNREADY_SECONDS, Readiness
-from efrit.mcp.http import Backends, make_app, transport_security
+from efrit.mcp.http import MOST_OUTPUT_BYTES, Backends, make_app, open_bounded, transport_security
 from efrit.mcp.settings import Http
 from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT
@@ -472,3 +476,24 @@ async def test_a_caller_who_takes_nothing_of_an_answer_is_not_waited_for(
 
     with anyio.fail_after(TIMEOUT):
         await site.app(scope, receive, send)
+
+
+async def test_all_backends_that_callers_share_read_files_of_pods_within_one_budget(tmp_path: Path) -> None:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(config))
+    budget = OutputBudget(2, 1)
+
+    for namespace in ("one", "two"):
+        backend = await open_bounded(Place("cluster", kubeconfig=kubeconfig), namespace, budget)
+        assert isinstance(backend, ClusterBackend)
+        assert (backend.namespace, backend.api.output_budget) == (namespace, budget)
+        assert backend.api.most_output_bytes == MOST_OUTPUT_BYTES
+        await backend.close()

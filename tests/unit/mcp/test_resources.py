@@ -115,7 +115,7 @@ async def test_plans_are_listed_among_the_resources_and_read(open_client: Open, 
 async def test_who_may_not_see_plans_still_sees_the_rest(
     open_client: Open, plans: ScriptedPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse() -> None:
+    async def refuse(*, brief: bool = False) -> None:
         raise Forbidden("you may not list efritplans")
 
     monkeypatch.setattr(plans, "plans", refuse)

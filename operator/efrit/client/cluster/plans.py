@@ -18,7 +18,7 @@ from efrit.client.errors import Conflict, NotFound, NotReady, PlanNotFound, Refu
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.placement import default_instance, least_loaded
 from efrit.client.plan_history import history_of
-from efrit.client.plan_states import named_target, plan_digest, plan_name, plan_of, plan_spec
+from efrit.client.plan_states import named_target, plan_digest, plan_name, plan_of, plan_spec, without_texts
 from efrit.client.plans import Change, NewPlan, PlanState
 from efrit.client.resource_fields import DIGEST
 from efrit.kube.resources import PLANS
@@ -70,10 +70,14 @@ class ClusterPlans:
             await self._backend.instance(instance)
         return named
 
-    async def plans(self) -> Sequence[PlanState]:
+    async def plans(self, *, brief: bool = False) -> Sequence[PlanState]:
         """Return the plans of the namespace, oldest first."""
         epoch = datetime.fromtimestamp(0, UTC)
-        states = [plan_of(obj) async for obj in self._api.pages(PLANS, self._namespace)]
+        states: list[PlanState] = []
+        # One object at a time: thousands of large ones may be there.
+        async for obj in self._api.pages(PLANS, self._namespace):
+            state = plan_of(obj)
+            states.append(without_texts(state) if brief else state)  # gate: brief-plans
         return sorted(states, key=lambda state: (state.created or epoch, state.name))
 
     async def plan(self, name: str) -> PlanState:

@@ -28,7 +28,15 @@ from efrit.client.local.plan_record import PLAN, Json, PlanRecord, first_problem
 from efrit.client.local.settings import LocalInstance, LocalSettings
 from efrit.client.placement import default_instance, least_loaded
 from efrit.client.plan_history import history_of
-from efrit.client.plan_states import LONGEST_NAME, named_target, plan_digest, plan_name, plan_of, plan_spec
+from efrit.client.plan_states import (
+    LONGEST_NAME,
+    named_target,
+    plan_digest,
+    plan_name,
+    plan_of,
+    plan_spec,
+    without_texts,
+)
 from efrit.client.plans import DIRECTORY, Change, NewPlan, PlanState
 from efrit.client.resource_fields import DIGEST
 from efrit.errors import InvalidTree
@@ -117,12 +125,13 @@ class LocalPlans:
                 f"set EFRIT_MODEL_NAME (docs/cli.md) and restart it: efrit restart {instance}",
             )
 
-    async def plans(self) -> Sequence[PlanState]:
+    async def plans(self, *, brief: bool = False) -> Sequence[PlanState]:
         """Return the plans of this machine, oldest first; one whose record cannot be read is only told of."""
-        states = []
+        states: list[PlanState] = []
         for name in self._names():
             try:
-                states.append(_state(self._record(name)))
+                state = _state(self._record(name))
+                states.append(without_texts(state) if brief else state)
             except (Refused, NotReady) as error:
                 self._notify(f"{error.message}; {error.advice}")
         epoch = datetime.fromtimestamp(0, UTC)

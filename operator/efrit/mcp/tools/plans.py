@@ -154,7 +154,7 @@ class ListPlansArguments(Arguments):
 
 
 async def _list_plans(call: ToolCall, _: ListPlansArguments) -> PlanList:
-    return plan_list(await call.backend.planning().plans())
+    return plan_list(await call.backend.planning().plans(brief=True))
 
 
 LIST_PLANS = Tool(

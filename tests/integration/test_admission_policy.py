@@ -368,12 +368,51 @@ def test_nobody_but_the_controller_makes_an_instance_a_member_of_a_pool(
     assert alone in refusal("POST", where, member({**POOL, "controller": False}, name="crew-f1"))
     # The label alone makes no member of a pool.
     assert refusal("POST", where, member(name="crew-f1")) == ""
-    forged = {"metadata": {"ownerReferences": [POOL]}}
-    assert alone in refusal("PATCH", f"{where}/crew-f1", forged, content_type=MERGE)
+    for owner in (POOL, CLAIM):
+        forged = {"metadata": {"ownerReferences": [owner]}}
+        assert alone in refusal("PATCH", f"{where}/crew-f1", forged, content_type=MERGE)
 
     assert controller.create(member(POOL, name="crew-m1"))[0] == 201
     for change in ({"labels": {"mine": "x"}}, {"ownerReferences": None}):
         assert refusal("PATCH", f"{where}/crew-m1", {"metadata": change}, content_type=MERGE) == ""
+
+
+CLAIM = {"apiVersion": API_VERSION, "kind": "EfritClaim", "name": "ada", "uid": "c", "controller": True}
+KEPT = "only from a pool's to a claim's or back"
+
+
+@pytest.mark.parametrize(
+    ("owners", "patch", "message"),
+    [
+        ([POOL], {"metadata": {"ownerReferences": [CLAIM], "labels": {"efrit.dev/claim": "ada"}}}, ""),
+        ([CLAIM], {"metadata": {"ownerReferences": [POOL]}}, ""),
+        ([POOL], {"metadata": {"ownerReferences": [CLAIM]}, "spec": {"operatingMode": "Suspended"}}, KEPT),
+        ([], {"metadata": {"ownerReferences": [CLAIM]}}, KEPT),
+        ([POOL], {"metadata": {"ownerReferences": [OWNER]}}, UNOWNED),
+        ([POOL], {"metadata": {"ownerReferences": []}}, UNOWNED),
+        ([], {"metadata": {"labels": {"a": "b"}}}, UNOWNED),
+    ],
+)
+def test_the_controller_changes_of_an_instance_only_whose_it_is(
+    admin: tuple[ControlPlane, Kube], controller: Account, owners: list[Json], patch: Json, message: str
+) -> None:
+    path = INSTANCES.path(TEAM, "crew-c1")
+    if owners:
+        assert controller.create(member(POOL, name="crew-c1"))[0] == 201
+    else:
+        admin[1].create("efritinstances", TEAM, member(name="crew-c1"))
+    if owners == [CLAIM]:
+        assert (
+            controller.write("PATCH", path, {"metadata": {"ownerReferences": owners}}, "merge-patch+json")[0] == 200
+        )
+    status, text = controller.write("PATCH", path, patch, "merge-patch+json")
+    admin[1].delete("efritinstances", TEAM, "crew-c1")
+    assert (status, message in text) == (422 if message else 200, True), text
+
+
+def test_the_controller_creates_no_instance_of_a_claim(controller: Account) -> None:
+    status, text = controller.create(member(CLAIM, name="crew-x2"))
+    assert (status, UNOWNED in text) == (422, True), text
 
 
 def test_a_release_that_serves_its_own_namespace_makes_instances_there(account: Callable[[str], Account]) -> None:

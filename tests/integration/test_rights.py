@@ -88,6 +88,7 @@ def test_each_verb_used_is_granted_and_each_verb_granted_is_used(day: tuple[Site
     _requests(site)
     _plans(site)
     _pools(site)
+    _claims(site)
     rights = granted(site)
     until(
         lambda: not rights - used(log, allowed=True), lambda: f"not used: {sorted(rights - used(log, allowed=True))}"
@@ -185,3 +186,20 @@ def _pools(site: Site) -> None:
         return bool(status.get("ready") == 1)
 
     until(is_ready, "the pool has no member")
+
+
+def _claims(site: Site) -> None:
+    def claim(name: str, **spec: int) -> None:
+        manifest = {"metadata": {"name": name}, "spec": {"poolRef": {"name": "crew"}, **spec}}
+        site.kube.create("efritclaims", site.namespace, manifest)
+
+    def is_bound() -> bool:
+        status = site.kube.get("efritclaims", site.namespace, "held").get("status", {})
+        return bool(status.get("phase") == "Bound")
+
+    claim("short", ttlSeconds=1, ttlSecondsAfterFinished=1)
+    until(lambda: site.kube.find("efritclaims", site.namespace, "short") is None, "it outlives its time")
+    claim("held")
+    until(is_bound, "the claim has no member")
+    # One that leaves the selection of the watch without having ended for us is looked up.
+    site.kube.delete("efritclaims", site.namespace, "held")

@@ -26,15 +26,15 @@ IMAGES = ("--values", str(CHART / "ci" / "default-values.yaml"))
 
 Manifest = dict[str, Any]
 
-OURS = ["efritinstances", "efritrequests", "efritplans", "efritpools"]
+OURS = ["efritinstances", "efritrequests", "efritplans", "efritpools", "efritclaims"]
 CONTROLLER_RULES = [
-    (["efrit.dev"], ["efritinstances"], ["get", "list", "watch", "create", "delete"]),
-    (["efrit.dev"], ["efritplans"], ["get", "list", "watch", "delete"]),
+    (["efrit.dev"], ["efritinstances"], ["get", "list", "watch", "create", "patch", "delete"]),
+    (["efrit.dev"], ["efritplans", "efritclaims"], ["get", "list", "watch", "delete"]),
     (["efrit.dev"], ["efritpools"], ["list", "watch"]),
     (["efrit.dev"], ["efritrequests"], ["get", "list", "watch", "create", "patch", "delete"]),
     (
         ["efrit.dev"],
-        ["efritinstances/status", "efritrequests/status", "efritplans/status", "efritpools/status"],
+        [f"{plural}/status" for plural in OURS],
         ["patch"],
     ),
     (["apps"], ["statefulsets"], ["list", "watch", "create", "patch"]),
@@ -281,7 +281,7 @@ def test_no_image_is_pulled_from_where_anybody_may_claim_its_name(value: str) ->
 
 def test_viewers_see_instances_and_requests_and_no_secrets() -> None:
     role = only(render(), "ClusterRole", "efrit-operator-view")
-    assert rules(role) == [(["efrit.dev"], [*OURS, "efritpools/scale"], ["get", "list", "watch"])]
+    assert rules(role) == [(["efrit.dev"], [*OURS[:-1], "efritpools/scale", OURS[-1]], ["get", "list", "watch"])]
     assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
 
 

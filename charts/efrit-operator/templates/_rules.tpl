@@ -1,13 +1,13 @@
 {{/* What the controller may do, written once for the ClusterRole and for the Role of each served namespace. */}}
 
 {{/* No finalizers, no update of a user's spec (the requests it creates and cancels are those of a plan, the instances
-those of a pool) and no reading of Secrets: `patch` answers with the object, but the admission policy refuses it for any that is not ours. */}}
+those of a pool, whose owner changes with a claim) and no reading of Secrets: `patch` answers with the object, but the admission policy refuses it for any that is not ours. */}}
 {{- define "efrit-operator.controllerRules" -}}
 - apiGroups: ["efrit.dev"]
   resources: ["efritinstances"]
-  verbs: ["get", "list", "watch", "create", "delete"]
+  verbs: ["get", "list", "watch", "create", "patch", "delete"]
 - apiGroups: ["efrit.dev"]
-  resources: ["efritplans"]
+  resources: ["efritplans", "efritclaims"]
   verbs: ["get", "list", "watch", "delete"]
 - apiGroups: ["efrit.dev"]
   resources: ["efritpools"]
@@ -16,7 +16,7 @@ those of a pool) and no reading of Secrets: `patch` answers with the object, but
   resources: ["efritrequests"]
   verbs: ["get", "list", "watch", "create", "patch", "delete"]
 - apiGroups: ["efrit.dev"]
-  resources: ["efritinstances/status", "efritrequests/status", "efritplans/status", "efritpools/status"]
+  resources: ["efritinstances/status", "efritrequests/status", "efritplans/status", "efritpools/status", "efritclaims/status"]
   verbs: ["patch"]
 - apiGroups: ["apps"]
   resources: ["statefulsets"]

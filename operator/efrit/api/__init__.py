@@ -3,6 +3,7 @@
 Nothing here does I/O or knows how a resource is acted on.
 """
 
+from efrit.api.claim import ClaimSpec, ClaimStatus, EfritClaim, ReleasePolicy
 from efrit.api.conditions import Condition, ConditionStatus, condition_of, with_condition
 from efrit.api.instance import EfritInstance, InstanceSpec, InstanceStatus, OperatingMode
 from efrit.api.meta import ObjectMeta
@@ -10,6 +11,8 @@ from efrit.api.plan import EfritPlan, PlanSpec, PlanStatus
 from efrit.api.pool import EfritPool, PoolSpec, PoolStatus
 from efrit.api.reasons import (
     FINAL_PHASES,
+    ClaimPhase,
+    ClaimReason,
     InstanceReason,
     ModelReason,
     PlanPhase,
@@ -34,8 +37,13 @@ __all__ = [
     "FINAL_PHASES",
     "GROUP",
     "VERSION",
+    "ClaimPhase",
+    "ClaimReason",
+    "ClaimSpec",
+    "ClaimStatus",
     "Condition",
     "ConditionStatus",
+    "EfritClaim",
     "EfritInstance",
     "EfritPlan",
     "EfritPool",
@@ -55,6 +63,7 @@ __all__ = [
     "PoolSpec",
     "PoolStatus",
     "QueueReason",
+    "ReleasePolicy",
     "RequestPhase",
     "RequestReason",
     "RequestSpec",

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 import yaml
 from pydantic import BaseModel
 
+from efrit.api.claim import EfritClaim
 from efrit.api.instance import EfritInstance
 from efrit.api.kubernetes import kubernetes_schema
 from efrit.api.meta import ApiModel, Resource
@@ -23,7 +24,7 @@ from efrit.api.pool import EfritPool
 from efrit.api.request import EfritRequest
 from efrit.api_group import GROUP, VERSION
 
-RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest, EfritPlan, EfritPool)
+RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest, EfritPlan, EfritPool, EfritClaim)
 DROPPED_KEYWORDS = ("title", "const", "discriminator", "exclusiveMinimum", "exclusiveMaximum")
 
 

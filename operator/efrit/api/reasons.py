@@ -8,6 +8,8 @@ from efrit.protocol.enums import Reason as RequestReason
 __all__ = [
     "FINAL_PHASES",
     "UNSTORED_RESULT",
+    "ClaimPhase",
+    "ClaimReason",
     "InstanceReason",
     "ModelReason",
     "PlanPhase",
@@ -96,6 +98,35 @@ class PoolReason(StrEnum):
     SCALE_UP_RATE = "ScaleUpRate"
 
 
+class ClaimPhase(StrEnum):
+    """Where an exclusive claim stands."""
+
+    PENDING = "Pending"
+    BOUND = "Bound"
+    EXPIRED = "Expired"
+    RELEASED = "Released"
+    FAILED = "Failed"
+
+    @property
+    def final(self) -> bool:
+        """Whether the claim has ended."""
+        return self in (ClaimPhase.EXPIRED, ClaimPhase.RELEASED, ClaimPhase.FAILED)
+
+
+class ClaimReason(StrEnum):
+    """Why the member of an exclusive claim can or cannot be used."""
+
+    BOUND = "Bound"
+    WAITING = "Waiting"
+    STARTING = "Starting"
+    POOL_MISSING = "PoolMissing"
+    REFUSED = "Refused"
+    MEMBER_NOT_READY = "MemberNotReady"
+    MEMBER_LOST = "MemberLost"
+    EXPIRED = "Expired"
+    RELEASED = "Released"
+
+
 class SelfCheckReason(StrEnum):
     """Whether the Emacs of an instance passes its self-check (`SelfCheckPassed`)."""
 
@@ -116,5 +147,5 @@ class ModelReason(StrEnum):
     UNKNOWN = "Unknown"
 
 
-FINAL_PHASES = frozenset(phase.value for phase in (*RequestPhase, *PlanPhase) if phase.final)
-"""The phases of a request or a plan that never changes again, as an object has them."""
+FINAL_PHASES = frozenset(phase.value for phase in (*RequestPhase, *PlanPhase, *ClaimPhase) if phase.final)
+"""The phases of a request, a plan or a claim that never changes again, as an object has them."""

@@ -35,6 +35,10 @@ class Definitions:
             resource.plural,
         )
 
+    def is_missing(self, resource: Resource) -> bool:
+        """Return whether the API server did not know a kind when it was last asked."""
+        return resource in self._missing
+
     def served(self, resource: Resource) -> None:
         """Take in that the API server knows a kind."""
         if resource in self._missing:

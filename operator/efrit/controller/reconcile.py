@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from efrit.api import EfritPlan, EfritPool, EfritRequest
+from efrit.api import EfritClaim, EfritPlan, EfritPool, EfritRequest
 from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
+from efrit.controller.decide.claims import decide_claim
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.plans import decide_plan
 from efrit.controller.decide.pools import decide_pool
@@ -71,6 +72,8 @@ class Reconciler:
                 await self._plan(key, work)
             elif work.kind == EfritPool.kind:
                 await self._pool(key, work)
+            elif work.kind == EfritClaim.kind:
+                await self._claim(key, work)
             elif work.kind == RESYNC:
                 self._store.instances.resync(key)
             else:
@@ -96,6 +99,17 @@ class Reconciler:
         snapshot = self._store.pools.snapshot(key)
         if snapshot is not None:
             await self._actor.carry_out_all(work, decide_pool(snapshot, self._clock()))
+
+    async def _claim(self, key: Key, work: WorkKey) -> None:
+        claims = self._store.claims
+        await self._confirm_left("EfritClaim", key, work)
+        snapshot = claims.snapshot(key)
+        if snapshot is None:
+            return
+        await self._actor.carry_out_all(work, decide_claim(snapshot, self._clock()))
+        # Of one that has just ended nobody has decided yet when it is to be deleted: it comes again.
+        if claims.is_done(key) and snapshot.claim.final:
+            claims.drop(key)
 
     async def _request(self, key: Key, work: WorkKey) -> None:
         requests = self._store.requests

@@ -26,7 +26,17 @@ from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
 from efrit.kube.client import JSON, METADATA_LIST
 from efrit.kube.listing import Listing
-from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
+from efrit.kube.resources import (
+    CLAIMS,
+    EXCLUSIVE_CLAIMS,
+    INSTANCES,
+    PLANS,
+    PODS,
+    POOLS,
+    REQUESTS,
+    STATEFULSETS,
+    Resource,
+)
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +96,13 @@ class Resync:
             if self._store.is_listed(self._scope):
                 await self.sweep_instances()
                 await self.sweep_pools()
+                await self.sweep_claims()
                 await self.sweep_plans()
                 return
             try:
                 await self.sweep_instances(self._read_first)
                 await self.sweep_pools()
+                await self.sweep_claims()
                 await self.sweep_plans()
             finally:
                 # From here on all of the namespace is served, or nothing.
@@ -105,7 +117,7 @@ class Resync:
         if resource == REQUESTS:
             return await self.list_requests()
         if resource not in self._versions:
-            sweeps = {PLANS: self.sweep_plans, POOLS: self.sweep_pools}
+            sweeps = {PLANS: self.sweep_plans, POOLS: self.sweep_pools, EXCLUSIVE_CLAIMS: self.sweep_claims}
             await sweeps.get(resource, self.sweep_children)()
         if resource not in self._versions:
             raise ApiNotFound(f"the API server does not know {resource.plural}")
@@ -144,6 +156,7 @@ class Resync:
                     await self.sweep_requests()
                 await self.sweep_instances()
                 await self.sweep_pools()
+                await self.sweep_claims()
                 await self.sweep_plans()
                 if sweep % FINAL_EVERY == 0 or self._store.expirations.needs_listing():
                     await self.sweep_final()
@@ -247,6 +260,28 @@ class Resync:
                 self._store.pools.observe_gone(key, uid)
         self._store.pools.requeue_all(self._every, self._scope)
 
+    async def sweep_claims(self) -> None:
+        """Find exclusive claims that no event reported, those that are gone without one, and requeue all others.
+
+        Without their definition there are none, as of pools.
+        """
+        before, claims, listed = self._store.claims.open_uids(self._scope), self._store.claims, set()
+        self._versions.pop(EXCLUSIVE_CLAIMS, None)
+        pages = self._list(EXCLUSIVE_CLAIMS, fieldSelector=names.UNENDED_SELECTOR)
+        try:
+            async for obj in pages:
+                listed.add(obj["metadata"]["uid"])
+                claims.observe(obj)
+        except ApiNotFound:
+            self._definitions.missing(EXCLUSIVE_CLAIMS)
+        else:
+            self._definitions.served(EXCLUSIVE_CLAIMS)
+            self._versions[EXCLUSIVE_CLAIMS] = pages.version
+        for (namespace, name), uid in before.items():
+            if uid not in listed:
+                claims.observe_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+        claims.requeue_all(self._every, self._scope)
+
     async def sweep_plans(self) -> None:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""
         before, plans = self._store.plans.open_uids(self._scope), self._store.plans
@@ -263,10 +298,16 @@ class Resync:
         plans.requeue_open(self._every, self._scope)
 
     async def sweep_final(self) -> None:
-        """Find final requests and plans with a time to live, their own or the default: nobody watches them."""
-        kinds: tuple[tuple[Resource, ResourceKind], ...] = ((REQUESTS, "EfritRequest"), (PLANS, "EfritPlan"))
-        for resource, kind in kinds:
-            for phase in ("Succeeded", "Failed"):
+        """Find what has ended and has a time to live, its own or the default: nobody watches it."""
+        kinds: tuple[tuple[Resource, ResourceKind, tuple[str, ...]], ...] = (
+            (REQUESTS, "EfritRequest", ("Succeeded", "Failed")),
+            (PLANS, "EfritPlan", ("Succeeded", "Failed")),
+            (EXCLUSIVE_CLAIMS, "EfritClaim", ("Expired", "Released", "Failed")),
+        )
+        for resource, kind, phases in kinds:
+            if self._definitions.is_missing(resource):
+                continue
+            for phase in phases:
                 async for obj in self._list(resource, fieldSelector=f"status.phase={phase}"):
                     due, meta = due_of(obj, self._default_ttl.get(kind)), obj["metadata"]
                     if due is not None:

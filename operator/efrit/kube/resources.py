@@ -47,6 +47,7 @@ INSTANCES = Resource(API_VERSION, "EfritInstance", "efritinstances")
 REQUESTS = Resource(API_VERSION, "EfritRequest", "efritrequests")
 PLANS = Resource(API_VERSION, "EfritPlan", "efritplans")
 POOLS = Resource(API_VERSION, "EfritPool", "efritpools")
+EXCLUSIVE_CLAIMS = Resource(API_VERSION, "EfritClaim", "efritclaims")
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
 EVENTS = Resource("v1", "Event", "events")
 LIMIT_RANGES = Resource("v1", "LimitRange", "limitranges")
@@ -73,6 +74,7 @@ RESOURCES = (
     REQUESTS,
     PLANS,
     POOLS,
+    EXCLUSIVE_CLAIMS,
     CONFIG_MAPS,
     EVENTS,
     LIMIT_RANGES,

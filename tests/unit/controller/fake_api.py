@@ -135,7 +135,11 @@ class FakeApi:
                 return _status(409, f"the {key} is another one by now")
         if method == "DELETE":
             return 200, self.objects.pop(target)
-        return 200, self.put(target, _merged(stored, {key: body[key] for key in ("status", "spec") if key in body}))
+        patch = {key: body[key] for key in ("status", "spec") if key in body}
+        metadata = {
+            key: value for key, value in body.get("metadata", {}).items() if key not in ("uid", "resourceVersion")
+        }
+        return 200, self.put(target, _merged(stored, {**patch, "metadata": metadata}))
 
     def _create(self, path: str, body: Json) -> tuple[int, Json]:
         if path in self.objects:

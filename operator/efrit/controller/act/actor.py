@@ -23,6 +23,7 @@ from efrit.controller.act.owned_children import OwnedChildren
 from efrit.controller.act.plan_actor import PlanActor
 from efrit.controller.act.result_secret import create_result
 from efrit.controller.act.warning_events import WarningEvents
+from efrit.controller.manifests.member_owner import returned, taken
 from efrit.controller.model.actions import (
     Acknowledge,
     Action,
@@ -58,12 +59,14 @@ from efrit.controller.model.actions import (
     RequeueAfter,
     ReserveUpdate,
     ResumeHandover,
+    ReturnMember,
     Scale,
     SettleOrphan,
     StopPod,
     StoreResult,
     Submit,
     Superseded,
+    TakeMember,
     Wake,
 )
 from efrit.controller.model.keys import WorkKey
@@ -89,7 +92,7 @@ from efrit.errors import (
     RequestConflict,
     RequestNotFound,
 )
-from efrit.kube.resources import REQUESTS, STATEFULSETS, resource_named
+from efrit.kube.resources import INSTANCES, REQUESTS, STATEFULSETS, resource_named
 from efrit.protocol import RequestView, kind_label
 
 log = logging.getLogger(__name__)
@@ -238,6 +241,10 @@ class Actor:
                 await self._events.record(action)
             case CreateMember():
                 await self._create_member(action)
+            case TakeMember():
+                await self._take_member(action)
+            case ReturnMember():
+                await self._change_owner(action, returned(action))
             case CreateRequest():
                 await self._plans.create(action)
             case CancelRequest():
@@ -424,7 +431,7 @@ class Actor:
             self._store.instances.status_written(action.key)
         elif action.kind == "EfritPool":
             self._store.pools.status_written(action.key)
-        elif action.status.get("phase") in FINAL_PHASES:
+        elif action.kind == "EfritPlan" and action.status.get("phase") in FINAL_PHASES:
             metrics.PLANS_FINISHED.labels(action.status.get("reason", "")).inc()
 
     async def _reread(self, action: PatchStatus) -> None:
@@ -534,6 +541,35 @@ class Actor:
         # The next decision need not wait for the watch.
         self._store.instances.observe(obj)
         self._store.pools.created(action.pool, action.pool_uid)
+
+    async def _take_member(self, action: TakeMember) -> None:
+        """Make an exclusive claim the owner of a member. Raises Superseded where that is not to be had any more.
+
+        Where it is not known what came of it, the member stays out of its pool, and the claim tries it again.
+        """
+        if not self._store.claims.take_begins(action.claim, action.claim_uid, action.instance):
+            raise Superseded("the member is another's by now")
+        try:
+            await self._change_owner(action, taken(action))
+        except ApiRefused as error:
+            self._store.claims.take_refused(action.claim, action.claim_uid, error.sentence)
+            raise Superseded("the claim was refused the member") from error
+        except Superseded:
+            self._store.claims.take_ended(action.claim, action.claim_uid)
+            raise
+        self._store.claims.take_ended(action.claim, action.claim_uid)
+
+    async def _change_owner(self, action: TakeMember | ReturnMember, body: Mapping[str, Any]) -> None:
+        """Patch the owner of a member. Raises Superseded where it has changed since the decision, or is gone."""
+        try:
+            obj = await self._kube.patch(INSTANCES, *action.instance, body)
+        except (ApiConflict, ApiNotFound) as error:
+            try:
+                self._store.instances.observe(await self._kube.get(INSTANCES, *action.instance))
+            except ApiNotFound:
+                self._store.instances.observe_gone(action.instance, action.uid)
+            raise Superseded("the member has changed") from error
+        self._store.instances.observe(obj)
 
     async def _delete(self, action: Delete) -> None:
         """Delete an object. Raises Superseded where it has changed since the decision."""

@@ -61,10 +61,13 @@ def suspension_reason(snapshot: InstanceSnapshot, idle: Idleness) -> InstanceRea
 
 
 def has_work(snapshot: InstanceSnapshot) -> bool:
-    """Return whether the instance has work: an open request, a plan that goes on, files in its queue."""
+    """Return whether the instance has work: an open request, a plan that goes on, files in its queue.
+
+    What is done in one that an exclusive claim has need not be a request: somebody may type into it.
+    """
     stats = snapshot.bridge.stats
     queued = stats is not None and snapshot.available and (stats.processing > 0 or stats.pending > 0)
-    return snapshot.open_requests > 0 or snapshot.active_plans > 0 or queued
+    return snapshot.claimed or snapshot.open_requests > 0 or snapshot.active_plans > 0 or queued
 
 
 def _quiet_since(snapshot: InstanceSnapshot) -> datetime | None:

@@ -37,7 +37,7 @@ def scaling(snapshot: PoolSnapshot, now: datetime) -> Scaling:
     limits, spares = spec.autoscaling, spec.warm.spares if spec.warm is not None else 0
     load = snapshot.pending + sum(member.load for member in snapshot.members if not member.deleting)
     # Rounded up: a member for the rest, too.
-    needed = -(-load // limits.target_load_per_instance) + spares
+    needed = -(-load // limits.target_load_per_instance) + snapshot.claims + spares
     within = min(max(needed, limits.min_replicas), limits.max_replicas)
     limited = _bounds(limits, needed)
     recommendation = Recommendation(now, within)

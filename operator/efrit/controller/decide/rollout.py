@@ -137,7 +137,8 @@ def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Chil
             trial = cause == UpdateCause.RELEASE and _was_ready(snapshot)
             return _draining(apply=True, started=now, trial=trial)
         return _draining(requeue_after=RETRY_QUEUED)
-    if not idle and overdue > timedelta(0):
+    held = snapshot.claimed and not absent
+    if (held or not idle) and overdue > timedelta(0):
         waits = max(timedelta(seconds=1), min(overdue, silence) if not snapshot.available else overdue)
         return Update(ConditionStatus.FALSE, UpdateReason.HELD, _hold_reason(snapshot), requeue_after=waits)
     limit_reached = _reached_limit(snapshot, cause, now)
@@ -224,6 +225,8 @@ def _failed_trial(current: StatefulSetView, reported: Condition | None) -> bool:
 def _hold_reason(snapshot: InstanceSnapshot) -> str:
     if not snapshot.available:
         return "The changed pod template waits: the bridge of the pod has not said yet whether a request runs."
+    if snapshot.claimed:
+        return "The changed pod template waits for the end of the EfritClaim that has the instance."
     return "The changed pod template waits for the running requests to end."
 
 

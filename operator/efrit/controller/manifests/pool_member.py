@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from efrit.api import API_VERSION, EfritInstance, EfritPool
+from efrit.controller.manifests.member_owner import owner_reference
 from efrit.controller.model.names import POOL_LABEL, REVISION_LABEL
 
 
@@ -20,17 +21,7 @@ def pool_member(pool: EfritPool, template: Mapping[str, Any], revision: str) -> 
             "generateName": f"{meta.name}-",
             "namespace": meta.namespace,
             "labels": {**labels, POOL_LABEL: meta.name, REVISION_LABEL: revision},
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": EfritPool.kind,
-                    "name": meta.name,
-                    "uid": meta.uid,
-                    "controller": True,
-                    # Foreground deletion would otherwise need rights on the pool's finalizers.
-                    "blockOwnerDeletion": False,
-                }
-            ],
+            "ownerReferences": [owner_reference(EfritPool.kind, meta.name, meta.uid)],
         },
         "spec": template.get("spec", {}),
     }

@@ -33,7 +33,7 @@ class Parked(Superseded):
         self.no_room = no_room
 
 
-ResourceKind = Literal["EfritInstance", "EfritRequest", "EfritPlan", "EfritPool"]
+ResourceKind = Literal["EfritInstance", "EfritRequest", "EfritPlan", "EfritPool", "EfritClaim"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +392,28 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeMember:
+    """Make an exclusive claim the owner of a member, if that has not changed. It leaves its pool at once."""
+
+    claim: Key
+    claim_uid: str
+    instance: Key
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnMember:
+    """Make a pool the owner of a member again that an exclusive claim has, if that has not changed."""
+
+    instance: Key
+    uid: str
+    resource_version: str
+    pool: str
+    pool_uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequeueAfter:
     """Decide about the same object again after this time."""
 
@@ -436,5 +458,7 @@ Action = (
     | CreateMember
     | Drain
     | Scale
+    | TakeMember
+    | ReturnMember
     | RequeueAfter
 )

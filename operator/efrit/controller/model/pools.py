@@ -81,6 +81,8 @@ class PoolSnapshot:
     """Whether all open requests and plans of the namespace are known."""
     pending: int = 0
     """Open requests of the pool that no member has."""
+    claims: int = 0
+    """Exclusive claims that wait for a member."""
     flows: tuple[tuple[str, int, int], ...] = ()
     """Name, running and waiting of the flows with the most requests."""
     desired: int | None = None

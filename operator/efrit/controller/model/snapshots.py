@@ -46,6 +46,8 @@ class InstanceSnapshot:
     """Whether an update was decided on whose status is still being written."""
     may_close: bool = False
     """Whether every open request that the instance may have got says so in its own status."""
+    claimed: bool = False
+    """Whether an exclusive claim has it, or is about to."""
     waiting: int = 0
     """Open requests bound to it that its bridge has not reported."""
 

@@ -16,19 +16,29 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from efrit.api import EfritInstance, EfritPlan, EfritPool, EfritRequest
+from efrit.api import EfritClaim, EfritInstance, EfritPlan, EfritPool, EfritRequest
 from efrit.api.pool import REQUESTER, Fairness, PlacementStrategy
 from efrit.controller.manifests import release_digest
 from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import Key, WorkKey, target_of
+from efrit.controller.store.backlog import BEGINNING, Backlog
 from efrit.controller.store.contents import Contents
 from efrit.controller.store.flow_backlog import FlowBacklog, Shares
 from efrit.controller.store.held_answers import HeldAnswer, HeldAnswers
 from efrit.controller.store.label_index import LabelIndex
 from efrit.controller.store.plan_contents import PlanContents
 from efrit.controller.store.plan_targets import PlanCount, PlansByTarget, PlanTarget, instance_of
-from efrit.controller.store.records import InstanceRecord, PlanRecord, PoolOwner, PoolRecord, RequestRecord, Work
+from efrit.controller.store.records import (
+    ClaimOwner,
+    ClaimRecord,
+    InstanceRecord,
+    PlanRecord,
+    PoolOwner,
+    PoolRecord,
+    RequestRecord,
+    Work,
+)
 from efrit.controller.store.rollouts import Rollouts
 from efrit.controller.store.tombstones import Tombstones
 from efrit.controller.work_queue import WorkQueue
@@ -80,12 +90,17 @@ class Index:
         self.request_keys: dict[str, Key] = {}
         self.plans: dict[Key, PlanRecord] = {}
         self.pools: dict[Key, PoolRecord] = {}
+        self.claims: dict[Key, ClaimRecord] = {}
         self.unbound: dict[str, set[Key]] = {}
         """Open requests without an instance that name no pool, by namespace."""
         self._lines: dict[Key, FlowBacklog] = {}
         """Open requests that name a pool, by pool, whether there is one or not."""
         self._members: dict[PoolOwner, set[Key]] = {}
         """Instances by the pool that owns them."""
+        self._claim_lines: dict[Key, Backlog] = {}
+        """Exclusive claims that wait for a member, by pool, whether there is one or not."""
+        self._claimed: dict[ClaimOwner, set[Key]] = {}
+        """Instances by the exclusive claim that owns them."""
         self.orphans: dict[Key, dict[Orphan, None]] = {}
         """By the key of the request, of which there may have been several."""
         self.contents = Contents()
@@ -108,6 +123,9 @@ class Index:
         for pool in self.pools:
             if namespace in (None, pool[0]):
                 self.queue.add(WorkKey(EfritPool.kind, *pool))
+        for claim in self.claims:
+            if namespace in (None, claim[0]):
+                self.requeue_claim(claim)
 
     def is_listed(self, namespace: str | None) -> bool:
         """Return whether all open requests and plans of a namespace have been listed by this process."""
@@ -365,12 +383,13 @@ class Index:
         placement = record.object.spec.placement
         packed = placement.strategy == PlacementStrategy.PACKED
         awake, asleep, members = 0, 0, []
+        held = self._held_for_claims(pool)
         for key in self.members_of(pool):
             entry = self.instances[key]
             load = len(entry.open_requests)
             room = placement.max_load_per_instance - load
             sleeps = entry.instance is not None and bool(entry.instance.status.suspended_idle)
-            if room <= 0 or key[1] in record.draining or not (entry.bridge.connected or sleeps):
+            if room <= 0 or key in held or key[1] in record.draining or not (entry.bridge.connected or sleeps):
                 continue
             awake, asleep = (awake, asleep + room) if sleeps else (awake + room, asleep)
             members.append((sleeps, -load if packed else load, key))
@@ -398,8 +417,9 @@ class Index:
             return
         pool = record.object.key
         self._pool_changed(pool)
+        self.requeue_claims(pool, 1)
         room = record.object.spec.placement.max_load_per_instance - len(self.instances[instance].open_requests)
-        if instance[1] not in record.draining:
+        if instance[1] not in record.draining and instance not in self._held_for_claims(pool):
             self._requeue_first(pool, room)
 
     def requeue_pool(self, pool: Key) -> None:
@@ -410,11 +430,171 @@ class Index:
     def requeue_waiting_for_pool(self, pool: Key) -> None:
         """Have all requests reconciled that wait for a pool: it is gone, or there is none of the name."""
         self._requeue_first(pool, self.pool_backlog(pool))
+        self.requeue_claims(pool, self.claims_waiting(pool))
 
     def _requeue_first(self, pool: Key, count: int) -> None:
         line = self._lines.get(pool)
         for key in line.first(count) if line is not None else ():
             self.requeue_request(key)
+
+    # Exclusive claims.
+
+    def place_claimed(self, instance: Key, before: ClaimOwner | None, claim: ClaimOwner | None) -> None:
+        """Count an instance as that of the exclusive claim that owns it, None where none does or it is gone."""
+        if before is not None and before != claim:
+            instances = self._claimed.get(before, set())
+            instances.discard(instance)
+            if not instances:
+                self._claimed.pop(before, None)
+        if claim is not None:
+            self._claimed.setdefault(claim, set()).add(instance)
+        entry = self.instances[instance]
+        taker = self.claims.get(entry.taken_by) if entry.taken_by is not None else None
+        if taker is not None and (entry.instance is None or claim is not None):
+            self.give_up(taker)
+        for owner in {before, claim} - {None} if before != claim else ():
+            if owner is not None:
+                self._owner_changed(owner)
+
+    def _owner_changed(self, owner: ClaimOwner) -> None:
+        record = self.claims.get(owner.key)
+        if record is not None and record.uid == owner.uid:
+            self.line_up(owner.key)
+            self.requeue_claim(owner.key)
+
+    def claimed_by(self, claim: EfritClaim) -> Key | None:
+        """Return the instance that an exclusive claim owns: the one in its status, or else the first by name."""
+        owned = self._claimed.get(ClaimOwner(claim.key, claim.metadata.uid), set())
+        return min(owned, key=lambda key: (key[1] != claim.status.instance_name, key), default=None)
+
+    def take(self, record: ClaimRecord, instance: Key) -> None:
+        """Take a member out of its pool for an exclusive claim that is becoming its owner."""
+        entry, claim = self.instances[instance], record.object.key
+        if entry.taken_by == claim:
+            return
+        record.taking, entry.taken_by = instance, claim
+        self.labels.put(instance, None)
+        pool, entry.pool = entry.pool, None
+        self.place_member(instance, pool, None)
+        self.leave_line(claim)
+
+    def give_up(self, record: ClaimRecord) -> None:
+        """Take a member for that of the owner that its object names, who may be the pool or the claim."""
+        entry = self.instances.get(record.taking) if record.taking is not None else None
+        instance, record.taking = record.taking, None
+        if entry is not None and instance is not None and entry.taken_by == record.object.key:
+            entry.taken_by = None
+            if entry.object is not None:
+                entry.pool = entry.pool_in_object
+                self.labels.put(instance, entry.object.metadata.labels if entry.claim is None else None)
+                self.place_member(instance, None, entry.pool)
+                self.requeue_instance(instance)
+                self.requeue_for_member(instance)
+        self.line_up(record.object.key)
+
+    def line_up(self, claim: Key) -> None:
+        """Put an exclusive claim in the line of its pool if it waits for a member, otherwise take it out."""
+        record = self.claims[claim]
+        new, meta = record.object, record.object.metadata
+        waits = (
+            not new.final
+            and not new.spec.released
+            and new.status.bound_time is None
+            and meta.deletion_timestamp is None
+            and record.taking is None
+            and self.claimed_by(new) is None
+        )
+        if not waits:
+            self.leave_line(claim)
+            return
+        pool = self._pool_of_claim(claim)
+        line = self._claim_lines.setdefault(pool, Backlog())
+        is_new = line.ahead_of(claim) == len(line)
+        line.add(claim, (meta.creation_timestamp or BEGINNING, meta.name))
+        if is_new:
+            self._requeue_pool_key(pool)
+
+    def leave_line(self, claim: Key) -> None:
+        """Take an exclusive claim out of the line of its pool, and have the next one reconciled."""
+        pool = self._pool_of_claim(claim)
+        line = self._claim_lines.get(pool)
+        if line is None or line.ahead_of(claim) == len(line):
+            return
+        line.discard(claim)
+        if not len(line):
+            del self._claim_lines[pool]
+        self.requeue_claims(pool, 1)
+        # The pool is to have fewer members than while it waited, and those kept for it take requests again.
+        self._pool_changed(pool)
+        self.requeue_pool(pool)
+
+    def _pool_of_claim(self, claim: Key) -> Key:
+        return claim[0], self.claims[claim].object.spec.pool_ref.name
+
+    def is_in_line(self, claim: Key) -> bool:
+        """Return whether an exclusive claim waits for a member."""
+        line = self._claim_lines.get(self._pool_of_claim(claim))
+        return line is not None and line.ahead_of(claim) < len(line)
+
+    def claims_ahead(self, claim: Key) -> int:
+        """Return how many exclusive claims come before one that waits."""
+        line = self._claim_lines.get(self._pool_of_claim(claim))
+        return line.ahead_of(claim) if line is not None else 0
+
+    def claims_waiting(self, pool: Key) -> int:
+        """Return how many exclusive claims wait for a member of a pool."""
+        line = self._claim_lines.get(pool)
+        return len(line) if line is not None else 0
+
+    def idle_members(self, pool: Key) -> list[Key]:
+        """Return the members of a pool that an exclusive claim may take: without requests, none that drains."""
+        record = self.pools.get(pool)
+        if record is None:
+            return []
+        members = ((key, self.instances[key]) for key in self.members_of(pool) if key[1] not in record.draining)
+        return [
+            key
+            for key, entry in members
+            if not entry.open_requests
+            and entry.instance is not None
+            and (entry.bridge.connected or entry.instance.status.suspended_idle)
+            # The patch of the owner would take the others away.
+            and entry.sole_owner
+        ]
+
+    def preference(self, member: Key) -> tuple[bool, bool, datetime, str]:
+        """Return what members are sorted by before one is chosen: awake, current, and least recently used first."""
+        entry, pool = self.instances[member], self.pool_of(member)
+        instance = entry.instance
+        labels = instance.metadata.labels if instance is not None else {}
+        asleep = instance is not None and bool(instance.status.suspended_idle)
+        current = pool is not None and labels.get(names.REVISION_LABEL) == pool.revision
+        return asleep, not current, entry.facts.last_activity or BEGINNING, member[1]
+
+    def _held_for_claims(self, pool: Key) -> set[Key]:
+        """Return the members that get no requests because as many exclusive claims wait: those with the fewest."""
+        count, record = self.claims_waiting(pool), self.pools.get(pool)
+        if not count or record is None:
+            return set()
+        members = (key for key in self.members_of(pool) if key[1] not in record.draining)
+        return set(heapq.nsmallest(count, members, key=lambda key: (len(self.instances[key].open_requests), key)))
+
+    def requeue_claims(self, pool: Key, count: int) -> None:
+        """Have the first exclusive claims reconciled that wait for a member of a pool."""
+        line = self._claim_lines.get(pool)
+        for key in line.first(count) if line is not None else ():
+            self.requeue_claim(key)
+
+    def requeue_claim_of(self, instance: Key) -> None:
+        """Have the exclusive claim reconciled that owns an instance."""
+        owner = self.instances[instance].claim
+        record = self.claims.get(owner.key) if owner is not None else None
+        if owner is not None and record is not None and record.uid == owner.uid:
+            self.requeue_claim(owner.key)
+
+    def requeue_claim(self, key: Key) -> None:
+        """Have an exclusive claim reconciled."""
+        self.queue.add(WorkKey(EfritClaim.kind, *key))
 
     # Which keys a change requeues.
 

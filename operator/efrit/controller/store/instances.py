@@ -33,11 +33,13 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = record or self._index.instances[new.key]
         if entry.deleted_uid == new.metadata.uid and new.metadata.deletion_timestamp is None:
             return
-        previous, pool = entry.instance, entry.pool
+        previous, pool, claim = entry.instance, entry.pool, entry.claim
         # The deletion of the one before may have been seen already.
         replaced = entry.newest_uid not in (None, new.metadata.uid)
         refusal, entry.newest_uid = entry.store_instance(new), new.metadata.uid
-        self._index.labels.put(new.key, entry.object.metadata.labels if entry.object is not None else None)
+        # Work gets to one that is claimed by its name alone.
+        selectable = entry.object is not None and entry.claim is None and entry.taken_by is None
+        self._index.labels.put(new.key, entry.object.metadata.labels if entry.object and selectable else None)
         if replaced:
             entry.pod_owners.clear()
             entry.facts = entry.facts.carried_over(new_handover_id())
@@ -46,6 +48,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if entry.statefulset is not None:
             entry.observe_owner(entry.statefulset)
         self._index.place_member(new.key, pool, entry.pool)
+        self._index.place_claimed(new.key, claim, entry.claim)
         self._index.observe_rollout(new.key)
         self._index.update_work(new.key)
         _observe_handover(entry, new)
@@ -62,6 +65,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if before != after:
             self._index.requeue_waiting(new.key)
             self._requeue_unbound(new.key)
+            self._index.requeue_claim_of(new.key)
 
     def observe_left(self, obj: Mapping[str, Any]) -> None:
         """Take in that an EfritInstance was deleted: all of them are watched."""
@@ -73,8 +77,10 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = self._index.instances.get(key)
         if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):  # gate: deleted-uid
             return
-        self._index.place_member(key, entry.pool, None)
-        entry.object = entry.packed_spec = entry.pool = None
+        pool, claim = entry.pool, entry.claim
+        entry.object = entry.packed_spec = entry.pool = entry.claim = None
+        self._index.place_member(key, pool, None)
+        self._index.place_claimed(key, claim, None)
         self._index.labels.put(key, None)
         self._index.observe_rollout(key)
         self._index.requeue_instance(key)
@@ -270,6 +276,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             rollout=self._index.rollouts.view(),
             update_reserved=self._index.rollouts.is_reserved(key),
             may_close=deciding and self._handovers.may_close(key),
+            claimed=entry.claim is not None or entry.taken_by is not None,
             waiting=len(entry.backlog),
         )
 

@@ -55,6 +55,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             record.refusal = None
             self._index.share_anew(new.key)
             self._index.requeue_pool(new.key)
+            self._index.requeue_claims(new.key, self._index.claims_waiting(new.key))
         self.requeue(new.key)
 
     def observe_left(self, obj: Mapping[str, Any]) -> None:
@@ -163,6 +164,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             drain_began=dict(record.drain_began),
             listed=self._index.is_listed(key[0]),
             pending=self._index.pool_backlog(key),
+            claims=self._index.claims_waiting(key),
             flows=tuple(self._index.busiest_flows(key, MAX_FLOWS)),
             desired=record.desired if record.desired is not None else record.object.status.desired_replicas,
             recommendations=tuple(record.recommendations) or _recommended_before(record.object, self._index.clock()),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from efrit.api import EfritInstance, EfritPlan, EfritPool, EfritRequest, condition_of
+from efrit.api import EfritClaim, EfritInstance, EfritPlan, EfritPool, EfritRequest, condition_of
 from efrit.api.instance import READY, UPDATED
 from efrit.api.meta import Resource
 from efrit.controller.model import names
@@ -40,6 +40,13 @@ class PoolOwner(NamedTuple):
     """The EfritPool that owns an instance."""
 
     name: str
+    uid: str
+
+
+class ClaimOwner(NamedTuple):
+    """The EfritClaim that owns an instance."""
+
+    key: Key
     uid: str
 
 
@@ -106,7 +113,15 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
     """Without what may be large of its spec."""
     packed_spec: bytes | None = None
     pool: PoolOwner | None = None
-    """The pool that owns it."""
+    """The pool that it is a member of: that which owns it, unless an exclusive claim takes it."""
+    pool_in_object: PoolOwner | None = None
+    """The pool that owns it, as its object says."""
+    sole_owner: bool = False
+    """Whether it has one owner and no more."""
+    claim: ClaimOwner | None = None
+    """The exclusive claim that owns it."""
+    taken_by: Key | None = None
+    """The exclusive claim that is becoming its owner, until it is known whether it has."""
     too_large: bool = False
     """Whether its spec is larger than anything is made of."""
     statefulset: StatefulSetView | None = None
@@ -147,7 +162,10 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
 
     def store_instance(self, instance: EfritInstance) -> str | None:
         """Keep an instance; return why nothing is made of it, None where something is."""
-        self.pool = pool_owner(instance)
+        self.pool_in_object = pool_owner(instance)
+        self.pool = self.pool_in_object if self.taken_by is None else None
+        self.sole_owner = len(instance.metadata.owner_references) == 1
+        self.claim = claim_owner(instance)
         self.object, self.packed_spec, refusal = pack(instance)
         self.too_large = refusal is not None
         return refusal
@@ -331,11 +349,28 @@ class PoolRecord(ObjectRecord[EfritPool]):
         return self.drain_began.keys()
 
 
+@dataclass(slots=True)
+class ClaimRecord(ObjectRecord[EfritClaim]):
+    """What is known of one exclusive claim."""
+
+    taking: Key | None = None
+    """The member that it is becoming the owner of, until it is known whether it has."""
+    refusal: Refusal | None = None
+    """The API server did not make it the owner of a member."""
+
+
 def pool_owner(instance: EfritInstance) -> PoolOwner | None:
     """Return the pool that controls an instance."""
     owners = instance.metadata.owner_references
     pools = (owner for owner in owners if owner.kind == EfritPool.kind and owner.controller)
     return next((PoolOwner(owner.name, owner.uid) for owner in pools), None)
+
+
+def claim_owner(instance: EfritInstance) -> ClaimOwner | None:
+    """Return the exclusive claim that controls an instance."""
+    meta = instance.metadata
+    claims = (owner for owner in meta.owner_references if owner.kind == EfritClaim.kind and owner.controller)
+    return next((ClaimOwner((meta.namespace, owner.name), owner.uid) for owner in claims), None)
 
 
 def in_scope(key: Key, scope: str | None) -> bool:

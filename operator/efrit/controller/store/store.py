@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from efrit.api import EfritInstance, EfritPlan, EfritPool, EfritRequest
+from efrit.api import EfritClaim, EfritInstance, EfritPlan, EfritPool, EfritRequest
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.bridge_events import BridgeEvents
 from efrit.controller.store.children import Children
+from efrit.controller.store.claims import ExclusiveClaims
 from efrit.controller.store.early import EarlyInstances
 from efrit.controller.store.expirations import Expirations
 from efrit.controller.store.handovers import Handovers
@@ -44,6 +45,7 @@ class Store:
         self.instances = Instances(self._index, self.handovers)
         self.early = EarlyInstances(self._index, self.instances)
         self.pools = Pools(self._index, self.instances)
+        self.claims = ExclusiveClaims(self._index, self.instances)
         self.plans = Plans(self._index)
         self.requests = Requests(self._index, self.instances, self.plans)
         self._kinds: Mapping[str, WatchedObjects[Any, Any]] = {
@@ -51,6 +53,7 @@ class Store:
             EfritRequest.kind: self.requests,
             EfritPlan.kind: self.plans,
             EfritPool.kind: self.pools,
+            EfritClaim.kind: self.claims,
         }
         self.children = Children(self._index)
         self.bridges = BridgeEvents(self._index)
@@ -90,6 +93,8 @@ class Store:
             self.plans.requeue(key)
         for key in self.pools.open_uids(scope):
             self.pools.requeue(key)
+        for key in self.claims.open_uids(scope):
+            self.claims.requeue(key)
 
     def counts(self) -> tuple[int, int]:
         """Return how many instances and open requests are known."""
@@ -112,5 +117,6 @@ class Store:
             "requests": len(index.requests),
             "plans": len(index.plans),
             "pools": len(index.pools),
+            "claims": len(index.claims),
             "expirations": len(self.expirations),
         }

@@ -19,7 +19,7 @@ from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.store.store import Store
 from efrit.errors import ApiExpired, ApiNotFound, ApiUnavailable
 from efrit.kube.client import KubeClient
-from efrit.kube.resources import CLAIMS, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
+from efrit.kube.resources import CLAIMS, EXCLUSIVE_CLAIMS, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,13 @@ def watched_kinds(store: Store) -> tuple[Watched, ...]:
         Watched(CLAIMS, child, children.observe_claim, children.forget_claim),
         Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe, store.plans.observe_left),
         Watched(POOLS, {}, store.pools.observe, store.pools.observe_left, optional=True),
+        Watched(
+            EXCLUSIVE_CLAIMS,
+            {"fieldSelector": names.UNENDED_SELECTOR},
+            store.claims.observe,
+            store.claims.observe_left,
+            optional=True,
+        ),
     )
 
 

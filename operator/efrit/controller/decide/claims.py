@@ -1,0 +1,237 @@
+"""Decides about an exclusive claim: which member it gets, what it says, and what becomes of the member in the end.
+
+A member is the claim's once the claim is its controlling owner. That is one write, on condition that the member has
+not changed, so no two claims have the same; all else follows from it, whoever leads. In the end the member goes first
+and the final status comes after: nobody has to come back to a claim that has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from efrit.api import (
+    ClaimPhase,
+    ClaimReason,
+    ClaimStatus,
+    ConditionStatus,
+    EfritClaim,
+    OperatingMode,
+    ReleasePolicy,
+    condition_of,
+    with_condition,
+)
+from efrit.api.claim import CLAIM_READY
+from efrit.api.instance import READY
+from efrit.controller.decide.condition_state import ConditionState
+from efrit.controller.decide.idle import last_activity
+from efrit.controller.decide.placement import takes_requests
+from efrit.controller.model.actions import (
+    Action,
+    ConfirmMissing,
+    Delete,
+    DeleteLater,
+    PatchStatus,
+    RequeueAfter,
+    ReturnMember,
+    TakeMember,
+    Wake,
+)
+from efrit.controller.model.claims import ClaimSnapshot
+from efrit.controller.model.names import REVISION_LABEL, pod_name
+from efrit.controller.model.snapshots import InstanceSnapshot
+
+RETRY_RELEASE = timedelta(seconds=1)
+"""When the end of a claim is decided about again whose member has changed meanwhile."""
+
+
+def decide_claim(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
+    """Return what to do about an exclusive claim."""
+    claim, expires = snapshot.claim, expiration(snapshot.claim)
+    if claim.final:
+        return _retention(claim, now)
+    if claim.metadata.deletion_timestamp is not None:
+        return []
+    if claim.spec.released:
+        state = ConditionState(ConditionStatus.FALSE, ClaimReason.RELEASED, "The holder released it.")
+        return _end(snapshot, ClaimPhase.RELEASED, state, now)
+    if expires is not None and expires <= now:
+        message = f"It was held for {claim.spec.ttl_seconds} s (spec.ttlSeconds)."
+        state = ConditionState(ConditionStatus.FALSE, ClaimReason.EXPIRED, message)
+        return _end(snapshot, ClaimPhase.EXPIRED, state, now)
+    if expires is not None:
+        return [*_hold(snapshot, now), RequeueAfter(expires - now)]
+    if snapshot.member is not None:
+        return _bind(snapshot, snapshot.member, now)
+    return _take(snapshot, now)
+
+
+def expiration(claim: EfritClaim) -> datetime | None:
+    """Return when a claim ends; None while it has no member."""
+    bound = claim.status.bound_time
+    return bound + timedelta(seconds=claim.spec.ttl_seconds) if bound is not None else None
+
+
+def _take(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
+    """Return what makes the claim the owner of a member, or has it wait for one."""
+    name = snapshot.claim.spec.pool_ref.name
+    if snapshot.taking is not None:
+        return _taken(snapshot, snapshot.taking, now)
+    if snapshot.pool is None or snapshot.pool.metadata.deletion_timestamp is not None:
+        message = f"There is no EfritPool {name}: waiting for one. Create it, or delete this claim."
+        return _pending(snapshot, ClaimReason.POOL_MISSING, message, now)
+    if not snapshot.listed:
+        # Which members have work is not known yet.
+        return []
+    refusal = snapshot.refusal
+    if refusal is not None and refusal.until > now:
+        message = f"The API server does not let this claim have a member: {refusal.sentence}"
+        return [*_pending(snapshot, ClaimReason.REFUSED, message, now), RequeueAfter(refusal.until - now)]
+    free = [member for member in snapshot.candidates if is_ready(member) and takes_requests(member)]
+    asleep = [member for member in snapshot.candidates if _sleeps(member)]
+    if snapshot.ahead < len(free):
+        return _taken(snapshot, _first(free, snapshot.revision), now)
+    if snapshot.ahead < len(free) + len(asleep):
+        return _taken(snapshot, _first(asleep, snapshot.revision), now)
+    if snapshot.pool.spec.replicas == 0:
+        message = f"EfritPool {name} has spec.replicas 0: waiting until it has members."
+    elif snapshot.ahead:
+        message = f"No member of EfritPool {name} is free, and other claims came first: waiting for one."
+    else:
+        message = f"No member of EfritPool {name} is ready and without work: waiting for one."
+    return _pending(snapshot, ClaimReason.WAITING, message, now)
+
+
+def _taken(snapshot: ClaimSnapshot, member: InstanceSnapshot, now: datetime) -> list[Action]:
+    meta, claim = member.instance.metadata, snapshot.claim
+    take = TakeMember(claim.key, claim.metadata.uid, member.instance.key, meta.uid, meta.resource_version)
+    return [take, *_bind(snapshot, member, now)]
+
+
+def _first(members: Iterable[InstanceSnapshot], revision: str) -> InstanceSnapshot:
+    """Return the member that is taken: of the current template if there is one, the least recently used of those."""
+
+    def order(member: InstanceSnapshot) -> tuple[bool, float, str]:
+        meta, used = member.instance.metadata, last_activity(member)
+        return (
+            meta.labels.get(REVISION_LABEL) != revision,
+            used.timestamp() if used is not None else 0.0,
+            meta.name,
+        )
+
+    return min(members, key=order)
+
+
+def is_ready(member: InstanceSnapshot) -> bool:
+    """Return whether the status of an instance says that it is Ready."""
+    ready = condition_of(member.instance.status.conditions, READY)
+    return ready is not None and ready.status == ConditionStatus.TRUE
+
+
+def _sleeps(member: InstanceSnapshot) -> bool:
+    instance = member.instance
+    return instance.spec.operating_mode == OperatingMode.RUNNING and bool(instance.status.suspended_idle)
+
+
+def _bind(snapshot: ClaimSnapshot, member: InstanceSnapshot, now: datetime) -> list[Action]:
+    """Return the status of a claim that owns a member, from now on Bound if that is ready."""
+    meta, spec = member.instance.metadata, snapshot.claim.spec
+    if not is_ready(member) or meta.deletion_timestamp is not None:
+        message = f"EfritInstance {meta.name} is this claim's, and starts."
+        return [*_pending(snapshot, ClaimReason.STARTING, message, now), Wake(member.instance.key)]
+    bound = now.replace(microsecond=0)
+    daemon = member.instance.spec.emacs.daemon_name
+    attach = f"kubectl exec -it -n {meta.namespace} {pod_name(meta.name)} -c emacs -- emacsclient -t -s {daemon}"
+    update = {
+        "phase": ClaimPhase.BOUND,
+        "instance_name": meta.name,
+        "instance_uid": meta.uid,
+        "bound_time": bound,
+        "expiration_time": bound + timedelta(seconds=spec.ttl_seconds),
+        "attach": attach,
+    }
+    return [
+        *_patch(snapshot.claim, _bound_state(member), update, now),
+        RequeueAfter(timedelta(seconds=spec.ttl_seconds)),
+    ]
+
+
+def _bound_state(member: InstanceSnapshot) -> ConditionState:
+    name = member.instance.metadata.name
+    if is_ready(member):
+        return ConditionState(ConditionStatus.TRUE, ClaimReason.BOUND, f"EfritInstance {name} is this claim's.")
+    ready = condition_of(member.instance.status.conditions, READY)
+    why = f": {ready.message}" if ready is not None else "."
+    return ConditionState(
+        ConditionStatus.FALSE, ClaimReason.MEMBER_NOT_READY, f"EfritInstance {name} is not Ready{why}"
+    )
+
+
+def _hold(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
+    """Return what a claim that is Bound says of its member: whether it is Ready, or lost."""
+    claim, member = snapshot.claim, snapshot.member
+    status = claim.status
+    if member is not None and member.instance.metadata.uid == status.instance_uid:
+        return _patch(claim, _bound_state(member), {"expiration_time": expiration(claim)}, now)
+    message = (
+        f"EfritInstance {status.instance_name} is deleted or is no longer this claim's, and its state is gone: "
+        "create a new EfritClaim."
+    )
+    state = ConditionState(ConditionStatus.FALSE, ClaimReason.MEMBER_LOST, message)
+    lost = _patch(claim, state, {"phase": ClaimPhase.FAILED, "completion_time": now}, now)
+    if snapshot.instance_seen or status.instance_name is None:
+        return lost
+    return [ConfirmMissing((claim.metadata.namespace, status.instance_name)), *lost]
+
+
+def _end(snapshot: ClaimSnapshot, phase: ClaimPhase, state: ConditionState, now: datetime) -> list[Action]:
+    """Return what ends a claim: its member goes, back to the pool if it is to, and then it is final."""
+    claim, member, pool = snapshot.claim, snapshot.member, snapshot.pool
+    patch = _patch(claim, state, {"phase": phase, "completion_time": now}, now)
+    if snapshot.taking is not None and member is None:
+        # What became of it is not known: it is taken first.
+        return _taken(snapshot, snapshot.taking, now)
+    if member is None or member.instance.metadata.deletion_timestamp is not None:
+        return patch
+    meta, key = member.instance.metadata, member.instance.key
+    retry = RequeueAfter(RETRY_RELEASE)
+    returns = claim.spec.release == ReleasePolicy.RETURN and pool is not None
+    if returns and pool is not None and pool.metadata.deletion_timestamp is None:
+        back = ReturnMember(key, meta.uid, meta.resource_version, pool.metadata.name, pool.metadata.uid)
+        return [retry, back, *patch]
+    return [retry, Delete("EfritInstance", key, meta.uid, meta.resource_version), *patch]
+
+
+def _pending(snapshot: ClaimSnapshot, reason: ClaimReason, message: str, now: datetime) -> list[Action]:
+    state = ConditionState(ConditionStatus.FALSE, reason, message)
+    return _patch(snapshot.claim, state, {"phase": ClaimPhase.PENDING}, now)
+
+
+def _patch(claim: EfritClaim, state: ConditionState, update: dict[str, object], now: datetime) -> list[Action]:
+    """Return the write of a status, nothing where it says that already."""
+    meta, old = claim.metadata, claim.status
+    conditions = with_condition(
+        old.conditions,
+        CLAIM_READY,
+        state.status,
+        state.reason.value,
+        state.message,
+        generation=meta.generation,
+        now=now,
+    )
+    new = ClaimStatus.model_validate(
+        {**dict(old), **update, "observed_generation": meta.generation, "conditions": conditions}
+    )
+    if new.to_wire() == old.to_wire():
+        return []
+    return [PatchStatus("EfritClaim", claim.key, meta.uid, meta.resource_version, new.to_wire(), old.to_wire())]
+
+
+def _retention(claim: EfritClaim, now: datetime) -> list[Action]:
+    ended = claim.status.completion_time
+    if ended is None:
+        return []
+    due, uid = ended + timedelta(seconds=claim.spec.ttl_seconds_after_finished), claim.metadata.uid
+    if due <= now:
+        return [Delete("EfritClaim", claim.key, uid)]
+    return [DeleteLater("EfritClaim", claim.key, uid, due)]

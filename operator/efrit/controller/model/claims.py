@@ -1,0 +1,33 @@
+"""What a decision about an exclusive claim reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from efrit.api import EfritClaim, EfritPool
+from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSnapshot:
+    """Everything that a decision about an exclusive claim reads."""
+
+    claim: EfritClaim
+    pool: EfritPool | None = None
+    """Without its template; None where there is none of the name."""
+    revision: str = ""
+    """Digest of the pool's template."""
+    member: InstanceSnapshot | None = None
+    """The instance that the claim owns, of several the first by name."""
+    taking: InstanceSnapshot | None = None
+    """The member that it is to own, where it is not known yet whether the API server has taken that."""
+    candidates: tuple[InstanceSnapshot, ...] = ()
+    """Members of the pool without work, ready or not; at most so many."""
+    ahead: int = 0
+    """Claims that wait for a member of the pool and come first."""
+    listed: bool = False
+    """Whether all open requests and plans of the namespace are known."""
+    refusal: Refusal | None = None
+    """The API server did not make it the owner of a member."""
+    instance_seen: bool = False
+    """Whether there is an instance of the name in the claim's status, of whatever owner."""

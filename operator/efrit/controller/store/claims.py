@@ -1,0 +1,149 @@
+"""EfritClaims as last seen: which member each one has, and the line of those that wait for one.
+
+An exclusive claim has the instance that it owns. From the moment that its controller begins to make it the owner, the
+member is the pool's no more: two claims that are decided about at the same time never get the same one.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from efrit.api import EfritClaim
+from efrit.controller.model.claims import ClaimSnapshot
+from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
+from efrit.controller.store.index import Index
+from efrit.controller.store.instances import Instances
+from efrit.controller.store.records import ClaimRecord
+from efrit.controller.store.watched_objects import WatchedObjects
+
+MAX_CANDIDATES = 32
+"""Members that one decision chooses among."""
+
+
+class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
+    """All EfritClaims that have not ended."""
+
+    def __init__(self, index: Index, instances: Instances) -> None:
+        super().__init__(EfritClaim, index.claims, index)
+        self._instances = instances
+
+    # The object.
+
+    def _observed(self, new: EfritClaim, record: ClaimRecord | None) -> None:
+        metadata = new.metadata.model_copy(update={"annotations": {}, "labels": {}, "owner_references": ()})
+        new = new.model_copy(update={"metadata": metadata})
+        if record is not None and record.uid != new.metadata.uid:
+            self._forget(record)
+            record = None
+        if record is None:
+            self._records[new.key] = ClaimRecord(new)
+        else:
+            record.object = new
+        self._index.line_up(new.key)
+        self.requeue(new.key)
+
+    def observe_gone(self, key: Key, uid: str) -> None:
+        """Take in that the API server does not know this claim any more; its member goes with it."""
+        self._index.tombstones.add(uid, deleted=True)
+        record = self.record(key, uid)
+        if record is not None:
+            self._forget(record)
+
+    def drop(self, key: Key) -> None:
+        """Forget a claim that has ended."""
+        record = self._records.get(key)
+        if record is not None:
+            self._forget(record, deleted=False)
+
+    def is_done(self, key: Key) -> bool:
+        """Return whether nothing is left to do about a claim."""
+        record = self._records.get(key)
+        return record is None or record.object.final
+
+    def is_over(self, record: ClaimRecord) -> bool:
+        """Return whether a claim has ended."""
+        return record.object.final
+
+    def requeue_all(self, within: float, scope: str | None = None) -> None:
+        """Reconcile every claim of a namespace again, in the background and spread over so many seconds."""
+        for key in self.open_uids(scope):
+            self._index.requeue_within(WorkKey(EfritClaim.kind, *key), within)
+
+    def _forget(self, record: ClaimRecord, *, deleted: bool = True) -> None:
+        key = record.object.key
+        self._index.tombstones.add(record.object.metadata.uid, deleted=deleted)
+        if record.taking is not None:
+            self._index.give_up(record)
+        self._index.leave_line(key)
+        self._index.queue.forget(WorkKey(EfritClaim.kind, *key))
+        del self._records[key]
+
+    # What actions learned.
+
+    def take_begins(self, claim: Key, uid: str, instance: Key) -> bool:
+        """Take a member out of its pool while its owner is being changed; False where it is not to be had."""
+        record, entry = self.record(claim, uid), self._index.instances.get(instance)
+        if record is None or entry is None or entry.instance is None:
+            return False
+        if entry.taken_by not in (None, claim) or entry.claim is not None:  # two claims, one member
+            return False
+        if record.taking not in (None, instance):
+            return False
+        self._index.take(record, instance)
+        return True
+
+    def take_ended(self, claim: Key, uid: str) -> None:
+        """Take in that it is known whose the member is: its object says so."""
+        record = self.record(claim, uid)
+        if record is not None:
+            record.refusal = None
+            if record.taking is not None:
+                self._index.give_up(record)
+                self.requeue(claim)
+
+    def take_refused(self, claim: Key, uid: str, sentence: str) -> None:
+        """Remember that the API server does not make a claim the owner of a member, and why."""
+        record = self.record(claim, uid)
+        if record is not None:
+            record.refusal = Refusal(sentence, self._index.clock())
+            if record.taking is not None:
+                self._index.give_up(record)
+            self.requeue(claim)
+
+    # What decisions read.
+
+    def snapshot(self, key: Key) -> ClaimSnapshot | None:
+        """Return the picture of a claim, or None where there is none."""
+        record = self._records.get(key)
+        if record is None or record.uid is None:
+            return None
+        claim, index = record.object, self._index
+        pool_key = (key[0], claim.spec.pool_ref.name)
+        pool = index.pools.get(pool_key)
+        owned = index.claimed_by(claim)
+        name = claim.status.instance_name
+        entry = index.instances.get((key[0], name)) if name is not None else None
+        waits = index.is_in_line(key)
+        return ClaimSnapshot(
+            claim=claim,
+            pool=pool.object if pool is not None else None,
+            revision=pool.revision if pool is not None else "",
+            member=self._instances.snapshot(owned) if owned is not None else None,
+            taking=self._instances.snapshot(record.taking) if record.taking is not None else None,
+            candidates=self._candidates(pool_key) if waits else (),
+            ahead=index.claims_ahead(key) if waits else 0,
+            listed=index.is_listed(key[0]),
+            refusal=record.refusal,
+            instance_seen=entry is not None and entry.instance is not None,
+        )
+
+    def _candidates(self, pool: Key) -> tuple[InstanceSnapshot, ...]:
+        keys = self._index.idle_members(pool)
+        oldest = heapq.nsmallest(MAX_CANDIDATES, keys, key=self._index.preference)
+        snapshots = (self._instances.snapshot(key) for key in oldest)
+        return tuple(
+            snapshot
+            for snapshot in snapshots
+            if snapshot is not None and not snapshot.active_plans and not snapshot.suspended_plans
+        )

@@ -1,0 +1,229 @@
+"""Exclusive claims in the store: one member for one claim, the line of those that wait, what is kept of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from efrit.controller.model.claims import ClaimSnapshot
+from tests.unit.controller.factory import NAMESPACE, Json, condition_json, request_json
+from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request
+from tests.unit.controller.store.world import ALPHA, World
+
+LONG = 5.0
+READY = {"conditions": [condition_json("Ready", "True", "Ready")]}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def claim_json(name: str, *, version: str = "50", status: Json | None = None, created: int = 0, **spec: Any) -> Json:
+    metadata = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "uid": f"uid-{name}",
+        "generation": 1,
+        "resourceVersion": version,
+        "creationTimestamp": f"2026-01-01T00:00:{created:02}Z",
+    }
+    return {"metadata": metadata, "spec": {"poolRef": {"name": "crew"}, **spec}, "status": status or {}}
+
+
+def claimed_json(claim: str = "one", *, name: str = "alpha", uid: str | None = None, version: str = "60") -> Json:
+    obj = member_json(name, version=version, status=READY)
+    owner = {"kind": "EfritClaim", "name": claim, "uid": uid or f"uid-{claim}", "controller": True}
+    obj["metadata"]["ownerReferences"] = [owner]
+    return obj
+
+
+def claim_of(world: World, name: str = "one") -> ClaimSnapshot:
+    snapshot = world.store.claims.snapshot((NAMESPACE, name))
+    assert snapshot is not None
+    return snapshot
+
+
+def begin(world: World) -> None:
+    world.store.first_list_complete(None)
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json(status=READY))
+    world.open_bridge()
+
+
+def take(world: World, name: str, instance: tuple[str, str] = ALPHA) -> bool:
+    return world.store.claims.take_begins((NAMESPACE, name), f"uid-{name}", instance)
+
+
+def free(world: World, name: str = "one") -> list[str]:
+    return [member.instance.metadata.name for member in claim_of(world, name).candidates]
+
+
+async def test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_more(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    world.store.claims.observe(claim_json("two", created=1))
+    assert (free(world), free(world, "two"), claim_of(world, "two").ahead) == (["alpha"], ["alpha"], 1)
+
+    assert take(world, "one")
+
+    assert not take(world, "two")
+    assert (names(world), free(world, "two"), claim_of(world, "two").ahead) == ([], [], 0)
+    # What the watch still tells of it does not bring it back.
+    world.store.instances.observe(member_json(version="55", status=READY))
+    assert names(world) == []
+    assert not take(world, "two")
+
+    world.store.instances.observe(claimed_json())
+    world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
+    member = claim_of(world).member
+    assert member is not None
+    assert member.instance.metadata.name == "alpha"
+    assert member.claimed
+    assert (names(world), claim_of(world).taking, pool_of(world).claims) == ([], None, 1)
+
+
+async def test_a_member_that_is_not_to_be_had_goes_back_and_the_first_in_line_is_looked_at(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    assert take(world, "one")
+    await world.settle()
+    world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
+    assert (names(world), free(world), claim_of(world).taking) == (["alpha"], ["alpha"], None)
+    assert ("Claim", "one") in await world.looks()
+
+
+async def test_a_claim_that_ends_or_a_member_that_goes_while_it_is_taken_leaves_nothing_behind(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    assert take(world, "one")
+    world.store.claims.observe_gone((NAMESPACE, "one"), "uid-one")
+    assert names(world) == ["alpha"]
+
+    world.store.claims.observe(claim_json("two"))
+    assert take(world, "two")
+    world.store.instances.observe_gone(ALPHA, "uid-alpha")
+    assert (claim_of(world, "two").taking, claim_of(world, "two").ahead, pool_of(world).claims) == (None, 0, 1)
+    world.store.claims.observe_gone((NAMESPACE, "two"), "uid-two")
+    index = world.store._index
+    assert (index.claims, index._claim_lines, index._claimed) == ({}, {}, {})
+
+
+async def test_a_refusal_gives_the_member_back_and_is_remembered(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    assert take(world, "one")
+    world.store.claims.take_refused((NAMESPACE, "one"), "uid-one", "no right")
+    refusal = claim_of(world).refusal
+    assert refusal is not None
+    assert refusal.sentence == "no right"
+    assert names(world) == ["alpha"]
+
+
+async def test_a_claim_that_an_earlier_process_gave_a_member_has_it(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(claimed_json())
+    world.store.claims.observe(claim_json("one"))
+    member = claim_of(world).member
+    assert member is not None
+    assert member.instance.metadata.name == "alpha"
+    assert pool_of(world).claims == 0
+
+
+async def test_an_owner_of_another_uid_or_namespace_has_no_member(world: World) -> None:
+    world.store.claims.observe(claim_json("one"))
+    world.store.instances.observe(claimed_json(uid="uid-earlier"))
+    elsewhere = claimed_json(name="beta")
+    elsewhere["metadata"]["namespace"] = "other"
+    world.store.instances.observe(elsewhere)
+    assert claim_of(world).member is None
+
+
+async def test_a_forged_second_member_does_not_take_the_place_of_the_first(world: World) -> None:
+    bound = {"phase": "Bound", "instanceName": "beta", "instanceUID": "uid-beta", "boundTime": "2026-01-01T00:00:00Z"}
+    world.store.claims.observe(claim_json("one", status=bound))
+    world.store.instances.observe(claimed_json(name="beta"))
+    world.store.instances.observe(claimed_json())
+    member = claim_of(world).member
+    assert member is not None
+    assert member.instance.metadata.name == "beta"
+
+
+async def test_a_claim_that_names_the_member_of_another_does_not_have_it(world: World) -> None:
+    bound = {"phase": "Bound", "instanceName": "alpha", "instanceUID": "uid-alpha"}
+    world.store.instances.observe(claimed_json())
+    world.store.claims.observe(claim_json("two", status={**bound, "boundTime": "2026-01-01T00:00:00Z"}))
+    assert (claim_of(world, "two").member, claim_of(world, "two").instance_seen) == (None, True)
+
+
+async def test_members_with_work_that_drain_or_with_other_owners_are_no_candidates(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    assert free(world) == ["alpha"]
+    world.store.requests.observe(request_json())
+    assert free(world) == []
+    world.store.requests.observe_gone((NAMESPACE, "work"), "uid-work")
+    assert free(world) == ["alpha"]
+    world.store.pools.drain(CREW, "uid-crew", frozenset({"alpha"}))
+    assert free(world) == []
+    world.store.pools.drain(CREW, "uid-crew", frozenset())
+    obj = member_json(version="70", status=READY)
+    obj["metadata"]["ownerReferences"].append({"kind": "ConfigMap", "name": "c", "uid": "c"})
+    world.store.instances.observe(obj)
+    assert free(world) == []
+
+
+async def test_as_many_members_are_kept_from_requests_as_claims_wait(world: World) -> None:
+    begin(world)
+    world.store.requests.observe(pool_request("r"))
+    assert [member.instance.metadata.name for member in world.request((NAMESPACE, "r")).candidates] == ["alpha"]
+    world.store.claims.observe(claim_json("one"))
+    assert world.request((NAMESPACE, "r")).candidates == ()
+    await world.settle()
+    world.store.claims.observe_gone((NAMESPACE, "one"), "uid-one")
+    assert ("Request", "r") in await world.looks()
+    assert len(world.request((NAMESPACE, "r")).candidates) == 1
+
+
+async def test_a_claimed_instance_gets_work_by_its_name_alone(world: World) -> None:
+    world.store.instances.observe(member_json(status=READY))
+    selector = {"matchLabels": {"efrit.dev/pool": "crew"}}
+    world.store.requests.observe(request_json(target=None, selector=selector))
+    assert len(world.request().candidates) == 1
+    world.store.instances.observe(claimed_json())
+    assert world.request().candidates == ()
+
+
+async def test_a_member_that_becomes_free_has_the_first_claim_looked_at_and_no_other(world: World) -> None:
+    world.store.first_list_complete(None)
+    world.store.pools.observe(pool_json())
+    for number in range(5):
+        world.store.claims.observe(claim_json(f"c{number}", created=number))
+    await world.settle()
+    world.store.instances.observe(member_json(status=READY))
+    world.open_bridge()
+    seen = {name for kind, name in await world.looks() if kind == "Claim"}
+    assert seen == {"c0"}
+    assert take(world, "c0")
+    assert {name for kind, name in await world.looks() if kind == "Claim"} >= {"c1"}
+
+
+async def test_a_pool_that_appears_or_goes_has_every_claim_that_waits_looked_at(world: World) -> None:
+    for number in range(3):
+        world.store.claims.observe(claim_json(f"c{number}", created=number))
+    await world.settle()
+    world.store.pools.observe(pool_json())
+    assert {name for kind, name in await world.looks() if kind == "Claim"} == {"c0", "c1", "c2"}
+    assert pool_of(world).claims == 3
+    world.store.pools.observe_left(pool_json())
+    assert {name for kind, name in await world.looks() if kind == "Claim"} == {"c0", "c1", "c2"}
+
+
+async def test_a_claim_that_has_ended_is_forgotten_and_a_late_version_does_not_bring_it_back(world: World) -> None:
+    world.store.claims.observe(claim_json("one"))
+    world.store.claims.observe(claim_json("one", version="51", status={"phase": "Expired"}))
+    assert world.store.claims.is_done((NAMESPACE, "one"))
+    world.store.claims.drop((NAMESPACE, "one"))
+    world.store.claims.observe(claim_json("one"))
+    assert world.store.claims.snapshot((NAMESPACE, "one")) is None

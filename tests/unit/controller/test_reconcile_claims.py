@@ -1,0 +1,123 @@
+"""reconcile.py: exclusive claims, through the real store, decisions and actor."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from efrit.errors import ApiError
+from tests.unit.controller.factory import Json, condition_json
+from tests.unit.controller.reconciling import ALPHA, TEAM, Rig
+from tests.unit.controller.store.test_claims import claim_json
+from tests.unit.controller.store.test_pools import member_json, pool_json
+
+POOL, CLAIMS = f"{TEAM}/efritpools/crew", f"{TEAM}/efritclaims"
+
+
+def begin(rig: Rig, *claims: str) -> None:
+    """Show a pool of one ready member, and claims."""
+    rig.store.first_list_complete(None)
+    rig.store.pools.observe(rig.api.put(POOL, pool_json()))
+    rig.ready()
+    opened = rig.api.objects[ALPHA]["status"]
+    status = {**opened, "conditions": [condition_json("Ready", "True", "Ready")]}
+    member = {**rig.api.objects[ALPHA], "metadata": member_json()["metadata"], "status": status}
+    rig.store.instances.observe(rig.api.put(ALPHA, member))
+    for number, name in enumerate(claims):
+        rig.store.claims.observe(rig.api.put(f"{CLAIMS}/{name}", claim_json(name, created=number)))
+
+
+def owner(rig: Rig) -> str:
+    (reference,) = rig.api.objects[ALPHA]["metadata"]["ownerReferences"]
+    return f"{reference['kind']} {reference['name']}"
+
+
+def status(rig: Rig, name: str) -> Json:
+    found: Json = rig.api.objects[f"{CLAIMS}/{name}"].get("status", {})
+    return found
+
+
+async def test_a_claim_is_bound_by_two_writes(rig: Rig) -> None:
+    begin(rig, "one")
+    await rig.look("EfritClaim", "one")
+    assert [call.path for call in rig.api.made("PATCH")] == [ALPHA, f"{CLAIMS}/one/status"]
+    assert (owner(rig), status(rig, "one")["phase"]) == ("EfritClaim one", "Bound")
+    await rig.look("EfritClaim", "one")
+    assert len(rig.api.made("PATCH")) == 2
+
+
+async def test_two_claims_that_are_decided_about_at_once_do_not_get_one_member(rig: Rig) -> None:
+    begin(rig, "one", "two")
+    await asyncio.gather(rig.look("EfritClaim", "one"), rig.look("EfritClaim", "two"))
+    assert [call.path for call in rig.api.made("PATCH")].count(ALPHA) == 1
+    assert {status(rig, "one")["phase"], status(rig, "two")["phase"]} == {"Bound", "Pending"}
+
+
+async def test_a_member_that_has_changed_is_read_and_taken_by_the_next_decision(rig: Rig) -> None:
+    begin(rig, "one")
+    rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "spec": {"limits": {"maxToolCalls": 5}}})
+    await rig.look("EfritClaim", "one")
+    assert owner(rig) == "EfritPool crew"
+    await rig.look("EfritClaim", "one")
+    assert owner(rig) == "EfritClaim one"
+
+
+async def test_an_answer_that_is_lost_keeps_the_member_from_others_until_it_is_known_whose_it_is(rig: Rig) -> None:
+    begin(rig, "one", "two")
+    rig.api.fail("PATCH", ALPHA, 500)
+    with pytest.raises(ApiError):
+        await rig.look("EfritClaim", "one")
+    await rig.look("EfritClaim", "two")
+    assert status(rig, "two")["phase"] == "Pending"
+    await rig.look("EfritClaim", "one")
+    assert (owner(rig), status(rig, "one")["phase"]) == ("EfritClaim one", "Bound")
+
+
+async def test_a_refusal_is_said_and_not_tried_again_at_once(rig: Rig) -> None:
+    begin(rig, "one")
+    rig.api.fail("PATCH", ALPHA, 403, {"message": "denied: no", "reason": "Forbidden", "code": 403})
+    await rig.look("EfritClaim", "one")
+    await rig.look("EfritClaim", "one")
+    assert [call.path for call in rig.api.made("PATCH")].count(ALPHA) == 1
+    (condition,) = status(rig, "one")["conditions"]
+    assert condition["reason"] == "Refused"
+    assert "denied: no" in condition["message"]
+
+
+async def test_a_controller_that_dies_between_the_writes_is_made_up_for(rig: Rig) -> None:
+    begin(rig, "one")
+    rig.api.fail("PATCH", f"{CLAIMS}/one/status", 500)
+    with pytest.raises(ApiError):
+        await rig.look("EfritClaim", "one")
+    assert owner(rig) == "EfritClaim one"
+    await rig.look("EfritClaim", "one")
+    assert status(rig, "one")["instanceName"] == "alpha"
+    assert [call.path for call in rig.api.made("PATCH")].count(ALPHA) == 1
+
+
+async def test_the_end_returns_the_member_and_then_says_so(rig: Rig) -> None:
+    begin(rig, "one")
+    await rig.look("EfritClaim", "one")
+    path = f"{CLAIMS}/one"
+    spec = {**rig.api.objects[path]["spec"], "release": "Return", "released": True}
+    rig.store.claims.observe(rig.api.put(path, {**rig.api.objects[path], "spec": spec}))
+    await rig.look("EfritClaim", "one")
+    assert (owner(rig), status(rig, "one")["phase"]) == ("EfritPool crew", "Released")
+    assert "efrit.dev/claim" not in rig.api.objects[ALPHA]["metadata"]["labels"]
+    await rig.look("EfritClaim", "one")
+    assert rig.store.claims.snapshot(("team", "one")) is None
+
+
+async def test_a_member_that_changed_before_the_end_is_not_deleted_by_what_was_decided_before(rig: Rig) -> None:
+    begin(rig, "one")
+    await rig.look("EfritClaim", "one")
+    path = f"{CLAIMS}/one"
+    spec = {**rig.api.objects[path]["spec"], "released": True}
+    rig.store.claims.observe(rig.api.put(path, {**rig.api.objects[path], "spec": spec}))
+    # Somebody else's by now, which no watch has told yet.
+    rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "metadata": member_json()["metadata"]})
+    await rig.look("EfritClaim", "one")
+    assert ALPHA in rig.api.objects
+    await rig.look("EfritClaim", "one")
+    assert (ALPHA in rig.api.objects, status(rig, "one")["phase"]) == (True, "Released")

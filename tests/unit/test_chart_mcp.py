@@ -65,7 +65,11 @@ def on(verbs: list[str]) -> list[str]:
 def test_what_it_may_do_it_may_do_in_the_name_of_its_callers_alone() -> None:
     manifests = render_all(*ASKED)
     kinds_of_ours = ["efritinstances", "efritrequests", "efritplans"]
-    assert rules(only(manifests, "ClusterRole", NAME)) == [(["efrit.dev"], kinds_of_ours, on(ALL))]
+    assert rules(only(manifests, "ClusterRole", NAME)) == [
+        (["efrit.dev"], kinds_of_ours, on(ALL)),
+        (["efrit.dev"], ["efritpools"], on(["get", "list"])),
+        (["efrit.dev"], ["efritpools/scale"], on(["patch"])),
+    ]
     who = ["authentication.k8s.io"]
     assert rules(only(manifests, "ClusterRole", f"{NAME}-callers")) == [
         (who, ["tokenreviews"], ["create"]),
@@ -90,12 +94,20 @@ def test_it_may_do_things_itself_where_kubernetes_has_no_other_way() -> None:
 def test_read_only_it_may_change_nothing() -> None:
     manifests = render_all(*ASKED, "--set", "mcp.access=read-only")
     assert "--read-only" in words(manifests)
-    assert rules(only(manifests, "ClusterRole", NAME))[0][2] == on(["get", "list", "watch"])
+    assert rules(only(manifests, "ClusterRole", NAME)) == [
+        (["efrit.dev"], ["efritinstances", "efritrequests", "efritplans"], on(["get", "list", "watch"])),
+        (["efrit.dev"], ["efritpools"], on(["get", "list"])),
+    ]
+
+
+def test_without_destructive_tools_it_may_scale_no_pool() -> None:
+    role = only(render_all(*ASKED, "--set", "mcp.access=not-destructive"), "ClusterRole", NAME)
+    assert ["efritpools/scale"] not in [resources for _, resources, _ in rules(role)]
 
 
 def test_secrets_and_pods_are_out_of_its_reach_unless_long_results_are_asked_for() -> None:
     long = rules(only(render_all(*ASKED, "--set", "mcp.longResults=true"), "ClusterRole", NAME))
-    assert long[1:] == [([""], ["secrets"], on(["get"])), ([""], ["pods/exec"], on(["get", "create"]))]
+    assert long[3:] == [([""], ["secrets"], on(["get"])), ([""], ["pods/exec"], on(["get", "create"]))]
 
 
 def test_for_named_namespaces_its_role_is_in_these_alone() -> None:

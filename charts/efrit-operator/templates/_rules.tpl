@@ -92,6 +92,14 @@ call is checked against the caller's rights first. */}}
 - apiGroups: ["efrit.dev"]
   resources: ["efritinstances", "efritrequests", "efritplans"]
   verbs: {{ include "efrit-operator.mcpVerbs" (list . $verbs) }}
+- apiGroups: ["efrit.dev"]
+  resources: ["efritpools"]
+  verbs: {{ include "efrit-operator.mcpVerbs" (list . (list "get" "list")) }}
+{{- if eq .Values.mcp.access "full" }}
+- apiGroups: ["efrit.dev"]
+  resources: ["efritpools/scale"]
+  verbs: {{ include "efrit-operator.mcpVerbs" (list . (list "patch")) }}
+{{- end }}
 {{- if .Values.mcp.longResults }}
 - apiGroups: [""]
   resources: ["secrets"]

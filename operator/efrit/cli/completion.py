@@ -200,9 +200,10 @@ _OF_REQUESTS = {"wait", "cancel", "logs", "result", "requests"}
 
 
 def _kind(command: tuple[str, ...], action: argparse.Action) -> str | None:
-    """Return what an argument names: instances, requests, plans, sessions, labels, contexts, namespaces, or None."""
+    """Return the kind of what an argument names: instances, requests, plans, pools, labels and so on; or None."""
     by_option = {
         "instance": "instances",
+        "pool": "pools",
         "session": "sessions",
         "selector": "labels",
         "context": "contexts",
@@ -212,6 +213,8 @@ def _kind(command: tuple[str, ...], action: argparse.Action) -> str | None:
         return by_option.get(action.dest)
     if command[:1] == ("plan",) and action.dest == "name":
         return "plans"
+    if command[:1] in (("pools",), ("scale",)):
+        return "pools"
     if command and command[0] in _OF_INSTANCES:
         return "instances"
     return "requests" if command and command[0] in _OF_REQUESTS else None
@@ -242,6 +245,8 @@ async def _fetch_names(kind: str, args: Namespace) -> list[str]:
 async def _backend_names(kind: str, args: Namespace, backend: Backend) -> list[str]:
     if kind == "plans":
         return [plan.name for plan in await backend.planning().plans()]
+    if kind == "pools":
+        return [pool.name for pool in await backend.pools()]
     if kind in ("instances", "labels"):
         instances = await backend.instances()
         labels = {f"{key}={value}" for instance in instances for key, value in instance.labels.items()}

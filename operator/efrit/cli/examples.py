@@ -46,6 +46,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "rm": ("efrit rm mine", "efrit rm mine --files"),
     "attach": ("efrit attach default",),
     "stats": ("efrit stats", "efrit stats default -o json"),
+    "pools": ("efrit pools -n team", "efrit pools -n team crew"),
+    "scale": ("efrit scale -n team crew 5",),
     "top": ("efrit top", "efrit top --delay 500ms", "efrit top --once"),
     "doctor": ("efrit doctor", "efrit doctor -n team"),
     "completion": (

@@ -83,7 +83,7 @@ def work() -> Parser:
         metavar="DIR",
         help="directory to start in, on this machine (default: the current one)",
     )
-    group.add_argument("--pool", metavar="NAME", help="pool whose least loaded member does it (cluster)")
+    group.add_argument("--pool", metavar="NAME", help="pool of which a member with room does it (cluster)")
     group.add_argument(
         "-l", "--selector", metavar="KEY=VALUE,…", help="labels of the instances that may do it (cluster)"
     )
@@ -196,6 +196,17 @@ def requests(parser: argparse.ArgumentParser) -> None:
 def some_instances(parser: argparse.ArgumentParser) -> None:
     """Add names of instances."""
     parser.add_argument("name", nargs="*", help="names of instances (default: all)")
+
+
+def some_pools(parser: argparse.ArgumentParser) -> None:
+    """Add names of pools."""
+    parser.add_argument("name", nargs="*", help="names of pools: conditions, flows and members (default: list them)")
+
+
+def scale(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `scale`."""
+    parser.add_argument("name", help="name of the pool")
+    parser.add_argument("replicas", type=_count_or_all, metavar="N", help="how many members it is to have")
 
 
 def start(parser: argparse.ArgumentParser) -> None:

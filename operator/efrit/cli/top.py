@@ -1,4 +1,4 @@
-"""`top`: instances, queues and running work, drawn again and again until `q`, Ctrl-C or SIGTERM."""
+"""`top`: instances, pools, queues and running work, drawn again and again until `q`, Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from efrit.cli.exit_codes import Exit
 from efrit.cli.instances import instances_table
 from efrit.cli.keys import pressed_keys
 from efrit.cli.output import age_text, duration_text, shortened, table
+from efrit.cli.pools import flows_table, pools_table
 from efrit.cli.streams import is_terminal
 from efrit.cli.terminal_text import cut
-from efrit.client.errors import NoCluster, NotReady
+from efrit.client.errors import Forbidden, NoCluster, NotReady
 from efrit.client.interface import Backend, Instance, InstanceStatus, Phase, RequestState
+from efrit.client.pools import Pool
 
 _ENTER, _LEAVE, _HOME, _CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H", "\x1b[J"
 _SHORTEST_DELAY, _LONGEST_DELAY = 0.1, 3600.0
@@ -61,8 +63,8 @@ def after_key(view: View, key: str) -> View:
 async def run_top(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit top`."""
     if args.once or not is_terminal(sys.stdout):
-        instances, requests = await _state(backend)
-        print(screen(backend.kind, backend.place, instances, requests, datetime.now(UTC)))
+        instances, requests, pools = await _state(backend)
+        print(screen(backend.kind, backend.place, instances, requests, datetime.now(UTC), pools=pools))
         return Exit.DONE
     sys.stdout.write(_ENTER)
     try:
@@ -76,21 +78,33 @@ async def run_top(backend: Backend, args: Namespace) -> Exit:
     return Exit.DONE
 
 
-async def _state(backend: Backend) -> tuple[Sequence[Instance], Sequence[RequestState]]:
-    return await asyncio.gather(backend.instances(), backend.requests())
+async def _state(backend: Backend) -> tuple[Sequence[Instance], Sequence[RequestState], Sequence[Pool]]:
+    return await asyncio.gather(backend.instances(), backend.requests(), _pools(backend))
+
+
+async def _pools(backend: Backend) -> Sequence[Pool]:
+    if backend.kind != "cluster":
+        return ()
+    try:
+        return await backend.pools()
+    except Forbidden:
+        # Who may see instances need not see pools.
+        return ()
 
 
 async def _draw(backend: Backend, view: View, keys: asyncio.Queue[str]) -> None:
-    state, problem = await _state(backend), ""
+    (instances, requests, pools), problem = await _state(backend), ""
     while not view.over:
         size = shutil.get_terminal_size()
         note = problem or ("paused" if view.paused else _KEYS)
         text = screen(
             backend.kind,
             backend.place,
-            *state,
+            instances,
+            requests,
             datetime.now(UTC),
             size,
+            pools=pools,
             view=view,
             note=note,
             colored=color_enabled(sys.stdout),
@@ -105,7 +119,7 @@ async def _draw(backend: Backend, view: View, keys: asyncio.Queue[str]) -> None:
         view = after_key(view, key)
         if key in ("", " ", "r") and not (view.paused and not key):
             try:
-                state, problem = await _state(backend), ""
+                (instances, requests, pools), problem = await _state(backend), ""
             except (NoCluster, NotReady) as error:
                 # It may be back with the next update; what was seen last stays.
                 problem = f"cannot update: {error.message}"
@@ -119,11 +133,14 @@ def screen(
     now: datetime,
     size: tuple[int, int] | None = None,
     *,
+    pools: Sequence[Pool] = (),
     view: View | None = None,
     note: str = "",
     colored: bool = False,
 ) -> str:
-    """Return one state as text, cut to `size` (columns, lines): running requests, then pending ones, then the latest.
+    """Return one state as text, cut to `size` (columns, lines): pools and their flows between instances and requests.
+
+    Of requests the running ones, then pending ones, then the latest.
 
     `note` is the last line of a screen.
     """
@@ -141,9 +158,11 @@ def screen(
     head = ("NAME", "INSTANCE", "TYPE", "REASON", "TIME", "WHAT")
     tables = (
         instances_table(instances) if instances else "no instances",
+        pools_table(pools, now) if pools else "",
+        flows_table(pools),
         table(head, rows),
     )
-    lines = [*title.split("\n"), "", *tables[0].split("\n"), "", *tables[1].split("\n")]
+    lines = [*title.split("\n"), *(line for text in tables if text for line in ("", *text.split("\n")))]
     if size is None:
         return "\n".join(lines)
     width, height = size

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         NotFound,
         NotReady,
         PlanNotFound,
+        PoolNotFound,
         Refused,
         RequestNotFound,
         RestartNeeded,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     )
     from efrit.client.place import Place
     from efrit.client.plans import Change, Intent, NewPlan, PlanPhase, PlanReason, PlanState, Task
+    from efrit.client.pools import Pool, PoolCondition, PoolFlow, PoolScale, Scaled
     from efrit.client.sync_client import Client, Plans, Session, connect
 
 __all__ = [
@@ -115,6 +117,11 @@ __all__ = [
     "PlanReason",
     "PlanState",
     "Plans",
+    "Pool",
+    "PoolCondition",
+    "PoolFlow",
+    "PoolNotFound",
+    "PoolScale",
     "Progress",
     "Reason",
     "Refused",
@@ -130,6 +137,7 @@ __all__ = [
     "RestartNeeded",
     "ResultGone",
     "ResultTruncated",
+    "Scaled",
     "Session",
     "SessionStatus",
     "Setup",
@@ -153,8 +161,8 @@ _HOMES = {
     "backends": "open_backend",
     "errors": (
         "ClientError Conflict Forbidden InstanceNotFound NoCluster NoEmacs NoInstance NotFinished NotFound "
-        "NotReady PlanNotFound Refused RequestNotFound RestartNeeded ResultGone ResultTruncated WaitTimeout "
-        "WrongSettings"
+        "NotReady PlanNotFound PoolNotFound Refused RequestNotFound RestartNeeded ResultGone ResultTruncated "
+        "WaitTimeout WrongSettings"
     ),
     "interface": (
         "ANY_INSTANCE Backend Budget Error Finding Handle Instance InstanceStats InstanceStatus Outcome Phase "
@@ -167,6 +175,7 @@ _HOMES = {
     ),
     "place": "Place",
     "plans": "Change Intent NewPlan PlanPhase PlanReason PlanState Task",
+    "pools": "Pool PoolCondition PoolFlow PoolScale Scaled",
     "sync_client": "Client Plans Session connect",
 }
 """By module, the names it defines."""

@@ -37,6 +37,7 @@ from efrit.client.interface import (
 )
 from efrit.client.outcomes import raise_for_outcome
 from efrit.client.place import Place
+from efrit.client.pools import Pool, Scaled
 from efrit.client.whole_result import completed
 
 _log = logging.getLogger("efrit.client")
@@ -291,6 +292,20 @@ class AsyncClient:
     async def doctor(self) -> Sequence[Finding]:
         """Return what is right and what is wrong here, as `efrit doctor` does."""
         return await (await self.backend()).examine()
+
+    # Pools, which only a cluster has
+
+    async def pools(self) -> Sequence[Pool]:
+        """Return all pools, by name. Raises `Refused` on a laptop."""
+        return await (await self.backend()).pools()
+
+    async def pool(self, name: str) -> Pool:
+        """Return one pool. Raises `PoolNotFound`, `Refused`."""
+        return await (await self.backend()).pool(name)
+
+    async def scale_pool(self, name: str, replicas: int) -> Scaled:
+        """Set how many members a pool is to have. Raises `PoolNotFound`, and `Refused` for one that scales itself."""
+        return await (await self.backend()).scale_pool(name, replicas)
 
     # Plans
 

@@ -44,6 +44,12 @@ class PlanNotFound(NotFound):
     code = "PlanNotFound"
 
 
+class PoolNotFound(NotFound):
+    """No pool of this name, and no instance with its label."""
+
+    code = "PoolNotFound"
+
+
 class ResultGone(NotFound):
     """The request is there, the whole of its long result no more."""
 

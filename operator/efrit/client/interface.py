@@ -25,6 +25,7 @@ from efrit.protocol.session import Progress, Session, Usage
 
 if TYPE_CHECKING:
     from efrit.client.plans import Plans
+    from efrit.client.pools import Pool, Scaled
 
 __all__ = [
     "ANY_INSTANCE",
@@ -338,12 +339,23 @@ class Backend(Protocol):
     def planning(self) -> Plans:
         """Return the plans of this backend."""
 
+    # Pools
+
+    async def pools(self) -> Sequence[Pool]:
+        """Return all pools, by name. Raises `Refused` on a laptop, which has none."""
+
+    async def pool(self, name: str) -> Pool:
+        """Return one pool. Raises `PoolNotFound`, `Refused`."""
+
+    async def scale_pool(self, name: str, replicas: int) -> Scaled:
+        """Set how many members the pool is to have. Raises `PoolNotFound`, `Refused` for one that scales itself."""
+
     # Work
 
     async def submit(self, work: Work) -> Handle:
         """Submit the work; once this returns, it will get a response.
 
-        Raises `NoInstance`, `InstanceNotFound`, `NotReady`, `Refused`, `Conflict`.
+        Raises `NoInstance`, `InstanceNotFound`, `PoolNotFound`, `NotReady`, `Refused`, `Conflict`.
         """
 
     def handle_of(self, key: str, instance: str | None = None) -> Handle:

@@ -27,6 +27,7 @@ from efrit.client.interface import (
     Update,
 )
 from efrit.client.plans import Intent, PlanState
+from efrit.client.pools import Pool, Scaled
 
 
 def connect(*, notify: Callable[[str], None] | None = None, **place: Unpack[PlaceOptions]) -> Client:
@@ -181,6 +182,20 @@ class Client:
     def doctor(self) -> Sequence[Finding]:
         """Return what is right and what is wrong here, as `efrit doctor` does."""
         return self._running.run(self._client.doctor)
+
+    # Pools, which only a cluster has
+
+    def pools(self) -> Sequence[Pool]:
+        """Return all pools, by name. Raises `Refused` on a laptop."""
+        return self._running.run(self._client.pools)
+
+    def pool(self, name: str) -> Pool:
+        """Return one pool. Raises `PoolNotFound`, `Refused`."""
+        return self._running.run(self._client.pool, name)
+
+    def scale_pool(self, name: str, replicas: int) -> Scaled:
+        """Set how many members a pool is to have. Raises `PoolNotFound`, and `Refused` for one that scales itself."""
+        return self._running.run(self._client.scale_pool, name, replicas)
 
     # Plans
 

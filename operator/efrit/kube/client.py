@@ -93,6 +93,12 @@ class KubeClient:
         path = resource.path(namespace, name, "status")
         return await self.call("PATCH", path, body=body, content_type=MERGE_PATCH, query=self._manager)
 
+    async def patch_scale(self, resource: Resource, namespace: str, name: str, replicas: int) -> Json:
+        """Set spec.replicas of the scale subresource and return that. Raises ApiNotFound."""
+        path = resource.path(namespace, name, "scale")
+        body = {"spec": {"replicas": replicas}}
+        return await self.call("PATCH", path, body=body, content_type=MERGE_PATCH, query=self._manager)
+
     async def json_patch(
         self, resource: Resource, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
     ) -> Json:

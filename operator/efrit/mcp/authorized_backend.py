@@ -25,11 +25,14 @@ from efrit.client.interface import (
     Update,
     Work,
 )
+from efrit.client.pools import Pool, Scaled
 from efrit.mcp.access_review import Authorizer, Caller, Permission
 from efrit.mcp.authorized_plans import AuthorizedPlans
 
 INSTANCES = "efritinstances"
 REQUESTS = "efritrequests"
+POOLS = "efritpools"
+POOL_SCALES = "efritpools/scale"
 READING = ("get", "list", "watch")
 
 audit = logging.getLogger("efrit.mcp.audit")
@@ -102,13 +105,30 @@ class AuthorizedBackend:
 
         return AuthorizedPlans(require, self._open, self)
 
+    async def pools(self) -> Sequence[Pool]:
+        """Return all pools. Needs `list`."""
+        return await (await self._authorized(self._permission("list", POOLS))).pools()
+
+    async def pool(self, name: str) -> Pool:
+        """Return one pool. Needs `get`."""
+        return await (await self._authorized(self._permission("get", POOLS, name))).pool(name)
+
+    async def scale_pool(self, name: str, replicas: int) -> Scaled:
+        """Set how many members a pool has. Needs `patch` of its scale."""
+        return await (await self._authorized(self._permission("patch", POOL_SCALES, name))).scale_pool(name, replicas)
+
     async def submit(self, work: Work) -> Handle:
-        """Submit work. Needs `create`, `get` for a key that may be taken, and to see the instances that can do it."""
+        """Submit work. Needs `create`, `get` for a key that may be taken, and to see the instances that can do it.
+
+        For a pool also to see the pools: where there is none of its name, the others are named.
+        """
         needed = [self._permission("create", REQUESTS), self._permission("get", REQUESTS)]
         if work.instance not in (None, ANY_INSTANCE):
             needed.append(self._permission("get", INSTANCES, work.instance))
         else:
             needed += [self._permission("list", INSTANCES), self._permission("list", REQUESTS)]
+            if work.pool is not None:
+                needed += [self._permission("get", POOLS, work.pool), self._permission("list", POOLS)]
         return await (await self._authorized(*needed)).submit(work)
 
     def handle_of(self, key: str, instance: str | None = None) -> Handle:

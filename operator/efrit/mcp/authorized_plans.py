@@ -14,6 +14,7 @@ from efrit.client.plans import Change, NewPlan, Plans, PlanState
 
 PLANS = "efritplans"
 INSTANCES = "efritinstances"
+POOLS = "efritpools"
 
 Require = Callable[[str, str, str], Awaitable[None]]
 """Raises `Forbidden` unless the caller has a permission: a verb, a resource, a name or the empty string."""
@@ -28,13 +29,19 @@ class AuthorizedPlans:
         self._backend = backend
 
     async def create_plan(self, new: NewPlan) -> PlanState:
-        """Create a plan. Needs `create`, `get` for a name that may be taken, and to see the possible instances."""
+        """Create a plan. Needs `create`, `get` for a name that may be taken, and to see the possible instances.
+
+        For a pool also to see the pools.
+        """
         await self._require("create", PLANS, "")
         await self._require("get", PLANS, new.name or "")
         if new.instance not in (None, ANY_INSTANCE):
             await self._require("get", INSTANCES, new.instance)
         else:
             await self._require("list", INSTANCES, "")
+            if new.pool is not None:
+                await self._require("get", POOLS, new.pool)
+                await self._require("list", POOLS, "")
         return await (await self._open()).planning().create_plan(new)
 
     async def plans(self, *, brief: bool = False) -> Sequence[PlanState]:

@@ -1,4 +1,4 @@
-"""The resources: instances, requests, whole results, work logs and, if the backend has plans, plans.
+"""The resources: instances, requests, whole results, work logs and, in a cluster, plans and pools.
 
 They are listed in the order of their URIs, one page at a time. A page begins after the last URI of the page before,
 so that nothing is repeated if resources come or go meanwhile.
@@ -22,12 +22,14 @@ from efrit.client.plans import Plans
 from efrit.mcp.error_text import error_text
 from efrit.mcp.outputs.instances import instance_list
 from efrit.mcp.outputs.plans import plan_list, plan_output
+from efrit.mcp.outputs.pools import pool_list, pool_output
 from efrit.mcp.outputs.requests import request_output
 from efrit.mcp.plan_progress import plan_position
 from efrit.mcp.progress import request_position
 
 INSTANCES = "efrit://instances"
 PLANS = "efrit://plans"
+POOLS = "efrit://pools"
 JSON = "application/json"
 HTML = "text/html"
 TEXT = "text/plain"
@@ -37,7 +39,8 @@ MAX_COMPLETIONS = 100
 
 _URI = re.compile(
     r"efrit://(?:(instances)(?:/([A-Za-z0-9_-][A-Za-z0-9._-]*))?|requests/([A-Za-z0-9_-][A-Za-z0-9._-]*)(?:/(log|result))?"
-    r"|(plans)(?:/([a-z0-9][-a-z0-9]{0,62})(?:/(report))?)?)"
+    r"|(plans)(?:/([a-z0-9][-a-z0-9]{0,62})(?:/(report))?)?"
+    r"|(pools)(?:/([A-Za-z0-9_-][A-Za-z0-9._-]*))?)"
 )
 
 _TEMPLATES = (
@@ -71,7 +74,7 @@ _TEMPLATES = (
     ),
 )
 
-_PLAN_TEMPLATES = (
+_CLUSTER_TEMPLATES = (
     ResourceTemplate(
         uri_template="efrit://plans/{plan_id}",
         name="plan",
@@ -86,12 +89,19 @@ _PLAN_TEMPLATES = (
         description="HTML page with tree, commits, costs and times, made from the plan's repository.",
         mime_type=HTML,
     ),
+    ResourceTemplate(
+        uri_template="efrit://pools/{pool_id}",
+        name="pool",
+        title="Pool",
+        description="One pool of instances: its members, conditions, flows of requests and last change of size.",
+        mime_type=JSON,
+    ),
 )
 
 
 def templates(plans: bool) -> tuple[ResourceTemplate, ...]:
     """Return the templates a server lists, always in the same order."""
-    return (*_TEMPLATES, *_PLAN_TEMPLATES) if plans else _TEMPLATES
+    return (*_TEMPLATES, *_CLUSTER_TEMPLATES) if plans else _TEMPLATES
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,10 @@ def request_at(uri: str) -> Handle | None:
 
 
 async def page(backend: Backend, cursor: str | None, *, plans: bool = False) -> Page:
-    """Return the resources after `cursor`; with `plans`, those of plans too. Raises MCPError for a wrong cursor."""
+    """Return the resources after `cursor`; with `plans`, those of plans and pools.
+
+    Raises MCPError for a wrong cursor.
+    """
     resources = [
         Resource(
             uri=INSTANCES,
@@ -131,7 +144,7 @@ async def page(backend: Backend, cursor: str | None, *, plans: bool = False) -> 
         title = state.type.value if state.type is not None else "request"
         resources.append(_resource(request_uri(state.handle.id), state.handle.id, title, request_position(state)))
     if plans:
-        resources += await _plan_resources(backend)
+        resources += [*await _plan_resources(backend), *await _pool_resources(backend)]
     resources.sort(key=lambda resource: resource.uri)
     if cursor is not None:
         if _URI.fullmatch(cursor) is None:
@@ -152,6 +165,25 @@ async def _plan_resources(backend: Backend) -> list[Resource]:
     ]
 
 
+async def _pool_resources(backend: Backend) -> list[Resource]:
+    try:
+        pools = await backend.pools()
+    except (Forbidden, NotFound):
+        return []
+    return [
+        _resource(POOLS, "pools", "Pools", "All pools."),
+        *(
+            _resource(
+                f"{POOLS}/{pool.name}",
+                pool.name,
+                pool.name,
+                f"{pool.ready} of {pool.members} members ready, {pool.busy} busy, {pool.pending} requests pending",
+            )
+            for pool in pools
+        ),
+    ]
+
+
 def _resource(uri: str, name: str, title: str, description: str) -> Resource:
     return Resource(uri=uri, name=name, title=title, description=description, mime_type=JSON)
 
@@ -161,10 +193,12 @@ async def read(backend: Backend, uri: str) -> TextResourceContents:
     match = _URI.fullmatch(uri)
     if match is None:
         raise missing(uri, "URIs begin with efrit://instances or efrit://requests/ID")
-    instances, instance, request, part, plans, plan, report = match.groups()
+    instances, instance, request, part, plans, plan, report, pools, pool = match.groups()
     try:
         if plans:
             text, mime_type = await _plan_text(backend.planning(), plan, report is not None)
+        elif pools:
+            text, mime_type = await _pool_text(backend, pool)
         elif instances:
             text, mime_type = await _instance_text(backend, instance)
         else:
@@ -179,6 +213,12 @@ async def _instance_text(backend: Backend, name: str | None) -> tuple[str, str]:
         return _json(instance_list(await backend.instances())), JSON
     fields = asdict(await backend.instance(name))
     return json.encode({name: value for name, value in fields.items() if value is not None}).decode(), JSON
+
+
+async def _pool_text(backend: Backend, name: str | None) -> tuple[str, str]:
+    if name is None:
+        return _json(pool_list(await backend.pools())), JSON
+    return _json(pool_output(await backend.pool(name))), JSON
 
 
 async def _request_text(backend: Backend, handle: Handle, part: str | None) -> tuple[str, str]:
@@ -208,6 +248,8 @@ async def complete(backend: Backend, argument: str, prefix: str) -> list[str]:
         names = [state.handle.id for state in await backend.requests(brief=True)]
     elif argument == "plan_id" and backend.kind == "cluster":
         names = [state.name for state in await backend.planning().plans(brief=True)]
+    elif argument == "pool_id" and backend.kind == "cluster":
+        names = [pool.name for pool in await backend.pools()]
     else:
         names = []
     return sorted(name for name in names if name.startswith(prefix))

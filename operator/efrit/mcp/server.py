@@ -62,7 +62,8 @@ _PLANS = {
     Access.FULL: (
         "Work of many steps towards a goal is a plan: efrit_run_plan starts one (give it an idempotency_key, "
         "criteria, and shell commands that check the work), efrit_wait_plan reports each step. The intent never "
-        "changes; add to it with efrit_amend_plan. A plan continues without you; only efrit_change_plan stops it."
+        "changes; add to it with efrit_amend_plan. A plan continues without you; only efrit_change_plan stops it. "
+        "efrit_list_pools shows pools of instances, which efrit_submit takes in place of an instance."
     ),
     Access.NOT_DESTRUCTIVE: "efrit_list_plans, efrit_get_plan and efrit_wait_plan show plans, which others run.",
     Access.READ_ONLY: "efrit_list_plans, efrit_get_plan and efrit_wait_plan show plans, which others run.",

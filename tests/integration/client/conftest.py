@@ -36,6 +36,8 @@ def in_a_cluster(request: pytest.FixtureRequest, model: Model) -> Iterator[Progr
         site.operator().start()
         secret(kube, site.namespace, "key")
         site.instance("one", model=with_model(model))
+        # What is sent to this pool waits.
+        kube.create("efritpools", site.namespace, {"metadata": {"name": "nobody"}, "spec": {"replicas": 0}})
         whole = {name: os.environ[name] for name in WORLD if name in os.environ}
         whole |= {"HOME": str(site.directory), "KUBECONFIG": str(plane.kubeconfig)}
         yield Program(

@@ -73,20 +73,25 @@ def test_completion_knows_the_values_there_are(efrit: Program) -> None:
     assert "one" in done.out.split(), done
 
 
-def test_work_that_no_instance_matches_says_why(in_a_cluster: Program) -> None:
-    for words, why in (
-        (("-l", "tier=none"), "No EfritInstance has the labels of spec.selector"),
-        (("--pool", "nothing"), "There is no EfritInstance of the pool nothing"),
+def test_work_that_no_instance_matches_says_why(in_a_cluster: Program, kube: Kube) -> None:
+    (namespace,) = in_a_cluster.where[1:]
+    spec = {"type": "eval", "content": "1", "poolRef": {"name": "nothing"}}
+    kube.create("efritrequests", namespace, {"metadata": {"name": "for-nothing"}, "spec": spec})
+    labelled = in_a_cluster.ok("submit", "-l", "tier=none", "1").strip()
+    pooled = in_a_cluster.ok("submit", "--pool", "nobody", "1").strip()
+    for name, reason, why in (
+        (labelled, "InstanceNotReady", "No EfritInstance has the labels of spec.selector"),
+        (pooled, "Backpressure", "EfritPool nobody has no member with room"),
+        ("for-nothing", "InstanceNotReady", "There is no EfritInstance of the pool nothing"),
     ):
-        name = in_a_cluster.ok("submit", *words, "1").strip()
         until(lambda: why in in_a_cluster.state(name)["message"], "it does not say why")  # noqa: B023
         done = in_a_cluster.run("wait", "--for", "2s", name)
-        assert (done.code, f"{name} waits (InstanceNotReady): {why}" in done.err) == (9, True), done
+        assert (done.code, f"{name} waits ({reason}): {why}" in done.err) == (9, True), done
         in_a_cluster.ok("cancel", name)
 
 
 def test_work_that_no_instance_matches_ends_by_its_queue_timeout(in_a_cluster: Program) -> None:
-    for words in (("-l", "tier=none"), ("--pool", "nothing")):
+    for words in (("-l", "tier=none"), ("--pool", "nobody")):
         done = in_a_cluster.run("eval", *words, "--queue-timeout", "1s", "1")
         assert (done.code, done.out) == (5, ""), done
         assert "queueTimeoutSeconds (1 s) and never ran" in done.err

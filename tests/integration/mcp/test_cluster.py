@@ -43,7 +43,7 @@ from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
 VERBS = ["get", "list", "watch", "create", "patch"]
-RESOURCES = ["efritinstances", "efritrequests", "efritplans"]
+RESOURCES = ["efritinstances", "efritrequests", "efritplans", "efritpools"]
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,9 @@ def served(
         words += ["--tls-cert", str(plane.authority.certificate("mcp")), "--tls-key", str(plane.authority.key("mcp"))]
         server = subprocess.Popen([sys.executable, "-m", "efrit.mcp.app", *words])
         ann = account(kube, site.namespace, "ann", audience=AUDIENCE)
-        allow(kube, site.namespace, "ann", VERBS, RESOURCES)
+        allow(kube, site.namespace, "ann", VERBS, [*RESOURCES, "efritpools/scale"])
+        # What is sent to this pool waits.
+        kube.create("efritpools", site.namespace, {"metadata": {"name": "nobody"}, "spec": {"replicas": 0}})
         made = Served(site, f"https://localhost:{port}", plane.authority.ca, ann, own)
         until(lambda: _ready(made), "efrit-mcp is not ready")
         yield made
@@ -364,6 +366,37 @@ async def test_who_may_only_look_sees_plans_and_changes_none(served: Served) -> 
         ]
 
 
+async def test_an_agent_sees_pools_scales_one_and_learns_which_member_does_its_work(served: Served) -> None:
+    kube, namespace = served.site.kube, served.site.namespace
+    autoscaling = {"autoscaling": {"maxReplicas": 3}}
+    kube.create("efritpools", namespace, {"metadata": {"name": "tides"}, "spec": autoscaling})
+    kube.create("efritpools", namespace, {"metadata": {"name": "hands"}, "spec": {"replicas": 0}})
+    dora = account(kube, namespace, "dora", audience=AUDIENCE)
+    allow(kube, namespace, "dora", VERBS, RESOURCES)
+    resize = {"pool": "hands", "replicas": 1}
+    async with served.client(dora) as client:
+        listed = structured_content(await client.call_tool("efrit_list_pools"))["pools"]
+        assert {"hands", "nobody", "tides"} == {pool["pool"] for pool in listed}
+        result = await client.call_tool("efrit_scale_pool", resize)
+        assert result.is_error
+        assert re.search(r":dora\W+cannot", str(result.content))
+    async with served.client(served.ann) as client:
+        own = await client.call_tool("efrit_scale_pool", {"pool": "tides", "replicas": 1})
+        assert own.is_error
+        assert "either spec.replicas" in str(own.content)
+        unknown = await client.call_tool("efrit_submit", {"type": "eval", "content": "1", "pool": "hans"})
+        assert unknown.is_error
+        assert "hands, nobody, tides" in str(unknown.content)
+        work = {"type": "eval", "content": "(* 6 7)", "pool": "hands"}
+        request = structured_content(await client.call_tool("efrit_submit", work))
+        assert structured_content(await client.call_tool("efrit_scale_pool", resize))["desired"] == 1
+        wait = {"request_id": request["request_id"], "timeout": TIMEOUT}
+        answer = structured_content(await client.call_tool("efrit_wait", wait))
+        assert (answer["result"], answer["instance_id"].startswith("hands-")) == ("42", True)
+        pool = structured_content(await client.call_tool("efrit_get_pool", {"pool": "hands"}))
+        assert (pool["desired"], pool["members"]) == (1, 1)
+
+
 def lines(file: Path) -> list[str]:
     return file.read_text().splitlines()
 
@@ -467,7 +500,7 @@ async def test_each_verb_that_the_server_uses_in_a_callers_name_is_granted_and_e
     namespace = served.site.namespace
     server = f"system:serviceaccount:{namespace}:{namespace}-efrit-operator-mcp"
     used = {
-        (event["verb"], event["objectRef"]["resource"])
+        (event["verb"], "/".join(filter(None, map(event["objectRef"].get, ("resource", "subresource")))))
         for event in map(json.loads, lines(audit_log))
         if event["user"].get("username") == server
         and event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow"

@@ -12,6 +12,7 @@ import pytest
 from efrit.cli import completion
 from efrit.cli.completion import bash, fish, run_complete, zsh
 from efrit.client.interface import Handle, Instance, InstanceStatus, Phase, Reason, RequestState, Session
+from efrit.client.pools import Pool
 
 
 class Known:
@@ -22,6 +23,9 @@ class Known:
             Instance("default", InstanceStatus.ACTIVE, "Ready", labels={"tier": "quick"}),
             Instance("build", InstanceStatus.ACTIVE, "Ready"),
         ]
+
+    async def pools(self) -> list[Pool]:
+        return [Pool("crew"), Pool("big")]
 
     async def requests(
         self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
@@ -70,6 +74,12 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
         (("stats", "default", ""), ["build"]),
         (("eval", "-i", "b"), ["build"]),
         (("eval", "-l", ""), ["tier=quick"]),
+        (("eval", "--pool", "c"), ["crew"]),
+        (("plan", "run", "--pool", ""), ["crew", "big"]),
+        (("pools", ""), ["crew", "big"]),
+        (("pools", "crew", ""), ["big"]),
+        (("scale", ""), ["crew", "big"]),
+        (("scale", "crew", ""), []),
         (("chat", "-s", ""), ["s1"]),
         (("wait", ""), ["new", "old"]),
         (("wait", "new", ""), ["old"]),

@@ -9,7 +9,15 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, Refused, RequestNotFound, ResultTruncated
+from efrit.client.errors import (
+    InstanceNotFound,
+    NoInstance,
+    NotFinished,
+    PoolNotFound,
+    Refused,
+    RequestNotFound,
+    ResultTruncated,
+)
 from efrit.client.interface import (
     ANY_INSTANCE,
     Error,
@@ -35,6 +43,7 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.plans import Plans
+from efrit.client.pools import Pool, Scaled
 from tests.support.timeout import TIMEOUT
 
 BEGAN = datetime(2025, 1, 3, 18, 30, tzinfo=UTC)
@@ -55,6 +64,7 @@ class ScriptedBackend:
     logs: dict[str, list[str]] = field(default_factory=dict)
     setups: list[Setup | None] = field(default_factory=list)
     plans_of: Plans | None = None
+    crews: dict[str, Pool] = field(default_factory=dict)
     #: What Emacs kept of every result, where it kept only the beginning.
     result_beginning: str | None = None
 
@@ -106,6 +116,21 @@ class ScriptedBackend:
         if self.plans_of is None:
             raise Refused("plans need a cluster")
         return self.plans_of
+
+    async def pools(self) -> Sequence[Pool]:
+        return [self.crews[name] for name in sorted(self.crews)]
+
+    async def pool(self, name: str) -> Pool:
+        if name not in self.crews:
+            raise PoolNotFound(f"there is no pool {name}")
+        return self.crews[name]
+
+    async def scale_pool(self, name: str, replicas: int) -> Scaled:
+        pool = await self.pool(name)
+        if pool.autoscaled:
+            raise Refused("say how many members there are to be: either spec.replicas or spec.autoscaling")
+        self.crews[name] = replace(pool, desired=replicas)
+        return Scaled(f"{name} is to have {replicas} members; it has {pool.members}", name, replicas, pool.members)
 
     async def submit(self, work: Work) -> Handle:
         instance = (work.instance if work.instance != ANY_INSTANCE else None) or next(

@@ -121,4 +121,16 @@ async def test_who_may_not_see_plans_still_sees_the_rest(
     monkeypatch.setattr(plans, "plans", refuse)
     async with open_client(plans=True) as client:
         listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
-    assert listed == ["efrit://instances", "efrit://instances/default"]
+    assert listed == ["efrit://instances", "efrit://instances/default", "efrit://pools"]
+
+
+async def test_who_may_not_see_pools_still_sees_the_rest(
+    open_client: Open, backend: ScriptedBackend, plans: ScriptedPlans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse() -> None:
+        raise Forbidden("you may not list efritpools")
+
+    monkeypatch.setattr(backend, "pools", refuse)
+    async with open_client(plans=True) as client:
+        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
+    assert listed == ["efrit://instances", "efrit://instances/default", "efrit://plans"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from efrit.client import eval_log, resource_fields
-from efrit.client.cluster import convert
+from efrit.client.cluster import convert, pools
 from efrit.client.cluster.api import Api, Json, decoded, load_connection
 from efrit.client.cluster.doctor import examine
 from efrit.client.cluster.plans import ClusterPlans
@@ -50,6 +50,7 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.placement import default_instance, least_loaded
+from efrit.client.pools import Pool, Scaled
 from efrit.client.whole_result import without_texts
 from efrit.client.work_log import entry, model_text
 from efrit.kube.resources import INSTANCES, REQUESTS, SECRETS
@@ -224,6 +225,20 @@ class ClusterBackend:
         """Return the plans of the namespace."""
         return ClusterPlans(self.api, self.namespace, self)
 
+    # Pools
+
+    async def pools(self) -> Sequence[Pool]:
+        """Return the pools of the namespace, by name."""
+        return await pools.list_pools(self.api, self.namespace)
+
+    async def pool(self, name: str) -> Pool:
+        """Return one pool. Raises `PoolNotFound`."""
+        return await pools.get_pool(self.api, self.namespace, name)
+
+    async def scale_pool(self, name: str, replicas: int) -> Scaled:
+        """Set spec.replicas through /scale; the operator does the rest."""
+        return await pools.scale_pool(self.api, self.namespace, name, replicas)
+
     # Work
 
     async def submit(self, work: Work) -> Handle:
@@ -262,6 +277,7 @@ class ClusterBackend:
             await self._instance(str(work.instance))
             return {"instanceRef": {"name": work.instance}}
         if work.pool is not None:
+            await pools.check_pool(self.api, self.namespace, work.pool)
             return {"poolRef": {"name": work.pool}}
         if work.selector:
             return {"selector": {"matchLabels": dict(work.selector)}}

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from efrit.client.cluster.api import Api, Json
+from efrit.client.cluster.pools import check_pool
 from efrit.client.cluster.watch_object import states_of
 from efrit.client.errors import Conflict, NotFound, NotReady, PlanNotFound, Refused
 from efrit.client.interface import ANY_INSTANCE, Backend
@@ -68,6 +69,8 @@ class ClusterPlans:
         if instance:
             # One that is not there would leave the plan waiting for it.
             await self._backend.instance(instance)
+        if pool := (named.get("poolRef") or {}).get("name"):
+            await check_pool(self._api, self._namespace, pool)
         return named
 
     async def plans(self, *, brief: bool = False) -> Sequence[PlanState]:

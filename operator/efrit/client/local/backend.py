@@ -56,6 +56,7 @@ from efrit.client.local.work_log import lines_from
 
 if TYPE_CHECKING:
     from efrit.client.plans import Plans
+    from efrit.client.pools import Pool, Scaled
 
 STOP_SECONDS = 30.0
 _MOST_LISTED = 200
@@ -178,6 +179,18 @@ class LocalBackend:
 
         queues = self._queues
         return LocalPlans(self, queues.settings, data_directory() / "plans", queues.notify, self._has_model)
+
+    async def pools(self) -> Sequence[Pool]:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_pools()
+
+    async def pool(self, name: str) -> Pool:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_pools()
+
+    async def scale_pool(self, name: str, replicas: int) -> Scaled:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_pools()
 
     def _has_model(self, name: str) -> bool:
         """Return whether chats can be answered: by the Emacs that runs, or by one that is started from here."""
@@ -335,3 +348,7 @@ def _merged_setup(setup: Setup, instance: LocalInstance) -> LocalInstance:
         workspace_dir=path("workspace_dir", setup.workspace_dir, instance.workspace_dir),
         init=instance.init if setup.init is None else setup.init,
     )
+
+
+def _no_pools() -> Refused:
+    return Refused("only a cluster has pools", "name a cluster, for example with --backend cluster")

@@ -21,7 +21,7 @@ from efrit.mcp.outputs.plans import (
     plan_output,
 )
 from efrit.mcp.plan_progress import follow_plan
-from efrit.mcp.schema_models import Arguments, Seconds, Target, WaitSeconds
+from efrit.mcp.schema_models import Arguments, PoolName, Seconds, Target, WaitSeconds
 from efrit.mcp.tools.call import ToolCall
 from efrit.mcp.tools.tool import Tool
 
@@ -76,7 +76,7 @@ class RunPlanArguments(Arguments):
         default=None,
         description="Instance whose workspace is used: * is the least loaded one. Default: default, or the only one.",
     )
-    pool: str | None = Field(
+    pool: PoolName | None = Field(
         default=None, description="Instead of an instance: a pool; one of its members is chosen."
     )
     plan_id: PlanName | None = Field(default=None, description="Name of the plan; default: derived from the intent.")

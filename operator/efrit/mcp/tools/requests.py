@@ -11,7 +11,7 @@ from pydantic import Field
 from efrit.client.interface import Budget, Handle, RequestType, Work
 from efrit.mcp.access import Effect
 from efrit.mcp.outputs.requests import RequestOutput, request_output
-from efrit.mcp.schema_models import Arguments, RequestId, Seconds, Target, WaitSeconds, WorkType
+from efrit.mcp.schema_models import Arguments, PoolName, RequestId, Seconds, Target, WaitSeconds, WorkType
 from efrit.mcp.tools.call import ToolCall
 from efrit.mcp.tools.execute import CHATS_ONLY, WORK_TYPES
 from efrit.mcp.tools.tool import HandlerResult, Tool
@@ -46,7 +46,9 @@ class SubmitArguments(Arguments):
         default=None,
         description="Instead of an instance: labels; the least loaded instance that has them all is used.",
     )
-    pool: str | None = Field(default=None, description="Instead of an instance: the name of a pool of instances.")
+    pool: PoolName | None = Field(
+        default=None, description="Instead of an instance: a pool; instance_id is then the member that is chosen."
+    )
     timeout: Seconds | None = Field(
         default=None,
         description="Maximum running time in seconds, without the time in the queue; default: the instance's.",

@@ -9,22 +9,25 @@ from mcp.types import CallToolResult
 from efrit.client.errors import Forbidden
 from efrit.client.interface import Handle, RequestType, Work
 from efrit.client.plans import Outcome, PlanReason
+from efrit.client.pools import Pool
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.authorized_backend import AuthorizedBackend
 from efrit.mcp.server import make_server
-from efrit.mcp.tools.registry import PLAN_TOOLS, TOOLS
+from efrit.mcp.tools.registry import CLUSTER_TOOLS, TOOLS
 from efrit.mcp.tools.tool import Tool
 from tests.unit.mcp.clients import text_of
 from tests.unit.mcp.scripted import ScriptedBackend, evaluated
 from tests.unit.mcp.scripted_plans import ScriptedPlans, begin_calc
 
-REGISTERED = {tool.name: tool for tool in (*TOOLS, *PLAN_TOOLS)}
+REGISTERED = {tool.name: tool for tool in (*TOOLS, *CLUSTER_TOOLS)}
 EXAMPLES = {
     "change": "suspend",
     "content": "1",
     "instance_id": "default",
     "intent": "Build a calculator",
     "plan_id": "calc",
+    "pool": "crew",
+    "replicas": 5,
     "text": "And divide.",
     "type": "eval",
 }
@@ -50,6 +53,7 @@ async def request_id(backend: ScriptedBackend, plans: ScriptedPlans) -> str:
     await begin_calc(plans)
     await plans.end("calc", PlanReason.SUCCEEDED, Outcome.SUCCESS)
     backend.answers["1"] = evaluated("1")
+    backend.crews["crew"] = Pool("crew", 2)
     return (await backend.submit(Work(RequestType.EVAL, "1", key="first"))).id
 
 
@@ -88,11 +92,11 @@ async def test_without_one_of_them_it_is_refused_and_nothing_is_done(
     name: str, permission: str, backend: ScriptedBackend, plans: ScriptedPlans, request_id: str
 ) -> None:
     tool = REGISTERED[name]
-    instances, plan_states = dict(backend.running), dict(plans.states)
+    instances, plan_states, pools = dict(backend.running), dict(plans.states), dict(backend.crews)
     result = await call(tool, backend, request_id, tool.permissions - {permission})
     assert result.is_error
     assert f"ann may not {permission.split()[0]}" in text_of(result)
-    assert (backend.running, plans.states) == (instances, plan_states)
+    assert (backend.running, plans.states, backend.crews) == (instances, plan_states, pools)
     # Watching is authorized after the work was submitted: reading how it goes on is another permission.
     submitted = 2 if (name, permission) == ("efrit_execute", "watch efritrequests") else 1
     assert len(backend.submitted) == submitted
@@ -113,3 +117,20 @@ async def test_a_result_that_has_become_long_since_it_was_looked_at_needs_its_pe
     assert not (await authorized.get(Handle(request_id))).truncated
     with pytest.raises(Forbidden, match=missing):
         await authorized.result(Handle(request_id))
+
+
+@pytest.mark.parametrize("missing", ["get efritpools", "list efritpools"])
+async def test_work_for_a_pool_needs_to_see_the_pools(missing: str, backend: ScriptedBackend) -> None:
+    async def unrestricted() -> ScriptedBackend:
+        return backend
+
+    needed = {"create efritrequests", "get efritrequests", "list efritrequests", "list efritinstances"}
+    pools = {"get efritpools", "list efritpools"}
+    work = Work(RequestType.EVAL, "1", pool="crew", key="pooled")
+    refused = AuthorizedBackend(Reviewer(frozenset(needed | pools - {missing})), Caller("ann"), "team", unrestricted)
+    with pytest.raises(Forbidden, match=missing):
+        await refused.submit(work)
+    assert not backend.submitted
+    allowed = AuthorizedBackend(Reviewer(frozenset(needed | pools)), Caller("ann"), "team", unrestricted)
+    await allowed.submit(work)
+    assert [submitted.pool for submitted in backend.submitted] == ["crew"]

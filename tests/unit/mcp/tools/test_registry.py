@@ -19,11 +19,11 @@ from efrit.mcp.outputs.instances import InstanceList
 from efrit.mcp.schema_models import Output
 from efrit.mcp.tools.execute import ExecuteOutput
 from efrit.mcp.tools.instances import StartOutput, StopOutput
-from efrit.mcp.tools.registry import PLAN_TOOLS, TOOLS, offered_tools
+from efrit.mcp.tools.registry import CLUSTER_TOOLS, TOOLS, offered_tools
 from efrit.mcp.tools.tool import Tool
 
 ROOT = Path(__file__).resolve().parents[4]
-REGISTERED = {tool.name: tool for tool in (*TOOLS, *PLAN_TOOLS)}
+REGISTERED = {tool.name: tool for tool in (*TOOLS, *CLUSTER_TOOLS)}
 
 EFFECTS = {"read": "reads", "add": "adds", "destroy": "destroys"}
 """What docs/mcp.md says a tool may do -> its effect."""
@@ -106,7 +106,7 @@ def test_4_the_documentation_lists_the_tools_in_the_order_clients_see() -> None:
 
 
 def test_a_name_belongs_to_one_tool() -> None:
-    names = [tool.name for tool in (*TOOLS, *PLAN_TOOLS)]
+    names = [tool.name for tool in (*TOOLS, *CLUSTER_TOOLS)]
     assert sorted(set(names)) == sorted(names)
 
 
@@ -119,7 +119,7 @@ def test_a_server_offers_what_its_access_allows_in_the_documented_order(access: 
     expected = {}
     for name, effect in DOCUMENTED.items():
         allowed = [possible for possible in (effect, REDUCED.get(name)) if possible in ALLOWED[access]]
-        if allowed and (plans or "plan" not in name):
+        if allowed and (plans or not re.search("plan|pool", name)):
             expected[name] = allowed[0]
     offered = {tool.name: tool for tool in offered_tools(access, plans=plans)}
     assert list(offered) == list(expected)
@@ -134,6 +134,7 @@ def test_read_only_offers_nothing_that_runs_or_changes_work() -> None:
     names = {tool.name for tool in offered_tools(Access.READ_ONLY, plans=True)}
     assert not names & {"efrit_execute", "efrit_submit", "efrit_start_instance", "efrit_stop_instance"}
     assert not names & {"efrit_cancel", "efrit_run_plan", "efrit_amend_plan", "efrit_change_plan"}
+    assert "efrit_scale_pool" not in names
 
 
 def test_without_destructive_tools_work_is_for_the_model_alone() -> None:
@@ -189,7 +190,7 @@ def test_every_schema_is_plain_json_schema(access: Access) -> None:
             assert "anyOf" not in str(schema)
 
 
-@pytest.mark.parametrize(("plans", "most"), [(False, 12_000), (True, 25_000)])
+@pytest.mark.parametrize(("plans", "most"), [(False, 12_000), (True, 26_000)])
 def test_the_list_of_tools_takes_little_of_what_a_model_reads(plans: bool, most: int) -> None:
     listed = ListToolsResult(tools=[tool.to_protocol() for tool in offered_tools(Access.FULL, plans=plans)])
     size = len(listed.model_dump_json(by_alias=True, exclude_none=True).encode())

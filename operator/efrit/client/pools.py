@@ -1,0 +1,76 @@
+"""Pools of instances, as a client sees them. Plain immutable values, no I/O; only a cluster has pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+POOL_LABEL = "efrit.dev/pool"
+"""Label of an instance that is a member of a pool; also what makes a pool where there is no EfritPool."""
+
+MAX_NAMES = 10
+"""Pools that an error names."""
+
+
+class PoolCondition(Struct, frozen=True):
+    """One condition of a pool: `status` is True, False or Unknown, `message` a sentence for people."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class PoolFlow(Struct, frozen=True):
+    """Open requests of one flow: `running` are those that members have, `pending` wait for a member."""
+
+    name: str
+    running: int = 0
+    pending: int = 0
+
+
+class PoolScale(Struct, frozen=True):
+    """The last time that the pool's autoscaler changed the number of members."""
+
+    before: int
+    after: int
+    reason: str = ""
+    time: datetime | None = None
+
+
+class Pool(Struct, frozen=True):
+    """One pool. The counts are of members, but `pending`: requests that no member has.
+
+    `desired` is how many members there are to be, None until the operator has decided. `members` are there and stay,
+    `draining` ones get no more requests and go. `updated` have the present template, whose digest is `revision`.
+    `autoscaled`: the pool decides by itself how many members there are.
+    """
+
+    name: str
+    desired: int | None = None
+    autoscaled: bool = False
+    members: int = 0
+    ready: int = 0
+    idle: int = 0
+    busy: int = 0
+    draining: int = 0
+    suspended: int = 0
+    updated: int = 0
+    pending: int = 0
+    flows: Sequence[PoolFlow] = ()
+    revision: str | None = None
+    conditions: Sequence[PoolCondition] = ()
+    last_scale: PoolScale | None = None
+    created: datetime | None = None
+    namespace: str | None = None
+
+
+class Scaled(Struct, frozen=True):
+    """The answer to `scale_pool`: `pool` is to have `desired` members, and has `members` now."""
+
+    message: str
+    pool: str
+    desired: int
+    members: int = 0

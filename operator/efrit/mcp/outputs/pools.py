@@ -1,0 +1,105 @@
+"""Structured output about pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import Field
+
+from efrit.client.pools import Pool
+from efrit.mcp.schema_models import Output
+
+
+class PoolSummary(Output):
+    """One pool of the list. The counts are of members, pending of requests that no member has."""
+
+    pool: str
+    desired: int | None = None
+    members: int
+    ready: int
+    idle: int
+    busy: int
+    pending: int
+
+
+class PoolList(Output):
+    """Output of efrit_list_pools."""
+
+    pools: list[PoolSummary]
+
+
+class FlowOutput(Output):
+    """Open requests of one flow."""
+
+    name: str
+    running: int
+    pending: int
+
+
+class ConditionOutput(Output):
+    """One condition."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+class ScaleOutput(Output):
+    """The last change of the number of members by autoscaling."""
+
+    before: int
+    after: int
+    reason: str
+    time: datetime | None = None
+
+
+class PoolOutput(PoolSummary):
+    """Output of efrit_get_pool."""
+
+    listed = ("pool", "desired", "members", "ready", "pending")
+
+    autoscaled: bool = Field(description="Whether the pool decides itself how many members there are.")
+    draining: int
+    suspended: int
+    updated: int
+    revision: str | None = None
+    flows: list[FlowOutput]
+    conditions: list[ConditionOutput]
+    last_scale: ScaleOutput | None = None
+    created: datetime | None = None
+
+
+def pool_list(pools: Sequence[Pool]) -> PoolList:
+    """Return the pools, sorted by name."""
+    return PoolList(pools=[_summary(pool) for pool in sorted(pools, key=lambda pool: pool.name)])
+
+
+def _summary(pool: Pool) -> PoolSummary:
+    return PoolSummary(
+        pool=pool.name,
+        desired=pool.desired,
+        members=pool.members,
+        ready=pool.ready,
+        idle=pool.idle,
+        busy=pool.busy,
+        pending=pool.pending,
+    )
+
+
+def pool_output(pool: Pool) -> PoolOutput:
+    """Return everything known about a pool."""
+    scale = pool.last_scale
+    return PoolOutput(
+        **_summary(pool).model_dump(),
+        autoscaled=pool.autoscaled,
+        draining=pool.draining,
+        suspended=pool.suspended,
+        updated=pool.updated,
+        revision=pool.revision,
+        flows=[FlowOutput.model_validate(flow) for flow in pool.flows],
+        conditions=[ConditionOutput.model_validate(condition) for condition in pool.conditions],
+        last_scale=None if scale is None else ScaleOutput.model_validate(scale),
+        created=pool.created,
+    )

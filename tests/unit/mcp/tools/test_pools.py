@@ -1,0 +1,85 @@
+"""Tools for pools: what they return, and what a pool that scales itself answers."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from mcp import MCPError
+
+from efrit.client.pools import Pool, PoolCondition, PoolFlow, PoolScale
+from efrit.mcp.access import Access
+from tests.support.mcp_results import structured_content
+from tests.unit.mcp.clients import text_of
+from tests.unit.mcp.conftest import Call, Open
+from tests.unit.mcp.scripted import ScriptedBackend
+
+CREW = Pool(
+    "crew",
+    3,
+    members=2,
+    ready=2,
+    idle=1,
+    busy=1,
+    pending=4,
+    flows=(PoolFlow("blue", 1, 4),),
+    conditions=(PoolCondition("Backlogged", "True", "WaitingForMember", "4 requests wait."),),
+    last_scale=PoolScale(2, 3, "4 requests wait", datetime(2026, 1, 2, tzinfo=UTC)),
+)
+
+
+async def test_pools_are_listed_by_name(backend: ScriptedBackend, call: Call) -> None:
+    backend.crews |= {"crew": CREW, "big": Pool("big", 10)}
+    listed = structured_content(await call("efrit_list_pools", plans=True))["pools"]
+    assert [pool["pool"] for pool in listed] == ["big", "crew"]
+    assert (listed[1]["desired"], listed[1]["ready"], listed[1]["pending"]) == (3, 2, 4)
+
+
+async def test_a_pool_has_its_conditions_flows_and_last_scale(backend: ScriptedBackend, call: Call) -> None:
+    backend.crews["crew"] = CREW
+    pool = structured_content(await call("efrit_get_pool", {"pool": "crew"}, plans=True))
+    assert pool["flows"] == [{"name": "blue", "running": 1, "pending": 4}]
+    assert pool["conditions"][0]["message"] == "4 requests wait."
+    assert (pool["last_scale"]["before"], pool["last_scale"]["after"]) == (2, 3)
+
+
+async def test_a_pool_that_is_not_there_is_an_error_that_names_the_tool_to_use(call: Call) -> None:
+    result = await call("efrit_get_pool", {"pool": "nobody"}, plans=True)
+    assert result.is_error
+    assert "efrit_list_pools lists the pools" in text_of(result)
+
+
+async def test_a_pool_is_scaled(backend: ScriptedBackend, call: Call) -> None:
+    backend.crews["crew"] = CREW
+    scaled = structured_content(await call("efrit_scale_pool", {"pool": "crew", "replicas": 5}, plans=True))
+    assert (scaled["desired"], scaled["members"], backend.crews["crew"].desired) == (5, 2, 5)
+
+
+async def test_a_pool_that_scales_itself_refuses_with_the_reason(backend: ScriptedBackend, call: Call) -> None:
+    backend.crews["crew"] = Pool("crew", 3, autoscaled=True)
+    result = await call("efrit_scale_pool", {"pool": "crew", "replicas": 5}, plans=True)
+    assert result.is_error
+    assert "either spec.replicas or spec.autoscaling" in text_of(result)
+
+
+@pytest.mark.parametrize("name", ["../secrets/key", "a/b", ""])
+async def test_a_name_that_is_none_is_refused_before_anything_is_read(call: Call, name: str) -> None:
+    result = await call("efrit_scale_pool", {"pool": name, "replicas": 5}, plans=True)
+    assert "Wrong arguments: pool" in text_of(result)
+
+
+async def test_the_pools_are_resources_with_completion(backend: ScriptedBackend, open_client: Open) -> None:
+    backend.crews["crew"] = CREW
+    async with open_client(plans=True) as client:
+        all_of_them = (await client.read_resource("efrit://pools")).contents[0]
+        one = (await client.read_resource("efrit://pools/crew")).contents[0]
+        assert json.loads(str(getattr(all_of_them, "text", "")))["pools"][0]["pool"] == "crew"
+        assert json.loads(str(getattr(one, "text", "")))["flows"][0]["pending"] == 4
+        with pytest.raises(MCPError, match="no resource efrit://pools/nobody"):
+            await client.read_resource("efrit://pools/nobody")
+
+
+async def test_a_server_that_changes_nothing_shows_pools_and_scales_none(open_client: Open) -> None:
+    async with open_client(Access.READ_ONLY, plans=True) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+    assert {"efrit_list_pools", "efrit_get_pool"} <= names
+    assert "efrit_scale_pool" not in names

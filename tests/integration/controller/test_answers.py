@@ -228,3 +228,24 @@ def test_nothing_of_ours_carries_a_finalizer_or_an_annotation_of_kopf(shared: Si
         finalizers = set(obj["metadata"].get("finalizers", ())) - {"kubernetes.io/pvc-protection"}
         assert not finalizers, obj["metadata"]
         assert not any("kopf" in key for key in obj["metadata"].get("annotations", {})), obj["metadata"]
+
+
+def test_no_answer_of_requests_that_were_deleted_stays_on_the_bridge(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    site.instance()
+    for number in range(9):
+        site.ask(site.count(f"n{number}"), "again")
+        # At each stage: not handed over yet, bound to the instance, answered.
+        if number % 3 == 1:
+            site.until_status("again", instanceName="one")
+        elif number % 3 == 2:
+            site.answer("again")
+        site.kube.delete("efritrequests", site.namespace, "again")
+
+    queue = site.node.pod("one").queue
+    areas = [queue / area for area in ("requests", "processing", "responses")]
+    until(
+        lambda: not any(path.is_file() for area in areas for path in area.iterdir()),
+        lambda: f"left: {[list(area.iterdir()) for area in areas]}\n{site.logs()}",
+    )

@@ -30,6 +30,7 @@ BASES: Mapping[str, Json] = {
         "metadata": {"name": "a-plan"},
         "spec": {"instanceRef": {"name": "an-instance"}, "intent": {"description": "t"}},
     },
+    "efritclaims": {"metadata": {"name": "a-claim"}, "spec": {"poolRef": {"name": "a-pool"}}},
 }
 
 

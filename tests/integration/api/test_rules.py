@@ -7,6 +7,7 @@ from collections import defaultdict
 import pytest
 
 from efrit.api import RequestSpec
+from tests.integration.api.claim_examples import claim_examples
 from tests.integration.api.examples import (
     CHANGES,
     FINAL_STATUS,
@@ -21,7 +22,7 @@ from tests.support.custom_resources import new_namespace
 from tests.support.kube import Json, Kube, Refused
 from tests.support.manifest_schema import BASES
 
-EXAMPLES = [*examples(), *plan_examples()]
+EXAMPLES = [*examples(), *plan_examples(), *claim_examples()]
 RULES = list(dict.fromkeys(example.rule for example in EXAMPLES))
 
 

@@ -51,7 +51,7 @@ test: .venv/ready tools-test ## every tier, in two lanes side by side
 # Twice as many as processors: some tests wait for a lease, a grace period or a process.
 .PHONY: test-unit
 test-unit: .venv/ready tools-test ## Python without a cluster
-	$(ON_CLUSTER) $(BIN)/pytest tests/unit --forks 4 $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/unit --forks 8 $(PYTEST_FLAGS)
 
 .PHONY: test-lisp
 test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30

@@ -27,6 +27,14 @@ LONGEST = (
     "test_engine_crashes.py",
     "test_forked_programs.py",
     "test_mutation_gate.py",
+    "test_lease_thread.py",
+    "test_upkeep.py",
+    "test_queue.py",
+    "test_work_log_tailer.py",
+    "test_run_emacs.py",
+    "test_chart_check.py",
+    "test_fixed_inputs.py",
+    "test_forks.py",
 )
 
 

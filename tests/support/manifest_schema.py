@@ -30,6 +30,7 @@ BASES: Mapping[str, Json] = {
         "metadata": {"name": "a-plan"},
         "spec": {"instanceRef": {"name": "an-instance"}, "intent": {"description": "t"}},
     },
+    "efritpools": {"metadata": {"name": "a-pool"}, "spec": {"replicas": 1}},
     "efritclaims": {"metadata": {"name": "a-claim"}, "spec": {"poolRef": {"name": "a-pool"}}},
 }
 
@@ -176,9 +177,12 @@ def holding(node: Node, value: Any) -> Json:
         else:
             target["key" if step == VALUE else step] = child
         target = child
+    path, spec = node.path, manifest["spec"]
+    if path[: len(TEMPLATE)] == TEMPLATE and len(path) > len(TEMPLATE):
+        path, spec = ("spec", *path[len(TEMPLATE) :]), spec["template"]["spec"]
     for prefix, adjust in SCAFFOLDS.items():
-        if node.path[: len(prefix)] == prefix:
-            adjust(manifest["spec"], node.path[len(prefix) :])
+        if path[: len(prefix)] == prefix:
+            adjust(spec, path[len(prefix) :])
     return manifest
 
 
@@ -193,12 +197,27 @@ def _below(schema: Json, step: str) -> Json:
 
 
 def _without_instance(spec: Json, rest: Path) -> None:
-    del spec["instanceRef"]
+    spec.pop("instanceRef", None)
 
 
 def _with_peers(spec: Json, rest: Path) -> None:
     for rule in _objects(spec["network"]["egress"]):
         rule.setdefault("to", [{}])
+
+
+def _autoscaled(spec: Json, rest: Path) -> None:
+    spec.pop("replicas", None)
+    autoscaling = spec.setdefault("autoscaling", {"maxReplicas": 1000})
+    if isinstance(autoscaling, dict) and rest not in ((), ("maxReplicas",)):
+        autoscaling["maxReplicas"] = 1000
+
+
+def _replacing(spec: Json, rest: Path) -> None:
+    strategy = spec["updateStrategy"]
+    if rest == ("maxSurge",):
+        strategy["maxUnavailable"] = 1
+    if rest == ("minReadySeconds",):
+        strategy["progressDeadlineSeconds"] = 86_400
 
 
 def _as_command(spec: Json, rest: Path) -> None:
@@ -246,6 +265,8 @@ def _with_parent(spec: Json, rest: Path) -> None:
             task["name"] = f"t{number}"
 
 
+TEMPLATE = ("spec", "template", "spec")
+"""Of a pool: the spec of an instance."""
 SCAFFOLDS: Mapping[Path, Callable[[Json, Path], None]] = {
     ("spec", "poolRef"): _without_instance,
     ("spec", "selector"): _without_instance,
@@ -255,6 +276,9 @@ SCAFFOLDS: Mapping[Path, Callable[[Json, Path], None]] = {
     ("spec", "queue"): _with_storage("queue"),
     ("spec", "podTemplate", "volumes"): _with_source,
     ("spec", "tasks"): _with_parent,
+    ("spec", "autoscaling"): _autoscaled,
+    ("spec", "warm"): _autoscaled,
+    ("spec", "updateStrategy"): _replacing,
     ("spec", "network", "egress"): _with_peers,
     ("spec", "podTemplate", "volumeMounts"): _with_volume,
 }

@@ -25,7 +25,7 @@ KNOWN = {
     "efrit-session-history.el": (3, "whether the lines of its own file are whole"),
     "efrit-session-prompt.el": (1, "the names of Emacs' own buffers begin with a space"),
     "efrit-model-retry.el": (1, "retry-after: a number or a date"),
-    "efrit-model.el": (2, "content-type, and whether the URL of a proxy has a password"),
+    "efrit-model.el": (4, "content-type, and of the URLs of the model and the proxy the scheme and the password"),
     "efrit-model-curl.el": (8, "the head of an HTTP response, and the line that curl prints of itself"),
     "efrit-model-sse.el": (4, "the fields of server-sent events"),
     "efrit-tools-buffers.el": (1, "the name of a major mode's command"),

@@ -198,7 +198,7 @@ class UpdateStrategy(ApiModel):
     min_ready_seconds: int = Field(
         default=0,
         ge=0,
-        le=86_400,
+        le=3600,
         description="RollingUpdate: how long a new member must have been Ready before it stands in for another.",
     )
     drain_seconds: int | None = Field(

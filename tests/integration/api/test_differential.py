@@ -15,13 +15,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from pydantic import ValidationError
 
-from efrit.api import EfritInstance, EfritPlan, EfritRequest
+from efrit.api import EfritClaim, EfritInstance, EfritPlan, EfritPool, EfritRequest
 from efrit.controller.act.identity import new_identity
+from efrit.controller.decide.claims import decide_claim
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.plans import decide_plan
+from efrit.controller.decide.pools import decide_pool
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.manifests import build
 from efrit.controller.model.actions import Action, ApplyChildren, CreateRequest, PatchStatus, StoreResult, Submit
+from efrit.controller.model.claims import ClaimSnapshot
+from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.snapshots import PlanSnapshot
 from efrit.kube.errors import UNREADABLE
 from efrit.kube.resources import resource_of
@@ -39,10 +43,12 @@ APPLY = "application/apply-patch+yaml"
 TOLD = (400, 403, 409, 413, 422)
 """Answers that the controller tells as a condition."""
 
-MODELS: dict[str, type[EfritInstance | EfritRequest | EfritPlan]] = {
+MODELS: dict[str, type[EfritInstance | EfritRequest | EfritPlan | EfritPool | EfritClaim]] = {
     "efritinstances": EfritInstance,
     "efritrequests": EfritRequest,
     "efritplans": EfritPlan,
+    "efritpools": EfritPool,
+    "efritclaims": EfritClaim,
 }
 
 fuzzed = settings(
@@ -161,14 +167,18 @@ def test_every_status_that_is_taken_on_is_read(kube: Kube, room: str, plural: st
                 _instance_is_decided_about(read)
             elif isinstance(read, EfritRequest):
                 _request_is_decided_about(read)
-            else:
+            elif isinstance(read, EfritPlan):
                 list(_plan_is_decided_about(read))
+            elif isinstance(read, EfritPool):
+                _pool_is_decided_about(read)
+            else:
+                list(_is_json(decide_claim(ClaimSnapshot(read, listed=True), NOW)))
 
     holds()
     assert tally.enough(), vars(tally)
 
 
-def _agrees(model: type[EfritInstance | EfritRequest | EfritPlan], manifest: Json) -> None:
+def _agrees(model: type[EfritInstance | EfritRequest | EfritPlan | EfritPool | EfritClaim], manifest: Json) -> None:
     """Check that the models read what is taken on as it was sent, but for the differences that are known."""
     model.model_validate(_without_nulls(manifest))
 
@@ -232,6 +242,17 @@ def _plan_is_decided_about(plan: EfritPlan) -> Iterator[Action]:
         actions = decide_plan(PlanSnapshot(plan, {}, {}, target), NOW)
         assert actions or plan.final
         yield from actions
+
+
+def _pool_is_decided_about(pool: EfritPool) -> None:
+    for template in (None, pool.spec.template.to_wire()):
+        for pending in (0, 3):
+            snapshot = PoolSnapshot(pool, template, "r", pending=pending, listed=True)
+            assert list(_is_json(decide_pool(snapshot, NOW))) or pool.metadata.deletion_timestamp
+
+
+def test_every_pool_that_is_taken_on_is_read_and_decided_about(kube: Kube, room: str) -> None:
+    _every_spec_that_is_taken_on(kube, room, "efritpools", _pool_is_decided_about)
 
 
 def _is_json(actions: list[Action]) -> Iterator[Action]:

@@ -18,11 +18,12 @@ from tests.integration.api.examples import (
     status_fields,
 )
 from tests.integration.api.plan_examples import FINAL_PLAN, plan_examples, plan_status_fields
+from tests.integration.api.pool_examples import pool_examples
 from tests.support.custom_resources import new_namespace
 from tests.support.kube import Json, Kube, Refused
 from tests.support.manifest_schema import BASES
 
-EXAMPLES = [*examples(), *plan_examples(), *claim_examples()]
+EXAMPLES = [*examples(), *plan_examples(), *claim_examples(), *pool_examples()]
 RULES = list(dict.fromkeys(example.rule for example in EXAMPLES))
 
 

@@ -76,11 +76,12 @@ def test_a_fault_at_a_step_of_the_protocol(harness: Harness, step_fault: StepFau
     )
     try:
         act()
-        hits = harness.shim.hits()
+        if not step.mark:
+            # What is done for tidiness comes after the answer that was waited for.
+            until(harness.shim.hits, SECONDS)
     finally:
         harness.shim.clear()
     settle(harness, killed=step_fault.action in KILLS and step.program == "emacs")
-    assert hits or step.mark, "the step did not happen"
 
 
 def settle(harness: Harness, *, killed: bool) -> None:

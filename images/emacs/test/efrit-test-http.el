@@ -82,8 +82,10 @@ step the connection stays open."
   (while steps
     (let ((step (pop steps)))
       (cond ((stringp step)
+             ;; A client that has gone gets nothing.
              (when (process-live-p connection)
-               (process-send-string connection (efrit-files-bytes step))))
+               (ignore-errors
+                 (process-send-string connection (efrit-files-bytes step)))))
             ((eq step 'close) (delete-process connection))
             ((eq step 'hold)
              (setq efrit-test-http--held (list connection steps)

@@ -24,6 +24,7 @@ PAGES = {
     "docs/laptop.md": "laptop",
     "docs/mcp.md": "laptop",
     "docs/plans.md": "cluster",
+    "docs/pools.md": "cluster",
     "docs/sdk.md": "laptop",
     "docs/shared-cluster.md": "install",
     "docs/using.md": "cluster",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from efrit.errors import ApiError
-from tests.unit.controller.factory import request_json
+from tests.unit.controller.factory import Json, request_json
 from tests.unit.controller.reconciling import ALPHA, TEAM, WORK, Rig
 from tests.unit.controller.store.test_pools import member_json, pool_json
 
@@ -80,3 +80,16 @@ async def test_a_request_that_is_one_too_many_of_its_flow_ends_rejected(rig: Rig
     status = rig.api.made("PATCH")[-1].body["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "Rejected")
     assert "spec.fairness.maxPendingPerFlow" in status["conditions"][0]["message"]
+
+
+async def test_a_request_that_continues_a_session_goes_to_its_member_though_that_has_no_room(rig: Rig) -> None:
+    ready_member(rig)
+    for number in range(2):
+        rig.store.requests.observe(request_json(f"r{number}", target="alpha", created=datetime.now(UTC)))
+    continues: Json = {"type": "chat", "session": {"id": "s-1"}, "poolRef": {"name": "crew"}}
+    request = request_json(target=None, created=datetime.now(UTC), **continues)
+    rig.store.requests.observe(rig.api.put(WORK, request))
+    rig.store.requests.session_found(("team", "work"), "uid-work", "alpha")
+    await rig.look()
+    status = rig.api.made("PATCH")[-1].body["status"]
+    assert (status["instanceName"], status["reason"]) == ("alpha", "Pending")

@@ -11,9 +11,9 @@ from efrit.api import EfritRequest
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.decide.placement import node_is_lost
 from efrit.controller.model import names
-from efrit.controller.model.keys import Key, WorkKey, pool_key, target_of
+from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.model.snapshots import ActionFailure, Handover, InstanceSnapshot, PoolPlace, RequestSnapshot
-from efrit.controller.store.index import Index, Orphan
+from efrit.controller.store.index import Index, Orphan, PoolRoom
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest
 from efrit.controller.store.plans import Plans
@@ -239,11 +239,16 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         target_key = entry.target
         target = self._instances.snapshot(target_key) if target_key else None
         view = self._index.instances[target_key].views.get(request.metadata.uid) if target_key else None
+        pool = self._index.pools.get(entry.packed.pool) if entry.packed.pool is not None else None
+        leaves = pool is not None and target_key is not None and self._leaves(pool, target_key)
         candidates: Iterable[InstanceSnapshot | None] = ()
-        place = self._pool_place(entry)
-        looks = target_key is None or (target is not None and node_is_lost(target))
-        if looks or (place is not None and place.leaves is not None):
-            candidates = (self._instances.snapshot(candidate) for candidate in self._matching(request))
+        place = None
+        if target_key is None or leaves or (target is not None and node_is_lost(target)):
+            room = self._index.room_in_pool(pool.object.key) if pool is not None else None
+            keys = self._matching(request) if room is None else self._members(entry, room)
+            candidates = (self._instances.snapshot(candidate) for candidate in keys)
+            if pool is not None and room is not None and (target_key is None or leaves):
+                place = self._pool_place(entry, pool, room)
         return RequestSnapshot(
             request=request,
             content_bytes=entry.packed.content_bytes if content is None else None,
@@ -267,33 +272,31 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             pool=place,
         )
 
-    def _pool_place(self, entry: RequestRecord) -> PoolPlace | None:
+    def _pool_place(self, entry: RequestRecord, pool: PoolRecord, room: PoolRoom) -> PoolPlace:
         """Return the place of a request that waits for a member of its pool, or whose member leaves that."""
-        pool = entry.packed.pool
-        record = self._index.pools.get(pool) if pool is not None else None
-        if record is None:
-            return None
-        placement = record.object.spec.placement
-        if entry.target is not None:
-            if not self._leaves(record, entry.target):
-                return None
-            name, room = record.object.metadata.name, self._index.room_in_pool(record.object.key)
-            # It had its turn: it goes first.
-            return PoolPlace(
-                name,
-                placement.strategy,
-                placement.max_load_per_instance,
-                awake=room.awake,
-                asleep=room.asleep,
-                leaves=entry.target[1],
-            )
-        room = self._index.room_in_pool(record.object.key)
-        ahead = self._index.ahead_in_pool(entry, room.awake + room.asleep)
-        most = record.object.spec.fairness.max_pending_per_flow if entry.turned_away else None
-        name = record.object.metadata.name
-        return PoolPlace(
-            name, placement.strategy, placement.max_load_per_instance, ahead, room.awake, room.asleep, most
+        spec = pool.object.spec
+        place = PoolPlace(
+            pool.object.metadata.name,
+            spec.placement.strategy,
+            spec.placement.max_load_per_instance,
+            awake=room.awake,
+            asleep=room.asleep,
         )
+        if entry.target is not None:
+            # It had its turn: it goes first.
+            return replace(place, leaves=entry.target[1])
+        ahead = self._index.ahead_in_pool(entry, room.awake + room.asleep)
+        return replace(
+            place, ahead=ahead, turned_away=spec.fairness.max_pending_per_flow if entry.turned_away else None
+        )
+
+    def _members(self, entry: RequestRecord, room: PoolRoom) -> tuple[Key, ...]:
+        """Return members of its pool that a request may go to: some with room, and the one that has its session."""
+        pool, session = entry.packed.pool, entry.session_instance
+        member = (pool[0], session) if pool is not None and session else None
+        if pool is None or member is None or member in room.members:
+            return room.members
+        return (*room.members, member) if member in self._index.members_of(pool) else room.members
 
     def _leaves(self, pool: PoolRecord, member: Key) -> bool:
         """Return whether a member takes nothing more: it drains, its pod stops, or it is gone."""
@@ -305,9 +308,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         return entry.pod is not None and entry.pod.deleting
 
     def _matching(self, request: EfritRequest) -> list[Key]:
-        spec, pool = request.spec, pool_key(request)
-        if pool is not None and pool in self._index.pools:
-            return list(self._index.room_in_pool(pool).members)
+        spec = request.spec
         if spec.pool_ref is not None:
             labels = {names.POOL_LABEL: spec.pool_ref.name}
         elif spec.selector is not None:

@@ -40,18 +40,19 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
     # The object.
 
     def _observed(self, new: EfritPool, record: PoolRecord | None) -> None:
-        known = record.object if record is not None else None
+        is_changed = True
         if record is None or record.uid != new.metadata.uid:
             if record is not None and record.uid is not None:
                 self._index.tombstones.add(record.uid, deleted=True)
             self._records[new.key] = record = PoolRecord(new)
-        template = new.spec.template.model_dump_json(by_alias=True, exclude_defaults=True).encode()
-        record.revision = hashlib.sha256(template).hexdigest()[:REVISION_CHARS]
-        record.template = zlib.compress(template, 1) if len(template) <= MOST_BYTES else None
+        else:
+            is_changed = record.object.metadata.generation != new.metadata.generation
+        template = new.spec.template
         spec = new.spec.model_copy(update={"template": PoolTemplate()})
         metadata = new.metadata.model_copy(update={"annotations": {}, "labels": {}, "owner_references": ()})
         record.object = new.model_copy(update={"spec": spec, "metadata": metadata})
-        if known is None or known.metadata.generation != new.metadata.generation:
+        if is_changed:
+            _keep_template(record, template)
             record.refusal = None
             self._index.share_anew(new.key)
             self._index.requeue_pool(new.key)
@@ -199,6 +200,12 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
                 )
             )
         return members
+
+
+def _keep_template(record: PoolRecord, template: PoolTemplate) -> None:
+    text = template.model_dump_json(by_alias=True, exclude_defaults=True).encode()
+    record.revision = hashlib.sha256(text).hexdigest()[:REVISION_CHARS]
+    record.template = zlib.compress(text, 1) if len(text) <= MOST_BYTES else None
 
 
 def _recommended_before(pool: EfritPool, now: datetime) -> tuple[Recommendation, ...]:

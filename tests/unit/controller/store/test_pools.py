@@ -82,6 +82,14 @@ async def test_a_pool_made_anew_under_the_name_has_none_of_the_members_of_the_fi
 
 
 @on_virtual_time
+async def test_a_pool_made_anew_shares_its_members_as_it_says_though_its_generation_is_the_same(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.requests.observe(pool_request("one", labels={"team": "a"}))
+    world.store.pools.observe(pool_json("uid-second", version="5", fairness={"flowLabel": "team"}))
+    assert pool_of(world).flows == (("a", 0, 1),)
+
+
+@on_virtual_time
 async def test_as_many_requests_are_looked_at_as_a_member_has_room_for(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 2}))
     for number in range(50):

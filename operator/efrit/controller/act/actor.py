@@ -212,7 +212,7 @@ class Actor:
             case ApplySecret():
                 await self._apply_child(action, action.manifest)
             case KeepChildren():
-                await self._keep(action)
+                await self._apply_each(action, only_changed=True)
             case StopPod():
                 await self._stop_pod(action)
             case IsolatePod():
@@ -446,23 +446,20 @@ class Actor:
         self._store.of(action.kind).observe(obj)
 
     async def _apply(self, action: ApplyChildren) -> None:
-        for manifest in action.manifests:
-            if action.resync and self._store.children.is_as_applied(action.instance, manifest):  # gate: resync-alone
-                continue
-            self._store.children.apply_begins(action.instance, manifest)
-            obj = await self._apply_child(action, manifest)
-            self._store.children.child_applied(action.instance, manifest, obj)
+        await self._apply_each(action, only_changed=action.resync)
         if not self._store.instances.applied(action.instance, action.uid, action.generation, action.digest):
             raise Superseded(
                 "the children are accepted, which were refused before, or the instance is another by now"
             )
 
-    async def _keep(self, action: KeepChildren) -> None:
+    async def _apply_each(self, action: ApplyChildren | KeepChildren, *, only_changed: bool) -> None:
+        """Apply children; only_changed: leave those alone that are known to be as they were applied."""
         for manifest in action.manifests:
-            if not self._store.children.is_as_applied(action.instance, manifest):
-                self._store.children.apply_begins(action.instance, manifest)
-                obj = await self._apply_child(action, manifest)
-                self._store.children.child_applied(action.instance, manifest, obj)
+            if only_changed and self._store.children.is_as_applied(action.instance, manifest):  # gate: resync-alone
+                continue
+            self._store.children.apply_begins(action.instance, manifest)
+            obj = await self._apply_child(action, manifest)
+            self._store.children.child_applied(action.instance, manifest, obj)
 
     async def _stop_pod(self, action: StopPod) -> None:
         """Scale a StatefulSet down. Raises Superseded where it is gone, or another one by now."""

@@ -42,8 +42,14 @@ def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
     chosen = placement.choose_member(context.snapshot.candidates, place)
     if chosen is not None:
         return _bound(context, chosen)
+    return _wait_for_member(context, place)
+
+
+def _wait_for_member(
+    context: RequestContext, place: PoolPlace, requeue_after: timedelta | None = None
+) -> list[Action]:
     message = f"EfritPool {place.name} has no member with room for the request: waiting for one."
-    return wait(context, RequestReason.BACKPRESSURE, message, [])
+    return wait(context, RequestReason.BACKPRESSURE, message, [], requeue_after)
 
 
 def _no_match(context: RequestContext) -> str:
@@ -93,8 +99,7 @@ def move_from_leaving_member(context: RequestContext) -> list[Action] | None:
         return _bound(context, chosen, f"Bound to another instance: EfritInstance {place.leaves} leaves the pool.")
     if target is not None:
         return None
-    message = f"EfritPool {place.name} has no member with room for the request: waiting for one."
-    return wait(context, RequestReason.BACKPRESSURE, message, [], requeue_after=RETRY_MOVE)
+    return _wait_for_member(context, place, RETRY_MOVE)
 
 
 def _bound(context: RequestContext, chosen: InstanceSnapshot, message: str = "Bound to an instance.") -> list[Action]:

@@ -40,10 +40,6 @@ class Sizing:
     create: int
     drain: tuple[MemberView, ...]
     """Those that get no more requests and are deleted once they have no work."""
-    staying: int
-    """Members that are there and stay."""
-    outdated: int
-    """Members of an older template that are there."""
 
 
 def decide_pool(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
@@ -100,16 +96,14 @@ def size(snapshot: PoolSnapshot, wanted: int, now: datetime) -> Sizing:
     replaced = _expendable(snapshot, serving, now)[: max(0, len(serving) - kept)] + useless
     room = wanted + surge - len(members)
     create = max(0, min(wanted - len(staying), room)) if snapshot.template is not None else 0
-    drain = (*extra, *replaced)
-    return Sizing(create, drain, len(members) - len(drain), len(outdated))
+    return Sizing(create, (*extra, *replaced))
 
 
 def _without_replacing(snapshot: PoolSnapshot, members: Sequence[MemberView], wanted: int, now: datetime) -> Sizing:
     """Return the members to create and to take out where none is replaced for its template."""
     drain = tuple(_expendable(snapshot, members, now)[: max(0, len(members) - wanted)])
     create = max(0, wanted - len(members)) if snapshot.template is not None else 0
-    outdated = sum(member.revision != snapshot.revision for member in members)
-    return Sizing(create, drain, len(members) - len(drain), outdated)
+    return Sizing(create, drain)
 
 
 def _expendable(snapshot: PoolSnapshot, members: Sequence[MemberView], now: datetime) -> list[MemberView]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -24,30 +24,9 @@ from efrit.controller.model.actions import (
     RequeueAfter,
 )
 from efrit.controller.model.pools import MemberView, PoolSnapshot
+from tests.unit.controller.test_pools import NOW, OLD, member, of, pool, snapshot
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NEW, OLD = "new", "old"
 ROLLING, REPLENISH, ON_DELETE = "RollingUpdate", "OnReplenish", "OnDelete"
-
-
-def pool(wanted: int, **strategy: Any) -> EfritPool:
-    metadata = {"name": "crew", "namespace": "ns", "uid": "u", "generation": 1, "resourceVersion": "7"}
-    return EfritPool.model_validate(
-        {"metadata": metadata, "spec": {"replicas": wanted, "updateStrategy": strategy}, "status": {}}
-    )
-
-
-def member(name: str, revision: str = NEW, **facts: Any) -> MemberView:
-    return MemberView(name, f"uid-{name}", "3", revision, **{"ready": True, "created": NOW, **facts})
-
-
-def snapshot(wanted: int, *members: MemberView, strategy: Any = None, **facts: Any) -> PoolSnapshot:
-    more: dict[str, Any] = {"template": {"spec": {}}, "listed": True, **facts}
-    return PoolSnapshot(pool(wanted, **(strategy or {})), revision=NEW, members=members, **more)
-
-
-def of(actions: list[Action], kind: type) -> list[Any]:
-    return [action for action in actions if isinstance(action, kind)]
 
 
 def after(seconds: float) -> datetime:
@@ -193,7 +172,7 @@ class Rig:
 
     def picture(self) -> PoolSnapshot:
         return PoolSnapshot(
-            pool(self.wanted, **self.strategy),
+            pool(self.wanted, self.strategy),
             template={"spec": {}},
             revision=str(self.revision),
             members=tuple(self.members[name] for name in sorted(self.members)),

@@ -27,9 +27,10 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NEW, OLD = "new", "old"
 
 
-def pool(replicas: int = 2, **status: Any) -> EfritPool:
+def pool(replicas: int = 2, strategy: Any = None) -> EfritPool:
     metadata = {"name": "crew", "namespace": "ns", "uid": "u", "generation": 1, "resourceVersion": "7"}
-    return EfritPool.model_validate({"metadata": metadata, "spec": {"replicas": replicas}, "status": status})
+    spec = {"replicas": replicas, "updateStrategy": strategy or {}}
+    return EfritPool.model_validate({"metadata": metadata, "spec": spec, "status": {}})
 
 
 def member(name: str, revision: str = NEW, **facts: Any) -> MemberView:
@@ -37,9 +38,9 @@ def member(name: str, revision: str = NEW, **facts: Any) -> MemberView:
     return MemberView(name, f"uid-{name}", "3", revision, **made)
 
 
-def snapshot(replicas: int, *members: MemberView, **facts: Any) -> PoolSnapshot:
+def snapshot(replicas: int, *members: MemberView, strategy: Any = None, **facts: Any) -> PoolSnapshot:
     known: dict[str, Any] = {"template": {"spec": {}}, "listed": True, **facts}
-    return PoolSnapshot(pool(replicas), revision=NEW, members=members, **known)
+    return PoolSnapshot(pool(replicas, strategy), revision=NEW, members=members, **known)
 
 
 def decide(picture: PoolSnapshot) -> list[Action]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from efrit.api import ConditionStatus, PoolReason
 from efrit.api.pool import Autoscaling
@@ -29,6 +30,16 @@ class Scaling:
     requeue_after: timedelta | None = None
 
 
+class _Need(NamedTuple):
+    """What a pool with an autoscaler needs, beside what it is to have at present."""
+
+    limits: Autoscaling
+    load: int
+    current: int
+    recommendation: Recommendation
+    limited: ConditionState
+
+
 def scaling(snapshot: PoolSnapshot, now: datetime) -> Scaling:
     """Return how many members a pool is to have now."""
     spec = snapshot.pool.spec
@@ -48,53 +59,37 @@ def scaling(snapshot: PoolSnapshot, now: datetime) -> Scaling:
         current = min(max(there if current is None else current, limits.min_replicas), limits.max_replicas)
         if not snapshot.listed:
             return Scaling(current, None, limited=limited)
-    if within > current:
-        return _grow(snapshot, limits, current, recommendation, limited, load, now)
-    return _shrink(snapshot, limits, current, recommendation, limited, load, now)
+    need = _Need(limits, load, current, recommendation, limited)
+    return _grow(snapshot, need, now) if within > current else _shrink(snapshot, need, now)
 
 
-def _grow(
-    snapshot: PoolSnapshot,
-    limits: Autoscaling,
-    current: int,
-    recommendation: Recommendation,
-    limited: ConditionState,
-    load: int,
-    now: datetime,
-) -> Scaling:
-    reason = f"{load} open requests need more members than {current}."
-    most = limits.scale_up.max_per_minute
+def _grow(snapshot: PoolSnapshot, need: _Need, now: datetime) -> Scaling:
+    needed, most = need.recommendation.members, need.limits.scale_up.max_per_minute
+    reason = f"{need.load} open requests need more members than {need.current}."
     if most is None:
-        return Scaling(recommendation.members, recommendation, reason, limited)
+        return Scaling(needed, need.recommendation, reason, need.limited)
     recent = [growth for growth in snapshot.growths if now - MINUTE < growth.time <= now]
     room = max(0, most - sum(growth.members for growth in recent))
-    if current + room >= recommendation.members:
-        return Scaling(recommendation.members, recommendation, reason, limited)
-    message = f"{recommendation.members} members are needed; autoscaling.scaleUp adds {most} within a minute."
+    if need.current + room >= needed:
+        return Scaling(needed, need.recommendation, reason, need.limited)
+    message = f"{needed} members are needed; autoscaling.scaleUp adds {most} within a minute."
     slow = ConditionState(ConditionStatus.TRUE, PoolReason.SCALE_UP_RATE, message)
-    left = min((growth.time + MINUTE - now for growth in recent), default=MINUTE)
-    return Scaling(current + room, recommendation, reason, slow, left)
+    wait = min((growth.time + MINUTE - now for growth in recent), default=MINUTE)
+    return Scaling(need.current + room, need.recommendation, reason, slow, wait)
 
 
-def _shrink(
-    snapshot: PoolSnapshot,
-    limits: Autoscaling,
-    current: int,
-    recommendation: Recommendation,
-    limited: ConditionState,
-    load: int,
-    now: datetime,
-) -> Scaling:
-    window = timedelta(seconds=limits.scale_down.stabilization_seconds)
+def _shrink(snapshot: PoolSnapshot, need: _Need, now: datetime) -> Scaling:
+    needed, seconds = need.recommendation.members, need.limits.scale_down.stabilization_seconds
+    window = timedelta(seconds=seconds)
     recent = [earlier for earlier in snapshot.recommendations if now - window < earlier.time <= now]
     most = max((earlier.members for earlier in recent), default=0)
-    wanted = min(current, max(most, recommendation.members))
-    if wanted <= recommendation.members:
-        reason = f"{load} open requests need fewer members than {current}."
-        return Scaling(wanted, recommendation, reason if wanted < current else "", limited)
+    wanted = min(need.current, max(most, needed))
+    if wanted <= needed:
+        reason = f"{need.load} open requests need fewer members than {need.current}."
+        return Scaling(wanted, need.recommendation, reason if wanted < need.current else "", need.limited)
     ends = max(earlier.time for earlier in recent if earlier.members >= wanted) + window
-    reason = f"{most} members at most were needed within {limits.scale_down.stabilization_seconds} s."
-    return Scaling(wanted, recommendation, reason, limited, ends - now)
+    reason = f"{most} members at most were needed within {seconds} s."
+    return Scaling(wanted, need.recommendation, reason, need.limited, ends - now)
 
 
 def _bounds(limits: Autoscaling, needed: int) -> ConditionState:

@@ -16,6 +16,7 @@ from typing import Any
 from efrit.api import ConditionStatus, EfritPool, condition_of
 from efrit.api.instance import READY
 from efrit.api.pool import MAX_FLOWS, PoolTemplate
+from efrit.controller.decide.pool_scaling import MINUTE
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.names import REVISION_LABEL
 from efrit.controller.model.pools import Growth, MemberView, PoolSnapshot, Recommendation
@@ -27,7 +28,6 @@ from efrit.controller.store.records import PoolRecord
 from efrit.controller.store.watched_objects import WatchedObjects
 
 REVISION_CHARS = 10
-MINUTE = timedelta(minutes=1)
 
 
 class Pools(WatchedObjects[EfritPool, PoolRecord]):

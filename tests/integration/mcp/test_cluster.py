@@ -299,9 +299,14 @@ async def test_an_agent_runs_a_plan_follows_its_steps_and_reads_what_it_left(ser
     script.act("write", {"plans/letter/environment/greeting.txt": "Good day.\n"})
     script.done("write", "root")
     messages: list[str] = []
+    gate = served.site.directory / "letter-may-begin"
+    busy = served.site.ask(f'(while (not (file-exists-p "{gate}")) (sleep-for 0.02))')
+    served.site.until_status(busy, phase="Running")
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
         messages.append(message or "")
+        # A step may be over in a moment: the plan begins once somebody follows it.
+        gate.touch()
 
     plan = {
         "intent": script.intent["description"],

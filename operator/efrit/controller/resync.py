@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.decide.retention import due_of
@@ -21,8 +21,11 @@ from efrit.controller.model.actions import ResourceKind
 from efrit.controller.model.config import HEAD_START_INSTANCES
 from efrit.controller.model.keys import Key
 from efrit.controller.retry import LONGEST_RETRY_AFTER_SECONDS
+from efrit.controller.store.claims import ExclusiveClaims
 from efrit.controller.store.expirations import Expiration
+from efrit.controller.store.pools import Pools
 from efrit.controller.store.store import Store
+from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
 from efrit.kube.client import JSON, METADATA_LIST
 from efrit.kube.listing import Listing
@@ -138,7 +141,7 @@ class Resync:
                 self._store.requests.observe(obj)
             for uid, key in early.items():
                 # Of those that were read before the list: what has become of them is asked.
-                self._request_left(key, uid)  # gate: early-left
+                _observe_left(self._store.requests, key, uid)  # gate: early-left
         self._store.first_list_complete(self._scope)
         return pages.version
 
@@ -190,15 +193,11 @@ class Resync:
         await self._read_requests(new)
         for key, uid in before.items():
             if listed.get(key) != uid:  # gate: requests-gone
-                self._request_left(key, uid)
+                _observe_left(self._store.requests, key, uid)
         self._store.requests.requeue_open(self._every, self._scope)
         for key, uid in self._store.requests.final_uids(self._scope):
-            self._request_left(key, uid)
+            _observe_left(self._store.requests, key, uid)
         return pages.version
-
-    def _request_left(self, key: Key, uid: str) -> None:
-        """Tell the store that a request is not among the open ones, as its watch would."""
-        self._store.requests.observe_left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
 
     async def _read_first(self) -> None:
         await read_first(self._kube, self._store, self._scope)
@@ -239,48 +238,31 @@ class Resync:
         self._store.children.forget(uids_before - await self._take_in_children())  # gate: sweep-children
 
     async def sweep_pools(self) -> None:
-        """Find pools that appeared, changed or went without an event, and requeue all others.
-
-        Without their definition there are none, and everything else is served.
-        """
-        known, listed = self._store.pools.open_uids(self._scope), set()
-        self._versions.pop(POOLS, None)
-        pages = self._list(POOLS)
-        try:
-            async for obj in pages:
-                listed.add(obj["metadata"]["uid"])
-                self._store.pools.observe(obj)
-        except ApiNotFound:
-            self._definitions.missing(POOLS)  # gate: definition-missing
-        else:
-            self._definitions.served(POOLS)
-            self._versions[POOLS] = pages.version
-        for key, uid in known.items():
-            if uid not in listed:
-                self._store.pools.observe_gone(key, uid)
-        self._store.pools.requeue_all(self._every, self._scope)
+        """Find pools that appeared, changed or went without an event, and requeue all others."""
+        await self._sweep_optional(POOLS, self._store.pools)
 
     async def sweep_claims(self) -> None:
-        """Find exclusive claims that no event reported, those that are gone without one, and requeue all others.
+        """Find exclusive claims that no event reported, those that are gone without one, and requeue all others."""
+        await self._sweep_optional(EXCLUSIVE_CLAIMS, self._store.claims, fieldSelector=names.UNENDED_SELECTOR)
 
-        Without their definition there are none, as of pools.
-        """
-        before, claims, listed = self._store.claims.open_uids(self._scope), self._store.claims, set()
-        self._versions.pop(EXCLUSIVE_CLAIMS, None)
-        pages = self._list(EXCLUSIVE_CLAIMS, fieldSelector=names.UNENDED_SELECTOR)
+    async def _sweep_optional(self, resource: Resource, objects: Pools | ExclusiveClaims, **selectors: str) -> None:
+        """Sweep a kind without whose definition there are no objects of it, and everything else is served."""
+        before, listed = objects.open_uids(self._scope), set()
+        self._versions.pop(resource, None)
+        pages = self._list(resource, **selectors)
         try:
             async for obj in pages:
                 listed.add(obj["metadata"]["uid"])
-                claims.observe(obj)
+                objects.observe(obj)
         except ApiNotFound:
-            self._definitions.missing(EXCLUSIVE_CLAIMS)
+            self._definitions.missing(resource)  # gate: definition-missing
         else:
-            self._definitions.served(EXCLUSIVE_CLAIMS)
-            self._versions[EXCLUSIVE_CLAIMS] = pages.version
-        for (namespace, name), uid in before.items():
+            self._definitions.served(resource)
+            self._versions[resource] = pages.version
+        for key, uid in before.items():
             if uid not in listed:
-                claims.observe_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
-        claims.requeue_all(self._every, self._scope)
+                _observe_left(objects, key, uid)
+        objects.requeue_all(self._every, self._scope)
 
     async def sweep_plans(self) -> None:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""
@@ -293,8 +275,8 @@ class Resync:
             plans.observe(obj)
         self._versions[PLANS] = pages.version
         missing = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
-        for (namespace, name), uid in missing:
-            plans.observe_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+        for key, uid in missing:
+            _observe_left(plans, key, uid)
         plans.requeue_open(self._every, self._scope)
 
     async def sweep_final(self) -> None:
@@ -330,3 +312,8 @@ class Resync:
 
     def _list(self, resource: Resource, *, accept: str = JSON, **selectors: str) -> Listing:
         return self._kube.pages(resource, self._scope, accept=accept, **selectors)
+
+
+def _observe_left(objects: WatchedObjects[Any, Any], key: Key, uid: str) -> None:
+    """Tell the store that an object is not among those that are watched, as its watch would."""
+    objects.observe_left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})

@@ -21,6 +21,7 @@ from typing import Any
 from tests.cluster.paths import REPOSITORY
 from tests.support.efrit_program import PROGRAM, Done
 from tests.support.kube import until
+from tests.support.shared.inside import WAVES, hold
 from tests.support.shared.program import delayed_mount
 from tests.support.timeout import TIMEOUT
 
@@ -180,13 +181,20 @@ def play(site: Site, requests: int) -> list[dict[str, Any]]:
 
     The host that serves is frozen, another one takes over, and the first one goes on; then the one that serves is
     killed. It starts again once another one has taken over, and sends all its requests again under the same keys.
+    A host takes over only for work of its own: a quarter of each host's requests is sent after each loss.
     """
     share = requests // 3
+    holds = [hold(site.directory, wave) for wave in range(WAVES)]
+    for path in holds[1:]:
+        path.touch()
     hosts = [site.host(name, count) for name, count in (("a", requests - 2 * share), ("b", share), ("c", share))]
-    until(lambda: site.begun() > requests // 4, "a quarter of the requests has begun")
+    until(lambda: site.begun() > requests // 8, "half of the first quarter has begun")
+    holds[1].unlink()
+    until(lambda: site.begun() > requests // 4, "the second quarter has begun")
     frozen, generation = site.server(), site.generation()
     assert frozen is not None
     frozen.freeze()
+    holds[2].unlink()
     until(lambda: site.generation() > generation, "another host serves")
     frozen.thaw()
     until(lambda: not frozen.emacs(), "the Emacs that was frozen has ended")
@@ -195,6 +203,7 @@ def play(site: Site, requests: int) -> list[dict[str, Any]]:
     assert killed is not None
     generation = site.generation()
     killed.kill()
+    holds[3].unlink()
     until(lambda: site.generation() > generation, "another host serves again")
     again = site.host(killed.name, len(killed.keys))
     hosts = [again if host is killed else host for host in hosts]

@@ -24,6 +24,17 @@ from efrit.protocol.enums import RequestType
 from tests.support.shared.program import delayed_mount
 
 PAUSE = 0.05
+WAVES = 4
+"""The requests of a host are sent in so many parts, each once the file that holds it back is gone."""
+
+
+def hold(site: Path, wave: int) -> Path:
+    return site / f"hold-{wave}"
+
+
+def wait_until_gone(path: Path) -> None:
+    while path.exists():
+        time.sleep(PAUSE)
 
 
 def mount(memory: str, store: Path, point: Path) -> None:
@@ -61,7 +72,12 @@ async def ask(backend: LocalBackend, key: str, log: Path, slots: asyncio.Semapho
 async def work(name: str, directory: Path, requests: int, at_once: int) -> None:
     backend = LocalBackend.configured(directory / "config.json")
     slots, log = asyncio.Semaphore(at_once), directory.parent / "log"
-    answers = await asyncio.gather(*(ask(backend, f"{name}-{n}", log, slots) for n in range(requests)))
+    tasks = []
+    for wave in range(WAVES):
+        await asyncio.to_thread(wait_until_gone, hold(directory.parent, wave))
+        keys = [f"{name}-{n}" for n in range(requests) if n * WAVES // requests == wave]
+        tasks += [asyncio.create_task(ask(backend, key, log, slots)) for key in keys]
+    answers = await asyncio.gather(*tasks)
     await backend.close()
     partial = directory / "results.part"
     partial.write_text(json.dumps(answers))

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from efrit.api import EfritClaim, EfritInstance, EfritPlan, EfritPool, EfritRequest, condition_of
@@ -27,6 +28,9 @@ from efrit.controller.store.request_views import RequestViews
 from efrit.protocol import RequestView
 
 T = TypeVar("T")
+
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
+"""Those of a request that names no pool: one object for tens of thousands."""
 
 
 class AppliedChild(NamedTuple):
@@ -246,7 +250,7 @@ class RequestRecord(Record):
     """
     assumed: Key | None = None
     """The instance it is being bound to, until the API server has said so."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
     """What its flow in a pool follows from; empty where it names no pool."""
     flow: str | None = None
     """The flow that it counts for while a member of the pool has it."""

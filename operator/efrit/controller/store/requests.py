@@ -17,7 +17,14 @@ from efrit.controller.store.index import Index, Orphan, PoolRoom
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest
 from efrit.controller.store.plans import Plans
-from efrit.controller.store.records import InstanceRecord, PoolRecord, RequestRecord, in_scope, is_older
+from efrit.controller.store.records import (
+    NO_LABELS,
+    InstanceRecord,
+    PoolRecord,
+    RequestRecord,
+    in_scope,
+    is_older,
+)
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiRefused, EfritError
 
@@ -332,7 +339,7 @@ def _flow_labels(request: EfritRequest, *, is_requester_noted: bool) -> Mapping[
     the API server notes none, what stands there is not believed: anybody may have written it.
     """
     if request.spec.pool_ref is None:
-        return {}
+        return NO_LABELS
     meta = request.metadata
     size = sum(len(name) + len(value) for name, value in meta.labels.items())
     labels = meta.labels if size <= MOST_LABEL_CHARS else {}

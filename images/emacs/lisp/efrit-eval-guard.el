@@ -234,24 +234,29 @@ It is a list of (SYMBOL . FUNCTION).  A function that is only advised stays."
   "Return what is the `efrit-guard-recorder' for VARIABLES, a list of symbols.
 TIDY is `efrit-guard--tidier'.  The car of UNDER-WAY is what puts the values
 back while code of a request runs, and nil otherwise."
-  (let ((bound-p (symbol-function 'boundp))
-        (lasting (seq-filter #'efrit-guard--lasting-p variables)))
+  (let* ((bound-p (symbol-function 'boundp))
+         (lasting (seq-filter #'efrit-guard--lasting-p variables))
+         (record (lambda (variables)
+                   (let (values)
+                     (while variables
+                       (when (funcall bound-p (car variables))
+                         (setq values (cons (cons (car variables)
+                                                  (symbol-value (car variables)))
+                                            values)))
+                       (setq variables (cdr variables)))
+                     values))))
     (lambda ()
-      (let ((rest variables) (outer (car under-way)) values put-back)
-        (while rest
-          (when (funcall bound-p (car rest))
-            (setq values (cons (cons (car rest) (symbol-value (car rest))) values)))
-          (setq rest (cdr rest)))
+      (let ((outer (car under-way)) (values (funcall record variables))
+            (lasting-values (funcall record lasting)) put-back)
         (setq put-back
               (lambda ()
                 (funcall tidy)
-                (let ((rest values) (all nil) restored pair)
+                (let ((rest lasting-values) (all nil) restored pair)
                   (while (and rest (not all))
                     (setq pair (car rest)
                           rest (cdr rest)
-                          all (and (memq (car pair) lasting)
-                                   (not (and (funcall bound-p (car pair))
-                                             (equal (symbol-value (car pair)) (cdr pair)))))))
+                          all (not (and (funcall bound-p (car pair))
+                                        (equal (symbol-value (car pair)) (cdr pair))))))
                   (setq rest values)
                   (while rest
                     (setq pair (car rest)

@@ -24,19 +24,22 @@
   "The limits that are compared, in the words of the system.")
 
 (defvar efrit-limits--start nil
-  "The limits at the start, as `efrit-limits--read' returns them, or nil.")
+  "The limits at the start, as `efrit-limits--parse' returns them, or nil.")
+
+(defvar efrit-limits--text nil
+  "What the system last said of limits that were not lower, or nil.")
 
 (defun efrit-limits--read ()
-  "Return the limits as an alist of names and numbers, or nil where none are told."
+  "Return what the system says of the limits, or nil where none are told."
   (efrit-files-isolated
     (when (file-readable-p efrit-limits--file)
-      (efrit-limits--parse (efrit-files-read efrit-limits--file)))))
+      (efrit-files-read efrit-limits--file))))
 
 (defun efrit-limits--parse (text)
-  "Return the limits that TEXT tells, as `efrit-limits--read' does.
-Those that have no end are left out."
+  "Return the limits that TEXT tells as an alist of names and numbers.
+Those that have no end are left out; where TEXT is nil, all are."
   (let ((position 0) (case-fold-search nil) limits)
-    (while (string-match "^Max \\([a-z ]+?\\)  +\\([0-9]+\\) " text position)
+    (while (and text (string-match "^Max \\([a-z ]+?\\)  +\\([0-9]+\\) " text position))
       (setq position (match-end 0))
       (let ((name (match-string 1 text)))
         (when (member name efrit-limits--names)
@@ -45,14 +48,19 @@ Those that have no end are left out."
 
 (defun efrit-limits-start ()
   "Take the limits as they are now for those that are to last."
-  (setq efrit-limits--start (cons 'known (ignore-errors (efrit-limits--read)))))
+  (let ((text (ignore-errors (efrit-limits--read))))
+    (setq efrit-limits--text text
+          efrit-limits--start (cons 'known (efrit-limits--parse text)))))
 
 (defun efrit-limits-lowered ()
   "Return the name of a limit that is lower than at the start, or nil.
 Where the limits cannot be read any more, one of them is in the way."
   (when efrit-limits--start
     (condition-case err
-        (efrit-limits--lower (efrit-limits--read) (cdr efrit-limits--start))
+        (let ((text (efrit-limits--read)))
+          (unless (and text (equal text efrit-limits--text))
+            (or (efrit-limits--lower (efrit-limits--parse text) (cdr efrit-limits--start))
+                (ignore (setq efrit-limits--text text)))))
       (error (error-message-string err)))))
 
 (defun efrit-limits--lower (limits earlier)

@@ -78,10 +78,12 @@ Nothing is evaluated unless all of it can be read."
         (evaluate (symbol-function 'efrit-backtrace-evaluate))
         value)
     (unwind-protect
-        (pcase-dolist (`(,index . ,form) forms)
-          (setq efrit-eval--position (cons content index))
-          (setq value (funcall evaluate form))
-          (funcall restore))
+        (while forms
+          (setq efrit-eval--position (cons content (caar forms)))
+          (setq value (funcall evaluate (cdar forms)))
+          (setq forms (cdr forms))
+          ;; The last one has it done below.
+          (when forms (funcall restore)))
       (funcall put-back)
       (funcall restore)
       ;; Where that takes too long, it takes the time of the request that is to blame.

@@ -21,6 +21,7 @@
 (require 'efrit-queue-claim)
 (require 'efrit-eval)
 (require 'efrit-queue-answer)
+(require 'efrit-eval-guard)
 (require 'efrit-eval-background)
 
 (defconst efrit-self-check-seconds 10.0
@@ -69,6 +70,12 @@ A request has one before the next request is claimed.")
 
 ;;;; The check
 
+(defconst efrit-self-check--nothing (lambda () nil)
+  "Puts nothing back.")
+
+(defconst efrit-self-check--nothing-recorded (lambda () efrit-self-check--nothing)
+  "Records nothing.")
+
 (defun efrit-self-check--answer ()
   "Return the bytes of the answer to the form of the check."
   (let* ((scratch (get-buffer "*scratch*"))
@@ -77,6 +84,9 @@ A request has one before the next request is claimed.")
          ;; Settings that may be changed change nothing here.
          (efrit-inline-result-bytes 4096)
          (efrit-captured-bytes 4096)
+         ;; They have just been called, and the form changes nothing.
+         (efrit-guard-restorer efrit-self-check--nothing)
+         (efrit-guard-recorder efrit-self-check--nothing-recorded)
          (request (efrit-request-parse efrit-self-check--request "self-check.json"))
          (result (efrit-eval-run
                   efrit-self-check--id
@@ -115,6 +125,8 @@ A request has one before the next request is claimed.")
          (coding (symbol-function 'coding-system-base))
          (bytes (funcall coding 'no-conversion))
          (utf-8 (funcall coding 'utf-8-unix))
+         (restorer efrit-guard-restorer)
+         (recorder efrit-guard-recorder)
          (first (condition-case err (funcall answer)
                   (error (funcall join "error: " (funcall describe err)))))
          (start (string-match "[0-9]\\{4\\}-[0-9][0-9]-[0-9][0-9]T" first))
@@ -133,6 +145,10 @@ A request has one before the next request is claimed.")
               (cond ((not (and (eq (funcall coding 'no-conversion) bytes)
                                (eq (funcall coding 'utf-8-unix) utf-8)))
                      "answers would be written in another coding system")
+                    ;; The check itself goes without them.
+                    ((not (and (eq efrit-guard-restorer restorer)
+                               (eq efrit-guard-recorder recorder)))  ; gate: check-guard
+                     "what puts functions and variables back has been replaced")
                     ((not (and (funcall text-p text)
                                (>= (funcall size text) end)
                                (funcall same (funcall part text 0 start)

@@ -78,6 +78,15 @@
         (define-coding-system-alias 'no-conversion 'binary))
       (should-not (funcall check)))))
 
+(ert-deftest efrit-self-check-finds-that-what-puts-things-back-was-replaced ()
+  (efrit-test-with-queue
+    (let ((check (efrit-self-check--closure)))
+      (dolist (variable '(efrit-guard-restorer efrit-guard-recorder))
+        (cl-progv (list variable) (list (lambda (&rest _) (error "No")))
+          (should (equal (funcall check)
+                         "what puts functions and variables back has been replaced")))
+        (should-not (funcall check))))))
+
 (ert-deftest efrit-self-check-is-not-misled-by-redefinitions-of-what-compares ()
   (efrit-test-with-queue
     (let ((check (efrit-self-check--closure)))

@@ -403,6 +403,12 @@ MUTANTS = (
         ("ert:efrit-self-check-is-not-misled-by-redefinitions-of-what-compares",),
     ),
     Mutant(
+        "the look of the self-check at what puts functions back, which it does without",
+        "check-guard",
+        Never(),
+        ("ert:efrit-self-check-finds-that-what-puts-things-back-was-replaced",),
+    ),
+    Mutant(
         "the second failure before a self-check is told to have failed",
         "check-failures",
         Value("1"),

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from efrit.api import EfritClaim, EfritInstance, EfritPlan, EfritPool, EfritRequest, condition_of
@@ -29,7 +28,7 @@ from efrit.protocol import RequestView
 
 T = TypeVar("T")
 
-NO_LABELS: Mapping[str, str] = MappingProxyType({})
+NO_LABELS: Mapping[str, str] = {}
 """Those of a request that names no pool: one object for tens of thousands."""
 
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.scratch import use_memory
+from tests.support.local_daemons import HOMES, end_daemons, serving
 
 use_memory()
 
@@ -78,8 +79,6 @@ class NoDaemons:
     # After the end of the fixtures.
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        from tests.support.local_daemons import HOMES, end_daemons, serving
-
         places = [Path(self._directory), *HOMES]
         if commands := [" ".join(process.cmdline()[:2]) for process in serving(places)]:
             for place in places:

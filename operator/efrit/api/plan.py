@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -12,6 +11,7 @@ from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
 from efrit.api.reasons import PlanPhase
 from efrit.api.request import MAX_TIMEOUT_SECONDS, Budget, LocalReference
 from efrit.protocol.enums import Outcome
+from efrit.protocol.plan_enums import CommitKind, Perspective, PlanStep, TaskState, TaskType
 
 MAX_AMENDMENTS = 64
 MAX_TREE_NODES = 400
@@ -29,49 +29,6 @@ TaskId = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z]([-a-
 Revision = Annotated[
     str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9_]([-A-Za-z0-9._/]*[A-Za-z0-9_])?$")
 ]
-
-
-class TaskType(StrEnum):
-    """Whether a task is work, or has parts."""
-
-    ATOMIC = "atomic"
-    PARENT = "parent"
-
-
-class TaskState(StrEnum):
-    """Where a task stands."""
-
-    PENDING = "pending"
-    DONE = "done"
-    FAILED = "failed"
-
-
-class PlanStep(StrEnum):
-    """What a plan does at the moment."""
-
-    BEGIN = "Begin"
-    ACT = "Act"
-    ASSESS = "Assess"
-    ADAPT = "Adapt"
-    AMEND = "Amend"
-
-
-class CommitKind(StrEnum):
-    """What a commit of the plan's repository records."""
-
-    BEGIN = "begin"
-    ACT = "act"
-    ADAPT = "adapt"
-    AMEND = "amend"
-
-
-class Perspective(StrEnum):
-    """From which side facts are gathered."""
-
-    BUILD = "build"
-    REQUIREMENTS = "requirements"
-    INTEGRATION = "integration"
-    QUALITY = "quality"
 
 
 class Intent(ApiModel):

@@ -13,6 +13,7 @@ from efrit.cli.terminal_text import sanitized_line, without_controls
 from efrit.client.errors import Refused
 from efrit.client.interface import Backend
 from efrit.errors import InvalidPlanRecord
+from efrit.plan import report
 
 
 async def run_log(backend: Backend, args: Namespace) -> Exit:
@@ -32,8 +33,6 @@ async def run_log(backend: Backend, args: Namespace) -> Exit:
 
 async def run_report(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan report`."""
-    from efrit.plan import report
-
     history = await backend.planning().plan_history(args.name)
     try:
         if args.html or args.svg:

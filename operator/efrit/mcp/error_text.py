@@ -6,7 +6,7 @@ import re
 
 from pydantic import ValidationError
 
-from efrit.client import errors
+import efrit.client.errors as errors
 from efrit.errors import EfritError
 
 _ADVICE: tuple[tuple[type[EfritError], str], ...] = (

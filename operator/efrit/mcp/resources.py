@@ -26,6 +26,7 @@ from efrit.mcp.outputs.pools import pool_list, pool_output
 from efrit.mcp.outputs.requests import request_output
 from efrit.mcp.plan_progress import plan_position
 from efrit.mcp.progress import request_position
+from efrit.plan import report as plan_report
 
 INSTANCES = "efrit://instances"
 PLANS = "efrit://plans"
@@ -234,8 +235,6 @@ async def _plan_text(plans: Plans, name: str | None, report: bool) -> tuple[str,
     if name is None:
         return _json(plan_list(await plans.plans(brief=True))), JSON
     if report:
-        from efrit.plan import report as plan_report
-
         return plan_report.html(await plans.plan_history(name)), HTML
     return _json(plan_output(await plans.plan(name))), JSON
 

@@ -15,12 +15,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from efrit.api.plan import MAX_COMMITS, CommitKind
+from efrit.api.plan import MAX_COMMITS
 from efrit.errors import InvalidPlanRecord, InvalidTree
 from efrit.plan.lisp_calls import arguments_of, unpacked, value_of
 from efrit.plan.outline import one_line
 from efrit.plan.tree import Task, parse_tree
 from efrit.protocol.model import error_line
+from efrit.protocol.plan_enums import CommitKind
 
 
 class _Record(BaseModel):

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from efrit.api import EfritRequest, Outcome, RequestReason
-from efrit.api.plan import Perspective, TaskState
 from efrit.api.reasons import PlanReason
 from efrit.api.request import MAX_CONTENT_CHARS, MAX_TIMEOUT_SECONDS
 from efrit.errors import InvalidPlanRecord
@@ -33,6 +32,7 @@ from efrit.plan.outline import one_line
 from efrit.plan.replay import CallError, PlanError, Procedure, Sleep, Spec, ask, call_lisp
 from efrit.plan.snapshot import Part, Snapshot, problem
 from efrit.plan.tree import Task
+from efrit.protocol.plan_enums import Perspective, TaskState
 
 # What the act did is unknown, or it never began: there is nothing to assess.
 _NO_WORK = {RequestReason.MODEL_ERROR, RequestReason.INTERRUPTED}

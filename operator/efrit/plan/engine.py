@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from efrit.api import Outcome
-from efrit.api.plan import PlanStep
 from efrit.api.reasons import PlanReason
 from efrit.plan.cost import tokens_spent
 from efrit.plan.cursor import Cursor
@@ -18,6 +17,7 @@ from efrit.plan.procedure import PlanProcedure
 from efrit.plan.replay import Action, Create, Finish, Stop, Wait, budget_exhausted, replay, stop_at_end
 from efrit.plan.snapshot import COMMITS, SESSIONS, Snapshot
 from efrit.plan.tree import counts
+from efrit.protocol.plan_enums import PlanStep
 
 __all__ = ["Action", "Create", "Decision", "Finish", "Snapshot", "Wait", "decide"]
 

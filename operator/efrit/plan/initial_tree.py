@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from efrit.api.plan import PlannedTask, PlanSpec, TaskType
+from efrit.api.plan import PlannedTask, PlanSpec
 from efrit.errors import InvalidTree
 from efrit.plan.tree import LONGEST_DESCRIPTION, ROOT, Task, problems, walk
+from efrit.protocol.plan_enums import TaskType
 
 
 def initial_tree(spec: PlanSpec) -> Task:

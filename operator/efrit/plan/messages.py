@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from efrit.api.plan import Intent, TaskState
+from efrit.api.plan import Intent
 from efrit.plan.model_output import Malformed, Observation, Observations, schema_text
 from efrit.plan.operations import Answer, Refused
 from efrit.plan.outline import outline
 from efrit.plan.tree import FAILED_FOR_GOOD, Task, path_to, raised_threshold
+from efrit.protocol.plan_enums import TaskState
 
 
 @dataclass(frozen=True, slots=True)

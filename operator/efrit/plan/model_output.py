@@ -14,10 +14,11 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from efrit.api.plan import MAX_OBSERVATIONS, Perspective
+from efrit.api.plan import MAX_OBSERVATIONS
 from efrit.plan.operations import Answer
 from efrit.protocol.json_limits import MAX_PARTS, exceeds_part_limit
 from efrit.protocol.model import error_line
+from efrit.protocol.plan_enums import Perspective
 
 LONGEST_TEXT = 2_000
 

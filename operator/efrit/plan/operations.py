@@ -14,7 +14,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from efrit.api.plan import TaskState, TaskType
 from efrit.plan.tree import (
     FAILED_FOR_GOOD,
     LONGEST_DESCRIPTION,
@@ -29,6 +28,7 @@ from efrit.plan.tree import (
     replace_task,
     walk,
 )
+from efrit.protocol.plan_enums import TaskState, TaskType
 
 MOST_OPERATIONS = 100
 LONGEST_REASON = 2_000

@@ -9,8 +9,8 @@ import heapq
 from collections.abc import Iterator
 from itertools import count
 
-from efrit.api.plan import TaskState
 from efrit.plan.tree import Task, path_to, walk
+from efrit.protocol.plan_enums import TaskState
 
 # The distance of a task off the path, against that of its neighbour; a done task says least about what comes.
 _LEVEL_DISTANCE = 8

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from efrit.api import EfritRequest, Outcome
-from efrit.api.plan import CommitKind, TaskState
 from efrit.api.reasons import PlanReason
 from efrit.errors import InvalidPlanRecord, InvalidTree
 from efrit.plan import lisp_calls
@@ -23,6 +22,7 @@ from efrit.plan.outline import one_line
 from efrit.plan.replay import CallError, Finish, PlanError, Procedure, budget_exhausted, call_lisp, check_answer
 from efrit.plan.snapshot import Part, Snapshot
 from efrit.plan.tree import Task, counts, find, next_task
+from efrit.protocol.plan_enums import CommitKind, TaskState
 
 _Record = TypeVar("_Record")
 

@@ -14,8 +14,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from efrit.api import EfritPlan, EfritRequest, RequestReason
-from efrit.api.plan import PlanStep
 from efrit.protocol import RequestType
+from efrit.protocol.plan_enums import PlanStep
 
 MAX_ATTEMPTS = 3
 """How often one call of efrit-plan.el is made."""

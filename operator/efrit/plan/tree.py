@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from efrit.api.plan import TaskState, TaskType
 from efrit.errors import InvalidTree
 from efrit.protocol.json_limits import MAX_PARTS, exceeds_part_limit
 from efrit.protocol.model import error_line
+from efrit.protocol.plan_enums import TaskState, TaskType
 
 ROOT = "root"
 """Id of the root of every tree; its description is the intent's."""

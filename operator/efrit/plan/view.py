@@ -9,13 +9,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from efrit.api.plan import MAX_COMMITS, MAX_OBSERVATIONS, MAX_TREE_NODES, Perspective
+from efrit.api.plan import MAX_COMMITS, MAX_OBSERVATIONS, MAX_TREE_NODES
 from efrit.plan.cost import uncommitted_tokens
 from efrit.plan.cursor import Cursor
 from efrit.plan.engine import Decision
 from efrit.plan.outline import hidden, nearest, one_line
 from efrit.plan.snapshot import Snapshot
 from efrit.plan.tree import Task, counts, ids_of, path_to, walk
+from efrit.protocol.plan_enums import Perspective
 
 MOST_BYTES = 48 * 1024
 _TREE_BYTES = 28 * 1024

@@ -6,6 +6,8 @@ import asyncio
 import io
 import json
 import os
+import pty
+import termios
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -297,9 +299,6 @@ def test_what_a_terminal_sends_is_split_into_keys(text: str, keys: list[str]) ->
 
 
 def test_keys_come_without_enter_and_the_terminal_is_put_right() -> None:
-    import pty
-    import termios
-
     master, slave = pty.openpty()
     before = termios.tcgetattr(slave)
 

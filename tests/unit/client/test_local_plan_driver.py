@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritPlan, EfritRequest, PlanStatus
-from efrit.api.plan import TaskState
 from efrit.client.errors import NotReady, RequestNotFound
 from efrit.client.interface import Error, Handle, Outcome, Phase, Reason, RequestState, Session, Update, Usage, Work
 from efrit.client.local.plan_driver import POLL_SECONDS, RESENT_WITHIN, PlanDriver
 from efrit.client.local.plan_record import PlanRecord
 from efrit.client.local.request_file import id_of
+from efrit.protocol.plan_enums import TaskState
 from tests.unit.plan.world import START, UID, Crash, Json, World, done, facts, navigator_answer, plan_json, scripted
 
 TASKS = [

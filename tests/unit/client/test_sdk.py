@@ -32,6 +32,7 @@ from efrit.client import (
 from efrit.client.async_client import AsyncSession
 from efrit.client.async_plans import AsyncPlans, new_plan
 from efrit.client.interface import Backend, Budget, Outcome, Reason, RequestType, Session, SessionStatus, Work
+from efrit.client.outcomes import _BY_REASON
 from efrit.client.plans import Intent
 from efrit.client.sync_client import Plans
 from efrit.client.sync_client import Session as SyncSession
@@ -128,8 +129,6 @@ def test_an_end_that_is_no_success_is_an_error_of_its_own(
 
 
 def test_every_reason_of_a_failure_has_an_error_of_its_own() -> None:
-    from efrit.client.outcomes import _BY_REASON
-
     assert set(_BY_REASON) == {reason for reason in Reason if reason.final and reason is not Reason.SUCCEEDED}
 
 

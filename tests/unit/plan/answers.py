@@ -6,9 +6,9 @@ import functools
 
 from hypothesis import strategies as st
 
-from efrit.api.plan import TaskType
 from efrit.plan.operations import Answer, Decompose, Insert, NewTask, Operation, Refine, Remove, Retry, Verdict
 from efrit.plan.tree import Task
+from efrit.protocol.plan_enums import TaskType
 from tests.unit.plan.trees import TEXTS, ids
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from efrit.api.plan import TaskState
 from efrit.plan.engine import Finish
 from efrit.plan.tree import ids_of, next_task
+from efrit.protocol.plan_enums import TaskState
 from tests.unit.plan.answers import answers
 from tests.unit.plan.world import Json, World, done, facts, navigator_answer, plan_json, scripted
 

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.api.plan import Intent, Perspective, TaskState
+from efrit.api.plan import Intent
 from efrit.plan import messages
 from efrit.plan.messages import ActResult, MessageContext, truncate_middle
 from efrit.plan.model_output import Malformed, Observation
 from efrit.plan.operations import Refused
 from efrit.plan.outline import hidden, nearest, outline
 from efrit.plan.tree import Task, next_task, path_to, walk
+from efrit.protocol.plan_enums import Perspective, TaskState
 from tests.unit.plan.trees import atomic, done, failed, ids, parent, trees
 
 INTENT = Intent(

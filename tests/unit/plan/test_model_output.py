@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.api.plan import Perspective
 from efrit.plan.model_output import (
     Malformed,
     Observation,
@@ -17,6 +16,7 @@ from efrit.plan.model_output import (
     schema_text,
 )
 from efrit.plan.operations import Answer, Refine, Verdict
+from efrit.protocol.plan_enums import Perspective
 from tests.unit.plan.answers import answers
 from tests.unit.plan.trees import parent
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from efrit.api.plan import TaskState
 from efrit.plan.operations import Answer, Refused, apply, failure
 from efrit.plan.tree import LONGEST_DESCRIPTION, MOST_TASKS, Task, dump_tree, find, next_task
+from efrit.protocol.plan_enums import TaskState
 from tests.unit.plan.trees import atomic, done, failed, ids, parent
 
 STEP = 7

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.api.plan import TaskState, TaskType
 from efrit.plan.operations import Answer, Insert, NewTask, Refused, Retry, Verdict, apply, failure
 from efrit.plan.tree import ROOT, Task, dump_tree, find, next_task, parse_tree, path_to, problems, walk
+from efrit.protocol.plan_enums import TaskState, TaskType
 from tests.unit.plan.answers import answers
 from tests.unit.plan.trees import atomic, ids, in_state, parent, trees
 

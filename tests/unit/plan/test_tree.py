@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.api.plan import TaskState
 from efrit.errors import InvalidTree
 from efrit.plan.tree import (
     DEEPEST,
@@ -22,6 +21,7 @@ from efrit.plan.tree import (
     replace_task,
     walk,
 )
+from efrit.protocol.plan_enums import TaskState
 from tests.unit.plan.trees import atomic, done, failed, ids, parent, trees
 
 

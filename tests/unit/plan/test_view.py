@@ -6,11 +6,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.api.plan import MAX_TREE_NODES, CommitKind, PlanStatus, TaskState
+from efrit.api.plan import MAX_TREE_NODES, PlanStatus
 from efrit.plan.cursor import Commit, Cursor
 from efrit.plan.engine import Decision, Wait, decide
 from efrit.plan.tree import Task, next_task
 from efrit.plan.view import MOST_BYTES, describe, nodes
+from efrit.protocol.plan_enums import CommitKind, TaskState
 from tests.unit.plan.trees import atomic, done, ids, parent, trees
 from tests.unit.plan.world import START, World, plan_json, scripted
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from efrit.api.plan import TaskState, TaskType
 from efrit.plan.tree import ROOT, Task, walk
+from efrit.protocol.plan_enums import TaskState, TaskType
 
 STATES = st.sampled_from(TaskState)
 TEXTS = st.text(min_size=1, max_size=30)

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from efrit.client import eval_log, resource_fields
+import efrit.client.eval_log as eval_log
+import efrit.client.resource_fields as resource_fields
 from efrit.client.cluster import convert, pools
 from efrit.client.cluster.api import Api, Json, decoded, load_connection
 from efrit.client.cluster.doctor import examine

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from efrit.client import resource_fields
+import efrit.client.resource_fields as resource_fields
 from efrit.client.cluster import convert
 from efrit.client.cluster.api import Api
 from efrit.client.errors import ClientError

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from efrit.client import eval_log
+import efrit.client.eval_log as eval_log
 from efrit.client.errors import NotFinished, Refused, RequestNotFound, RestartNeeded, check_directory
 from efrit.client.interface import (
     Finding,

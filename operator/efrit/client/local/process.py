@@ -67,7 +67,7 @@ def emacs_of(heartbeat: Mapping[str, Any]) -> Emacs | None:
 def is_emacs(pid: int) -> bool:
     """Return whether process `pid` runs, and is called emacs. A zombie does not run."""
     if not _PROC.is_dir():
-        return _is_emacs_by_ps(pid)
+        return "emacs" in _by_ps("comm", pid).lower()
     try:
         argv = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -78,26 +78,21 @@ def is_emacs(pid: int) -> bool:
     return bool(argv[0]) and any("emacs" in os.path.basename(name) for name in names)  # noqa: PTH119
 
 
-def _is_emacs_by_ps(pid: int) -> bool:
-    import subprocess
-
-    completed = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return "emacs" in completed.stdout.lower()
-
-
 def state_of(pid: int) -> str:
     """Return the letter ps shows for the state of process `pid`; empty if there is none."""
     if not _PROC.is_dir():
-        import subprocess
-
-        completed = subprocess.run(
-            ["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False
-        )
-        return completed.stdout.strip()[:1]
+        return _by_ps("state", pid)[:1]
     try:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return ""
+
+
+def _by_ps(column: str, pid: int) -> str:
+    import subprocess
+
+    command = ["ps", "-o", f"{column}=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def started_at(pid: int) -> float | None:

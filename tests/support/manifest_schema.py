@@ -212,6 +212,10 @@ def _autoscaled(spec: Json, rest: Path) -> None:
         autoscaling["maxReplicas"] = 1000
 
 
+def _prefers_home(spec: Json, rest: Path) -> None:
+    spec["placement"]["sessionAffinity"] = "Preferred"
+
+
 def _replacing(spec: Json, rest: Path) -> None:
     strategy = spec["updateStrategy"]
     if rest == ("maxSurge",):
@@ -278,6 +282,7 @@ SCAFFOLDS: Mapping[Path, Callable[[Json, Path], None]] = {
     ("spec", "tasks"): _with_parent,
     ("spec", "autoscaling"): _autoscaled,
     ("spec", "warm"): _autoscaled,
+    ("spec", "placement", "affinityWaitSeconds"): _prefers_home,
     ("spec", "updateStrategy"): _replacing,
     ("spec", "network", "egress"): _with_peers,
     ("spec", "podTemplate", "volumeMounts"): _with_volume,

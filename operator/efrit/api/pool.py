@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -23,6 +24,7 @@ MAX_NAME_CHARS = 40
 REQUESTER = "efrit.dev/requester"
 """Annotation in which the API server notes who made a request."""
 MAX_FLOW_CHARS = 256
+DEFAULT_AFFINITY_WAIT_SECONDS = 60
 MAX_FLOWS = 10
 """Flows that a status names."""
 
@@ -76,6 +78,13 @@ class PlacementStrategy(StrEnum):
     PACKED = "Packed"
 
 
+class SessionAffinity(StrEnum):
+    """What becomes of a request that continues a session when the member that has the session is away."""
+
+    REQUIRED = "Required"
+    PREFERRED = "Preferred"
+
+
 class Placement(ApiModel):
     """Which of several free members gets the next request."""
 
@@ -92,6 +101,36 @@ class Placement(ApiModel):
         "still placed fairly. 2 keeps Emacs busy while an answer is written; more suits chats and commands, "
         "which wait for a model.",
     )
+    session_affinity: SessionAffinity = Field(
+        default=SessionAffinity.REQUIRED,
+        description="A request that continues a session goes to the member that has it. While that one is away: "
+        "Required waits for it, and ends Rejected where it is gone for good. Preferred gives the request to another "
+        "member after affinityWaitSeconds, at once where it is gone; it begins a new session there, and "
+        "status.sessionLeft of the request says so.",
+    )
+    affinity_wait_seconds: int | None = Field(
+        default=None,
+        ge=0,
+        le=86_400,
+        description="Preferred: how long a request waits, from its creation, for the member that has its session. "
+        "Default: 60.",
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.affinityWaitSeconds) || (has(self.sessionAffinity) && self.sessionAffinity == 'Preferred')",
+            "placement.affinityWaitSeconds is for placement.sessionAffinity: Preferred; with Required a request "
+            "waits for the member that has its session: leave it out.",
+        ),
+    )
+
+    @property
+    def affinity_wait(self) -> timedelta | None:
+        """How long a request waits for the member that has its session; None for as long as it takes."""
+        if self.session_affinity == SessionAffinity.REQUIRED:
+            return None
+        seconds = self.affinity_wait_seconds
+        return timedelta(seconds=DEFAULT_AFFINITY_WAIT_SECONDS if seconds is None else seconds)
 
 
 class Fairness(ApiModel):

@@ -289,6 +289,12 @@ class RequestStatus(ApiModel):
     session: SessionState | None = Field(default=None, description="The session of a chat or command.")
     progress: Progress | None = Field(default=None, description=Progress.__doc__)
     usage: UsageField | None = Field(default=None, description="What a chat or command used of the model.")
+    session_left: str | None = Field(
+        default=None,
+        max_length=128,
+        description="Id of the session that spec.session names and the work does not continue, because the pool's "
+        "member that has it was away (placement.sessionAffinity: Preferred): a new session is begun instead.",
+    )
     instance_name: str | None = Field(default=None, max_length=253, description="The instance that does the work.")
     pod_uid: str | None = Field(
         default=None, max_length=64, alias="podUID", description="UID of the pod that did the work."

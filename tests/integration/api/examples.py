@@ -225,6 +225,7 @@ STATUS: Mapping[str, tuple[Any, Any]] = {
     "session": ({"id": "s"}, {"id": "t"}),
     "progress": ({"step": 1}, {"step": 2}),
     "usage": ({"inputTokens": 1}, {"inputTokens": 2}),
+    "sessionLeft": ("s-1", "s-2"),
     "instanceName": ("one", "two"),
     "podUID": ("u", "v"),
     "queueID": ("q", "r"),

@@ -32,7 +32,7 @@ def of_template(**spec: Any) -> Json:
 
 def pool_examples() -> list[Example]:
     """Return all examples."""
-    return [*_name(), *_size(), *_template(), *_update(), *_members()]
+    return [*_name(), *_size(), *_placement(), *_template(), *_update(), *_members()]
 
 
 def _name() -> Iterator[Example]:
@@ -62,6 +62,20 @@ def _size() -> Iterator[Example]:
         Rule(POOLS, "spec.autoscaling", "autoscaling.minReplicas must not be larger"),
         {"as many": autoscaled(autoscaling={"minReplicas": 3})},
         {"one more": autoscaled(autoscaling={"minReplicas": 4})},
+    )
+
+
+def _placement() -> Iterator[Example]:
+    yield from group(
+        Rule(POOLS, "spec.placement", "placement.affinityWaitSeconds is for placement.sessionAffinity: Preferred"),
+        {
+            "preferred": pool(placement={"sessionAffinity": "Preferred", "affinityWaitSeconds": 0}),
+            "preferred, by default": pool(placement={"sessionAffinity": "Preferred"}),
+        },
+        {
+            "required": pool(placement={"sessionAffinity": "Required", "affinityWaitSeconds": 5}),
+            "required, by default": pool(placement={"affinityWaitSeconds": 5}),
+        },
     )
 
 

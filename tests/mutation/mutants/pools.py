@@ -50,6 +50,21 @@ MUTANTS = (
         ("tests/unit/controller/test_binding.py::test_any_other_request_of_a_leaving_member_stays",),
     ),
     Mutant(
+        "the wait for the member that has the session which a request continues",
+        "session-home",
+        Instead("return False"),
+        (
+            "tests/unit/controller/test_binding.py::"
+            "test_a_session_is_left_once_its_member_has_been_away_for_as_long_as_the_pool_waits",
+        ),
+    ),
+    Mutant(
+        "the session that a request which was given to another member does not continue",
+        "session-left",
+        Never(),
+        ("tests/unit/controller/test_queue_request.py::test_a_session_that_was_left_is_not_continued",),
+    ),
+    Mutant(
         "the size that a pool had before a restart, while it is to wait before it shrinks",
         "recommended-before",
         Drop(),

@@ -109,7 +109,7 @@ def test_the_store_shows_the_other_instances_to_a_request_whose_node_is_lost() -
     assert candidates() == {"quiet", "lost"}
 
 
-def leaving(name: str | None = "goes", **counts: int) -> PoolPlace:
+def leaving(name: str | None = "goes", **counts: Any) -> PoolPlace:
     return PoolPlace("crew", PlacementStrategy.SPREAD, 2, **{"awake": 2, **counts}, leaves=name)
 
 
@@ -156,3 +156,67 @@ def test_any_other_request_of_a_leaving_member_stays(change: Any) -> None:
     given = replace(snapshot(of_pool(), GOES, candidates=FREE, pool=leaving()), **change)
 
     assert not [action for action in decide_request(given, LATER) if isinstance(action, Bind)]
+
+
+# A request that continues a session which a member of its pool has.
+
+PREFERRED = seconds(60)
+HOME = away(instance("goes", spec={"model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}}))
+TIMED_OUT = NOW + PREFERRED
+
+
+def continued(status: Json | None = None, **spec: Any) -> Any:
+    return of_pool(
+        type="chat", session={"id": "s-1"}, status={"instanceName": "goes"} if status is None else status, **spec
+    )
+
+
+def preferring(name: str | None = "goes") -> PoolPlace:
+    return replace(leaving(name), affinity_wait=PREFERRED)
+
+
+def test_a_session_is_left_once_its_member_has_been_away_for_as_long_as_the_pool_waits() -> None:
+    given = snapshot(continued(), HOME, candidates=(HOME, FREE[1]), pool=preferring())
+
+    early = decide_request(given, TIMED_OUT - seconds(1))
+    assert not [action for action in early if isinstance(action, Bind)]
+    assert RequeueAfter(seconds(1)) in early
+
+    status = written(decide_request(given, TIMED_OUT))
+    assert (status["instanceName"], status["sessionLeft"]) == ("free", "s-1")
+    assert (
+        "where a new session begins: EfritInstance goes, which has session s-1, is away"
+        in (condition(status, "Complete")[2])
+    )
+
+
+def test_a_session_stays_with_its_member_where_the_pool_requires_it_or_nobody_else_has_room() -> None:
+    given = snapshot(continued(), HOME, candidates=(HOME, FREE[1]), pool=leaving())
+    for kept in (given, replace(given, candidates=(HOME,), pool=preferring())):
+        assert not [action for action in decide_request(kept, LATER) if isinstance(action, Bind)]
+
+
+def test_a_session_of_a_member_that_is_gone_is_left_at_once() -> None:
+    bound_before = snapshot(continued(), None, candidates=FREE[1:], pool=preferring())
+    never_bound = snapshot(continued({}), None, candidates=FREE[1:], pool=preferring(None), session_instance="gone")
+    for given in (bound_before, never_bound):
+        status = written(decide_request(given, NOW))
+        assert (status["instanceName"], status["sessionLeft"]) == ("free", "s-1")
+    required = replace(never_bound, pool=leaving(None))
+    assert condition(written(decide_request(required, NOW)), "Complete")[1] == "Rejected"
+
+
+def test_a_session_that_was_left_is_left_once_and_the_request_moves_as_any_other() -> None:
+    left = continued({"instanceName": "goes", "sessionLeft": "s-1"})
+    given = snapshot(left, GOES, candidates=FREE, pool=preferring())
+
+    status = written(decide_request(given, NOW))
+    assert (status["instanceName"], status.get("sessionLeft", "s-1")) == ("free", "s-1")
+    assert condition(status, "Complete")[2] == "Bound to another instance: EfritInstance goes leaves the pool."
+
+
+def test_a_session_that_is_found_at_home_is_not_left() -> None:
+    given = snapshot(continued({}), None, candidates=(HOME, FREE[1]), pool=preferring(None), session_instance="goes")
+
+    status = written(decide_request(given, TIMED_OUT))
+    assert (status["instanceName"], status.get("sessionLeft")) == ("goes", None)

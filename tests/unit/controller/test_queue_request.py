@@ -83,3 +83,9 @@ def test_a_request_without_a_uid_cannot_be_written() -> None:
 
     with pytest.raises(InvalidId):
         queue_request(nameless, instance())
+
+
+def test_a_session_that_was_left_is_not_continued() -> None:
+    left = request(type="chat", session={"id": "s.1"}, status={"sessionLeft": "s.1"})
+
+    assert queue_request(left, instance()).options.session is None

@@ -85,11 +85,15 @@ def move_from_leaving_member(context: RequestContext) -> list[Action] | None:
     """Record another member of the pool where the recorded one leaves, if the request was never handed over.
 
     A member leaves while it drains or its pod stops, and when it is gone. While nobody else has room, one that is
-    there may still take it.
+    there may still take it. A request that continues a session goes, where the pool allows that, when the member that
+    has it has been away for as long as the pool says.
     """
     snapshot, request, target = context.snapshot, context.snapshot.request, context.snapshot.target
     place = snapshot.pool
-    if place is None or place.leaves is None or request.spec.session is not None:
+    if place is None or place.leaves is None:
+        return None
+    continues_session = request.spec.session is not None and not request.status.session_left
+    if continues_session and _stays_with_session(context, place):
         return None
     if context.may_be_handed_over or context.was_handed_over:  # gate: leaving-member
         return None
@@ -102,8 +106,38 @@ def move_from_leaving_member(context: RequestContext) -> list[Action] | None:
     return _wait_for_member(context, place, RETRY_MOVE)
 
 
+def _home_of_session(context: RequestContext) -> str | None:
+    """Return the name of the instance that has the session the request continues, None where none is known to."""
+    snapshot = context.snapshot
+    # Of a request that is bound, what was found before is not known any more after a restart.
+    return snapshot.session_instance or snapshot.request.status.instance_name
+
+
+def _stays_with_session(context: RequestContext, place: PoolPlace) -> bool:
+    if context.snapshot.target is None:
+        return place.affinity_wait is None
+    return session_wait(context) != timedelta(0)  # gate: session-home
+
+
+def session_wait(context: RequestContext) -> timedelta | None:
+    """Return how much longer a request waits for the member that has its session; None for as long as it takes."""
+    place, request = context.snapshot.pool, context.snapshot.request
+    if place is None or place.affinity_wait is None or request.spec.session is None or request.status.session_left:
+        return None
+    return max(place.affinity_wait - context.waited, timedelta(0))
+
+
 def _bound(context: RequestContext, chosen: InstanceSnapshot, message: str = "Bound to an instance.") -> list[Action]:
-    update = {"instance_name": chosen.instance.metadata.name}
+    request = context.snapshot.request
+    name = chosen.instance.metadata.name
+    update = {"instance_name": name}
+    session, home = request.spec.session, _home_of_session(context)
+    if session is not None and home not in (None, name) and not request.status.session_left:
+        update["session_left"] = session.id
+        message = (
+            f"Bound to EfritInstance {name}, where a new session begins: EfritInstance {home}, which has session "
+            f"{session.id}, is away."
+        )
     status = open_status(context, RequestReason.PENDING, message, update)
     patch = final_status.patch(context.snapshot.request, status)
     bound = Bind(**{field.name: getattr(patch, field.name) for field in fields(patch)}, instance=chosen.instance.key)
@@ -119,6 +153,8 @@ def _bind_to_session(context: RequestContext, session: str) -> list[Action]:
     for candidate in snapshot.candidates:
         if candidate.instance.metadata.name == instance_name:
             return _bound(context, candidate)
+    if snapshot.pool is not None and snapshot.pool.affinity_wait is not None:
+        return _bind_to_member(context, snapshot.pool)
     return final_status.never_ran(
         request,
         RequestReason.REJECTED,

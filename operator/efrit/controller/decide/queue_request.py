@@ -48,6 +48,14 @@ def excess(request: EfritRequest, instance: EfritInstance) -> str | None:
     return None
 
 
+def _session(request: EfritRequest) -> SessionOption | None:
+    """Return the session to continue; none where the request was given to an instance that does not have it."""
+    session = request.spec.session
+    if session is None or request.status.session_left == session.id:  # gate: session-left
+        return None
+    return SessionOption(id=session.id)
+
+
 def queue_request(request: EfritRequest, instance: EfritInstance) -> Request:
     """Return the file that is written to the queue. Its id is the UID: submitting twice is one submission."""
     spec, limits = request.spec, instance.spec.limits
@@ -65,7 +73,7 @@ def queue_request(request: EfritRequest, instance: EfritInstance) -> Request:
             max_attempts=attempts_on_queue(request, instance),
             max_result_bytes=limits.max_result_bytes,
             budget=_budget(request),
-            session=SessionOption(id=spec.session.id) if spec.session is not None else None,
+            session=_session(request),
         ),
         timestamp=request.metadata.creation_timestamp,
         instance_id=names.instance_id(instance),

@@ -17,7 +17,7 @@ from efrit.api import (
     RetryPolicy,
 )
 from efrit.controller.decide import failed_actions, final_status
-from efrit.controller.decide.binding import bind, move_from_leaving_member, move_from_lost_node
+from efrit.controller.decide.binding import bind, move_from_leaving_member, move_from_lost_node, session_wait
 from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.open_status import open_status, queue_deadline, wait, write_after
 from efrit.controller.decide.queue_request import excess, queue_request
@@ -319,7 +319,8 @@ def _target_away(context: RequestContext) -> list[Action] | None:
     if target.instance.status.suspended_idle:
         message = f"EfritInstance {name} is suspended for idleness and wakes up now.{note}"
         return wait(context, RequestReason.INSTANCE_SUSPENDED, message, [Wake(target.instance.key)])
-    return wait(context, RequestReason.INSTANCE_NOT_READY, f"EfritInstance {name} is not ready yet.{note}", [])
+    message = f"EfritInstance {name} is not ready yet.{note}"
+    return wait(context, RequestReason.INSTANCE_NOT_READY, message, [], requeue_after=session_wait(context) or None)
 
 
 def _known_to_bridge(context: RequestContext) -> list[Action] | None:

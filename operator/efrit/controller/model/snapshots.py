@@ -140,6 +140,8 @@ class PoolPlace:
     """How many of its flow the pool lets wait, where as many did when it came."""
     leaves: str | None = None
     """The member that it is bound to, where that drains, is being stopped or is gone."""
+    affinity_wait: timedelta | None = None
+    """How long a request waits for the member that has its session; None for as long as it takes."""
 
 
 @dataclass(frozen=True, slots=True)

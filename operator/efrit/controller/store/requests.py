@@ -9,7 +9,7 @@ from typing import Any
 
 from efrit.api import EfritRequest
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
-from efrit.controller.decide.placement import node_is_lost
+from efrit.controller.decide.placement import node_is_lost, sleeps
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.model.snapshots import ActionFailure, Handover, InstanceSnapshot, PoolPlace, RequestSnapshot
@@ -248,6 +248,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         view = self._index.instances[target_key].views.get(request.metadata.uid) if target_key else None
         pool = self._index.pools.get(entry.packed.pool) if entry.packed.pool is not None else None
         leaves = pool is not None and target_key is not None and self._leaves(pool, target_key)
+        leaves |= pool is not None and target is not None and _left_by_session(request, pool, target)
         candidates: Iterable[InstanceSnapshot | None] = ()
         place = None
         if target_key is None or leaves or (target is not None and node_is_lost(target)):
@@ -288,6 +289,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             spec.placement.max_load_per_instance,
             awake=room.awake,
             asleep=room.asleep,
+            affinity_wait=spec.placement.affinity_wait,
         )
         if entry.target is not None:
             # It had its turn: it goes first.
@@ -330,6 +332,12 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if stats is None or stats.pending + stats.processing + len(entry.backlog) <= limit:
             return 0
         return entry.backlog.ahead_of(key)
+
+
+def _left_by_session(request: EfritRequest, pool: PoolRecord, home: InstanceSnapshot) -> bool:
+    """Return whether a request that continues a session may come to leave the member that has it."""
+    preferred = pool.object.spec.placement.affinity_wait is not None
+    return preferred and request.spec.session is not None and not home.available and not sleeps(home)
 
 
 def _flow_labels(request: EfritRequest, *, is_requester_noted: bool) -> Mapping[str, str]:

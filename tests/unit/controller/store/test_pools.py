@@ -8,8 +8,17 @@ from typing import Any
 
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.model.pools import PoolSnapshot
+from efrit.controller.model.snapshots import PoolPlace
 from efrit.controller.store.store import Store
-from tests.unit.controller.factory import CONFIG, NAMESPACE, Json, condition_json, instance_json, request_json
+from tests.unit.controller.factory import (
+    CONFIG,
+    NAMESPACE,
+    Json,
+    condition_json,
+    instance_json,
+    request_json,
+    seconds,
+)
 from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import on_virtual_time
 
@@ -347,3 +356,26 @@ async def test_a_request_that_moves_counts_for_both_members_while_that_is_writte
     assert [member.load for member in pool_of(world).members] == [1, 1]
     world.store.requests.assume(request, None)
     assert [member.load for member in pool_of(world).members] == [1, 0]
+
+
+@on_virtual_time
+async def test_a_request_may_leave_its_session_only_while_the_member_that_has_it_is_away(world: World) -> None:
+    affinity = {"sessionAffinity": "Preferred", "affinityWaitSeconds": 5}
+    world.store.pools.observe(pool_json(placement=affinity))
+    world.store.instances.observe(member_json())
+    chat = pool_request("chat", type="chat", session={"id": "s-1"})
+    for obj in (chat, pool_request("eval")):
+        world.store.requests.observe({**obj, "status": {"instanceName": "alpha"}})
+
+    def place(name: str) -> PoolPlace | None:
+        snapshot = world.store.requests.snapshot((NAMESPACE, name))
+        assert snapshot is not None
+        return snapshot.pool
+
+    found = place("chat")
+    assert found is not None
+    assert (found.leaves, found.affinity_wait) == ("alpha", seconds(5))
+    assert place("eval") is None
+
+    world.store.pools.observe(pool_json(version="2"))
+    assert place("chat") is None

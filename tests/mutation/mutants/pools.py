@@ -83,6 +83,12 @@ MUTANTS = (
         (f"{FLOWS}::test_a_flow_that_had_nothing_to_do_saves_nothing_up",),
     ),
     Mutant(
+        "the bound of the flows of a pool",
+        "most-flows",
+        Value("flow"),
+        (f"{FLOWS}::test_beyond_a_number_of_flows_all_share_one",),
+    ),
+    Mutant(
         "the bound of the requests of a flow that wait for a pool",
         "turned-away",
         Never(),

@@ -98,7 +98,9 @@ class FlowBacklog:
 
     def known(self, flow: str) -> str:
         """Return the flow that requests of this name are counted for: beyond a number of flows all share one."""
-        return flow if flow in self._flows or len(self._flows) < MOST_FLOWS else OTHER_FLOWS
+        # Not counting that one: a request that is put in line anew comes back to the flow that it had.
+        named = len(self._flows) - (OTHER_FLOWS in self._flows)
+        return flow if flow in self._flows or named < MOST_FLOWS else OTHER_FLOWS  # gate: most-flows
 
     def refile(self, flow_of: Callable[[Key], str]) -> None:
         """Put the requests that wait in line anew, after what a flow is has changed."""

@@ -129,6 +129,14 @@ def test_beyond_a_number_of_flows_all_share_one() -> None:
     assert line.known("flow 7") == "flow 7"
 
 
+def test_a_request_beside_those_of_all_others_keeps_its_flow_when_it_is_put_in_line_anew() -> None:
+    line = FlowBacklog()
+    for number in range(MOST_FLOWS + 1):
+        line.add(key(f"r{number}"), (T0, f"r{number}"), line.known(f"flow {number}"))
+    line.discard(key("r7"))
+    assert line.known("flow 7") == "flow 7"
+
+
 def test_what_a_flow_is_can_change_while_requests_wait() -> None:
     line = FlowBacklog()
     add(line, "a", 4)

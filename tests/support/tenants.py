@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import new_namespace
@@ -18,6 +18,8 @@ from tests.support.simulated_bridge import SimulatedBridge, SimulatedNode
 from tests.support.site import FINAL, Site
 
 QUOTA = "few"
+POOL = "crew"
+EPHEMERAL: Json = {"workspace": {"ephemeral": True}, "queue": {"ephemeral": True}}
 
 
 class Node(Protocol):
@@ -39,10 +41,11 @@ class Tenant:
     def bridge(self) -> SimulatedBridge:
         return self.bridges[0]
 
-    def ask(self, name: str) -> None:
-        """Create an eval for the first instance."""
-        spec = {"type": "eval", "content": "(+ 1 2)", "instanceRef": {"name": "one"}, "timeoutSeconds": 600}
-        self.kube.create("efritrequests", self.namespace, {"metadata": {"name": name}, "spec": spec})
+    def ask(self, name: str, pool: str = "", **metadata: Json) -> None:
+        """Create an eval for the first instance, or for a pool."""
+        target = {"poolRef": {"name": pool}} if pool else {"instanceRef": {"name": "one"}}
+        spec = {"type": "eval", "content": "(+ 1 2)", "timeoutSeconds": 600, **target}
+        self.kube.create("efritrequests", self.namespace, {"metadata": {"name": name, **metadata}, "spec": spec})
 
     def status(self, name: str) -> Json:
         status: Json = self.kube.get("efritrequests", self.namespace, name).get("status", {})
@@ -137,10 +140,27 @@ class Tenants:
 
         return until(reached, lambda: f"{name} is not {expected}: {tenant.ready(name)}\n{self.operator.story()}")
 
-    def answer(self, tenant: Tenant, name: str = "") -> Json:
-        """Create an eval, wait for its end and return its status."""
+    def pool(self, tenant: Tenant, replicas: int = 1, **spec: Any) -> list[SimulatedBridge]:
+        """Create the pool `crew` of a tenant, play the pods of its members, and wait until they are ready."""
+        made = {"replicas": replicas, "template": {"spec": EPHEMERAL}, **spec}
+        manifest: Json = {"metadata": {"name": POOL}, "spec": made}
+        self.kube.create("efritpools", tenant.namespace, manifest, fieldValidation="Strict")
+        members = until(lambda: self.members(tenant, replicas), "no members") if replicas else []
+        bridges = [self.node.play(tenant.namespace, name) for name in members]
+        for name in members:
+            self.until_ready(tenant, name, status="True")
+        return bridges
+
+    def members(self, tenant: Tenant, count: int) -> list[str] | None:
+        """Return the names of the members of a tenant's pool, None while there are more or fewer."""
+        instances = self.kube.list("efritinstances", tenant.namespace)
+        names = [name for one in instances if (name := one["metadata"]["name"]).startswith(f"{POOL}-")]
+        return names if len(names) == count else None
+
+    def answer(self, tenant: Tenant, name: str = "", pool: str = "") -> Json:
+        """Create an eval for the first instance or a pool, wait for its end and return its status."""
         name = name or f"q{next(self._names)}"
-        tenant.ask(name)
+        tenant.ask(name, pool)
 
         def reached() -> Json | None:
             status = tenant.status(name)

@@ -1,4 +1,4 @@
-"""Writes thousands of requests into etcd, as the API server would have stored them, many in one transaction."""
+"""Writes thousands of requests and claims into etcd, as the API server had stored them, many in one transaction."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Any
 import httpx
 
 from efrit.api.meta import rfc3339
-from efrit.kube.resources import REQUESTS
+from efrit.kube.resources import EXCLUSIVE_CLAIMS, REQUESTS, Resource
 
 Json = dict[str, Any]
 TRANSACTION_BYTES = 1_000_000
 """etcd takes a megabyte and a half."""
 MOST_OPERATIONS = 100
+PLURALS = {resource.kind: resource.plural for resource in (REQUESTS, EXCLUSIVE_CLAIMS)}
 
 
 def request(name: str, namespace: str, target: str, size: int, **spec: Any) -> Json:
@@ -35,6 +36,18 @@ def finished(name: str, namespace: str, target: str, ttl: int) -> Json:
     return {**_stored(name, namespace, spec), "status": {**status, "instanceName": target}}
 
 
+def of_pool(name: str, namespace: str, pool: str, **labels: str) -> Json:
+    """Return an open eval of a pool."""
+    stored = _stored(name, namespace, {"poolRef": {"name": pool}, "type": "eval", "content": "(+ 1 2)"})
+    stored["metadata"]["labels"] = labels
+    return stored
+
+
+def claim(name: str, namespace: str, pool: str) -> Json:
+    """Return an exclusive claim of a member of a pool."""
+    return _stored(name, namespace, {"poolRef": {"name": pool}}, EXCLUSIVE_CLAIMS)
+
+
 def affinity(size: int, *, random: bool) -> Json:
     """Return an affinity of about so many bytes of JSON: labels with two values each, whose names may be random."""
     expressions: list[Json] = []
@@ -47,14 +60,14 @@ def affinity(size: int, *, random: bool) -> Json:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
-def _stored(name: str, namespace: str, spec: Json) -> Json:
+def _stored(name: str, namespace: str, spec: Json, resource: Resource = REQUESTS) -> Json:
     meta = {"name": name, "namespace": namespace, "uid": str(uuid.uuid4()), "generation": 1}
     meta["creationTimestamp"] = rfc3339(datetime.now(UTC))
-    return {"apiVersion": REQUESTS.api_version, "kind": REQUESTS.kind, "metadata": meta, "spec": spec}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
 
 
 def store(etcd_port: int, objects: Iterable[Json]) -> int:
-    """Store requests; return how many they were."""
+    """Store requests and claims; return how many they were."""
     count = 0
     with httpx.Client(base_url=f"http://127.0.0.1:{etcd_port}", timeout=60, trust_env=False) as client:
         for operations in _transactions(objects):
@@ -72,7 +85,8 @@ def _transactions(objects: Iterable[Json]) -> Iterator[list[Json]]:
             yield operations
             operations, size = [], 0
         meta = obj["metadata"]
-        key = f"/registry/{REQUESTS.group}/{REQUESTS.plural}/{meta['namespace']}/{meta['name']}"
+        plural = PLURALS[obj["kind"]]
+        key = f"/registry/{REQUESTS.group}/{plural}/{meta['namespace']}/{meta['name']}"
         put = {"key": base64.b64encode(key.encode()).decode(), "value": base64.b64encode(value).decode()}
         operations.append({"requestPut": put})
         size += len(value)

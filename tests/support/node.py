@@ -155,6 +155,7 @@ class Node:
         """Return whether something is left to do that no event of a watched kind will tell of."""
         sets = await self._list("statefulsets")
         if self.collects:
+            await self._collect_members()
             sets = [stateful_set for stateful_set in sets if not await self._orphaned(stateful_set)]
         pods = {pod["metadata"]["name"]: pod for pod in await self._list("pods")}
         desired = {
@@ -189,6 +190,16 @@ class Node:
                     await self._tell(statefulset, f"create Pod {name} in StatefulSet failed: {refusal}")
         served = (self._pods[name].started for name in desired if name in self._pods)
         return self.collects or not desired.keys() <= self._pods.keys() or not all(served)
+
+    async def _collect_members(self) -> None:
+        """Delete the instances whose claim or pool is gone."""
+        members = [one for one in await self._list("efritinstances") if one["metadata"].get("ownerReferences")]
+        if not members:
+            return
+        owners = {one["metadata"]["uid"] for kind in ("efritpools", "efritclaims") for one in await self._list(kind)}
+        for member in members:
+            if not owners & {reference["uid"] for reference in member["metadata"]["ownerReferences"]}:
+                await self._call("DELETE", "efritinstances", member["metadata"]["name"])
 
     async def _orphaned(self, statefulset: Json) -> bool:
         """Delete a StatefulSet whose instance is gone."""

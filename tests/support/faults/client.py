@@ -15,7 +15,8 @@ from typing import Protocol
 import httpx
 
 from tests.support.faults.history import Loss, Note, SubmittedRequest
-from tests.support.faults.schedule import Op, Schedule, Step
+from tests.support.faults.pool_workload import MEMBER, ClaimSpec, PoolSpec
+from tests.support.faults.schedule import POOL_OPS, Op, Schedule, Step
 from tests.support.faults.workload import InstanceSpec, RequestSpec, SuspendedPlanSpec
 from tests.support.kube import Json, Kube, Refused
 
@@ -65,6 +66,7 @@ class WorkloadClient:
         self.submitted: list[SubmittedRequest] = []
         self.created_at: dict[str, float] = {}
         self.namespace_deleted = False
+        self.deleted_members: list[str] = []
         self.hits: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -97,6 +99,19 @@ class WorkloadClient:
         self.note("user", f"creates the suspended plan {suspended.name}", instance=suspended.instance)
         self.retry(lambda: self._create("efritplans", suspended.manifest()))
 
+    def create_pool(self, pool: PoolSpec) -> None:
+        """Create a pool."""
+        if pool.name in self.created_at:
+            return
+        self.note("user", "creates the pool", instance=pool.name)
+        self.retry(lambda: self._create("efritpools", pool.manifest()))
+        self.created_at[pool.name] = self.clock()
+
+    def create_claim(self, claim: ClaimSpec) -> None:
+        """Create a claim of a member."""
+        self.note("user", f"creates the claim {claim.name}")
+        self.retry(lambda: self._create("efritclaims", claim.manifest()))
+
     def submit(self, request: RequestSpec) -> None:
         """Create a request, and record it as submitted."""
         began = self.clock()
@@ -117,11 +132,51 @@ class WorkloadClient:
                     attempts=request.attempts,
                     deleted=request.deleted,
                     expires=request.ttl is not None,
+                    pool=request.pool,
+                    flow=request.flow,
                 )
             )
 
+    def members(self) -> tuple[str, ...]:
+        """Return the names of the pool's members, as last seen."""
+        return ()
+
+    def hit_by(self, step: Step) -> str:
+        """Return the name of the instance that a step is about; empty where the pool has no member."""
+        if not step.target.startswith(MEMBER):
+            return step.target
+        members = self.members()
+        return members[int(step.target.removeprefix(MEMBER)) % len(members)] if members else ""
+
+    def _change_pool(self, step: Step) -> None:
+        """Do what a user does to a pool, to a member or to a claim."""
+        kube, where, name = self.cluster.kube, self.namespace, step.target
+        match step.op:
+            case Op.SCALE:
+                body: Json = {"spec": {"replicas": int(step.detail)}}
+                self.retry(lambda: kube.patch("efritpools", where, name, body))
+            case Op.TEMPLATE:
+                template: Json = {"spec": {"template": {"spec": {"emacs": self.changed_emacs()}}}}
+                self.retry(lambda: kube.patch("efritpools", where, name, template))
+            case Op.RELEASE:
+                released: Json = {"spec": {"released": True}}
+                self.retry(lambda: kube.patch("efritclaims", where, name, released))
+            case Op.DELETE_CLAIM:
+                self._delete("efritclaims", name)
+            case Op.DELETE_MEMBER:
+                if not (member := self.hit_by(step)):
+                    self.note("user", "there is no member to delete")
+                    return
+                self.deleted_members.append(member)
+                self.record_loss(member, self.clock(), float("inf"), step.op.value, queue=True)
+                self._delete("efritinstances", member)
+
     def perform(self, step: Step) -> None:
         """Do what a user does to a request or an instance that exists."""
+        if step.op in POOL_OPS:
+            self.note("user", f"{step.op.value} {step.target} {step.detail}".strip())
+            self._change_pool(step)
+            return
         kube, where, name = self.cluster.kube, self.namespace, step.target
         of_request = step.op in (Op.CANCEL, Op.DELETE)
         request, instance = (name, "") if of_request else ("", name)
@@ -199,6 +254,8 @@ class WorkloadClient:
         queue: whether a queue that lives in the pod went with it. end: None until the pod has been replaced.
         """
         ephemeral = any(spec.name == instance and spec.ephemeral_queue for spec in self.schedule.instances)
+        if self.schedule.pool is not None and not self.is_instance(instance):
+            ephemeral = self.schedule.pool.ephemeral_queue or instance in self.deleted_members
         loss = Loss(
             self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral, held_back=held_back
         )
@@ -215,7 +272,13 @@ class WorkloadClient:
     def awaits_replacement(self) -> bool:
         """Return whether a pod still serves that is to be replaced: it may yet take requests with it."""
         with self._lock:
-            return any(before and self.losses[index].cause != SUSPENDED for index, before in self._open_losses)
+            waiting = [self.losses[index] for index, before in self._open_losses if before]
+        return any(loss.cause != SUSPENDED and not self.is_gone(loss.instance) for loss in waiting)
+
+    def is_gone(self, instance: str) -> bool:
+        """Return whether an instance was deleted: nothing replaces its pod."""
+        del instance
+        return False
 
     def close_losses(self) -> None:
         """End the losses whose pod has been replaced."""

@@ -9,12 +9,21 @@ import base64
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tests.support.faults import large_results
 from tests.support.faults.availability import total_seconds
 from tests.support.faults.base_run import FaultRun, RunPod
-from tests.support.faults.history import Allowance, Answer, Digest, History, QueueFile, RequestVersion
+from tests.support.faults.history import (
+    Allowance,
+    Answer,
+    Digest,
+    History,
+    QueueFile,
+    RequestVersion,
+    SubmittedRequest,
+)
 from tests.support.faults.light.run import GRACE_SECONDS
 from tests.support.faults.operator_invariants import CREATED_BEFORE_SECONDS
 from tests.support.faults.request_invariants import OPEN_AREAS
@@ -74,13 +83,14 @@ def collect(
     files: tuple[QueueFile, ...],
     ready: dict[tuple[str, str], bool],
     namespace_left: bool,
+    pool_unsettled: str = "",
     tenant_fault_until: float | None = None,
 ) -> History:
     """Return the whole history of a run that is over."""
     ended_at = run.clock()
     deleted = (run.namespace,) if run.namespace_deleted else ()
     return History(
-        submitted=tuple(run.submitted),
+        submitted=_with_members(run),
         versions=run.recorder.versions,
         ran=run.executions(),
         files=files,
@@ -96,6 +106,9 @@ def collect(
         instances_ready={} if deleted else ready,
         hits=dict(run.hits),
         objects=run.objects,
+        pool=run.schedule.pool,
+        pool_unsettled=pool_unsettled,
+        deleted_by_users=tuple(run.deleted_members),
         undisturbed=_undisturbed(run, ended_at),
         tenant_fault_until=tenant_fault_until,
         other_tenant_open=run.other_tenant_open(),
@@ -106,12 +119,26 @@ def collect(
     )
 
 
+def _with_members(run: FaultRun) -> tuple[SubmittedRequest, ...]:
+    """Return the requests, those of the pool with the names of all members that it has had."""
+    pool = run.schedule.pool
+    if pool is None:
+        return tuple(run.submitted)
+    owner = f"EfritPool/{pool.name}"
+    members = tuple(sorted({version.name for version in run.objects if version.owner == owner}))
+    return tuple(replace(request, instances=members) if request.pool else request for request in run.submitted)
+
+
 def _undisturbed(run: FaultRun, ended_at: float) -> tuple[tuple[float, float], ...]:
     """Return the spans in which a controller led and the API server answered, without the time to settle."""
     if run.shares_controller:
         return ()
     spans, begin = [], 0.0 if run.schedule.warm else SETTLE_SECONDS
-    for disturbed, over in sorted([*run.disturbances, *run.unavailable_spans]):
+    disturbances = [*run.disturbances, *run.unavailable_spans]
+    if run.schedule.pool is not None:
+        # What a call has hit may be learned only from the next list.
+        disturbances += [(at - run.clock.epoch, at - run.clock.epoch) for armed in run.armed for at in armed.times]
+    for disturbed, over in sorted(disturbances):
         if disturbed > begin:
             spans.append((begin, disturbed))
         begin = max(begin, over + SETTLE_SECONDS)
@@ -176,6 +203,8 @@ def _allowances(run: FaultRun) -> Iterator[Allowance]:
                 "a controller that leads only since then cannot know whether an instance that is gone had the request"
             )
             yield Allowance("Interrupted", why, request=submitted.name, runs=(0,))
+        if submitted.pool:
+            continue
         late = min((run.created_at.get(name, float("inf")) for name in submitted.instances), default=0.0)
         if late - submitted.at > GRACE_SECONDS - 1 and kinds[submitted.name] is not Kind.LOST:
             for reason in ("Rejected", "Interrupted"):
@@ -218,6 +247,8 @@ def _allowances_for_idleness(run: FaultRun) -> Iterator[Allowance]:
         if version.kind == "efritinstances" and version.event == "DELETED"
     }
     for request in run.submitted:
+        if request.pool:
+            continue
         deleted = min((gone.get(name, float("inf")) for name in request.instances), default=float("inf"))
         if request.at > deleted - CREATED_BEFORE_SECONDS:
             for reason in ("Rejected", "Interrupted"):

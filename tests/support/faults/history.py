@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from efrit.queue.reserve import FILES
+from tests.support.faults.pool_workload import PoolSpec
 
 FINAL_PHASES = ("Succeeded", "Failed")
 
@@ -58,6 +59,7 @@ class SubmittedRequest:
     ends: how it may end without faults.
     deleted: whether the workload deletes it before it is final.
     expires: whether it has a time to live, after which it is deleted.
+    pool: the pool that it is for; its `instances` are then all members that the pool has had.
     """
 
     namespace: str
@@ -70,6 +72,8 @@ class SubmittedRequest:
     attempts: int = 1
     deleted: bool = False
     expires: bool = False
+    pool: str = ""
+    flow: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,10 +111,13 @@ class RequestVersion:
 
 @dataclass(frozen=True)
 class ObjectVersion:
-    """One version of an instance, a StatefulSet or a plan, from a watch straight at the API server.
+    """One version of an instance, a StatefulSet, a plan, a pool or a claim, from a watch straight at the API server.
 
     kind: the plural of the resource. instance: the instance it is, or belongs to.
-    mode: operatingMode of an instance. replicas: of a StatefulSet. suspended, final: of a plan.
+    mode: operatingMode of an instance. replicas: of a StatefulSet. suspended, final: of a plan; final of a claim too.
+    owner: kind and name of the controlling owner. instance_uid: of what a claim has. revision: of a pool's template,
+    or the one that a member was made from. ready: whether an instance is Ready; asleep: suspended for idleness.
+    smallest, largest: how many members a pool may have.
     """
 
     at: float
@@ -125,6 +132,15 @@ class ObjectVersion:
     replicas: int = 0
     suspended: bool = False
     final: bool = False
+    owner: str = ""
+    owner_uid: str = ""
+    instance_uid: str = ""
+    revision: str = ""
+    ready: bool = False
+    asleep: bool = False
+    smallest: int = 0
+    largest: int = 0
+    phase: str = ""
 
 
 @dataclass(frozen=True)
@@ -229,7 +245,9 @@ class History:
     namespaces_left: those of them that still existed at the end.
     instances_ready: whether each instance was ready at the end, by (namespace, name).
     hits: how often each kind of fault was really injected.
-    objects: versions of instances, StatefulSets and plans.
+    objects: versions of instances, StatefulSets, plans, pools and claims.
+    pool: the pool of the schedule. pool_unsettled: how the pool or its claims were not at rest at the end, if so.
+    deleted_by_users: names of the members that users have deleted.
     undisturbed: spans in which a controller led and the API server answered, without the time to settle.
     tenant_fault_until: when the fault of the other tenant was ended; None without one.
     other_tenant_open: names of the other tenant's requests that were open at the end.
@@ -252,6 +270,9 @@ class History:
     instances_ready: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     hits: Mapping[str, int] = field(default_factory=dict)
     objects: tuple[ObjectVersion, ...] = ()
+    pool: PoolSpec | None = None
+    pool_unsettled: str = ""
+    deleted_by_users: tuple[str, ...] = ()
     undisturbed: tuple[tuple[float, float], ...] = ()
     tenant_fault_until: float | None = None
     other_tenant_open: tuple[str, ...] = ()
@@ -289,6 +310,13 @@ class History:
         for execution in self.ran:
             counts[execution.namespace, execution.marker] = counts.get((execution.namespace, execution.marker), 0) + 1
         return counts
+
+    def homes(self, request: SubmittedRequest) -> tuple[str, ...]:
+        """Return the instances that may have had a request: of a pool's members those it was given to."""
+        if not request.pool:
+            return request.instances
+        names = (version.status.get("instanceName") for version in self.versions_of.get(request.uid, ()))
+        return tuple(dict.fromkeys(str(name) for name in names if name))
 
     def runs(self, request: SubmittedRequest) -> int:
         """Return how often a request really began to run, by its marker in the counter files."""

@@ -22,7 +22,7 @@ REASON_SECONDS = 30.0
 def open_work_keeps_its_instance(history: History) -> Iterator[Violation]:
     """Yield violations of I9, judged in the order of the API server's resource versions."""
     for gone in history.objects:
-        if gone.namespace in history.namespaces_deleted:
+        if gone.namespace in history.namespaces_deleted or gone.name in history.deleted_by_users:
             continue
         if gone.kind == "efritinstances" and gone.event == "DELETED":
             yield from _with_work(history, gone, "deleted")
@@ -36,7 +36,8 @@ def _with_work(history: History, event: ObjectVersion, done: str) -> Iterator[Vi
         before = _before(history.versions_of.get(request.uid, ()), event.resource_version)
         if before is None or before.final or before.event in REMOVED or request.namespace != event.namespace:
             continue
-        home = before.status.get("instanceName") or (request.instances[0] if len(request.instances) == 1 else "")
+        only = request.instances[0] if len(request.instances) == 1 and not request.pool else ""
+        home = before.status.get("instanceName") or only
         if home == event.instance and event.at - request.at >= CREATED_BEFORE_SECONDS:
             sentence = f"its instance {event.instance} was {done} while it was open"
             yield Violation("I9", request.name, sentence, f"{evidence}; the request was {before.reason or 'new'}")

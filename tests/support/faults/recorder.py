@@ -24,6 +24,7 @@ from tests.support.faults.history import FINAL_PHASES, REMOVED, ObjectVersion, R
 from tests.support.kube import Kube
 
 RETRY_SECONDS = 0.1
+FINAL_CLAIMS = ("Expired", "Released")
 GONE = 410
 
 
@@ -180,7 +181,7 @@ class RequestRecorder(Watcher):
 
 
 class ObjectRecorder(Watcher):
-    """The instances, StatefulSets or plans of a namespace, reduced to what the invariants are about."""
+    """Objects of one kind in a namespace, reduced to what the invariants are about."""
 
     def __init__(self, plane: ControlPlane, plural: str, namespace: str, clock: Callable[[], float]) -> None:
         super().__init__(plane, plural, namespace, clock)
@@ -202,7 +203,14 @@ class ObjectRecorder(Watcher):
             "efritinstances": meta["name"],
             "statefulsets": meta.get("labels", {}).get("efrit.dev/instance", ""),
             "efritplans": status.get("instanceName") or spec.get("instanceRef", {}).get("name", ""),
+            "efritpools": "",
+            "efritclaims": status.get("instanceName", ""),
         }
+        scaling = spec.get("autoscaling", {})
+        replicas = spec.get("replicas", 0)
+        owner: dict[str, Any] = next((one for one in meta.get("ownerReferences", ()) if one.get("controller")), {})
+        ready = next((one["status"] for one in status.get("conditions", ()) if one["type"] == "Ready"), "")
+        revision = meta.get("labels", {}).get("efrit.dev/pool-revision", "")
         version = ObjectVersion(
             at=self._clock(),
             event=event,
@@ -213,9 +221,18 @@ class ObjectRecorder(Watcher):
             resource_version=int(meta["resourceVersion"]),
             instance=homes[self._plural],
             mode=str(spec.get("operatingMode", "")),
-            replicas=int(spec.get("replicas", 0)),
+            replicas=int(replicas),
             suspended=bool(spec.get("suspend")),
-            final=status.get("phase") in FINAL_PHASES,
+            final=status.get("phase") in (*FINAL_PHASES, *FINAL_CLAIMS),
+            owner=f"{owner['kind']}/{owner['name']}" if owner else "",
+            owner_uid=owner.get("uid", ""),
+            instance_uid=status.get("instanceUID", ""),
+            revision=revision or status.get("revision", ""),
+            ready=ready == "True",
+            asleep=status.get("suspendedIdle") is True,
+            smallest=int(scaling.get("minReplicas", replicas)),
+            largest=int(scaling.get("maxReplicas", replicas)),
+            phase=status.get("phase", ""),
         )
         with self._lock:
             self._versions.append(version)

@@ -335,11 +335,12 @@ def _losses(history: History, request: SubmittedRequest, *, queue: bool = False)
     """Return what was lost on an instance of the request while the request was open."""
     final = history.final(request)
     end = final.at if final else history.ended_at
+    homes = history.homes(request)
     return [
         loss
         for loss in history.losses
         if loss.namespace == request.namespace
-        and loss.instance in request.instances
+        and loss.instance in homes
         and loss.begin <= end
         and request.at <= loss.end
         and (loss.queue or not queue)

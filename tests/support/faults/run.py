@@ -22,6 +22,7 @@ from tests.support.faults.base_run import FaultRun
 from tests.support.faults.checker import check
 from tests.support.faults.history import REMOVED, History, QueueFile
 from tests.support.faults.job_thread import JobThread
+from tests.support.faults.pool_state import pool_unsettled
 from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
 from tests.support.faults.timeline import report
 from tests.support.faults.violation import Violation
@@ -83,6 +84,8 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
         *((instance.at, partial(run.create_instance, instance)) for instance in schedule.instances),
         *((request.at, partial(run.submit, request)) for request in schedule.requests),
         *((plan.at, partial(run.create_suspended_plan, plan)) for plan in schedule.plans),
+        *((0.0, partial(run.create_pool, pool)) for pool in [schedule.pool] if pool is not None),
+        *((claim.at, partial(run.create_claim, claim)) for claim in schedule.claims),
     ]
     creations.sort(key=lambda creation: creation[0])
     waiting, lasting = list(schedule.steps), list[tuple[float, Step]]()
@@ -154,6 +157,7 @@ def _finish(run: FaultRun) -> History:
         files=final_state.files,
         ready=final_state.ready,
         namespace_left=namespace_remains,
+        pool_unsettled=final_state.pool_unsettled,
         tenant_fault_until=tenant_fault_until,
     )
 
@@ -165,6 +169,7 @@ class _FinalState:
         self._stage = run
         self.files: tuple[QueueFile, ...] = ()
         self.ready: dict[tuple[str, str], bool] = {}
+        self.pool_unsettled = ""
         self._lying: dict[QueueFile, float] = {}
 
     def stale_files(self) -> set[str]:
@@ -184,10 +189,14 @@ class _FinalState:
         """Return whether the queues are empty and every instance is served by the pod it is to have."""
         try:
             self.ready = collect.instances_ready(self._stage)
+            self.pool_unsettled = pool_unsettled(
+                self._stage.cluster.kube, self._stage.namespace, self._stage.schedule.pool
+            )
         except httpx.TransportError:
             return False
         self.read_files()
-        return collect.tidy(self.files) and all(self.ready.values()) and not self._stage.awaits_replacement
+        at_rest = all(self.ready.values()) and not self.pool_unsettled
+        return collect.tidy(self.files) and at_rest and not self._stage.awaits_replacement
 
 
 def _wait(run: FaultRun, seconds: float, condition: Callable[[], bool]) -> bool:

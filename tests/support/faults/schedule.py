@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.support.faults.api_proxy.rules import Effect
+from tests.support.faults.pool_workload import ClaimSpec, PoolSpec
 from tests.support.faults.workload import InstanceSpec, RequestSpec, SuspendedPlanSpec
 
 
@@ -43,6 +44,8 @@ class Theme(StrEnum):
     """A second namespace that is served as well is deleted, forbidden, refused, flooded, or its bridge is stopped."""
     TERMINATING = "terminating"
     """A deleted pod stays Terminating while its containers go on, as on a lost node."""
+    POOLS = "pools"
+    """A pool shares its members between flows and lends some; it is scaled and changed, members and calls fail."""
     NODE = "node"
     """The node loses its kubelet, its container runtime, its power or a part of its network (real cluster only)."""
 
@@ -56,6 +59,11 @@ class Op(StrEnum):
     RESUME = "resume"
     CHANGE = "change the pod template of"
     DELETE_NAMESPACE = "delete the namespace"
+    SCALE = "scale the pool"
+    TEMPLATE = "change the template of the pool"
+    DELETE_MEMBER = "delete the member"
+    RELEASE = "release the claim"
+    DELETE_CLAIM = "delete the claim"
 
     KILL_CONTROLLER = "SIGKILL controller"
     STOP_CONTROLLER = "SIGSTOP controller"
@@ -98,7 +106,8 @@ class Op(StrEnum):
         return self not in USER_OPS
 
 
-USER_OPS = frozenset({Op.CANCEL, Op.DELETE, Op.SUSPEND, Op.RESUME, Op.CHANGE, Op.DELETE_NAMESPACE})
+POOL_OPS = frozenset({Op.SCALE, Op.TEMPLATE, Op.DELETE_MEMBER, Op.RELEASE, Op.DELETE_CLAIM})
+USER_OPS = POOL_OPS | {Op.CANCEL, Op.DELETE, Op.SUSPEND, Op.RESUME, Op.CHANGE, Op.DELETE_NAMESPACE}
 
 
 @dataclass(frozen=True)
@@ -173,7 +182,8 @@ class FileFault:
 class Step:
     """One operation with its trigger. `seconds`: how long a fault lasts; 0: it ends at once or never.
 
-    hours: what a clock is set forward by. detail: what is refused, or which volume is filled with what.
+    target: an instance, or `member-N` for a member of the pool. hours: what a clock is set forward by.
+    detail: what is refused, which volume is filled with what, or how many members the pool is to have.
     """
 
     op: Op
@@ -204,6 +214,8 @@ class Schedule:
     warm: bool = True
     recovery_seconds: float = 60.0
     plans: tuple[SuspendedPlanSpec, ...] = ()
+    pool: PoolSpec | None = None
+    claims: tuple[ClaimSpec, ...] = ()
 
     @property
     def faults(self) -> tuple[Step, ...]:
@@ -217,6 +229,8 @@ class Schedule:
             f"{len(self.faults)} faults, {self.controllers} controllers, {'warm' if self.warm else 'cold'}"
         ]
         lines += [f"  {_instance(instance)}" for instance in self.instances]
+        lines += [f"  {self.pool}"] if self.pool is not None else []
+        lines += [f"  {claim}" for claim in self.claims]
         lines += [f"  plan {plan.name} at {plan.at:.2f} s: suspended, on {plan.instance}" for plan in self.plans]
         lines += [f"  {_request(request)}" for request in self.requests]
         lines += [f"  {'!!' if step.op.fault else '--'} {step}" for step in self.steps]
@@ -233,9 +247,9 @@ def _instance(instance: InstanceSpec) -> str:
 
 
 def _request(request: RequestSpec) -> str:
-    parts = [
-        f"{request.name} at {request.at:.2f} s: {request.kind.value} on {request.instance or 'team ' + request.team}"
-    ]
+    target = f"pool {request.pool}" if request.pool else request.instance or f"team {request.team}"
+    parts = [f"{request.name} at {request.at:.2f} s: {request.kind.value} on {target}"]
+    parts += [f"flow {request.flow}"] if request.flow else []
     options = {
         "seconds": request.seconds,
         "size": request.size,

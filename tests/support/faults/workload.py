@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from tests.support.faults.history import Digest, ExpectedEnd
+from tests.support.faults.pool_workload import FLOW_LABEL
 
 COUNTER = "counter"
 NOWHERE = "nowhere"
@@ -138,6 +139,9 @@ class RequestSpec:
     deleted: bool = False
     ttl: int | None = None
     counter: str = COUNTER
+    pool: str = ""
+    """An EfritPool instead of an instance."""
+    flow: str = ""
 
     def content(self) -> str:
         """Return the Lisp, or the text of a chat."""
@@ -178,7 +182,9 @@ class RequestSpec:
             "content": self.content(),
             "priority": self.priority,
         }
-        if self.team:
+        if self.pool:
+            spec["poolRef"] = {"name": self.pool}
+        elif self.team:
             spec["selector"] = {"matchLabels": {"team": self.team}}
         else:
             spec["instanceRef"] = {"name": self.instance}
@@ -192,7 +198,8 @@ class RequestSpec:
             spec["cancel"] = True
         if self.ttl is not None:
             spec["ttlSecondsAfterFinished"] = self.ttl
-        return {"metadata": {"name": self.name}, "spec": spec}
+        labels = {FLOW_LABEL: self.flow} if self.flow else {}
+        return {"metadata": {"name": self.name, "labels": labels}, "spec": spec}
 
     def ends(self) -> tuple[ExpectedEnd, ...]:
         """Return how it may end without faults."""
@@ -226,7 +233,9 @@ class RequestSpec:
                 return ExpectedEnd("Succeeded", Digest.of(f'"{self.marker}"'))
 
     def target_instances(self, instances: tuple[InstanceSpec, ...]) -> tuple[str, ...]:
-        """Return the names of the instances it may run on."""
+        """Return the names of the instances it may run on; of a pool's members the history tells."""
+        if self.pool:
+            return ()
         if self.team:
             return tuple(instance.name for instance in instances if instance.team == self.team)
         return (self.instance,)

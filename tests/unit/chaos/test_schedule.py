@@ -8,9 +8,11 @@ import sys
 
 import pytest
 
+from efrit.api import EfritClaim, EfritPool
 from tests.cluster.paths import REPOSITORY
 from tests.support.faults.generators import node
-from tests.support.faults.generators.light import RARE, generate
+from tests.support.faults.generators.light import FIXED, RARE, generate
+from tests.support.faults.pool_workload import MEMBER
 from tests.support.faults.schedule import Op, Schedule, Theme
 from tests.support.faults.workload import NOWHERE, Kind, RequestSpec
 
@@ -72,7 +74,9 @@ def test_no_two_requests_share_a_marker() -> None:
 def test_steps_name_what_there_is() -> None:
     for schedule in SCHEDULES:
         names = {instance.name for instance in schedule.instances} | {request.name for request in schedule.requests}
-        names |= {"", "operator-0", "leader", "standby"}
+        names |= {"", "operator-0", "leader", "standby"} | {claim.name for claim in schedule.claims}
+        if schedule.pool is not None:
+            names |= {schedule.pool.name, *(f"{MEMBER}{number}" for number in range(3))}
         assert {step.target for step in schedule.steps} <= names, schedule.describe()
         assert {step.trigger.running for step in schedule.steps} <= names
 
@@ -104,3 +108,29 @@ def test_every_request_may_end_somehow_and_what_is_cancelled_also_so() -> None:
 def test_each_attempt_of_what_ends_emacs_may_be_the_cancelled_one() -> None:
     request = RequestSpec("r", "s0w0", Kind.DIE, at=0.0, instance="one", attempts=2, cancelled=True)
     assert [end.runs for end in request.ends() if end.reason == "Cancelled"] == [(0, 1, 2)]
+
+
+def test_a_pool_is_big_enough_in_the_end_for_what_waits() -> None:
+    for schedule in SCHEDULES:
+        sizes = [step.detail for step in schedule.steps if step.op is Op.SCALE]
+        assert not sizes or int(sizes[-1]) > 0, schedule.describe()
+
+
+def test_every_claim_of_a_schedule_is_ended_by_its_holder() -> None:
+    for schedule in SCHEDULES:
+        ended = {step.target for step in schedule.steps if step.op in (Op.RELEASE, Op.DELETE_CLAIM)}
+        assert {claim.name for claim in schedule.claims} == ended
+
+
+def test_the_fixed_seeds_have_a_pool_of_each_kind() -> None:
+    pools = [pool for seed in FIXED if (pool := generate(seed).pool) is not None]
+    assert {pool.ephemeral_queue for pool in pools} == {True, False}
+    assert {pool.autoscaled for pool in pools} == {True, False}
+
+
+def test_pools_and_claims_are_what_the_definitions_take() -> None:
+    for schedule in SCHEDULES:
+        if schedule.pool is not None:
+            EfritPool.model_validate(schedule.pool.manifest())
+        for claim in schedule.claims:
+            EfritClaim.model_validate(claim.manifest())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.support.faults.api_proxy.rules import WRITE_EFFECTS, Effect
-from tests.support.faults.generators import administration, parts
+from tests.support.faults.generators import administration, parts, pools
 from tests.support.faults.schedule import CallFault, FileEffect, FileFault, Op, Schedule, Step, Theme, Trigger
 
 LONG_SECONDS = 90.0
@@ -28,12 +28,12 @@ CYCLE = (
     Theme.NAMESPACE,
     Theme.VOLUMES,
     Theme.PROCESSES,
-    Theme.CALLS,
+    Theme.POOLS,
     Theme.TENANTS,
     Theme.LEADERS,
     Theme.TERMINATING,
     Theme.ROLLOUT,
-    Theme.PROCESSES,
+    Theme.POOLS,
     Theme.CLOCKS,
     Theme.IDLE,
     Theme.FILES,
@@ -42,10 +42,10 @@ CYCLE = (
     Theme.TENANTS,
     Theme.VOLUMES,
     Theme.REFUSALS,
-    Theme.ROLLOUT,
+    Theme.POOLS,
     Theme.TERMINATING,
     Theme.FILES,
-    Theme.PROCESSES,
+    Theme.POOLS,
     Theme.IDLE,
 )
 """Themes of the seeds, in turn; each tenth is `processes`, on which the schedules of the cluster tier are based."""
@@ -265,5 +265,6 @@ GENERATORS: dict[Theme, Callable[[int, random.Random], Schedule]] = {
     Theme.CLOCKS: _clocks,
     Theme.FROZEN: _frozen,
     Theme.AWAY: _away,
+    Theme.POOLS: pools.generate,
     **administration.GENERATORS,
 }

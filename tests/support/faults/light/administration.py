@@ -48,8 +48,8 @@ class Administration:
     def open(self, other: str | None) -> None:
         """Prepare the node, and the other tenant in the namespace `other`."""
         node, theme = self._run.site.node, self._run.schedule.theme
-        node.collects = theme is Theme.IDLE
-        if theme in (Theme.IDLE, Theme.ROLLOUT):
+        node.collects = theme in (Theme.IDLE, Theme.POOLS)
+        if theme in (Theme.IDLE, Theme.ROLLOUT, Theme.POOLS):
             # Short requests may end in a pod that terminates, as in a cluster; the long ones of the schedule may not.
             node.grace_seconds = 5.0
         if theme is Theme.VOLUMES:

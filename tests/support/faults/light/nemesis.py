@@ -46,7 +46,8 @@ class LightNemesis(Nemesis):
     def inject(self, step: Step) -> None:
         """Begin the fault of a step, and note whom it hit."""
         run = self._run
-        instance = step.target if run.is_instance(step.target) else ""
+        target = run.hit_by(step)
+        instance = target if run.is_instance(target) or target != step.target else ""
         detail = step.call or step.file or (f"{step.target} by {step.hours:+} h" if step.hours else step.detail)
         run.note("fault", f"{step.op.value} {detail}".strip(), instance=instance, fault=True)
         # Those that wait for a call are counted when they hit one.
@@ -101,7 +102,7 @@ class LightNemesis(Nemesis):
 
     def _inject_pod_fault(self, step: Step) -> None:
         run = self._run
-        pod, now = run.running_pod(step.target), run.clock()
+        pod, now = run.running_pod(run.hit_by(step)), run.clock()
         if pod is None or not pod.started:
             self.note_no_target(step)
             return
@@ -113,7 +114,7 @@ class LightNemesis(Nemesis):
                 self._stopped_bridge[step] = pod
             case Op.KILL_POD:
                 pod.kill()
-                run.record_loss(step.target, now, run.clock(), step.op.value)
+                run.record_loss(pod.instance, now, run.clock(), step.op.value)
             case Op.DELETE_POD | Op.FORCE_POD:
                 self.delete_pod(step, pod)
             case Op.KILL_EMACS | Op.STOP_EMACS:
@@ -128,7 +129,7 @@ class LightNemesis(Nemesis):
     def delete_pod(self, step: Step, pod: Pod) -> None:
         """Delete a pod at the API server, and note that its requests may be interrupted."""
         run = self._run
-        run.record_loss(step.target, run.clock(), None, step.op.value, queue=True)
+        run.record_loss(pod.instance, run.clock(), None, step.op.value, queue=True)
         # Not from this thread: the API server may be away, and the main loop must go on.
         threading.Thread(target=self._remove_pod, args=(step.op, pod), daemon=True).start()
 
@@ -163,12 +164,12 @@ class LightNemesis(Nemesis):
                 raise ProcessLookupError
             os.kill(pid, number)
         except ProcessLookupError:
-            run.note("fault", "there is no Emacs to hit", instance=step.target)
+            run.note("fault", "there is no Emacs to hit", instance=pod.instance)
             run.hits[step.op.value] -= 1
             return
-        run.note("fault", f"it is pid {pid}", instance=step.target, fault=True)
+        run.note("fault", f"it is pid {pid}", instance=pod.instance, fault=True)
         if step.op is Op.KILL_EMACS:
-            run.record_loss(step.target, now, run.clock(), step.op.value)
+            run.record_loss(pod.instance, now, run.clock(), step.op.value)
         else:
             self._stopped_emacs[step] = pid
 

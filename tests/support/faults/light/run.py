@@ -14,14 +14,16 @@ from tests.support.faults.api_proxy.proxy import Proxy
 from tests.support.faults.availability import LeaseRecorder, ListProbe, merge_spans, silent_spans
 from tests.support.faults.base_run import FaultRun
 from tests.support.faults.file_shim.points import FileShims
-from tests.support.faults.history import Execution, ObjectVersion
+from tests.support.faults.history import REMOVED, Execution, ObjectVersion
 from tests.support.faults.large_results import FullVolume, refused_secrets
 from tests.support.faults.light.cluster import LightCluster
 from tests.support.faults.light.controllers import Controller, is_emacs
 from tests.support.faults.light.nemesis import LightNemesis
+from tests.support.faults.pool_state import pool_unsettled
 from tests.support.faults.recorder import ObjectRecorder, RequestRecorder
-from tests.support.faults.schedule import Schedule, Theme
+from tests.support.faults.schedule import Op, Schedule, Theme
 from tests.support.faults.workload import COUNTER
+from tests.support.kube import until
 from tests.support.pod import Pod
 from tests.support.site import Site
 
@@ -65,7 +67,7 @@ class LightRun(FaultRun):
         self.nemesis.administration.open(other)
         self.recorder = RequestRecorder(self.cluster.plane, self.namespace, self.clock)
         self.recorder.start()
-        for plural in ("efritinstances", "statefulsets", "efritplans"):
+        for plural in ("efritinstances", "statefulsets", "efritplans", "efritpools", "efritclaims"):
             self._objects.append(ObjectRecorder(self.cluster.plane, plural, self.namespace, self.clock))
             self._objects[-1].start()
         self._leases = LeaseRecorder(self.cluster.plane, "leases", self.namespace, self.clock)
@@ -73,7 +75,7 @@ class LightRun(FaultRun):
         self._probe = ListProbe(self.cluster.kube, self.namespace, self.clock)
         self._probe.start()
         server = None
-        if schedule.theme is Theme.CALLS:
+        if any(step.op is Op.CALL for step in schedule.steps):
             self.proxy = Proxy(self.cluster.plane)
             self.proxy.start()
             self.proxy.kill_controller = self._kill_controller
@@ -93,6 +95,13 @@ class LightRun(FaultRun):
             first = schedule.instances[0]
             self.create_instance(first)
             self.site.until_condition(first.name, "Ready", 180, status="True")
+            if schedule.pool is not None:
+                self.create_pool(schedule.pool)
+                until(
+                    lambda: not pool_unsettled(self.cluster.kube, self.namespace, schedule.pool) or None,
+                    "the pool is not at rest",
+                    180,
+                )
         if self.nemesis.administration.tenant is not None:
             self.nemesis.administration.tenant.begin()
         self.clock.start()
@@ -194,6 +203,21 @@ class LightRun(FaultRun):
     def objects(self) -> tuple[ObjectVersion, ...]:
         """Return what was seen of instances, StatefulSets and plans."""
         return tuple(version for recorder in self._objects for version in recorder.versions)
+
+    def members(self) -> tuple[str, ...]:
+        """Return the names of the members that the pool has now, the oldest first."""
+        assert self.schedule.pool is not None
+        owner = f"EfritPool/{self.schedule.pool.name}"
+        return tuple(version.name for version in self._latest_instances() if version.owner == owner)
+
+    def is_gone(self, instance: str) -> bool:
+        """Return whether an instance was deleted."""
+        seen = any(version.kind == "efritinstances" and version.name == instance for version in self.objects)
+        return seen and instance not in {version.name for version in self._latest_instances()}
+
+    def _latest_instances(self) -> list[ObjectVersion]:
+        latest = {version.uid: version for version in self.objects if version.kind == "efritinstances"}
+        return [version for version in latest.values() if version.event not in REMOVED]
 
     def refused_secrets(self) -> frozenset[str]:
         """Return the names of the Secrets whose creation the API server has refused."""

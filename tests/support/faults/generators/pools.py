@@ -1,0 +1,135 @@
+"""Schedules with a pool: flows that share it, claims of its members, changes of its size and template, faults.
+
+Pure functions of a random source, as parts.py.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.support.faults.api_proxy.rules import WRITE_EFFECTS, Effect
+from tests.support.faults.generators import parts
+from tests.support.faults.pool_workload import MEMBER, ClaimSpec, PoolSpec
+from tests.support.faults.schedule import CallFault, Op, Schedule, Step, Theme, Trigger
+from tests.support.faults.workload import InstanceSpec, Kind, RequestSpec
+
+POOL = "crew"
+FLOWS = (("a", 6), ("b", 2), ("c", 1))
+"""Flows, and how many of ten requests each has."""
+WRITES = (
+    ("create", "efritinstances", ""),
+    ("delete", "efritinstances", ""),
+    ("patch", "efritinstances", ""),
+    ("patch", "efritrequests", "status"),
+    ("patch", "efritrequests", "status"),
+    ("patch", "efritpools", "status"),
+    ("patch", "efritclaims", "status"),
+)
+EVENTS = (Effect.EVENT_DELAYED, Effect.EVENT_DROPPED, Effect.EVENT_REORDERED, Effect.STREAM_EXPIRED)
+WATCHED = ("efritpools", "efritclaims", "efritinstances", "efritrequests")
+OPS = (
+    (Op.KILL_CONTROLLER, 6),
+    (Op.STOP_CONTROLLER, 1),
+    (Op.KILL_BRIDGE, 3),
+    (Op.STOP_BRIDGE, 1),
+    (Op.KILL_EMACS, 4),
+    (Op.KILL_POD, 2),
+    (Op.DELETE_POD, 2),
+    (Op.FORCE_POD, 2),
+    (Op.KILL_API, 1),
+    (Op.STOP_API, 1),
+)
+
+
+def generate(seed: int, rng: random.Random) -> Schedule:
+    """Return a schedule in which a pool takes most of the requests."""
+    span = rng.choice((1.0, 2.0, 4.0))
+    schedule = parts.base(seed, rng, Theme.POOLS, count=(8, 24), span=span)
+    # Small: what is tried is the pool, and each member is an Emacs that starts.
+    instances = (InstanceSpec("i1", ephemeral_queue=rng.random() < 0.5),)
+    pool = _pool(rng, autoscaled=seed % 2 == 0)
+    requests = tuple(_to_pool(rng, request) for request in schedule.requests)
+    schedule = replace(schedule, instances=instances, requests=requests, pool=pool, warm=rng.random() < 0.7)
+    claims = tuple(_claim(rng, number, span) for number in range(1, rng.choice((0, 1, 1, 2, 3)) + 1))
+    steps = [*_ends(rng, claims), *_changes(rng, pool, span)]
+    controllers = 2 if rng.random() < 0.2 else 1
+    if controllers == 1 and rng.random() < 0.4:
+        steps += [_call(rng, span) for _ in range(rng.randint(1, 4))]
+    steps += [_fault(rng, schedule, span, controllers) for _ in range(rng.choice((0, 1, 1, 2)))]
+    return parts.finish(replace(schedule, claims=claims, controllers=controllers), steps)
+
+
+def _pool(rng: random.Random, *, autoscaled: bool) -> PoolSpec:
+    largest = rng.choice((1, 2, 2, 3))
+    return PoolSpec(
+        POOL,
+        smallest=rng.choice((0, 0, 1)) if autoscaled else largest,
+        largest=largest,
+        autoscaled=autoscaled,
+        spares=rng.choice((0, 0, 1)) if autoscaled else 0,
+        max_load=rng.choice((1, 1, 2)),
+        max_running=rng.choice((0, 0, 1, 2)),
+        weights=rng.choice(({}, {}, {"b": 2})),
+        strategy=rng.choice(("Spread", "Packed")),
+        ephemeral_queue=rng.random() < 0.7,
+        suspend_after=rng.choice((0, 0, 0, 10)),
+    )
+
+
+def _to_pool(rng: random.Random, request: RequestSpec) -> RequestSpec:
+    """Return a request for the pool, or for the instance beside it."""
+    if request.kind is Kind.LOST:
+        return request
+    if rng.random() < 0.2:
+        return replace(request, instance="i1", team="")
+    flow = rng.choices([name for name, _ in FLOWS], [share for _, share in FLOWS])[0]
+    return replace(request, instance="", team="", pool=POOL, flow=flow)
+
+
+def _claim(rng: random.Random, number: int, span: float) -> ClaimSpec:
+    at = round(rng.uniform(0.0, span), 2)
+    return ClaimSpec(f"c{number}", POOL, at, rng.choice(("Recycle", "Return")), rng.choice((2, 3600, 3600)))
+
+
+def _ends(rng: random.Random, claims: tuple[ClaimSpec, ...]) -> Iterator[Step]:
+    """Yield the end of each claim by its holder: it may come before a member is the claim's."""
+    for claim in claims:
+        at = round(claim.at + rng.choice((0.05, rng.uniform(0.2, 3.0), rng.uniform(1.0, 6.0))), 2)
+        yield Step(rng.choice((Op.RELEASE, Op.RELEASE, Op.DELETE_CLAIM)), Trigger(at), claim.name)
+
+
+def _changes(rng: random.Random, pool: PoolSpec, span: float) -> Iterator[Step]:
+    """Yield what users do to the pool and its members."""
+    at = round(rng.uniform(0.1, span), 2)
+    if not pool.autoscaled and rng.random() < 0.6:
+        sizes = [rng.choice((0, 1, 2, 3)) for _ in range(rng.choice((1, 2)))]
+        for number, size in enumerate([*sizes[:-1], max(1, sizes[-1])]):
+            yield Step(Op.SCALE, Trigger(round(at + 1.5 * number, 2)), pool.name, detail=str(size))
+    if rng.random() < 0.3:
+        yield Step(Op.TEMPLATE, Trigger(round(rng.uniform(0.1, span), 2)), pool.name)
+    if rng.random() < 0.3:
+        yield Step(Op.DELETE_MEMBER, Trigger(round(rng.uniform(0.1, span + 1), 2)), _member(rng))
+
+
+def _member(rng: random.Random) -> str:
+    return f"{MEMBER}{rng.randrange(3)}"
+
+
+def _call(rng: random.Random, span: float) -> Step:
+    seconds, skip = round(rng.choice((0.3, 1.0, 3.0)), 1), rng.choice((0, 0, 1, 2))
+    if rng.random() < 0.7:
+        verb, resource, sub = rng.choice(WRITES)
+        call = CallFault(rng.choice(WRITE_EFFECTS), verb, resource, sub, False, skip, rng.choice((1, 1, 2)), seconds)
+    else:
+        call = CallFault(rng.choice(EVENTS), "", rng.choice(WATCHED), "", False, skip, 1, seconds)
+    return Step(Op.CALL, Trigger(round(rng.uniform(-1.0, span), 2)), call=call)
+
+
+def _fault(rng: random.Random, schedule: Schedule, span: float, controllers: int) -> Step:
+    op = rng.choices([op for op, _ in OPS], [weight for _, weight in OPS])[0]
+    fault = parts.process_fault(rng, schedule, op, span + 1)
+    if op in parts.CONTROLLERS and controllers > 1:
+        return replace(fault, target=rng.choice(("leader", "leader", "standby")))
+    return replace(fault, target=_member(rng)) if op in parts.IN_A_POD else fault

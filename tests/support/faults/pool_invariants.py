@@ -1,0 +1,269 @@
+"""The promises about pools and exclusive claims, as pure functions of a `History`.
+
+I13 a pool makes no member beyond its size, and comes to rest. I14 a member that a claim has is that claim's alone.
+I15 no request waits while a member may take it. I16 no flow is served beyond its share while another waits, and none
+has more members than it may. I17 a claim ends only as its holder, its time or the loss of its member has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeVar
+
+from tests.support.faults.history import REMOVED, History, ObjectVersion, RequestVersion, SubmittedRequest
+from tests.support.faults.pool_workload import PoolSpec
+from tests.support.faults.violation import Violation
+
+STALE_SECONDS = 15.0
+"""How long a controller may decide by an earlier spec of a pool, faults included."""
+KNOWN_SECONDS = 2.0
+"""After what time, undisturbed, a controller knows of a request."""
+IDLE_SECONDS = 10.0
+"""How long, undisturbed, a request may wait beside a free member: much less than a second on an idle machine."""
+CONCURRENT = 2.0
+"""Requests that may be given out by decisions made before another was observed."""
+
+
+def members_are_within_bounds(history: History) -> Iterator[Violation]:
+    """Yield violations of I13."""
+    pool = history.pool
+    if pool is None:
+        return
+    if history.pool_unsettled:
+        yield Violation("I13", "", "the pool or a claim is not at rest at the end", history.pool_unsettled)
+    sizes = [version for version in history.objects if version.kind == "efritpools"]
+    members: dict[str, ObjectVersion] = {}
+    claims: dict[str, ObjectVersion] = {}
+    for version in _in_order(history.objects):
+        if version.kind == "efritclaims":
+            _keep(claims, version, _waits(version))
+        if version.kind != "efritinstances":
+            continue
+        is_new = version.uid not in members and version.event == "ADDED" and _of_pool(version, pool)
+        members[version.uid] = version
+        if version.event in REMOVED or not _of_pool(version, pool):
+            del members[version.uid]
+        elif is_new:
+            bound = _bound(sizes, version)
+            is_rollout = len({member.revision for member in members.values()}) > 1
+            # A member that a claim is about to have is replaced beside the write that gives it away.
+            if len(members) > bound + is_rollout + len(claims):
+                evidence = f"at {version.at:.2f} s: {', '.join(sorted(one.name for one in members.values()))}"
+                yield Violation("I13", "", f"the pool made member {len(members)} of {bound}", evidence)
+
+
+def _bound(sizes: list[ObjectVersion], member: ObjectVersion) -> int:
+    """Return the largest size that the pool may have been taken to have when a member was made."""
+    before = [size for size in sizes if size.resource_version < member.resource_version]
+    recent = [first for first, then in pairwise(before) if member.at - then.at < STALE_SECONDS]
+    return max((size.largest for size in [*recent, *before[-1:]]), default=0)
+
+
+def claimed_members_are_exclusive(history: History) -> Iterator[Violation]:
+    """Yield violations of I14, judged in the order of the API server's resource versions."""
+    bound: set[str] = set()
+    instances: dict[str, ObjectVersion] = {}
+    by_name: dict[str, ObjectVersion] = {}
+    homes: dict[str, str] = {}
+    for version in _everything(history):
+        if isinstance(version, RequestVersion):
+            home = str(version.status.get("instanceName") or "")
+            request = history.by_uid.get(version.uid)
+            is_given = bool(home) and homes.get(version.uid) != home
+            homes[version.uid] = home
+            if request is None or not request.pool or not is_given or version.final:
+                continue
+            member = by_name.get(home)
+            if member is not None and member.owner.startswith("EfritClaim/"):
+                sentence = f"it was given to {home}, which {member.owner} has"
+                yield Violation("I14", request.name, sentence, f"at {version.at:.2f} s")
+        elif version.kind == "efritinstances":
+            instances[version.uid] = by_name[version.name] = version
+        elif version.kind == "efritclaims" and version.phase == "Bound" and version.uid not in bound:
+            bound.add(version.uid)
+            member = instances.get(version.instance_uid)
+            if member is not None and member.owner_uid != version.uid:
+                evidence = f"at {version.at:.2f} s; its owner was {member.owner or 'nobody'}"
+                yield Violation(
+                    "I14", "", f"claim {version.name} has {version.instance}, which is not its own", evidence
+                )
+
+
+def claims_end_for_a_reason(history: History) -> Iterator[Violation]:
+    """Yield violations of I17."""
+    for version in history.objects:
+        lost = version.kind == "efritclaims" and version.phase == "Failed" and version.event not in REMOVED
+        if lost and version.instance not in history.deleted_by_users:
+            yield Violation("I17", "", f"claim {version.name} lost {version.instance}, which nobody deleted")
+
+
+_Version = TypeVar("_Version", ObjectVersion, RequestVersion)
+
+
+@dataclass
+class _State:
+    """What a pool was at a moment of the history."""
+
+    pool: PoolSpec
+    members: dict[str, ObjectVersion] = field(default_factory=dict)
+    requests: dict[str, RequestVersion] = field(default_factory=dict)
+    claims: dict[str, ObjectVersion] = field(default_factory=dict)
+    size: ObjectVersion | None = None
+
+    def take_in(self, version: ObjectVersion | RequestVersion) -> None:
+        """Take in the next version."""
+        if isinstance(version, RequestVersion):
+            _keep(self.requests, version, not version.final)
+        elif version.kind == "efritinstances":
+            _keep(self.members, version, _of_pool(version, self.pool))
+        elif version.kind == "efritclaims":
+            _keep(self.claims, version, _waits(version))
+        elif version.kind == "efritpools":
+            self.size = version
+
+    def load(self, name: str) -> int:
+        """Return how many open requests a member has."""
+        return sum(request.status.get("instanceName") == name for request in self.requests.values())
+
+    def free_members(self) -> list[str]:
+        """Return the members with room that are sure to stay."""
+        size = self.size
+        if size is None or self.claims:
+            # As many members as claims wait get no more requests.
+            return []
+        free = [
+            member.name
+            for member in self.members.values()
+            if member.ready and member.revision == size.revision and self.load(member.name) < self.pool.max_load
+        ]
+        wanted = size.smallest
+        if self.pool.autoscaled:
+            wanted = min(size.largest, max(wanted, math.ceil(len(self.requests)) + self.pool.spares))
+        return free[max(0, len(self.members) - wanted) :]
+
+
+def _keep(kept: dict[str, _Version], version: _Version, stays: bool) -> None:
+    if stays and version.event not in REMOVED:
+        kept[version.uid] = version
+    else:
+        kept.pop(version.uid, None)
+
+
+def free_members_take_what_waits(history: History) -> Iterator[Violation]:
+    """Yield violations of I15, counted only while a controller led undisturbed."""
+    if history.pool is None:
+        return
+    state, since = _State(history.pool), dict[tuple[str, str], float]()
+    by_uid = history.by_uid
+    for version in _everything(history):
+        state.take_in(version)
+        waiting = _waiting(state, by_uid, math.inf)
+        pairs = {(uid, name) for uid in waiting for name in (state.free_members() if waiting else ())}
+        for uid, name in since:
+            begin = max(since[uid, name], by_uid[uid].at + KNOWN_SECONDS)
+            idle = max((min(version.at, end) - max(begin, start) for start, end in history.undisturbed), default=0.0)
+            if idle > IDLE_SECONDS:
+                sentence = f"it waited for {idle:.1f} s while {name} had room"
+                yield Violation("I15", by_uid[uid].name, sentence, f"until {version.at:.1f} s, undisturbed")
+                return
+        since = {pair: since.get(pair, version.at) for pair in pairs}
+
+
+def _waiting(state: _State, by_uid: Mapping[str, SubmittedRequest], now: float) -> dict[str, SubmittedRequest]:
+    """Return the requests of the pool that wait for a member and may have one."""
+    most, running = state.pool.max_running, dict[str, int]()
+    for uid, version in state.requests.items():
+        if uid in by_uid and version.status.get("instanceName"):
+            running[by_uid[uid].flow] = running.get(by_uid[uid].flow, 0) + 1
+    return {
+        uid: by_uid[uid]
+        for uid, version in state.requests.items()
+        if uid in by_uid
+        and by_uid[uid].pool
+        and not version.status.get("instanceName")
+        and not version.cancel
+        and now - by_uid[uid].at > KNOWN_SECONDS
+        and not (most and running.get(by_uid[uid].flow, 0) >= most)
+    }
+
+
+def flows_have_their_shares(history: History) -> Iterator[Violation]:
+    """Yield violations of I16.
+
+    Two flows that both wait for a time get, by their weights, the same but for one request of each (start-time fair
+    queueing, Goyal et al. 1996). Counted only while a controller led undisturbed: another begins anew.
+    """
+    pool = history.pool
+    if pool is None:
+        return
+    state, served, given = _State(pool), dict[tuple[str, str], list[float]](), set[str]()
+    by_uid = history.by_uid
+    for version in _everything(history):
+        request = by_uid.get(version.uid) if isinstance(version, RequestVersion) else None
+        is_given = request is not None and bool(request.pool) and version.uid not in given
+        if not isinstance(version, RequestVersion) or not is_given or not version.status.get("instanceName"):
+            state.take_in(version)
+            continue
+        assert request is not None
+        given.add(version.uid)
+        undisturbed = any(begin <= version.at <= end for begin, end in history.undisturbed)
+        flows = {waiting.flow for waiting in _waiting(state, by_uid, version.at).values()} if undisturbed else set()
+        pairs = {(one, other) for one in flows for other in flows if one < other}
+        served = {pair: served.get(pair, [0.0, 0.0]) for pair in pairs}
+        state.take_in(version)
+        for (one, other), counts in served.items():
+            weights = [pool.weights.get(one, 1), pool.weights.get(other, 1)]
+            if request.flow in (one, other):
+                place = (one, other).index(request.flow)
+                counts[place] += 1 / weights[place]
+            if abs(counts[0] - counts[1]) > 1 / weights[0] + 1 / weights[1] + CONCURRENT:
+                evidence = f"at {version.at:.2f} s, by weight: {counts[0]:.1f} and {counts[1]:.1f}"
+                yield Violation("I16", request.name, f"flows {one} and {other} are not served alike", evidence)
+                return
+        yield from _within_flow_bound(state, by_uid, request, version)
+
+
+def _within_flow_bound(
+    state: _State, by_uid: Mapping[str, SubmittedRequest], request: SubmittedRequest, version: RequestVersion
+) -> Iterator[Violation]:
+    most = state.pool.max_running
+    running = [
+        by_uid[uid].name
+        for uid, other in state.requests.items()
+        if uid in by_uid and by_uid[uid].flow == request.flow and other.status.get("instanceName")
+    ]
+    if most and len(running) > most:
+        sentence = f"members had {len(running)} requests of flow {request.flow}, which may have {most}"
+        yield Violation("I16", request.name, sentence, f"at {version.at:.2f} s: {', '.join(running)}")
+
+
+def _of_pool(version: ObjectVersion, pool: PoolSpec) -> bool:
+    return version.owner == f"EfritPool/{pool.name}"
+
+
+def _waits(claim: ObjectVersion) -> bool:
+    return not claim.final and claim.phase not in ("Bound", "Failed")
+
+
+def _in_order(objects: Iterable[ObjectVersion]) -> list[ObjectVersion]:
+    return sorted(objects, key=lambda one: one.resource_version)
+
+
+def _everything(history: History) -> list[ObjectVersion | RequestVersion]:
+    """Return the versions of all objects and requests in the API server's order; none where there is no pool."""
+    if history.pool is None:
+        return []
+    versions: list[ObjectVersion | RequestVersion] = [*history.objects, *history.versions]
+    return sorted(versions, key=lambda version: version.resource_version)
+
+
+INVARIANTS: tuple[Callable[[History], Iterator[Violation]], ...] = (
+    members_are_within_bounds,
+    claimed_members_are_exclusive,
+    free_members_take_what_waits,
+    flows_have_their_shares,
+    claims_end_for_a_reason,
+)

@@ -1,0 +1,84 @@
+"""A pool of a workload, and the exclusive claims on its members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+FLOW_LABEL = "flow"
+MEMBER = "member-"
+"""Begins the target of a step that hits a member: its number follows."""
+
+
+@dataclass(frozen=True)
+class PoolSpec:
+    """One EfritPool. smallest, largest: its size; with `autoscaled` by its own autoscaler, otherwise both are one."""
+
+    name: str
+    smallest: int
+    largest: int
+    autoscaled: bool = False
+    spares: int = 0
+    max_load: int = 2
+    max_running: int = 0
+    """Requests of a flow that members have at a time; 0: any."""
+    weights: Mapping[str, int] = field(default_factory=dict)
+    strategy: str = "Spread"
+    ephemeral_queue: bool = True
+    suspend_after: int = 0
+    """Seconds after which an idle member is suspended; 0: never."""
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the EfritPool."""
+        member: dict[str, Any] = {
+            "queue": {"ephemeral": True} if self.ephemeral_queue else {"storage": {}},
+            "workspace": {"ephemeral": True},
+            "limits": {"requestTimeoutSeconds": 30},
+        }
+        if self.suspend_after:
+            member["idle"] = {"suspendAfterSeconds": self.suspend_after}
+        fairness: dict[str, Any] = {"flowLabel": FLOW_LABEL, "weights": dict(self.weights)}
+        if self.max_running:
+            fairness["maxRunningPerFlow"] = self.max_running
+        spec: dict[str, Any] = {
+            "template": {"spec": member},
+            "placement": {"strategy": self.strategy, "maxLoadPerInstance": self.max_load},
+            "fairness": fairness,
+        }
+        if self.autoscaled:
+            limits = {"minReplicas": self.smallest, "maxReplicas": self.largest}
+            spec["autoscaling"] = {**limits, "scaleDown": {"stabilizationSeconds": 1}}
+            spec["warm"] = {"spares": self.spares}
+        else:
+            spec["replicas"] = self.largest
+        return {"metadata": {"name": self.name}, "spec": spec}
+
+    def __str__(self) -> str:
+        size = f"{self.smallest} to {self.largest} members" if self.autoscaled else f"{self.largest} members"
+        parts = [f"pool {self.name}: {size}", f"{self.max_load} requests each", self.strategy]
+        parts.append("queue ephemeral" if self.ephemeral_queue else "queue on a claim")
+        parts += [f"{self.spares} spares"] if self.spares else []
+        parts += [f"{self.max_running} requests of a flow"] if self.max_running else []
+        parts += [f"weights {dict(self.weights)}"] if self.weights else []
+        parts += [f"members suspended after {self.suspend_after} s"] if self.suspend_after else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class ClaimSpec:
+    """One EfritClaim of a member. `at`: when it is created, in seconds."""
+
+    name: str
+    pool: str
+    at: float
+    release: str = "Recycle"
+    ttl: int = 3600
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the EfritClaim."""
+        spec = {"poolRef": {"name": self.pool}, "release": self.release, "ttlSeconds": self.ttl}
+        return {"metadata": {"name": self.name}, "spec": spec}
+
+    def __str__(self) -> str:
+        return f"claim {self.name} at {self.at:.2f} s: of {self.pool}, {self.release}, held for {self.ttl} s"

@@ -141,7 +141,7 @@ def text(schema: Json, length: int) -> str:
 def minimal(schema: Json) -> Any:
     """Return the smallest value that fits."""
     if schema.get("x-kubernetes-int-or-string"):
-        return "1Gi"
+        return 1 if "maximum" in schema else "1Gi"
     if "enum" in schema:
         return schema["enum"][0]
     match schema.get("type"):

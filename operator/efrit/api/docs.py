@@ -70,7 +70,7 @@ def _type(field: Mapping[str, Any]) -> str:
     if "enum" in field:
         return " \\| ".join(f"`{value}`" for value in field["enum"])
     if field.get("x-kubernetes-int-or-string"):
-        return "quantity"
+        return f"{field['minimum']} to {field['maximum']}, or a percentage" if "maximum" in field else "quantity"
     kind = str(field.get("type", "object"))
     if kind == "array":
         return f"list of {_type(field['items'])}"

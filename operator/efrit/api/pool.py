@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from efrit.api.conditions import Condition
 from efrit.api.instance import InstanceSpec
@@ -19,6 +19,7 @@ SCALING_ACTIVE = "ScalingActive"
 SCALING_LIMITED = "ScalingLimited"
 
 MAX_MEMBERS = 1000
+SHARE = r"^(1000|[0-9]{1,3}|(1000|[0-9]{1,3})%)$"
 MAX_NAME_CHARS = 40
 """A member's name adds `-` and five characters, and may have 46."""
 REQUESTER = "efrit.dev/requester"
@@ -199,15 +200,35 @@ class Autoscaling(ApiModel):
     )
 
 
+Share = Annotated[
+    str,
+    BeforeValidator(str),
+    Field(
+        max_length=5,
+        json_schema_extra={
+            "x-kubernetes-int-or-string": True,
+            "pattern": SHARE,
+            "minimum": 0,
+            "maximum": MAX_MEMBERS,
+        },
+    ),
+]
+"""A number of members, or a share of those that the open requests need, such as 25%."""
+
+
 class Warm(ApiModel):
     """Members that are ready though nothing is asked of them."""
 
-    spares: int = Field(
-        default=0,
-        ge=0,
-        le=MAX_MEMBERS,
-        description="Members beyond those that the open requests need, within autoscaling.maxReplicas.",
+    spares: Share | None = Field(
+        default=None,
+        description="Members beyond those that the open requests need, within autoscaling.maxReplicas: a number, or "
+        "a percentage of those needed, rounded up, such as 25%. Default: none.",
     )
+
+    def spares_beside(self, needed: int) -> int:
+        """Return how many members there are to be beyond the `needed` ones."""
+        spares = self.spares or "0"
+        return -(-needed * int(spares[:-1]) // 100) if spares.endswith("%") else int(spares)
 
 
 class UpdateType(StrEnum):

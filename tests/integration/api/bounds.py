@@ -33,7 +33,7 @@ Side = tuple[str, Any, str | None]
 
 def _sides(schema: Json) -> Iterator[Side]:
     if schema.get("x-kubernetes-int-or-string"):
-        yield from _quantity(schema)
+        yield from _share(schema) if "maximum" in schema else _quantity(schema)
         return
     match schema.get("type"):
         case "string":
@@ -58,6 +58,18 @@ def _quantity(schema: Json) -> Iterator[Side]:
         yield f"quantity {good!r}", good, None
     for bad in ("", "1 Gi", "lots", "1GiB"):
         yield f"quantity {bad!r}", bad, "should match"
+
+
+def _share(schema: Json) -> Iterator[Side]:
+    """Yield numbers and percentages."""
+    low, high = schema["minimum"], schema["maximum"]
+    for good in (low, high, str(high), "0%", f"{high}%"):
+        yield f"share {good!r}", good, None
+    yield "below", low - 1, "should be greater than or equal to"
+    yield "above", high + 1, "should be less than or equal to"
+    yield "no share", [], "must be of type"
+    for bad in ("", "1.5", "-1", "%", f"{high + 1}", f"{high + 1}%"):
+        yield f"share {bad!r}", bad, "should match"
 
 
 def _string(schema: Json) -> Iterator[Side]:

@@ -22,7 +22,7 @@ def picture(
     *,
     pending: int = 0,
     loads: tuple[int, ...] = (),
-    warm: int = 0,
+    warm: int | str = 0,
     autoscaling: dict[str, Any] | None = None,
     **facts: Any,
 ) -> PoolSnapshot:
@@ -51,10 +51,32 @@ def picture(
         ({"pending": 3, "warm": 2}, 5),
         ({"loads": (1, 0, 0), "warm": 2}, 3),
         ({"pending": 50, "warm": 5}, 10),
+        # A percentage is one of what is needed, rounded up.
+        ({"pending": 4, "warm": "50%"}, 6),
+        ({"pending": 1, "warm": "10%"}, 2),
+        ({"warm": "50%"}, 0),
+        ({"claims": 2, "warm": "100%"}, 4),
     ],
 )
 def test_as_many_members_as_open_requests_need(given: dict[str, Any], wanted: int) -> None:
     assert scaling(picture(**given), NOW).wanted == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"pending": 1}, "1 open request: more than 0 members."),
+        ({"pending": 2, "loads": (1,)}, "3 open requests: more than 1 member."),
+        ({"claims": 1}, "0 open requests and 1 waiting claim: more than 0 members."),
+        (
+            {"pending": 2, "claims": 2, "warm": 3},
+            "2 open requests, 2 waiting claims and 3 spares: more than 0 members.",
+        ),
+        ({"loads": (1, 0)}, "1 open request: fewer than 2 members."),
+    ],
+)
+def test_a_change_of_the_size_says_what_asks_for_it(given: dict[str, Any], reason: str) -> None:
+    assert scaling(picture(**given), NOW).reason == reason
 
 
 def test_a_size_that_is_given_is_the_size() -> None:

@@ -34,7 +34,8 @@ class _Need(NamedTuple):
     """What a pool with an autoscaler needs, beside what it is to have at present."""
 
     limits: Autoscaling
-    load: int
+    cause: str
+    """What asks for members: `3 open requests and 1 spare`."""
     current: int
     recommendation: Recommendation
     limited: ConditionState
@@ -45,10 +46,12 @@ def scaling(snapshot: PoolSnapshot, now: datetime) -> Scaling:
     spec = snapshot.pool.spec
     if spec.autoscaling is None:
         return Scaling(spec.replicas if spec.replicas is not None else 1)
-    limits, spares = spec.autoscaling, spec.warm.spares if spec.warm is not None else 0
+    limits = spec.autoscaling
     load = snapshot.pending + sum(member.load for member in snapshot.members if not member.deleting)
     # Rounded up: a member for the rest, too.
-    needed = -(-load // limits.target_load_per_instance) + snapshot.claims + spares
+    needed = -(-load // limits.target_load_per_instance) + snapshot.claims
+    spares = spec.warm.spares_beside(needed) if spec.warm is not None else 0
+    needed += spares
     within = min(max(needed, limits.min_replicas), limits.max_replicas)
     limited = _bounds(limits, needed)
     recommendation = Recommendation(now, within)
@@ -59,13 +62,26 @@ def scaling(snapshot: PoolSnapshot, now: datetime) -> Scaling:
         current = min(max(there if current is None else current, limits.min_replicas), limits.max_replicas)
         if not snapshot.listed:
             return Scaling(current, None, limited=limited)
-    need = _Need(limits, load, current, recommendation, limited)
+    need = _Need(limits, _sentence(load, snapshot.claims, spares), current, recommendation, limited)
     return _grow(snapshot, need, now) if within > current else _shrink(snapshot, need, now)
+
+
+def _sentence(load: int, claims: int, spares: int) -> str:
+    parts = [f"{load} open request{'' if load == 1 else 's'}"]
+    if claims:
+        parts.append(f"{claims} waiting claim{'' if claims == 1 else 's'}")
+    if spares:
+        parts.append(f"{spares} spare{'' if spares == 1 else 's'}")
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+def _members(count: int) -> str:
+    return f"{count} member{'' if count == 1 else 's'}"
 
 
 def _grow(snapshot: PoolSnapshot, need: _Need, now: datetime) -> Scaling:
     needed, most = need.recommendation.members, need.limits.scale_up.max_per_minute
-    reason = f"{need.load} open requests need more members than {need.current}."
+    reason = f"{need.cause}: more than {_members(need.current)}."
     if most is None:
         return Scaling(needed, need.recommendation, reason, need.limited)
     recent = [growth for growth in snapshot.growths if now - MINUTE < growth.time <= now]
@@ -85,7 +101,7 @@ def _shrink(snapshot: PoolSnapshot, need: _Need, now: datetime) -> Scaling:
     most = max((earlier.members for earlier in recent), default=0)
     wanted = min(need.current, max(most, needed))
     if wanted <= needed:
-        reason = f"{need.load} open requests need fewer members than {need.current}."
+        reason = f"{need.cause}: fewer than {_members(need.current)}."
         return Scaling(wanted, need.recommendation, reason if wanted < need.current else "", need.limited)
     ends = max(earlier.time for earlier in recent if earlier.members >= wanted) + window
     reason = f"{most} members at most were needed within {seconds} s."

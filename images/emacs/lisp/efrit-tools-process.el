@@ -171,6 +171,16 @@ when it has ended."
         (unless (efrit-process-ended program)
           (efrit-process--arm program))))))
 
+(defun efrit-process-note-end (program)
+  "Note the end of PROGRAM, for code that waits for it.
+Emacs calls no sentinel as long as it has not read a file notification, which it
+does not do while code waits."
+  (let ((process (efrit-process-process program)))
+    (unless (or (efrit-process-ended program) (process-live-p process))
+      ;; Bounded: what the program has left behind may write for ever.
+      (cl-loop repeat 100 while (accept-process-output process 0))
+      (efrit-process--on-end program))))
+
 (defun efrit-process--note-death (program now)
   "Note at NOW whether PROGRAM is dead although nobody has said so.
 Code may have taken its sentinel away."

@@ -58,6 +58,7 @@ OUT and ERR are captures.  Emacs answers its events meanwhile.  Return the
     (unwind-protect
         (while (not ended)
           (accept-process-output nil 0.05)
+          (efrit-process-note-end program)
           ;; An event may have removed the timers.
           (efrit-process-update-all))
       (unless ended (efrit-process-stop program 'interrupted)))

@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'filenotify)
 (require 'efrit-test-plan)
 (require 'efrit-test-daemon)
 (require 'efrit-test-tool)
@@ -44,6 +45,24 @@
       (should (equal (alist-get 'timedOut fact) t))
       (should (equal (alist-get 'output fact) "before\n"))
       (should (floatp (alist-get 'seconds fact))))))
+
+;; Emacs calls no sentinel then: the end of each command was noted a second late.
+(ert-deftest efrit-plan-facts-an-unread-file-notification-delays-no-command ()
+  (efrit-test-with-plan
+    (efrit-test-plan-begin)
+    (let* ((watched (make-temp-file "efrit-watched-" t))
+           (watch (file-notify-add-watch watched '(change) #'ignore))
+           ;; Longer than the test may take.
+           (efrit-process--grace (* 10 efrit-test-timeout)))
+      (unwind-protect
+          (progn
+            (write-region "" nil (expand-file-name "new" watched) nil 'silent)
+            (with-timeout (efrit-test-timeout (ert-fail "its end is not noted"))
+              (should (equal (alist-get 'output (efrit-plan-facts-test--of "seq 1 500; echo end; exit 3"))
+                             (concat (mapconcat #'number-to-string (number-sequence 1 500) "\n")
+                                     "\nend\n")))))
+        (file-notify-rm-watch watch)
+        (delete-directory watched t)))))
 
 (ert-deftest efrit-plan-facts-of-much-output-both-ends-are-told ()
   (efrit-test-with-plan

@@ -14,9 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from efrit.api import API_VERSION, EfritInstance
+from efrit.api import API_VERSION, EfritInstance, EfritPool
 from efrit.controller.act.identity import new_identity
 from efrit.controller.manifests import build
+from efrit.controller.manifests.disruption_budget import MOST_NAMED, build_disruption_budget
 from efrit.controller.manifests.pod_network_policy import build_pod_network_policy
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.config import ControllerConfig
@@ -32,6 +33,7 @@ from tests.support.kube import MERGE, Json, Kube, Refused, until
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.factory import request
 
+DRY_RUN = "?dryRun=All"
 HOME, TEAM, SYSTEM = "efrit-system", "team", "kube-system"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -324,6 +326,64 @@ def test_the_controller_makes_no_other_objects_than_an_instance_can_ask_for(
 
 
 POOL = {"apiVersion": API_VERSION, "kind": "EfritPool", "name": "crew", "uid": "p", "controller": True}
+POD_NAME = "statefulset.kubernetes.io/pod-name"
+
+
+def budget(*members: str, change: Callable[[Json], object] = lambda body: None) -> Json:
+    crew = {"metadata": {"name": "crew", "namespace": TEAM, "uid": "p"}, "spec": {"replicas": 1}}
+    body = build_disruption_budget(EfritPool.model_validate(crew), members)
+    change(body)
+    return body
+
+
+def selecting(**selector: object) -> Json:
+    return budget(change=lambda body: body["spec"].update(selector=selector))
+
+
+def by_pods(*pods: str) -> Json:
+    return selecting(matchExpressions=[{"key": POD_NAME, "operator": "In", "values": list(pods)}])
+
+
+OTHERS = "PodDisruptionBudgets only for pods of instances of a pool"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (budget(), ""),
+        (budget("crew-a", "crew-b"), ""),
+        (budget(*(f"crew-{number}" for number in range(MOST_NAMED + 1))), ""),
+        (budget(change=lambda body: body["metadata"].update(ownerReferences=[])), UNOWNED),
+        (budget(change=lambda body: body["metadata"].update(ownerReferences=[OWNER])), UNOWNED),
+        (
+            budget(change=lambda body: body["metadata"].update(name="theirs")),
+            "the name that follows from its owner's",
+        ),
+        (budget(change=lambda body: body["metadata"].update(namespace=SYSTEM)), "namespaces of Kubernetes"),
+        (by_pods("efrit-crew-a-0", "database-0"), OTHERS),
+        (selecting(), OTHERS),
+        (selecting(matchLabels={"app": "database"}), OTHERS),
+        (selecting(matchLabels={"efrit.dev/pool": "crew"}), OTHERS),
+        (selecting(matchExpressions=[{"key": POD_NAME, "operator": "Exists"}]), OTHERS),
+        (selecting(matchExpressions=[{"key": POD_NAME, "operator": "NotIn", "values": ["efrit-crew-a-0"]}]), OTHERS),
+        (selecting(matchExpressions=[{"key": "app", "operator": "DoesNotExist"}]), OTHERS),
+    ],
+)
+def test_the_controller_keeps_only_pods_of_instances_from_being_evicted(
+    controller: Account, body: Json, message: str
+) -> None:
+    status, text = controller.write("POST", resource_of(body).path(body["metadata"]["namespace"]) + DRY_RUN, body)
+    assert (status, message in text) == (422 if message else 201, True), text
+
+
+def test_the_controller_does_not_make_a_budget_of_somebody_else_its_own(
+    admin: tuple[ControlPlane, Kube], controller: Account
+) -> None:
+    body = budget("crew-a")
+    path = resource_of(body).path(TEAM)
+    admin[1].call("POST", path, budget(change=lambda body: body["metadata"].update(ownerReferences=[])))
+    status, text = controller.write("PATCH", f"{path}/efrit-crew?fieldManager=x&force=true", body, "apply-patch+yaml")
+    assert (status, UNOWNED in text) == (422, True), text
 
 
 def member(*owners: Json, name: str = "crew-x1", namespace: str = TEAM, pool: str = "crew") -> Json:

@@ -43,6 +43,7 @@ CONTROLLER_RULES = [
     ([""], ["secrets"], ["create", "patch"]),
     ([""], ["serviceaccounts"], ["list", "create", "patch"]),
     (["networking.k8s.io"], ["networkpolicies"], ["list", "create", "patch"]),
+    (["policy"], ["poddisruptionbudgets"], ["create", "patch"]),
     ([""], ["events"], ["list", "create", "patch"]),
 ]
 

@@ -292,6 +292,13 @@ class UpdateStrategy(ApiModel):
     )
 
 
+class DisruptionBudget(StrEnum):
+    """Which members an eviction leaves alone."""
+
+    BUSY_MEMBERS = "BusyMembers"
+    NONE = "None"
+
+
 class PoolSpec(ApiModel):
     """Desired state. The operator never writes it; `kubectl scale` and autoscalers write replicas."""
 
@@ -304,6 +311,13 @@ class PoolSpec(ApiModel):
     placement: Placement = Field(default=Placement(), description=Placement.__doc__)
     fairness: Fairness = Field(default=Fairness(), description=Fairness.__doc__)
     update_strategy: UpdateStrategy = Field(default=UpdateStrategy(), description=UpdateStrategy.__doc__)
+    disruption_budget: DisruptionBudget = Field(
+        default=DisruptionBudget.BUSY_MEMBERS,
+        description="BusyMembers: the operator keeps a PodDisruptionBudget, so that a node drain waits for members "
+        "that have had a request for 2 s, have a plan, or are held by an EfritClaim. None: it keeps none, and a node "
+        "drain ends what takes longer than limits.drainSeconds. A PodDisruptionBudget of your own may then select "
+        "the members: Kubernetes evicts no pod that two of them select.",
+    )
 
     rules: ClassVar = (
         Rule(

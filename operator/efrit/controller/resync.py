@@ -172,6 +172,7 @@ class Resync:
             sweep += 1
             if sweep % self._sweeps_per_resync == 0:
                 self._store.instances.resync_all(self._every * self._sweeps_per_resync, self._scope)
+                self._store.pools.resync_all(self._every * self._sweeps_per_resync, self._scope)
                 self._store.plans.requeue_open(self._every, self._scope, anew=True)
             await asyncio.sleep(pause * random.uniform(1.0, 1.2))  # noqa: S311
 

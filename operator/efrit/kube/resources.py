@@ -65,6 +65,7 @@ ACCESS_REVIEWS = Resource("authorization.k8s.io/v1", "SubjectAccessReview", "sub
 SELF_ACCESS_REVIEWS = Resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
 NETWORK_POLICIES = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+DISRUPTION_BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 ROLES = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 STORAGE_CLASSES = Resource("storage.k8s.io/v1", "StorageClass", "storageclasses")
@@ -92,6 +93,7 @@ RESOURCES = (
     SELF_ACCESS_REVIEWS,
     LEASES,
     NETWORK_POLICIES,
+    DISRUPTION_BUDGETS,
     ROLES,
     ROLE_BINDINGS,
     STORAGE_CLASSES,

@@ -10,6 +10,8 @@ ROLLOUT = f"{UNIT}/test_pool_rollout.py"
 STORE = f"{UNIT}/store/test_pools.py"
 FLOWS = f"{UNIT}/store/test_flow_backlog.py"
 RECONCILE = f"{UNIT}/test_reconcile_pools.py"
+DISRUPTION = f"{UNIT}/test_pool_disruption.py"
+GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarded"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
 
 MUTANTS = (
@@ -99,5 +101,56 @@ MUTANTS = (
         "bind-failed",
         Instead("pass"),
         (f"{RECONCILE}::test_a_request_that_cannot_be_bound_leaves_its_place_to_others",),
+    ),
+    Mutant(
+        "the time that a member has a request before an eviction is to leave it alone",
+        "budget-busy",
+        Value("False"),
+        (f"{DISRUPTION}::{GUARDED}",),
+    ),
+    Mutant(
+        "the exclusive claims whose members an eviction is to leave alone",
+        "budget-claimed",
+        Value("busy"),
+        (f"{DISRUPTION}::{GUARDED}",),
+    ),
+    Mutant(
+        "that a budget is left alone while it does not change",
+        "budget-unchanged",
+        Never(),
+        (f"{DISRUPTION}::test_a_budget_is_written_only_when_it_changes",),
+    ),
+    Mutant(
+        "the time between two writes of a budget",
+        "budget-rate",
+        Drop(),
+        (f"{DISRUPTION}::test_a_budget_is_written_every_few_seconds_at_most",),
+    ),
+    Mutant(
+        "the bound of the members that a budget names",
+        "budget-bound",
+        Never(),
+        (
+            "tests/unit/controller/manifests/test_disruption_budget.py::"
+            "test_beyond_a_number_of_members_it_selects_all_of_the_pool",
+        ),
+    ),
+    Mutant(
+        "that a budget is applied again at the resync",
+        "budget-resync",
+        Drop(),
+        (f"{STORE}::test_a_resync_has_the_budget_of_each_pool_applied_again",),
+    ),
+    Mutant(
+        "that a pool goes on where the API server takes no budget",
+        "budget-refused",
+        Instead("raise"),
+        (f"{RECONCILE}::test_an_api_server_that_takes_no_budget_keeps_no_pool_from_its_members",),
+    ),
+    Mutant(
+        "that a request which an earlier process has placed counts as one that is there for long",
+        "placed-before",
+        Value("self.clock()"),
+        (f"{STORE}::test_a_request_that_an_earlier_process_has_placed_and_a_plan_are_there_for_long",),
     ),
 )

@@ -10,6 +10,7 @@ import pytest
 
 from efrit.api import EfritPool, condition_of
 from efrit.controller.decide.pools import CREATED_AT_ONCE, decide_pool, size
+from efrit.controller.manifests.disruption_budget import build_disruption_budget
 from efrit.controller.model.actions import (
     Action,
     ConfirmIdle,
@@ -39,8 +40,9 @@ def member(name: str, revision: str = NEW, **facts: Any) -> MemberView:
 
 
 def snapshot(replicas: int, *members: MemberView, strategy: Any = None, **facts: Any) -> PoolSnapshot:
-    known: dict[str, Any] = {"template": {"spec": {}}, "listed": True, **facts}
-    return PoolSnapshot(pool(replicas, strategy), revision=NEW, members=members, **known)
+    crew = pool(replicas, strategy)
+    known: dict[str, Any] = {"template": {"spec": {}}, "listed": True, "budget": build_disruption_budget(crew, ())}
+    return PoolSnapshot(crew, revision=NEW, members=members, **{**known, **facts})
 
 
 def decide(picture: PoolSnapshot) -> list[Action]:

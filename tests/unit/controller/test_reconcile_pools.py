@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -93,3 +94,66 @@ async def test_a_request_that_continues_a_session_goes_to_its_member_though_that
     await rig.look()
     status = rig.api.made("PATCH")[-1].body["status"]
     assert (status["instanceName"], status["reason"]) == ("alpha", "Pending")
+
+
+BUDGETS = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
+BUDGET = f"{BUDGETS}/efrit-crew"
+
+
+async def listed_pool(rig: Rig, **spec: Any) -> None:
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(**{"replicas": 0, **spec})))
+    rig.store.first_list_complete(None)
+    await rig.look("EfritPool", "crew")
+
+
+def budget_calls(rig: Rig) -> list[tuple[str, str]]:
+    return [(call.method, call.content_type) for call in rig.api.calls if call.path.startswith(BUDGETS)]
+
+
+async def test_a_pool_has_a_budget_which_is_left_alone_until_the_resync(rig: Rig) -> None:
+    await listed_pool(rig)
+    owner = rig.api.objects[BUDGET]["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["uid"]) == ("EfritPool", "uid-crew")
+    rig.api.calls.clear()
+    await rig.look("EfritPool", "crew")
+    assert budget_calls(rig) == []
+    # Somebody has changed or deleted it.
+    rig.store.pools.resync_all(0)
+    rig.clock.passed += timedelta(seconds=5)
+    await rig.look("EfritPool", "crew")
+    assert budget_calls(rig) == [("PATCH", "application/apply-patch+yaml")]
+
+
+async def test_a_budget_of_somebody_else_is_not_taken_and_the_rest_of_the_decision_stands(rig: Rig) -> None:
+    rig.api.put(BUDGET, {"metadata": {"name": "efrit-crew"}, "spec": {"maxUnavailable": 1}})
+    await listed_pool(rig)
+    assert rig.api.objects[BUDGET]["spec"] == {"maxUnavailable": 1}
+    snapshot = rig.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    assert snapshot.budget is None
+    assert snapshot.budget_refusal is not None
+    assert snapshot.budget_refusal.sentence.startswith(
+        "PodDisruptionBudget efrit-crew already exists and does not belong to this EfritPool: delete it"
+    )
+    assert rig.api.objects[POOL]["status"]["desiredReplicas"] == 0
+
+
+async def test_an_api_server_that_takes_no_budget_keeps_no_pool_from_its_members(rig: Rig) -> None:
+    rig.api.fail("POST", BUDGETS, 500)
+    await listed_pool(rig)
+    assert rig.api.objects[POOL]["status"]["desiredReplicas"] == 0
+    rig.clock.passed += timedelta(seconds=10)
+    await rig.look("EfritPool", "crew")
+    assert BUDGET in rig.api.objects
+
+
+async def test_a_pool_that_guards_nobody_makes_no_budget_and_empties_its_own(rig: Rig) -> None:
+    await listed_pool(rig, disruptionBudget="None")
+    assert BUDGET not in rig.api.objects
+    owners = [{"kind": "EfritPool", "uid": "uid-crew", "controller": True}]
+    rig.api.put(BUDGET, {"metadata": {"name": "efrit-crew", "ownerReferences": owners}, "spec": {}})
+    rig.store.pools.resync_all(0)
+    rig.clock.passed += timedelta(seconds=5)
+    await rig.look("EfritPool", "crew")
+    expressions = rig.api.objects[BUDGET]["spec"]["selector"]["matchExpressions"]
+    assert [each["operator"] for each in expressions] == ["Exists", "DoesNotExist"]

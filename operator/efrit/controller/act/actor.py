@@ -28,6 +28,7 @@ from efrit.controller.model.actions import (
     Acknowledge,
     Action,
     ApplyChildren,
+    ApplyDisruptionBudget,
     ApplySecret,
     Bind,
     CancelRequest,
@@ -241,6 +242,8 @@ class Actor:
                 await self._events.record(action)
             case CreateMember():
                 await self._create_member(action)
+            case ApplyDisruptionBudget():
+                await self._apply_disruption_budget(action)
             case TakeMember():
                 await self._take_member(action)
             case ReturnMember():
@@ -538,6 +541,16 @@ class Actor:
         # The next decision need not wait for the watch.
         self._store.instances.observe(obj)
         self._store.pools.created(action.pool, action.pool_uid)
+
+    async def _apply_disruption_budget(self, action: ApplyDisruptionBudget) -> None:
+        """Apply the budget of a pool; where that fails the rest of the decision stands, and it is tried again."""
+        try:
+            await self._children.apply(action.manifest, create=action.create)
+        except ApiError as error:
+            log.warning("the PodDisruptionBudget of EfritPool %s/%s: %s", *action.pool, error)
+            self._store.pools.budget_refused(action.pool, action.pool_uid, error.sentence)  # gate: budget-refused
+        else:
+            self._store.pools.budget_applied(action.pool, action.pool_uid, action.manifest)
 
     async def _take_member(self, action: TakeMember) -> None:
         """Make an exclusive claim the owner of a member. Raises Superseded where that is not to be had any more.

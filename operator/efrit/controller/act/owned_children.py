@@ -1,7 +1,7 @@
-"""Applies the children of instances, and never an object of the same name that somebody else has made.
+"""Applies the children of instances and pools, and never an object of the same name that somebody else has made.
 
 Server-side apply alone would take it over: fields of ours win, the owner too, and then it goes with the instance.
-So an object is first asked whether this instance owns it, and made where there is none. Its UID is kept, and is a
+So an object is first asked whether this owner has it, and made where there is none. Its UID is kept, and is a
 condition of each later apply: in the steady state that is one call.
 """
 
@@ -23,15 +23,15 @@ Json = dict[str, Any]
 
 
 class OwnedChildren:
-    """The writer of the children of instances."""
+    """The writer of the children of instances and pools."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._known: OrderedDict[tuple[str, str, str], str] = OrderedDict()
         """UIDs of children, by their owner's UID, kind and name."""
 
-    async def apply(self, manifest: Mapping[str, Any]) -> Json:
-        """Make or change one child.
+    async def apply(self, manifest: Mapping[str, Any], *, create: bool = True) -> Json:
+        """Make or change one child; without `create` one that is not there is left so, and {} returned.
 
         Raises ApiRefused where an object of its name is not its owner's, and any other ApiError.
         """
@@ -45,6 +45,8 @@ class OwnedChildren:
         try:
             existing = await self._owned(manifest, key[0])  # gate: owned-child
         except ApiNotFound:
+            if not create:
+                return {}
             return self._remember_applied(key, await self._as_applied(manifest, await self._kube.create(manifest)))
         existing = await self._as_applied(manifest, existing)
         return self._remember_applied(key, await self._kube.apply(manifest, uid=existing["metadata"]["uid"]))
@@ -58,9 +60,10 @@ class OwnedChildren:
         except ApiRefused as error:
             if error.status != 422:
                 raise
+            owner_kind = meta["ownerReferences"][0]["kind"]
             sentence = (
-                f"{kind} {meta['name']} already exists and does not belong to this EfritInstance: delete it, if "
-                "nobody needs it, or create the instance under another name."
+                f"{kind} {meta['name']} already exists and does not belong to this {owner_kind}: delete it, if "
+                f"nobody needs it, or create the {owner_kind} under another name."
             )
             raise ApiRefused(str(error), sentence, status=error.status) from error
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from efrit.api.pool import UpdateType
+from efrit.controller.decide.pool_disruption import disruption_budget
 from efrit.controller.decide.pool_revision import drain_is_over, failed_member, next_moment, stands_in
 from efrit.controller.decide.pool_scaling import Scaling, scaling
 from efrit.controller.decide.pool_status import pool_status
@@ -57,6 +58,7 @@ def decide_pool(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
     if draining != snapshot.draining:
         actions.append(Drain(pool.key, pool.metadata.uid, draining))
     actions += _create(snapshot, sizing.create, now)
+    actions += disruption_budget(snapshot, now)
     actions += pool_status(snapshot, sized, sizing.create, draining, now)
     moment = next_moment(snapshot, sizing.drain, now)
     if moment is not None:

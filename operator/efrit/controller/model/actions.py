@@ -373,6 +373,16 @@ class CreateMember:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyDisruptionBudget:
+    """Make or change the PodDisruptionBudget of a pool; create: also where there is none."""
+
+    pool: Key
+    pool_uid: str
+    manifest: Mapping[str, Any]
+    create: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Scale:
     """Remember how many members a pool needs, and is to have from now on."""
 
@@ -456,6 +466,7 @@ Action = (
     | CreateRequest
     | CancelRequest
     | CreateMember
+    | ApplyDisruptionBudget
     | Drain
     | Scale
     | TakeMember

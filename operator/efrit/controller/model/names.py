@@ -18,6 +18,8 @@ POOL_LABEL = "efrit.dev/pool"
 REVISION_LABEL = "efrit.dev/pool-revision"
 CLAIM_LABEL = "efrit.dev/claim"
 REQUEST_LABEL = "efrit.dev/request"
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+"""Kubernetes gives it to each pod of a StatefulSet."""
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "efrit-operator"
 CHILD_SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY},{INSTANCE_LABEL}"
@@ -71,6 +73,11 @@ def claim_name(instance: EfritInstance, volume: str) -> str:
 def claim_names(instance: str) -> tuple[str, str]:
     """Return the names that the claims of an instance of this name may have."""
     return f"{PREFIX}{instance}-queue", f"{PREFIX}{instance}-workspace"
+
+
+def disruption_budget_name(pool: str) -> str:
+    """Return the name of the PodDisruptionBudget of a pool of this name."""
+    return f"{PREFIX}{pool}"
 
 
 def instances_of(child: str) -> tuple[str, ...]:

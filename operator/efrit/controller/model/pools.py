@@ -31,6 +31,8 @@ class MemberView:
     """Open requests that are bound to it."""
     plans: int = 0
     """Open plans that live on it, suspended ones included."""
+    working_since: datetime | None = None
+    """Since when it has the request that it has had longest, or a plan that goes on; None where it has none."""
     deleting: bool = False
     asleep: bool = False
     """Whether it is suspended for idleness: work wakes it."""
@@ -95,3 +97,11 @@ class PoolSnapshot:
     """The API server did not take its next member."""
     status_written: datetime | None = None
     """When this process last wrote its status."""
+    claimed: tuple[str, ...] = ()
+    """Names of instances that exclusive claims have, or are becoming the owner of."""
+    budget: Mapping[str, Any] | None = None
+    """Its PodDisruptionBudget as applied last; None where that is not known."""
+    budget_written: datetime | None = None
+    """When this process last wrote it."""
+    budget_refusal: Refusal | None = None
+    """The API server did not take it."""

@@ -36,10 +36,12 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         if record is not None and record.uid != new.metadata.uid:
             self._forget(record)
             record = None
+        before = _pool_of(record.object) if record is not None else None
         if record is None:
             self._records[new.key] = ClaimRecord(new)
         else:
             record.object = new
+        self._index.observe_claim_of_pool(new.key, before, _pool_of(new))
         self._index.line_up(new.key)
         self.requeue(new.key)
 
@@ -77,6 +79,7 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
             self._index.give_up(record)
         self._index.leave_line(key)
         self._index.queue.forget(WorkKey(EfritClaim.kind, *key))
+        self._index.observe_claim_of_pool(key, _pool_of(record.object), None)
         del self._records[key]
 
     # What actions learned.
@@ -147,3 +150,7 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
             for snapshot in snapshots
             if snapshot is not None and not snapshot.active_plans and not snapshot.suspended_plans
         )
+
+
+def _pool_of(claim: EfritClaim) -> Key:
+    return claim.metadata.namespace, claim.spec.pool_ref.name

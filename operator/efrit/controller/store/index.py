@@ -33,6 +33,7 @@ from efrit.controller.store.records import (
     ClaimOwner,
     ClaimRecord,
     InstanceRecord,
+    Placement,
     PlanRecord,
     PoolOwner,
     PoolRecord,
@@ -101,6 +102,8 @@ class Index:
         """Exclusive claims that wait for a member, by pool, whether there is one or not."""
         self._claimed: dict[ClaimOwner, set[Key]] = {}
         """Instances by the exclusive claim that owns them."""
+        self._claims_of_pool: dict[Key, set[Key]] = {}
+        """Exclusive claims that have not ended, by pool."""
         self.orphans: dict[Key, dict[Orphan, None]] = {}
         """By the key of the request, of which there may have been several."""
         self.contents = Contents()
@@ -216,11 +219,27 @@ class Index:
             entry.views[uid] = structs.replace(entry.views[uid], response=None)
             self.answers.discard(HeldAnswer(target, uid))
         if self.requests[request.key].open:
-            entry.open_requests.add(request.key)
+            self.count_for(request.key, target)
             self.bound(self.requests[request.key])
             if request.status.queue_id is not None:
                 entry.recorded_requests.add(request.key)
             self.place(entry, request.key)
+
+    def count_for(self, request: Key, instance: Key) -> None:
+        """Count an open request for an instance; of a member of a pool, remember since when."""
+        record, entry = self.requests[request], self.instances[instance]
+        entry.open_requests.add(request)
+        if entry.pool is not None and (record.placement is None or record.placement.instance != instance):
+            # What an earlier process has placed may have been there for long.
+            since = self.clock() if self.is_listed(request[0]) else BEGINNING  # gate: placed-before
+            record.placement = Placement(instance, since)
+
+    def working_since(self, instance: Key) -> datetime | None:
+        """Return since when an instance has its oldest request, or a plan that goes on; None where it has neither."""
+        if self.plans_of(instance).active:
+            return BEGINNING
+        placements = (self.requests[key].placement for key in self.instances[instance].open_requests)
+        return min((placed.since if placed is not None else BEGINNING for placed in placements), default=None)
 
     def _retarget_unbound(self, record: RequestRecord) -> None:
         key, pool = record.packed.key, record.packed.pool
@@ -459,8 +478,26 @@ class Index:
     def _owner_changed(self, owner: ClaimOwner) -> None:
         record = self.claims.get(owner.key)
         if record is not None and record.uid == owner.uid:
+            self._pool_changed(self._pool_of_claim(owner.key))
             self.line_up(owner.key)
             self.requeue_claim(owner.key)
+
+    def observe_claim_of_pool(self, claim: Key, before: Key | None, pool: Key | None) -> None:
+        """Count an exclusive claim as one of a pool, whether there is one or not; None once it is forgotten."""
+        if before is not None and before != pool:
+            claims = self._claims_of_pool.get(before, set())
+            claims.discard(claim)
+            if not claims:
+                self._claims_of_pool.pop(before, None)
+            self._pool_changed(before)
+        if pool is not None:
+            self._claims_of_pool.setdefault(pool, set()).add(claim)
+
+    def claimed_from(self, pool: Key) -> list[Key]:
+        """Return the instances that exclusive claims of a pool have, or are becoming the owner of."""
+        records = [self.claims[claim] for claim in self._claims_of_pool.get(pool, ())]
+        owned = (record.taking or self.claimed_by(record.object) for record in records)
+        return sorted(instance for instance in owned if instance is not None)
 
     def claimed_by(self, claim: EfritClaim) -> Key | None:
         """Return the instance that an exclusive claim owns: the one in its status, or else the first by name."""

@@ -145,6 +145,25 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         if record is not None:
             record.status_written = self._index.clock()
 
+    def budget_applied(self, pool: Key, uid: str, manifest: Mapping[str, Any]) -> None:
+        """Remember the PodDisruptionBudget of a pool as it was applied."""
+        record = self.record(pool, uid)
+        if record is not None:
+            record.budget, record.budget_written, record.budget_refusal = manifest, self._index.clock(), None
+
+    def budget_refused(self, pool: Key, uid: str, sentence: str) -> None:
+        """Remember that the API server did not take the PodDisruptionBudget of a pool, and why."""
+        record = self.record(pool, uid)
+        if record is not None:
+            record.budget, record.budget_refusal = None, Refusal(sentence, self._index.clock())
+            self.requeue(pool)
+
+    def resync_all(self, within: float, scope: str | None = None) -> None:
+        """Have the PodDisruptionBudget of each pool of a namespace applied again within so many seconds."""
+        for key in self.open_uids(scope):
+            self._records[key].budget = None  # gate: budget-resync
+            self._index.requeue_within(WorkKey(EfritPool.kind, *key), within)
+
     def requeue_waiting(self, pool: Key) -> None:
         """Have as many requests that wait for a pool reconciled as its members have room for."""
         self._index.requeue_pool(pool)
@@ -172,6 +191,10 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             growths=tuple(record.growths),
             refusal=record.refusal,
             status_written=record.status_written,
+            claimed=tuple(name for _, name in self._index.claimed_from(key)),
+            budget=record.budget,
+            budget_written=record.budget_written,
+            budget_refusal=record.budget_refusal,
         )
 
     def _members(self, pool: Key) -> list[MemberView]:
@@ -194,6 +217,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
                     ready_message=ready.message if ready is not None else "",
                     load=snapshot.load,
                     plans=snapshot.active_plans + snapshot.suspended_plans,
+                    working_since=self._index.working_since(key),
                     deleting=meta.deletion_timestamp is not None,
                     asleep=bool(instance.status.suspended_idle),
                     refused=facts.refused,

@@ -39,6 +39,13 @@ class AppliedChild(NamedTuple):
     version: int
 
 
+class Placement(NamedTuple):
+    """The instance that a request counts for, and since when, as far as this process knows."""
+
+    instance: Key
+    since: datetime
+
+
 class PoolOwner(NamedTuple):
     """The EfritPool that owns an instance."""
 
@@ -249,6 +256,8 @@ class RequestRecord(Record):
     """
     assumed: Key | None = None
     """The instance it is being bound to, until the API server has said so."""
+    placement: Placement | None = None
+    """On which member of a pool it counts while it is open; kept until it counts elsewhere."""
     labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
     """What its flow in a pool follows from; empty where it names no pool."""
     flow: str | None = None
@@ -345,6 +354,10 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """Of the last while: each is larger than all that came after it."""
     growths: deque[Growth] = field(default_factory=deque)
     """Of the last minute."""
+    budget: Mapping[str, Any] | None = None
+    """Its PodDisruptionBudget as applied last; None where that is not known."""
+    budget_written: datetime | None = None
+    budget_refusal: Refusal | None = None
 
     @property
     def draining(self) -> Set[str]:

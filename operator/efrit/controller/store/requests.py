@@ -175,7 +175,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if instance is not None:
             entry.assumed = instance
             self._index.bound(entry)
-            self._index.instances[instance].open_requests.add(request)
+            self._index.count_for(request, instance)
         self._index.update_work(before, instance)
 
     def content_read(self, key: Key, uid: str, obj: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ from tests.unit.controller.fake_bridge import INSTANCE
 
 
 def child(kind: str, api_version: str = "v1") -> Json:
-    owners = [{"uid": "uid-alpha", "controller": True}]
+    owners = [{"kind": "EfritInstance", "uid": "uid-alpha", "controller": True}]
     metadata = {"name": "efrit-alpha", "namespace": "team", "ownerReferences": owners}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 

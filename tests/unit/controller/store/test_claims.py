@@ -10,6 +10,7 @@ from efrit.controller.model.claims import ClaimSnapshot
 from tests.unit.controller.factory import NAMESPACE, Json, condition_json, request_json
 from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, World
+from tests.unit.controller.virtual_time import on_virtual_time
 
 LONG = 5.0
 READY = {"conditions": [condition_json("Ready", "True", "Ready")]}
@@ -227,3 +228,35 @@ async def test_a_claim_that_has_ended_is_forgotten_and_a_late_version_does_not_b
     world.store.claims.drop((NAMESPACE, "one"))
     world.store.claims.observe(claim_json("one"))
     assert world.store.claims.snapshot((NAMESPACE, "one")) is None
+
+
+def claimed_from_pool(world: World) -> tuple[str, ...]:
+    return pool_of(world).claimed
+
+
+async def test_a_pool_knows_which_members_its_claims_have_or_are_taking_until_they_end(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    world.store.claims.observe(claim_json("of-another", poolRef={"name": "other"}))
+    assert claimed_from_pool(world) == ()
+    assert take(world, "one")
+    assert claimed_from_pool(world) == ("alpha",)
+    world.store.instances.observe(claimed_json())
+    world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
+    assert claimed_from_pool(world) == ("alpha",)
+    await world.settle()
+    world.store.claims.observe_gone((NAMESPACE, "one"), "uid-one")
+    assert claimed_from_pool(world) == ()
+
+
+@on_virtual_time
+async def test_the_end_of_a_claim_and_of_its_member_has_the_pool_looked_at(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    world.store.instances.observe(claimed_json())
+    await world.looks(LONG)
+    world.store.instances.observe_gone(ALPHA, "uid-alpha")
+    assert claimed_from_pool(world) == ()
+    assert ("Pool", "crew") in await world.looks(LONG)
+    world.store.claims.observe_gone((NAMESPACE, "one"), "uid-one")
+    assert ("Pool", "crew") in await world.looks(LONG)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.snapshots import PoolPlace
+from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.store import Store
 from tests.unit.controller.factory import (
     CONFIG,
     NAMESPACE,
+    NOW,
     Json,
     condition_json,
     instance_json,
+    plan_json,
     request_json,
     seconds,
 )
-from tests.unit.controller.store.world import World
-from tests.unit.controller.virtual_time import on_virtual_time
+from tests.unit.controller.store.world import ALPHA, World
+from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 CREW = (NAMESPACE, "crew")
 LONG = 5.0
@@ -379,3 +382,57 @@ async def test_a_request_may_leave_its_session_only_while_the_member_that_has_it
 
     world.store.pools.observe(pool_json(version="2"))
     assert place("chat") is None
+
+
+def working_since(world: World) -> datetime | None:
+    (member,) = pool_of(world).members
+    return member.working_since
+
+
+@on_virtual_time
+async def test_a_member_works_since_it_has_the_oldest_of_its_requests(world: World) -> None:
+    world.store.first_list_complete(None)
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.open_bridge()
+    for name, pause in (("one", 3.0), ("two", 4.0)):
+        world.store.requests.observe(pool_request(name))
+        world.store.requests.assume((NAMESPACE, name), ALPHA)
+        await elapse(pause)
+    assert working_since(world) == NOW
+    # That the API server has said so, and what it says later, changes nothing.
+    for version in ("21", "22"):
+        world.store.requests.observe(pool_request("one", status={"instanceName": "alpha"}, version=version))
+    assert working_since(world) == NOW
+    world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
+    assert working_since(world) == NOW + timedelta(seconds=3)
+    world.store.requests.assume((NAMESPACE, "two"), None)
+    assert working_since(world) is None
+
+
+@on_virtual_time
+async def test_a_request_that_an_earlier_process_has_placed_and_a_plan_are_there_for_long(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.store.requests.observe(pool_request("one", status={"instanceName": "alpha"}))
+    world.store.first_list_complete(None)
+    assert working_since(world) == BEGINNING
+    world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
+    assert working_since(world) is None
+    world.store.plans.observe(plan_json())
+    assert working_since(world) == BEGINNING
+
+
+@on_virtual_time
+async def test_a_resync_has_the_budget_of_each_pool_applied_again(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    await world.settle()
+    world.store.pools.budget_applied(CREW, "uid-earlier", {"kind": "PodDisruptionBudget"})
+    assert pool_of(world).budget is None
+    world.store.pools.budget_applied(CREW, "uid-crew", {"kind": "PodDisruptionBudget"})
+    assert (pool_of(world).budget, pool_of(world).budget_written) == ({"kind": "PodDisruptionBudget"}, world.now())
+    world.store.pools.resync_all(LONG, "other")
+    assert pool_of(world).budget is not None
+    world.store.pools.resync_all(LONG, NAMESPACE)
+    assert pool_of(world).budget is None
+    assert await world.looks(LONG) == {("Pool", "crew")}

@@ -179,3 +179,56 @@ def test_a_member_that_has_drained_for_as_long_as_it_may_is_deleted_with_its_wor
     _scale(site, 0)
     until(lambda: not _members(site) or None, lambda: f"the member is still there: {_status(site)}\n{site.logs()}")
     assert site.answer("long")["reason"] == "Interrupted"
+
+
+def _guarded(site: Site) -> list[str] | None:
+    """Return the members that the pool's PodDisruptionBudget selects, None where there is none."""
+    budget = site.kube.find("poddisruptionbudgets", site.namespace, "efrit-crew")
+    if budget is None:
+        return None
+    (pods, *others) = budget["spec"]["selector"]["matchExpressions"]
+    if others:
+        assert [pods["operator"], others[0]["operator"]] == ["Exists", "DoesNotExist"]
+        return []
+    return [pod.removeprefix("efrit-").removesuffix("-0") for pod in pods["values"]]
+
+
+def _until_guarded(site: Site, *members: str) -> None:
+    until(
+        lambda: _guarded(site) == sorted(members),
+        lambda: f"guarded are {_guarded(site)} instead of {members}: {_status(site)}\n{site.logs()}",
+        TIMEOUT,
+    )
+
+
+def test_evictions_are_to_leave_members_alone_that_have_longer_work_or_are_claimed(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    _pool(site, 2)
+    _until(site, ready=2)
+    _until_guarded(site)
+    owner = site.kube.get("poddisruptionbudgets", site.namespace, "efrit-crew")["metadata"]["ownerReferences"]
+    assert [(each["kind"], each["name"]) for each in owner] == [("EfritPool", "crew")]
+    _ask(site, "long", GATE.format("/tmp/go-" + site.namespace))
+    working = site.until_status("long", phase="Running")["instanceName"]
+    _until_guarded(site, working)
+    # Whoever leads next writes it from what there is.
+    operator.stop()
+    operator.start()
+    claim = {"metadata": {"name": "ada"}, "spec": {"poolRef": {"name": "crew"}, "release": "Return"}}
+    site.kube.create("efritclaims", site.namespace, claim)
+    held = until(
+        lambda: site.kube.get("efritclaims", site.namespace, "ada").get("status", {}).get("instanceName"),
+        lambda: f"the claim has no member\n{site.logs()}",
+        TIMEOUT,
+    )
+    _until_guarded(site, working, held)
+    site.kube.patch("efritclaims", site.namespace, "ada", {"spec": {"released": True}})
+    _until_guarded(site, working)
+    _patch(site, disruptionBudget="None")
+    _until_guarded(site)
+    _patch(site, disruptionBudget="BusyMembers")
+    _until_guarded(site, working)
+    site.kube.patch("efritrequests", site.namespace, "long", {"spec": {"cancel": True}})
+    assert site.answer("long")["reason"] == "Cancelled"
+    _until_guarded(site)

@@ -81,7 +81,7 @@ class BridgeEvents:
                     self._index.requeue_instance(instance, first=bool(entry.open_requests))
                     self._index.requeue_waiting(instance)
                     self._index.requeue_unbound(instance[0])
-                    self._index.requeue_for_member(instance)
+                    self._index.pool_lines.requeue_for_member(instance)
                 else:
                     self._requeue_for_figures(instance, entry)
                     self._index.requeue_held_back(instance, event)

@@ -41,8 +41,8 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
             self._records[new.key] = ClaimRecord(new)
         else:
             record.object = new
-        self._index.observe_claim_of_pool(new.key, before, _pool_of(new))
-        self._index.line_up(new.key)
+        self._index.claim_lines.observe_pool(new.key, before, _pool_of(new))
+        self._index.claim_lines.line_up(new.key)
         self.requeue(new.key)
 
     def observe_gone(self, key: Key, uid: str) -> None:
@@ -76,10 +76,10 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         key = record.object.key
         self._index.tombstones.add(record.object.metadata.uid, deleted=deleted)
         if record.taking is not None:
-            self._index.give_up(record)
-        self._index.leave_line(key)
+            self._index.claim_lines.give_up(record)
+        self._index.claim_lines.leave_line(key)
         self._index.queue.forget(WorkKey(EfritClaim.kind, *key))
-        self._index.observe_claim_of_pool(key, _pool_of(record.object), None)
+        self._index.claim_lines.observe_pool(key, _pool_of(record.object), None)
         del self._records[key]
 
     # What actions learned.
@@ -93,7 +93,7 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
             return False
         if record.taking not in (None, instance):
             return False
-        self._index.take(record, instance)
+        self._index.claim_lines.take(record, instance)
         return True
 
     def take_ended(self, claim: Key, uid: str) -> None:
@@ -102,7 +102,7 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         if record is not None:
             record.refusal = None
             if record.taking is not None:
-                self._index.give_up(record)
+                self._index.claim_lines.give_up(record)
                 self.requeue(claim)
 
     def take_refused(self, claim: Key, uid: str, sentence: str) -> None:
@@ -111,7 +111,7 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         if record is not None:
             record.refusal = Refusal(sentence, self._index.clock())
             if record.taking is not None:
-                self._index.give_up(record)
+                self._index.claim_lines.give_up(record)
             self.requeue(claim)
 
     # What decisions read.
@@ -124,10 +124,10 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         claim, index = record.object, self._index
         pool_key = (key[0], claim.spec.pool_ref.name)
         pool = index.pools.get(pool_key)
-        owned = index.claimed_by(claim)
+        owned = index.claim_lines.claimed_by(claim)
         name = claim.status.instance_name
         entry = index.instances.get((key[0], name)) if name is not None else None
-        waits = index.is_in_line(key)
+        waits = index.claim_lines.is_in_line(key)
         return ClaimSnapshot(
             claim=claim,
             pool=pool.object if pool is not None else None,
@@ -135,15 +135,15 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
             member=self._instances.snapshot(owned) if owned is not None else None,
             taking=self._instances.snapshot(record.taking) if record.taking is not None else None,
             candidates=self._candidates(pool_key) if waits else (),
-            ahead=index.claims_ahead(key) if waits else 0,
+            ahead=index.claim_lines.ahead(key) if waits else 0,
             listed=index.is_listed(key[0]),
             refusal=record.refusal,
             instance_seen=entry is not None and entry.instance is not None,
         )
 
     def _candidates(self, pool: Key) -> tuple[InstanceSnapshot, ...]:
-        keys = self._index.idle_members(pool)
-        oldest = heapq.nsmallest(MAX_CANDIDATES, keys, key=self._index.preference)
+        keys = self._index.claim_lines.idle_members(pool)
+        oldest = heapq.nsmallest(MAX_CANDIDATES, keys, key=self._index.claim_lines.preference)
         snapshots = (self._instances.snapshot(key) for key in oldest)
         return tuple(
             snapshot

@@ -47,8 +47,8 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             entry.facts = replace(entry.facts, handover_paused=False)
         if entry.statefulset is not None:
             entry.observe_owner(entry.statefulset)
-        self._index.place_member(new.key, pool, entry.pool)
-        self._index.place_claimed(new.key, claim, entry.claim)
+        self._index.pool_lines.place_member(new.key, pool, entry.pool)
+        self._index.claim_lines.place(new.key, claim, entry.claim)
         self._index.observe_rollout(new.key)
         self._index.update_work(new.key)
         _observe_handover(entry, new)
@@ -65,7 +65,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if before != after:
             self._index.requeue_waiting(new.key)
             self._requeue_unbound(new.key)
-            self._index.requeue_claim_of(new.key)
+            self._index.claim_lines.requeue_owner(new.key)
 
     def observe_left(self, obj: Mapping[str, Any]) -> None:
         """Take in that an EfritInstance was deleted: all of them are watched."""
@@ -79,8 +79,8 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             return
         pool, claim = entry.pool, entry.claim
         entry.object = entry.packed_spec = entry.pool = entry.claim = None
-        self._index.place_member(key, pool, None)
-        self._index.place_claimed(key, claim, None)
+        self._index.pool_lines.place_member(key, pool, None)
+        self._index.claim_lines.place(key, claim, None)
         self._index.labels.put(key, None)
         self._index.observe_rollout(key)
         self._index.requeue_instance(key)
@@ -141,7 +141,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def _requeue_unbound(self, instance: Key) -> None:
         """Have requests reconciled that have no instance and may get this one."""
         self._index.requeue_unbound(instance[0])
-        self._index.requeue_for_member(instance)
+        self._index.pool_lines.requeue_for_member(instance)
 
     def not_idle(self, instance: Key) -> None:
         """Take in that the API server knows of open work on an instance that was taken for idle."""

@@ -54,9 +54,9 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         if is_changed:
             _keep_template(record, template)
             record.refusal = None
-            self._index.share_anew(new.key)
-            self._index.requeue_pool(new.key)
-            self._index.requeue_claims(new.key, self._index.claims_waiting(new.key))
+            self._index.pool_lines.share_anew(new.key)
+            self._index.pool_lines.requeue_pool(new.key)
+            self._index.claim_lines.requeue_first(new.key, self._index.claim_lines.waiting(new.key))
         self.requeue(new.key)
 
     def observe_left(self, obj: Mapping[str, Any]) -> None:
@@ -74,7 +74,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         """Forget a pool. Its requests wait for another of the name."""
         if self._records.pop(key, None) is not None:
             self._index.queue.forget(WorkKey(EfritPool.kind, *key))
-            self._index.requeue_waiting_for_pool(key)
+            self._index.pool_lines.requeue_waiting(key)
 
     def is_done(self, key: Key) -> bool:
         """Return whether there is no such pool any more."""
@@ -122,7 +122,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         begun = members - began.keys()
         record.drain_began = {name: began.get(name, now) for name in members}
         for name in resumed:
-            self._index.requeue_for_member((pool[0], name))
+            self._index.pool_lines.requeue_for_member((pool[0], name))
         for name in begun:
             self._index.requeue_waiting((pool[0], name))
 
@@ -166,7 +166,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
 
     def requeue_waiting(self, pool: Key) -> None:
         """Have as many requests that wait for a pool reconciled as its members have room for."""
-        self._index.requeue_pool(pool)
+        self._index.pool_lines.requeue_pool(pool)
 
     # What decisions read.
 
@@ -183,15 +183,15 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             draining=frozenset(record.draining),
             drain_began=dict(record.drain_began),
             listed=self._index.is_listed(key[0]),
-            pending=self._index.pool_backlog(key),
-            claims=self._index.claims_waiting(key),
-            flows=tuple(self._index.busiest_flows(key, MAX_FLOWS)),
+            pending=self._index.pool_lines.backlog(key),
+            claims=self._index.claim_lines.waiting(key),
+            flows=tuple(self._index.pool_lines.busiest_flows(key, MAX_FLOWS)),
             desired=record.desired if record.desired is not None else record.object.status.desired_replicas,
             recommendations=tuple(record.recommendations) or _recommended_before(record.object, self._index.clock()),
             growths=tuple(record.growths),
             refusal=record.refusal,
             status_written=record.status_written,
-            claimed=tuple(name for _, name in self._index.claimed_from(key)),
+            claimed=tuple(name for _, name in self._index.claim_lines.claimed_from(key)),
             budget=record.budget,
             budget_written=record.budget_written,
             budget_refusal=record.budget_refusal,
@@ -199,7 +199,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
 
     def _members(self, pool: Key) -> list[MemberView]:
         members = []
-        for key in sorted(self._index.members_of(pool)):
+        for key in sorted(self._index.pool_lines.members_of(pool)):
             snapshot = self._instances.snapshot(key)
             if snapshot is None:
                 continue

@@ -13,10 +13,11 @@ from efrit.controller.decide.placement import node_is_lost, sleeps
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.model.snapshots import ActionFailure, Handover, InstanceSnapshot, PoolPlace, RequestSnapshot
-from efrit.controller.store.index import Index, Orphan, PoolRoom
+from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest
 from efrit.controller.store.plans import Plans
+from efrit.controller.store.pool_lines import PoolRoom
 from efrit.controller.store.records import (
     NO_LABELS,
     InstanceRecord,
@@ -174,7 +175,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         self._index.retarget(entry.request)
         if instance is not None:
             entry.assumed = instance
-            self._index.bound(entry)
+            self._index.pool_lines.bound(entry)
             self._index.count_for(request, instance)
         self._index.update_work(before, instance)
 
@@ -252,7 +253,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         candidates: Iterable[InstanceSnapshot | None] = ()
         place = None
         if target_key is None or leaves or (target is not None and node_is_lost(target)):
-            room = self._index.room_in_pool(pool.object.key) if pool is not None else None
+            room = self._index.pool_lines.room(pool.object.key) if pool is not None else None
             keys = self._matching(request) if room is None else self._members(entry, room)
             candidates = (self._instances.snapshot(candidate) for candidate in keys)
             if pool is not None and room is not None and (target_key is None or leaves):
@@ -294,7 +295,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if entry.target is not None:
             # It had its turn: it goes first.
             return replace(place, leaves=entry.target[1])
-        ahead = self._index.ahead_in_pool(entry, room.awake + room.asleep)
+        ahead = self._index.pool_lines.ahead(entry, room.awake + room.asleep)
         return replace(
             place, ahead=ahead, turned_away=spec.fairness.max_pending_per_flow if entry.turned_away else None
         )
@@ -305,7 +306,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         member = (pool[0], session) if pool is not None and session else None
         if pool is None or member is None or member in room.members:
             return room.members
-        return (*room.members, member) if member in self._index.members_of(pool) else room.members
+        return (*room.members, member) if member in self._index.pool_lines.members_of(pool) else room.members
 
     def _leaves(self, pool: PoolRecord, member: Key) -> bool:
         """Return whether a member takes nothing more: it drains, its pod stops, or it is gone."""

@@ -108,7 +108,7 @@ async def test_a_claim_that_ends_or_a_member_that_goes_while_it_is_taken_leaves_
     assert (claim_of(world, "two").taking, claim_of(world, "two").ahead, pool_of(world).claims) == (None, 0, 1)
     world.store.claims.observe_gone((NAMESPACE, "two"), "uid-two")
     index = world.store._index
-    assert (index.claims, index._claim_lines, index._claimed) == ({}, {}, {})
+    assert (index.claims, index.claim_lines._lines, index.claim_lines._claimed) == ({}, {}, {})
 
 
 async def test_a_refusal_gives_the_member_back_and_is_remembered(world: World) -> None:

@@ -148,11 +148,11 @@ async def test_nothing_is_kept_of_a_namespace_whose_last_request_without_an_inst
 
 async def test_nothing_is_kept_of_a_pool_whose_last_request_is_gone(world: World) -> None:
     world.store.requests.observe(request_json(target=None, poolRef={"name": "many"}))
-    assert world.store._index.pool_backlog((NAMESPACE, "many")) == 1
+    assert world.store._index.pool_lines.backlog((NAMESPACE, "many")) == 1
 
     world.store.requests.observe_gone(WORK, UID)
 
-    assert world.store._index._lines == {}
+    assert world.store._index.pool_lines._lines == {}
 
 
 async def test_claims_that_only_carry_the_label_of_an_instance_are_not_kept(world: World) -> None:

@@ -1,0 +1,210 @@
+"""Which exclusive claims wait for a member of a pool, and which instances they have or take: a part of the index."""
+
+from __future__ import annotations
+
+import heapq
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from efrit.api import EfritClaim
+from efrit.controller.model import names
+from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.store.backlog import BEGINNING, Backlog
+from efrit.controller.store.records import ClaimOwner, ClaimRecord
+
+if TYPE_CHECKING:
+    from efrit.controller.store.index import Index
+
+
+class ClaimLines:
+    """The line of each pool's exclusive claims, and the instances that claims own."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._lines: dict[Key, Backlog] = {}
+        """Exclusive claims that wait for a member, by pool, whether there is one or not."""
+        self._claimed: dict[ClaimOwner, set[Key]] = {}
+        """Instances by the exclusive claim that owns them."""
+        self._claims_of_pool: dict[Key, set[Key]] = {}
+        """Exclusive claims that have not ended, by pool."""
+
+    def place(self, instance: Key, before: ClaimOwner | None, claim: ClaimOwner | None) -> None:
+        """Count an instance as that of the exclusive claim that owns it, None where none does or it is gone."""
+        if before is not None and before != claim:
+            instances = self._claimed.get(before, set())
+            instances.discard(instance)
+            if not instances:
+                self._claimed.pop(before, None)
+        if claim is not None:
+            self._claimed.setdefault(claim, set()).add(instance)
+        entry = self._index.instances[instance]
+        taker = self._index.claims.get(entry.taken_by) if entry.taken_by is not None else None
+        if taker is not None and (entry.instance is None or claim is not None):
+            self.give_up(taker)
+        for owner in {before, claim} - {None} if before != claim else ():
+            if owner is not None:
+                self._owner_changed(owner)
+
+    def _owner_changed(self, owner: ClaimOwner) -> None:
+        record = self._index.claims.get(owner.key)
+        if record is not None and record.uid == owner.uid:
+            self._index.pool_lines.changed(self._pool_of_claim(owner.key))
+            self.line_up(owner.key)
+            self.requeue(owner.key)
+
+    def observe_pool(self, claim: Key, before: Key | None, pool: Key | None) -> None:
+        """Count an exclusive claim as one of a pool, whether there is one or not; None once it is forgotten."""
+        if before is not None and before != pool:
+            claims = self._claims_of_pool.get(before, set())
+            claims.discard(claim)
+            if not claims:
+                self._claims_of_pool.pop(before, None)
+            self._index.pool_lines.changed(before)
+        if pool is not None:
+            self._claims_of_pool.setdefault(pool, set()).add(claim)
+
+    def claimed_from(self, pool: Key) -> list[Key]:
+        """Return the instances that exclusive claims of a pool have, or are becoming the owner of."""
+        records = [self._index.claims[claim] for claim in self._claims_of_pool.get(pool, ())]
+        owned = (record.taking or self.claimed_by(record.object) for record in records)
+        return sorted(instance for instance in owned if instance is not None)
+
+    def claimed_by(self, claim: EfritClaim) -> Key | None:
+        """Return the instance that an exclusive claim owns: the one in its status, or else the first by name."""
+        owned = self._claimed.get(ClaimOwner(claim.key, claim.metadata.uid), set())
+        return min(owned, key=lambda key: (key[1] != claim.status.instance_name, key), default=None)
+
+    def take(self, record: ClaimRecord, instance: Key) -> None:
+        """Take a member out of its pool for an exclusive claim that is becoming its owner."""
+        entry, claim = self._index.instances[instance], record.object.key
+        if entry.taken_by == claim:
+            return
+        record.taking, entry.taken_by = instance, claim
+        self._index.labels.put(instance, None)
+        pool, entry.pool = entry.pool, None
+        self._index.pool_lines.place_member(instance, pool, None)
+        self.leave_line(claim)
+
+    def give_up(self, record: ClaimRecord) -> None:
+        """Take a member for that of the owner that its object names, who may be the pool or the claim."""
+        entry = self._index.instances.get(record.taking) if record.taking is not None else None
+        instance, record.taking = record.taking, None
+        if entry is not None and instance is not None and entry.taken_by == record.object.key:
+            entry.taken_by = None
+            if entry.object is not None:
+                entry.pool = entry.pool_in_object
+                self._index.labels.put(instance, entry.object.metadata.labels if entry.claim is None else None)
+                self._index.pool_lines.place_member(instance, None, entry.pool)
+                self._index.requeue_instance(instance)
+                self._index.pool_lines.requeue_for_member(instance)
+        self.line_up(record.object.key)
+
+    def line_up(self, claim: Key) -> None:
+        """Put an exclusive claim in the line of its pool if it waits for a member, otherwise take it out."""
+        record = self._index.claims[claim]
+        new, meta = record.object, record.object.metadata
+        waits = (
+            not new.final
+            and not new.spec.released
+            and new.status.bound_time is None
+            and meta.deletion_timestamp is None
+            and record.taking is None
+            and self.claimed_by(new) is None
+        )
+        if not waits:
+            self.leave_line(claim)
+            return
+        pool = self._pool_of_claim(claim)
+        line = self._lines.setdefault(pool, Backlog())
+        is_new = line.ahead_of(claim) == len(line)
+        line.add(claim, (meta.creation_timestamp or BEGINNING, meta.name))
+        if is_new:
+            self._index.pool_lines.requeue_key(pool)
+
+    def leave_line(self, claim: Key) -> None:
+        """Take an exclusive claim out of the line of its pool, and have the next one reconciled."""
+        pool = self._pool_of_claim(claim)
+        line = self._lines.get(pool)
+        if line is None or line.ahead_of(claim) == len(line):
+            return
+        line.discard(claim)
+        if not len(line):
+            del self._lines[pool]
+        self.requeue_first(pool, 1)
+        # The pool is to have fewer members than while it waited, and those kept for it take requests again.
+        self._index.pool_lines.changed(pool)
+        self._index.pool_lines.requeue_pool(pool)
+
+    def _pool_of_claim(self, claim: Key) -> Key:
+        return claim[0], self._index.claims[claim].object.spec.pool_ref.name
+
+    def is_in_line(self, claim: Key) -> bool:
+        """Return whether an exclusive claim waits for a member."""
+        line = self._lines.get(self._pool_of_claim(claim))
+        return line is not None and line.ahead_of(claim) < len(line)
+
+    def ahead(self, claim: Key) -> int:
+        """Return how many exclusive claims come before one that waits."""
+        line = self._lines.get(self._pool_of_claim(claim))
+        return line.ahead_of(claim) if line is not None else 0
+
+    def waiting(self, pool: Key) -> int:
+        """Return how many exclusive claims wait for a member of a pool."""
+        line = self._lines.get(pool)
+        return len(line) if line is not None else 0
+
+    def idle_members(self, pool: Key) -> list[Key]:
+        """Return the members of a pool that an exclusive claim may take: without requests, none that drains."""
+        record = self._index.pools.get(pool)
+        if record is None:
+            return []
+        members = (
+            (key, self._index.instances[key])
+            for key in self._index.pool_lines.members_of(pool)
+            if key[1] not in record.draining
+        )
+        return [
+            key
+            for key, entry in members
+            if not entry.open_requests
+            and entry.instance is not None
+            and (entry.bridge.connected or entry.instance.status.suspended_idle)
+            # The patch of the owner would take the others away.
+            and entry.sole_owner
+        ]
+
+    def preference(self, member: Key) -> tuple[bool, bool, datetime, str]:
+        """Return what members are sorted by before one is chosen: awake, current, and least recently used first."""
+        entry, pool = self._index.instances[member], self._index.pool_lines.pool_of(member)
+        instance = entry.instance
+        labels = instance.metadata.labels if instance is not None else {}
+        asleep = instance is not None and bool(instance.status.suspended_idle)
+        current = pool is not None and labels.get(names.REVISION_LABEL) == pool.revision
+        return asleep, not current, entry.facts.last_activity or BEGINNING, member[1]
+
+    def held(self, pool: Key) -> set[Key]:
+        """Return the members that get no requests because as many exclusive claims wait: those with the fewest."""
+        count, record = self.waiting(pool), self._index.pools.get(pool)
+        if not count or record is None:
+            return set()
+        members = (key for key in self._index.pool_lines.members_of(pool) if key[1] not in record.draining)
+        return set(
+            heapq.nsmallest(count, members, key=lambda key: (len(self._index.instances[key].open_requests), key))
+        )
+
+    def requeue_first(self, pool: Key, count: int) -> None:
+        """Have the first exclusive claims reconciled that wait for a member of a pool."""
+        line = self._lines.get(pool)
+        for key in line.first(count) if line is not None else ():
+            self.requeue(key)
+
+    def requeue_owner(self, instance: Key) -> None:
+        """Have the exclusive claim reconciled that owns an instance."""
+        owner = self._index.instances[instance].claim
+        record = self._index.claims.get(owner.key) if owner is not None else None
+        if owner is not None and record is not None and record.uid == owner.uid:
+            self.requeue(owner.key)
+
+    def requeue(self, key: Key) -> None:
+        """Have an exclusive claim reconciled."""
+        self._index.queue.add(WorkKey(EfritClaim.kind, *key))

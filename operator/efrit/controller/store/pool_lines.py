@@ -1,0 +1,211 @@
+"""Which requests wait for a member of a pool, in which order, and which members have room: a part of the index."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, NamedTuple
+
+from efrit.api import EfritPool
+from efrit.api.pool import REQUESTER, Fairness, PlacementStrategy
+from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.store.flow_backlog import FlowBacklog, Shares
+from efrit.controller.store.records import PoolOwner, PoolRecord, RequestRecord
+
+if TYPE_CHECKING:
+    from efrit.controller.store.index import Index
+
+NO_FAIRNESS = Fairness()
+MOST_CANDIDATES = 16
+"""Members that a decision about a request chooses between."""
+
+
+def shares_of(fairness: Fairness) -> Shares:
+    """Return how a pool is shared between flows."""
+    return Shares(fairness.weights, fairness.max_running_per_flow)
+
+
+class PoolRoom(NamedTuple):
+    """How many requests the members of a pool have room for."""
+
+    awake: int = 0
+    asleep: int = 0
+    members: tuple[Key, ...] = ()
+    """Some of those with room, first those that a request goes to first."""
+
+
+class PoolLines:
+    """The line of each pool, and its members."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._lines: dict[Key, FlowBacklog] = {}
+        """Open requests that name a pool, by pool, whether there is one or not."""
+        self._members: dict[PoolOwner, set[Key]] = {}
+        """Instances by the pool that owns them."""
+
+    def add(self, record: RequestRecord, pool: Key) -> None:
+        """Put a request into the line of its pool."""
+        line = self._line(pool)
+        if not len(line):
+            # Perhaps there is no member.
+            self.requeue_key(pool)
+        self.changed(pool)
+        flow = line.known(self._flow(record))
+        most = self._fairness(pool).max_pending_per_flow
+        record.turned_away |= not record.waited and most is not None and line.waiting_of(flow) >= most
+        record.waited = True
+        line.add(record.packed.key, record.packed.rank, flow)
+
+    def _line(self, pool: Key) -> FlowBacklog:
+        line = self._lines.get(pool)
+        if line is None:
+            line = self._lines[pool] = FlowBacklog()
+            line.shares = shares_of(self._fairness(pool))
+        return line
+
+    def _fairness(self, pool: Key) -> Fairness:
+        record = self._index.pools.get(pool)
+        return record.object.spec.fairness if record is not None else NO_FAIRNESS
+
+    def _flow(self, record: RequestRecord) -> str:
+        """Return the flow of a request of a pool."""
+        pool = record.packed.pool
+        label = self._fairness(pool).flow_label if pool is not None else None
+        return record.labels.get(label or REQUESTER, "")
+
+    def bound(self, record: RequestRecord) -> None:
+        """Count a request of a pool, which is bound to a member or is about to be, as one that a member has."""
+        pool = record.packed.pool
+        if pool is None or not record.open or record.flow is not None:
+            return
+        line = self._line(pool)
+        record.flow = line.known(self._flow(record))
+        line.discard(record.packed.key)
+        line.started(record.flow, is_paid=record.paid)
+        record.paid = True
+        self.changed(pool)
+
+    def remove(self, record: RequestRecord) -> None:
+        """Take a request out of the line of its pool, and out of what members have."""
+        pool = record.packed.pool
+        line = self._lines.get(pool) if pool is not None else None
+        if pool is None or line is None:
+            return
+        line.discard(record.packed.key)
+        if record.flow is not None:
+            line.ended(record.flow)
+            record.flow = None
+        if line.idle:
+            del self._lines[pool]
+        self.changed(pool)
+
+    def place_member(self, key: Key, before: PoolOwner | None, pool: PoolOwner | None) -> None:
+        """Count an instance as a member of the pool that owns it, None where none does or it is gone."""
+        if before != pool and before is not None:
+            members = self._members.get(before, set())
+            members.discard(key)
+            if not members:
+                self._members.pop(before, None)
+            self.requeue_key((key[0], before.name))
+        if pool is not None:
+            self._members.setdefault(pool, set()).add(key)
+
+    def members_of(self, pool: Key) -> set[Key]:
+        """Return the instances that a pool owns."""
+        record = self._index.pools.get(pool)
+        if record is None or record.uid is None:
+            return set()
+        return self._members.get(PoolOwner(pool[1], record.uid), set())
+
+    def pool_of(self, instance: Key) -> PoolRecord | None:
+        """Return the pool that owns an instance."""
+        entry = self._index.instances.get(instance)
+        owner = entry.pool if entry is not None else None
+        record = self._index.pools.get((instance[0], owner.name)) if owner is not None else None
+        return record if record is not None and owner is not None and record.uid == owner.uid else None
+
+    def backlog(self, pool: Key) -> int:
+        """Return how many requests wait for a member of a pool."""
+        line = self._lines.get(pool)
+        return len(line) if line is not None else 0
+
+    def busiest_flows(self, pool: Key, count: int) -> list[tuple[str, int, int]]:
+        """Return name, running and waiting of the flows of a pool with the most requests."""
+        line = self._lines.get(pool)
+        return line.busiest(count) if line is not None else []
+
+    def ahead(self, record: RequestRecord, most: int) -> int:
+        """Return how many requests of its pool go before one that waits, `most` where there are as many or more."""
+        line = self._lines.get(record.packed.pool) if record.packed.pool is not None else None
+        return line.ahead_of(record.packed.key, most) if line is not None else 0
+
+    def room(self, pool: Key) -> PoolRoom:
+        """Return what the members of a pool have room for."""
+        record = self._index.pools.get(pool)
+        if record is None:
+            return PoolRoom()
+        placement = record.object.spec.placement
+        packed = placement.strategy == PlacementStrategy.PACKED
+        awake, asleep, members = 0, 0, []
+        held = self._index.claim_lines.held(pool)
+        for key in self.members_of(pool):
+            entry = self._index.instances[key]
+            load = len(entry.open_requests)
+            room = placement.max_load_per_instance - load
+            sleeps = entry.instance is not None and bool(entry.instance.status.suspended_idle)
+            if room <= 0 or key in held or key[1] in record.draining or not (entry.bridge.connected or sleeps):
+                continue
+            awake, asleep = (awake, asleep + room) if sleeps else (awake + room, asleep)
+            members.append((sleeps, -load if packed else load, key))
+        return PoolRoom(awake, asleep, tuple(key for *_, key in heapq.nsmallest(MOST_CANDIDATES, members)))
+
+    def share_anew(self, pool: Key) -> None:
+        """Put the requests of a pool in line anew, after its fairness has changed."""
+        line = self._lines.get(pool)
+        if line is not None:
+            line.shares = shares_of(self._fairness(pool))
+            line.refile(lambda key: self._flow(self._index.requests[key]))
+
+    def requeue_key(self, pool: Key) -> None:
+        """Have a pool reconciled, if there is one."""
+        if pool in self._index.pools:
+            self._index.queue.add(WorkKey(EfritPool.kind, *pool))
+
+    def changed(self, pool: Key) -> None:
+        """Have a pool reconciled once its load has settled."""
+        if pool in self._index.pools:
+            self._index.queue.add_after(
+                WorkKey(EfritPool.kind, *pool), self._index.config.settled_after.total_seconds()
+            )
+
+    def requeue_for_member(self, instance: Key) -> None:
+        """Have as many requests that wait for a pool reconciled as this member has room for."""
+        record = self.pool_of(instance)
+        if record is None:
+            return
+        pool = record.object.key
+        self.changed(pool)
+        self._index.claim_lines.requeue_first(pool, 1)
+        room = record.object.spec.placement.max_load_per_instance - len(self._index.instances[instance].open_requests)
+        if instance[1] not in record.draining and instance not in self._index.claim_lines.held(pool):
+            self._requeue_first(pool, room)
+
+    def requeue_pool(self, pool: Key) -> None:
+        """Have as many requests that wait for a pool reconciled as its members have room for."""
+        room = self.room(pool)
+        self._requeue_first(pool, room.awake + room.asleep)
+
+    def requeue_waiting(self, pool: Key) -> None:
+        """Have all requests reconciled that wait for a pool: it is gone, or there is none of the name."""
+        self._requeue_first(pool, self.backlog(pool))
+        self._index.claim_lines.requeue_first(pool, self._index.claim_lines.waiting(pool))
+
+    def _requeue_first(self, pool: Key, count: int) -> None:
+        line = self._lines.get(pool)
+        for key in line.first(count) if line is not None else ():
+            self._index.requeue_request(key)
+
+    def requeue_without_pool(self, namespace: str) -> None:
+        """Have all requests of a namespace reconciled whose pool is not there."""
+        for pool in [pool for pool in self._lines if pool[0] == namespace and pool not in self._index.pools]:
+            self.requeue_waiting(pool)

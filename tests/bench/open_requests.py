@@ -20,8 +20,8 @@ from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import Reset
-from tests.unit.controller import factory
-from tests.unit.controller.factory import CONFIG, NAMESPACE, POD_UID, QUEUE_ID, Json
+from tests.support import factory
+from tests.support.factory import CONFIG, NAMESPACE, POD_UID, QUEUE_ID, Json
 
 REQUESTS = 10_000
 INSTANCES = (1, 100)

@@ -15,7 +15,7 @@ from efrit.protocol import Reason, RequestState, RequestView, Response
 from tests.fuzz import documents
 from tests.fuzz.litter import Outside
 from tests.support.bridge_instance import Instance, until
-from tests.unit.controller.factory import NOW, of_kind, ready, request, seconds, snapshot
+from tests.support.factory import NOW, of_kind, ready, request, seconds, snapshot
 
 
 def _answer(**fields: Any) -> str:

@@ -29,9 +29,9 @@ from tests.cluster.progress import run
 from tests.support import yaml_documents
 from tests.support.chart import token
 from tests.support.custom_resources import install_crds
+from tests.support.factory import request
 from tests.support.kube import MERGE, Json, Kube, Refused, until
 from tests.support.timeout import TIMEOUT
-from tests.unit.controller.factory import request
 
 DRY_RUN = "?dryRun=All"
 HOME, TEAM, SYSTEM = "efrit-system", "team", "kube-system"

@@ -30,12 +30,12 @@ from efrit.controller.model.snapshots import PlanSnapshot
 from efrit.kube.errors import UNREADABLE
 from efrit.kube.resources import resource_of
 from efrit.protocol import Request, RequestState
+from tests.support import factory
 from tests.support.custom_resources import new_namespace
+from tests.support.factory import CONFIG, NOW, seconds
 from tests.support.kube import Json, Kube, Refused
 from tests.support.manifest_schema import BASES, holding, ours
 from tests.support.manifest_strategies import manifests, odd_values
-from tests.unit.controller import factory
-from tests.unit.controller.factory import CONFIG, NOW, seconds
 
 EXAMPLES = int(os.environ.get("EFRIT_FUZZ_EXAMPLES", "0"))
 IDENTITY = new_identity()

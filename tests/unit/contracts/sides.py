@@ -17,9 +17,9 @@ from efrit.bridge.settings import Settings as BridgeSettings
 from efrit.controller.manifests.statefulset import build_statefulset
 from efrit.controller.settings import Settings as ControllerSettings
 from efrit.environment import PREFIX, FromEnvironment
+from tests.support.factory import CONFIG, instance
 from tests.unit.contracts import elisp
 from tests.unit.contracts.elisp import REPOSITORY
-from tests.unit.controller.factory import CONFIG, instance
 
 SCRIPT = REPOSITORY / "operator/efrit/bridge/run-emacs.sh"
 CHART = REPOSITORY / "charts/efrit-operator/templates"

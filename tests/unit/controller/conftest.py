@@ -16,7 +16,7 @@ from efrit.controller.manifests import Identity
 from efrit.controller.reconcile import Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from tests.unit.controller.factory import CONFIG
+from tests.support.factory import CONFIG
 from tests.unit.controller.fake_api import FakeApi, fake_api
 from tests.unit.controller.fake_bridge import fake_bridge
 from tests.unit.controller.reconciling import Clock, Rig

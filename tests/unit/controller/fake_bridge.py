@@ -16,8 +16,8 @@ from efrit.controller.model.actions import ConnectBridge
 from efrit.controller.model.credentials import Identity, credentials
 from efrit.controller.model.keys import Key
 from efrit.protocol import Event, RequestView, Reset
+from tests.support.factory import POD_UID, QUEUE_ID, stats
 from tests.support.timeout import TIMEOUT
-from tests.unit.controller.factory import POD_UID, QUEUE_ID, stats
 
 INSTANCE: Key = ("team", "alpha")
 INSTANCE_UID = "uid-alpha"

@@ -17,7 +17,7 @@ from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import CancelWork, ConfirmHandover, PatchStatus, Submit
 from efrit.controller.store.store import Store
 from efrit.protocol import Reason, RequestState, RequestView, Reset
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NOW,
     OWNED,

@@ -14,7 +14,7 @@ from efrit.controller.reconcile import Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import Reset
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     POD_UID,
     QUEUE_ID,
     Json,

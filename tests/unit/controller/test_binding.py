@@ -13,7 +13,7 @@ from efrit.controller.model.actions import Bind, ConfirmHandover, RequeueAfter
 from efrit.controller.model.snapshots import Handover, InstanceSnapshot, PoolPlace, RequestSnapshot
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NOW,
     QUEUE_ID,

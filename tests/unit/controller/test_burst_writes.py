@@ -15,8 +15,7 @@ from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import PatchStatus, RequeueAfter
 from efrit.controller.model.keys import WorkKey
 from efrit.protocol import RequestState
-from tests.support.timeout import TIMEOUT
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NOW,
     POD_UID,
     answered,
@@ -33,6 +32,7 @@ from tests.unit.controller.factory import (
     view,
     written,
 )
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.reconciling import REQUESTS, Rig
 

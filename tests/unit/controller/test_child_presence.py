@@ -15,7 +15,7 @@ from efrit.controller.manifests import Identity, build
 from efrit.controller.model.actions import Action, ApplyChildren, ApplySecret, ConfirmClaims, Record
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView, ClaimView, ContainerView
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NOW,
     away,

@@ -23,7 +23,7 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
-from tests.unit.controller.factory import CONFIG, condition_json, instance, pod, seconds
+from tests.support.factory import CONFIG, condition_json, instance, pod, seconds
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = datetime(2026, 4, 1, tzinfo=UTC)

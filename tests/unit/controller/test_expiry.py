@@ -14,7 +14,7 @@ from efrit.controller.model.actions import Delete
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.expirations import MAX_EXPIRATIONS, Expiration, Expirations
 from efrit.errors import ApiUnavailable
-from tests.unit.controller.factory import NOW, final_status, request_json, seconds
+from tests.support.factory import NOW, final_status, request_json, seconds
 
 
 def expiration(number: int, *, after: float | None = None, namespace: str = "team") -> Expiration:

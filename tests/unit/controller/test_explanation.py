@@ -11,7 +11,7 @@ import pytest
 from efrit.controller.decide.explanation import LONGEST_PAUSE, SHORTEST_PAUSE, explanation
 from efrit.controller.model.actions import ReadWarningEvents, RequeueAfter
 from efrit.controller.model.snapshots import InstanceSnapshot
-from tests.unit.controller.factory import CONFIG, NOW, changed, instance
+from tests.support.factory import CONFIG, NOW, changed, instance
 
 HOUR = 3600
 

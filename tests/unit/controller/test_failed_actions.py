@@ -13,7 +13,7 @@ from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import CancelWork, FetchAnswer, PatchStatus, RequeueAfter, StoreResult, Submit
 from efrit.controller.model.snapshots import ActionFailure, RequestSnapshot
 from efrit.protocol import RequestState, RequestView
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NOW,
     answered,
     condition,

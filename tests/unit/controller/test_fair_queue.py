@@ -19,7 +19,7 @@ from efrit.controller.work_queue import (
     MOST_ASIDE,
     WorkQueue,
 )
-from tests.unit.controller.factory import CONFIG, NOW, instance_json
+from tests.support.factory import CONFIG, NOW, instance_json
 from tests.unit.controller.test_work_queue import running
 from tests.unit.controller.virtual_time import burn, elapse, now
 

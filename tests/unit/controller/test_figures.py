@@ -14,7 +14,7 @@ from efrit.controller.decide.instances import decide_instance
 from efrit.controller.manifests import Identity
 from efrit.controller.model.actions import PatchStatus, RequeueAfter
 from efrit.controller.model.keys import WorkKey
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NOW,
     POD_UID,
     Json,

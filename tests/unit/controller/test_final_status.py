@@ -20,7 +20,7 @@ from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.actions import Action, PatchStatus, StoreResult
 from efrit.protocol import Progress, Reason, RequestState, RequestView
 from efrit.protocol.enums import FINAL_REASONS
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NOW,
     POD_UID,
     Json,

@@ -16,7 +16,7 @@ from efrit.controller.model.snapshots import Handover, InstanceSnapshot
 from efrit.controller.model.views import BridgeView
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     HANDOVER,
     NAMESPACE,

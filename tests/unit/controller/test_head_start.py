@@ -33,8 +33,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable
 from efrit.kube.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS
-from tests.support.timeout import TIMEOUT
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NAMESPACE,
     POD_UID,
@@ -46,6 +45,7 @@ from tests.unit.controller.factory import (
     statefulset_json,
     wire_time,
 )
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import INSTANCE, fake_bridge
 from tests.unit.controller.store.world import World

@@ -10,7 +10,7 @@ import pytest
 from efrit.controller.decide.idle import Idleness, idleness, suspension_reason
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView, ContainerView, PodView
-from tests.unit.controller.factory import NOW, Json, away, connected, instance, pod, ready, seconds, stats
+from tests.support.factory import NOW, Json, away, connected, instance, pod, ready, seconds, stats
 
 BOTH = {"suspendAfterSeconds": 60, "deleteAfterSeconds": 600}
 SUSPEND = {"suspendAfterSeconds": 60}

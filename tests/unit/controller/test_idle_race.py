@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from efrit.errors import ApiUnavailable
-from tests.unit.controller.factory import Json, plan_json, request_json, view
+from tests.support.factory import Json, plan_json, request_json, view
 from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.reconciling import ALPHA, PLAN, TEAM, WORK, Rig
 

@@ -30,7 +30,7 @@ from efrit.controller.model.rollout import UpdateCause
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView
 from efrit.protocol import ModelKey, Stats
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NAMESPACE,
     NOW,

@@ -6,7 +6,7 @@ import pytest
 
 from efrit.controller.decide.model_key import model_health
 from efrit.protocol import ModelKey, Stats
-from tests.unit.controller.factory import emacs, instance, stats
+from tests.support.factory import emacs, instance, stats
 
 MODEL = {"model": {"name": "m", "apiKeySecretRef": {"name": "anthropic", "key": "token"}}}
 

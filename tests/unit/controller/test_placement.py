@@ -9,7 +9,7 @@ import pytest
 from efrit.api.pool import PlacementStrategy
 from efrit.controller.decide.placement import choose_member, instance_to_wake, least_loaded
 from efrit.controller.model.snapshots import PoolPlace
-from tests.unit.controller.factory import away, connected, instance, ready
+from tests.support.factory import away, connected, instance, ready
 
 ASLEEP = {"suspendedIdle": True}
 

@@ -26,7 +26,7 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.snapshots import PlanSnapshot, Refusal
 from efrit.plan import engine
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NOW,
     Json,
     condition,

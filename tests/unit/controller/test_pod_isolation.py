@@ -5,7 +5,7 @@ from __future__ import annotations
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.manifests import Identity
 from efrit.controller.model.actions import IsolatePod
-from tests.unit.controller.factory import NOW, POD_UID, of_kind, pod, ready, the
+from tests.support.factory import NOW, POD_UID, of_kind, pod, ready, the
 
 
 def test_a_pod_gets_a_policy_that_it_owns_and_the_next_pod_another(identity: Identity) -> None:

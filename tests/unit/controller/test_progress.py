@@ -11,7 +11,7 @@ from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import FindSession, PatchStatus, RequeueAfter, Submit, Wake
 from efrit.controller.model.snapshots import RequestSnapshot
 from efrit.protocol import Progress, RequestState, RequestView
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NAMESPACE,
     NOW,
     Json,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.decide.queue_health import health, sentence
-from tests.unit.controller.factory import emacs, instance, stats
+from tests.support.factory import emacs, instance, stats
 
 LARGE = instance(spec={"queue": {"maxPending": 100}})
 

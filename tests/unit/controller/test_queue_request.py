@@ -6,7 +6,7 @@ import pytest
 
 from efrit.controller.decide.queue_request import queue_request
 from efrit.errors import InvalidId
-from tests.unit.controller.factory import NOW, Json, instance, request
+from tests.support.factory import NOW, Json, instance, request
 
 
 def test_everything_the_queue_needs_is_carried_over_under_the_uid_so_that_twice_is_once() -> None:

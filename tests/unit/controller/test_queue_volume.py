@@ -15,7 +15,7 @@ from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import CancelWork, RequeueAfter, Submit
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.protocol import DiskProblem, DiskStats
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NOW,
     condition,
     connected,

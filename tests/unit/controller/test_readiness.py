@@ -11,7 +11,7 @@ from efrit.api import EfritInstance, InstanceReason
 from efrit.controller.decide.readiness import Finding, readiness
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView, ClaimView, ContainerView
-from tests.unit.controller.factory import NOW, away, connected, emacs, instance, pod, ready, seconds, stats
+from tests.support.factory import NOW, away, connected, emacs, instance, pod, ready, seconds, stats
 
 PENDING_CLAIM = ClaimView("efrit-alpha-queue", "Pending")
 UNBOUND = "pod has unbound PersistentVolumeClaims"

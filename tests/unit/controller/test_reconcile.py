@@ -21,8 +21,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import BridgeUnreachable
 from efrit.protocol import Reason, RequestState, RequestView, request_id
-from tests.support.timeout import TIMEOUT
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NOW,
     POD_UID,
@@ -36,6 +35,7 @@ from tests.unit.controller.factory import (
     stats,
     view,
 )
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.reconciling import ALPHA, TEAM, WORK, Rig

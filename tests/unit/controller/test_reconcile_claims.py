@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from efrit.errors import ApiError
-from tests.unit.controller.factory import Json, condition_json
+from tests.support.factory import Json, condition_json
 from tests.unit.controller.reconciling import ALPHA, TEAM, Rig
 from tests.unit.controller.store.test_claims import claim_json
 from tests.unit.controller.store.test_pools import member_json, pool_json

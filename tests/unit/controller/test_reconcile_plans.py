@@ -9,8 +9,8 @@ import pytest
 
 from efrit.controller.model.keys import WorkKey
 from efrit.kube.resources import PLANS
+from tests.support.factory import Json, final_status, part_json, plan_json
 from tests.support.timeout import TIMEOUT
-from tests.unit.controller.factory import Json, final_status, part_json, plan_json
 from tests.unit.controller.reconciling import PLAN, REQUESTS, Rig
 
 APP = ("team", "app")

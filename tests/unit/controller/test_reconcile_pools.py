@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from efrit.errors import ApiError
-from tests.unit.controller.factory import Json, request_json
+from tests.support.factory import Json, request_json
 from tests.unit.controller.reconciling import ALPHA, TEAM, WORK, Rig
 from tests.unit.controller.store.test_pools import member_json, pool_json
 

@@ -22,7 +22,7 @@ from efrit.controller.model.actions import (
 from efrit.controller.model.snapshots import Handover, InstanceSnapshot, RequestSnapshot
 from efrit.controller.model.views import StatefulSetView
 from efrit.protocol import RequestState
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NAMESPACE,
     NOW,
     QUEUE_ID,

@@ -20,7 +20,7 @@ from efrit.controller.model.actions import (
 from efrit.controller.model.snapshots import Handover, RequestSnapshot
 from efrit.controller.model.views import BridgeView
 from efrit.protocol import Reason, RequestState, RequestView
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NAMESPACE,
     NOW,
     POD_UID,

@@ -17,7 +17,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
 from efrit.kube.resources import PLANS, PODS, POOLS, Resource
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NOW,
     final_status,

@@ -15,7 +15,7 @@ from efrit.controller.model.config import RolloutLimits
 from efrit.controller.model.rollout import RolloutView, UpdateCause, UpdateSlot
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView, ContainerView, PodView
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NAMESPACE,
     NOW,

@@ -7,7 +7,7 @@ import pytest
 from efrit.controller.model.config import ControllerConfig, RolloutLimits
 from efrit.controller.settings import Settings
 from efrit.errors import ConfigurationError
-from tests.unit.controller.factory import seconds
+from tests.support.factory import seconds
 
 LEAST = {"EFRIT_OPERATOR_IMAGE": "operator:1", "EFRIT_EMACS_IMAGE": "emacs:30"}
 

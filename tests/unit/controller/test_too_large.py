@@ -24,7 +24,7 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.snapshots import InstanceSnapshot
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NOW,
     Json,

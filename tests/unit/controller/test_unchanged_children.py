@@ -11,7 +11,7 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck
 from efrit.controller.model import names
 from efrit.controller.model.keys import RESYNC
-from tests.unit.controller.factory import Json, instance_json
+from tests.support.factory import Json, instance_json
 from tests.unit.controller.reconciling import ALPHA, Rig
 
 TEAM = "namespaces/team"

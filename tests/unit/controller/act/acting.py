@@ -11,7 +11,7 @@ from efrit.controller.act.actor import Actor
 from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.model.actions import PatchStatus, Submit, Superseded
 from efrit.controller.model.keys import WorkKey
-from tests.unit.controller.factory import NOW, Json, instance, request, seconds
+from tests.support.factory import NOW, Json, instance, request, seconds
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge
 from tests.unit.controller.listener import Listener

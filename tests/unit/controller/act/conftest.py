@@ -12,8 +12,8 @@ from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
+from tests.support.factory import NOW
 from tests.unit.controller.act.acting import Rig
-from tests.unit.controller.factory import NOW
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import fake_bridge
 from tests.unit.controller.listener import Listener

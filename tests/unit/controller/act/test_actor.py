@@ -35,6 +35,7 @@ from efrit.errors import (
     NotLeading,
     QueueFull,
 )
+from tests.support.factory import Json, answered, instance_json, request_json, seconds, view
 from tests.unit.controller.act.acting import (
     ALPHA,
     APP,
@@ -49,7 +50,6 @@ from tests.unit.controller.act.acting import (
     Rig,
     patch,
 )
-from tests.unit.controller.factory import Json, answered, instance_json, request_json, seconds, view
 from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.listener import KINDS
 

@@ -22,8 +22,8 @@ from efrit.controller.model.actions import (
     StoreResult,
 )
 from efrit.errors import ApiConflict, ApiFailed, ApiNamespaceTerminating, ApiUnavailable
+from tests.support.factory import Json, instance_json, request, request_json, seconds
 from tests.unit.controller.act.acting import ALPHA, RECONCILED, REQUEST, UID, WORK, Rig
-from tests.unit.controller.factory import Json, instance_json, request, request_json, seconds
 from tests.unit.controller.fake_bridge import INSTANCE
 
 # Children.

@@ -11,7 +11,7 @@ import pytest
 from efrit.controller.act.event_recorder import BURST, MAX_EVENTS, MAX_OBJECTS, EventRecorder
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.actions import Record
-from tests.unit.controller.factory import NOW
+from tests.support.factory import NOW
 from tests.unit.controller.fake_api import FakeApi
 
 EVENTS = "/api/v1/namespaces/team/events"

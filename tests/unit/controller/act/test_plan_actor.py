@@ -16,7 +16,7 @@ from efrit.controller.model.snapshots import PlanSnapshot
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable
-from tests.unit.controller.factory import CONFIG, NOW, Json, part_json, plan_json, request_json
+from tests.support.factory import CONFIG, NOW, Json, part_json, plan_json, request_json
 from tests.unit.controller.fake_api import FakeApi
 
 APP = ("team", "app")

@@ -14,7 +14,7 @@ from efrit.controller.manifests import Children, Identity, build
 from efrit.controller.model.credentials import EPOCH, PERIOD
 from tests.cluster.paths import REPOSITORY
 from tests.support import yaml_documents
-from tests.unit.controller.factory import CONFIG, NOW, Json, instance
+from tests.support.factory import CONFIG, NOW, Json, instance
 
 SAMPLES = REPOSITORY / "samples"
 

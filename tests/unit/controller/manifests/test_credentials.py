@@ -29,7 +29,7 @@ from efrit.controller.model.credentials import (
     token,
     trusted_certificates,
 )
-from tests.unit.controller.factory import NOW
+from tests.support.factory import NOW
 
 UID = "0b5a7f4e-1111-2222-3333-444455556666"
 STEP = timedelta(microseconds=1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.manifests.network_policy import build_network_policy
-from tests.unit.controller.factory import CONFIG, Json, instance
+from tests.support.factory import CONFIG, Json, instance
 
 BY_NAMESPACE = "kubernetes.io/metadata.name"
 

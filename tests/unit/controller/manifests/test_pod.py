@@ -10,7 +10,7 @@ import pytest
 
 from efrit.api.pod_template import RESERVED_MOUNTS, RESERVED_VOLUMES
 from efrit.controller.manifests.statefulset import build_statefulset
-from tests.unit.controller.factory import CONFIG, Json, instance
+from tests.support.factory import CONFIG, Json, instance
 
 MODEL = {"name": "m", "maxTokens": 99, "apiKeySecretRef": {"name": "key", "key": "token"}}
 FULL: Json = {

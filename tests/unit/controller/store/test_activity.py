@@ -8,7 +8,7 @@ import pytest
 
 from efrit.controller.store.store import Store
 from efrit.protocol import Reset
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NOW,
     POD_UID,
     QUEUE_ID,

@@ -10,7 +10,7 @@ from efrit.controller.model.snapshots import Handover
 from efrit.controller.store.bridge_events import ORPHAN_GRACE
 from efrit.controller.store.store import Store
 from efrit.protocol import RequestState, RequestView, Reset
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NAMESPACE,
     POD_UID,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.factory import NAMESPACE, instance_json, request_json
+from tests.support.factory import NAMESPACE, instance_json, request_json
 from tests.unit.controller.store.world import ALPHA, World, child
 
 pytestmark = pytest.mark.virtual_time

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.model.claims import ClaimSnapshot
-from tests.unit.controller.factory import NAMESPACE, Json, condition_json, request_json
+from tests.support.factory import NAMESPACE, Json, condition_json, request_json
 from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, World
 from tests.unit.controller.virtual_time import on_virtual_time

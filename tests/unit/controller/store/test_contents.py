@@ -9,7 +9,7 @@ import pytest
 from efrit.api import EfritRequest
 from efrit.controller.store.contents import ENTRY_BYTES, Contents
 from efrit.controller.store.packed_request import PackedRequest
-from tests.unit.controller.factory import final_status, request_json, view
+from tests.support.factory import final_status, request_json, view
 from tests.unit.controller.store.world import WORK, World
 
 pytestmark = pytest.mark.virtual_time

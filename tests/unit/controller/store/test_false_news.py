@@ -7,7 +7,7 @@ from msgspec import structs
 
 from efrit.controller.store import bridge_events
 from efrit.protocol import RequestState, Reset
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NAMESPACE,
     NOW,
     POD_UID,

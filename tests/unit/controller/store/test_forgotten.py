@@ -6,7 +6,7 @@ import pytest
 
 from efrit.controller.store import bridge_events
 from efrit.protocol import RequestState, RequestView, Reset
-from tests.unit.controller.factory import NAMESPACE, POD_UID, QUEUE_ID, instance_json, request_json, stats, view
+from tests.support.factory import NAMESPACE, POD_UID, QUEUE_ID, instance_json, request_json, stats, view
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
 
 pytestmark = pytest.mark.virtual_time

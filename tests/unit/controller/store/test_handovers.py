@@ -8,7 +8,7 @@ import pytest
 
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from tests.unit.controller.factory import CONFIG, NOW, POD_UID, Json, instance_json, request_json, view
+from tests.support.factory import CONFIG, NOW, POD_UID, Json, instance_json, request_json, view
 
 ALPHA = ("team", "alpha")
 WORK = ("team", "work")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from efrit.controller.store.held_answers import ANSWER_BYTES, MAX_BYTES, HeldAnswer, HeldAnswers
-from tests.unit.controller.factory import answered, request_json, response
+from tests.support.factory import answered, request_json, response
 from tests.unit.controller.store.world import ALPHA, World
 
 pytestmark = pytest.mark.virtual_time

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from efrit.controller.store.instances import MAX_REPORTED_FAILURES
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NAMESPACE,
     QUEUE_ID,
     Json,

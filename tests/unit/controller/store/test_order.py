@@ -7,7 +7,7 @@ import pytest
 from efrit.api import EfritRequest
 from efrit.controller.store.backlog import rank
 from efrit.protocol import DiskProblem, DiskStats, RequestView
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NAMESPACE,
     NOW,
     POD_UID,

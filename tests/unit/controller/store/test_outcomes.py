@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from efrit.controller.store.instances import MAX_REPORTED_FAILURES
-from tests.unit.controller.factory import NOW, instance_json, request_json, seconds
+from tests.support.factory import NOW, instance_json, request_json, seconds
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
 from tests.unit.controller.virtual_time import elapse
 

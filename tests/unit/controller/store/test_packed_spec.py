@@ -14,7 +14,7 @@ from efrit.controller.manifests import build
 from efrit.controller.model.actions import ApplyChildren, PatchStatus
 from efrit.controller.model.names import POOL_LABEL
 from efrit.controller.store.packed_spec import MOST_BYTES, MOST_LABELS, pack, unpack
-from tests.unit.controller.factory import CONFIG, NOW, Json, instance, instance_json
+from tests.support.factory import CONFIG, NOW, Json, instance, instance_json
 from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import on_virtual_time
 

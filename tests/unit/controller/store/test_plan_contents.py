@@ -11,7 +11,7 @@ from efrit.controller.decide.plans import decide_plan
 from efrit.controller.model.actions import ListRequests, PatchStatus, RequeueAfter
 from efrit.controller.store.plan_contents import MAX_BYTES, PART_BYTES, PlanContents
 from efrit.controller.store.plans import MOST_REQUESTS, TOO_LARGE_PAUSE
-from tests.unit.controller.factory import NAMESPACE, Json, final_status, part_json, plan_json
+from tests.support.factory import NAMESPACE, Json, final_status, part_json, plan_json
 from tests.unit.controller.store.world import APP, World
 from tests.unit.controller.virtual_time import elapse
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efrit.controller.store.plan_targets import PlanCount, PlansByTarget, PlanTarget
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NAMESPACE,
     NOW,
     final_status,

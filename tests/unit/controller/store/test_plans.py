@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
-from tests.unit.controller.factory import NAMESPACE, final_status, instance_json, part, part_json, plan_json
+from tests.support.factory import NAMESPACE, final_status, instance_json, part, part_json, plan_json
 from tests.unit.controller.store.world import APP, World
 
 pytestmark = pytest.mark.virtual_time

@@ -11,7 +11,7 @@ from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.snapshots import PoolPlace
 from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.store import Store
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     CONFIG,
     NAMESPACE,
     NOW,

@@ -11,7 +11,7 @@ from efrit.controller.store.requests import MAX_SENTENCE_CHARS, SENTENCE_KEPT
 from efrit.controller.store.store import Store
 from efrit.errors import ApiRefused, BridgeUnreachable, EfritError, NoSpace, QueueFull
 from efrit.protocol import RequestState
-from tests.unit.controller.factory import NOW, instance_json, request_json, seconds, view
+from tests.support.factory import NOW, instance_json, request_json, seconds, view
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World
 from tests.unit.controller.virtual_time import elapse
 

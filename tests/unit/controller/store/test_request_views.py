@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from efrit.controller.store.request_views import RequestViews
 from efrit.protocol import RequestState
-from tests.unit.controller.factory import answered, view
+from tests.support.factory import answered, view
 
 
 def test_requests_without_an_answer_are_counted_however_they_come_and_go() -> None:

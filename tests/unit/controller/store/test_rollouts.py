@@ -10,7 +10,7 @@ from efrit.controller.model.keys import Key
 from efrit.controller.model.rollout import UpdateCause, UpdateSlot
 from efrit.controller.model.views import StatefulSetView
 from efrit.controller.store.rollouts import Rollouts
-from tests.unit.controller.factory import NAMESPACE, NOW, Json, condition_json, instance, seconds
+from tests.support.factory import NAMESPACE, NOW, Json, condition_json, instance, seconds
 
 ALPHA = (NAMESPACE, "alpha")
 STATEFULSET = StatefulSetView(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.factory import NAMESPACE, Json, instance_json, plan_json, request_json
+from tests.support.factory import NAMESPACE, Json, instance_json, plan_json, request_json
 from tests.unit.controller.store.test_pools import pool_json
 from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import on_virtual_time

@@ -9,7 +9,7 @@ import pytest
 from efrit.controller.model import names
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.packed_spec import MOST_LABELS
-from tests.unit.controller.factory import (
+from tests.support.factory import (
     NAMESPACE,
     NOW,
     POD_UID,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from efrit.controller.store import tombstones
-from tests.unit.controller.factory import NAMESPACE, Json, final_status, part_json, plan_json, request_json
+from tests.support.factory import NAMESPACE, Json, final_status, part_json, plan_json, request_json
 from tests.unit.controller.store.world import APP, UID, WORK, World
 
 pytestmark = pytest.mark.virtual_time

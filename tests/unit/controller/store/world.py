@@ -13,7 +13,7 @@ from efrit.controller.model.snapshots import InstanceSnapshot, PlanSnapshot, Req
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import RequestView, Reset
-from tests.unit.controller.factory import CONFIG, NAMESPACE, NOW, POD_UID, QUEUE_ID, Json, stats
+from tests.support.factory import CONFIG, NAMESPACE, NOW, POD_UID, QUEUE_ID, Json, stats
 from tests.unit.controller.virtual_time import elapse
 
 ALPHA = (NAMESPACE, "alpha")

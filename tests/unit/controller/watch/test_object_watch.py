@@ -11,7 +11,7 @@ import pytest
 from efrit.controller.watch.object_watch import ObjectWatch, watched_kinds
 from efrit.errors import ApiError, ApiExpired, ApiForbidden, ApiNotFound, ApiUnavailable
 from efrit.kube.client import KubeClient
-from tests.unit.controller.factory import Json, request_json
+from tests.support.factory import Json, request_json
 from tests.unit.controller.store.world import WORK, World
 from tests.unit.controller.virtual_time import elapse
 

@@ -152,14 +152,14 @@ def _requests(site: Site) -> None:
     until(lambda: site.kube.find("efritrequests", site.namespace, large) is None, "it outlives its time")
     # Before a request fails for want of its instance, the API server is asked for that.
     assert site.answer(site.ask("1", to="nowhere"))["reason"] == "Rejected"
-    running = site.ask("(while t)")
+    running = site.ask("(sleep-for 600)")
     site.until_status(running, phase="Running")
     site.kube.delete("efritrequests", site.namespace, running)
 
 
 def _plans(site: Site) -> None:
     # While Emacs is busy the first request of a plan waits, and is cancelled with the plan.
-    busy = site.ask("(while t)")
+    busy = site.ask("(sleep-for 600)")
     site.until_status(busy, phase="Running")
     plans.begin(site, "cancelled", {"description": "Nothing."}, "first", ttlSecondsAfterFinished=1)
     until(lambda: plans.parts(site, "cancelled"), lambda: plans.describe_plan(site, "cancelled"))

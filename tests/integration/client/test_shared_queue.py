@@ -51,7 +51,7 @@ def test_a_start_a_stop_and_a_cancel_on_another_host_begin_no_second_emacs(site:
     for words in (("instances", "team", "-o", "json"), ("stats", "team"), ("doctor",)):
         done = other.efrit(*words)
         assert "erved by server, last heard " in done.out + done.err
-    name = other.efrit("submit", "--timeout", "600", "(while t)").out.strip()
+    name = other.efrit("submit", "--timeout", "600", "(sleep-for 600)").out.strip()
     until(lambda: site.heartbeat().get("current") == name, "it runs")
     cancelled = other.efrit("cancel", name)
     assert cancelled.code == 0, cancelled.err

@@ -12,7 +12,7 @@ import pytest
 from tests.support.kube import Json, until
 from tests.support.site import Site
 
-LOOP = "(while t)"
+LONG = "(sleep-for 600)"
 
 
 def _condition(status: Json, kind: str) -> Json:
@@ -79,7 +79,7 @@ def test_text_beyond_ascii_survives_the_whole_way(shared: Site) -> None:
 
 
 def test_an_endless_loop_ends_at_its_timeout_and_the_next_eval_runs(shared: Site) -> None:
-    status = shared.answer(shared.ask(LOOP, timeoutSeconds=1))
+    status = shared.answer(shared.ask("(while t)", timeoutSeconds=1))
     assert (status["phase"], status["reason"], status["error"]["code"]) == ("Failed", "TimedOut", "TimedOut")
     # The limit counts from the claim, this from the first form: a little later.
     assert status["executionSeconds"] > 0.5
@@ -87,7 +87,7 @@ def test_an_endless_loop_ends_at_its_timeout_and_the_next_eval_runs(shared: Site
 
 
 def test_running_work_is_shown_and_can_be_cancelled(shared: Site) -> None:
-    name = shared.ask(LOOP)
+    name = shared.ask(LONG)
     running = shared.until_status(name, phase="Running")
     assert running["reason"] == "Running"
     assert _condition(running, "Complete")["status"] == "False"
@@ -98,7 +98,7 @@ def test_running_work_is_shown_and_can_be_cancelled(shared: Site) -> None:
 
 
 def test_waiting_work_that_is_cancelled_never_runs(shared: Site) -> None:
-    blocker = shared.ask(LOOP)
+    blocker = shared.ask(LONG)
     shared.until_status(blocker, phase="Running")
     waiting = shared.ask(shared.count("cancelled"))
     shared.until_status(waiting, phase="Queued")
@@ -119,7 +119,7 @@ def test_work_created_as_cancelled_never_runs(shared: Site) -> None:
 
 
 def test_work_that_waits_too_long_times_out_without_having_run(shared: Site) -> None:
-    blocker = shared.ask(LOOP)
+    blocker = shared.ask(LONG)
     shared.until_status(blocker, phase="Running")
     late = shared.ask(shared.count("late"), queueTimeoutSeconds=1)
     status = shared.answer(late)
@@ -179,7 +179,7 @@ def test_a_request_for_an_instance_that_never_comes_is_rejected(shared: Site) ->
 
 
 def test_higher_priority_runs_first_and_equal_ones_in_order(shared: Site) -> None:
-    blocker = shared.ask(LOOP)
+    blocker = shared.ask(LONG)
     shared.until_status(blocker, phase="Running")
     requests = [("p-low", -5), ("p-first", 0), ("p-second", 0), ("p-high", 5)]
     for name, priority in requests:
@@ -198,7 +198,7 @@ def _queued(site: Site, name: str) -> bool:
 
 
 def test_deleting_a_running_request_stops_its_work(shared: Site) -> None:
-    name = shared.ask(LOOP)
+    name = shared.ask(LONG)
     shared.until_status(name, phase="Running")
     shared.kube.delete("efritrequests", shared.namespace, name)
     assert shared.kube.find("efritrequests", shared.namespace, name) is None

@@ -53,7 +53,7 @@ def collectors_of(plane: ControlPlane, directory: Path) -> Iterator[Process]:
 def test_everything_of_an_instance_goes_with_it_and_its_work_ends(site: Site) -> None:
     site.operator().start()
     site.instance()
-    running = site.ask("(while t)", timeoutSeconds=600)
+    running = site.ask("(sleep-for 600)", timeoutSeconds=600)
     site.until_status(running, phase="Running")
     site.kube.delete("efritinstances", site.namespace, "one")
     owned = ("statefulsets", "secrets", "persistentvolumeclaims", "serviceaccounts", "networkpolicies", "pods")
@@ -105,7 +105,7 @@ def test_a_large_result_goes_with_its_request(site: Site) -> None:
 def test_a_namespace_with_running_work_can_be_deleted(site: Site) -> None:
     site.operator().start()
     site.instance(**NO_CLAIMS)
-    site.until_status(site.ask("(while t)", timeoutSeconds=600), phase="Running")
+    site.until_status(site.ask("(sleep-for 600)", timeoutSeconds=600), phase="Running")
     site.ask("'waiting")
     site.kube.call("DELETE", f"/api/v1/namespaces/{site.namespace}")
     _until_gone(site)
@@ -115,7 +115,7 @@ def test_a_namespace_can_be_deleted_while_no_controller_runs(site: Site) -> None
     operator = site.operator()
     operator.start()
     site.instance(**NO_CLAIMS)
-    site.until_status(site.ask("(while t)", timeoutSeconds=600), phase="Running")
+    site.until_status(site.ask("(sleep-for 600)", timeoutSeconds=600), phase="Running")
     operator.kill()
     site.kube.call("DELETE", f"/api/v1/namespaces/{site.namespace}")
     _until_gone(site)

@@ -10,7 +10,7 @@ from tests.support.kube import Json, until
 from tests.support.operator import GRACE_SECONDS
 from tests.support.site import Site
 
-LOOP = "(while t)"
+LONG = "(sleep-for 600)"
 SHORT_LEASE = "15"
 """In seconds: shorter, and a busy machine keeps a leader that is awake from renewing it."""
 
@@ -112,7 +112,7 @@ def test_a_request_deleted_while_no_controller_runs_is_stopped_by_the_next(site:
     operator = site.operator()
     operator.start()
     site.instance()
-    name = site.ask(LOOP, timeoutSeconds=600)
+    name = site.ask(LONG, timeoutSeconds=600)
     site.until_status(name, phase="Running")
     operator.kill()
     site.kube.delete("efritrequests", site.namespace, name)

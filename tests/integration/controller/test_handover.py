@@ -58,7 +58,7 @@ def test_what_was_handed_over_is_marked_and_goes_on_after_a_suspension_and_a_res
     site.instance()
     # It runs again first: the next Emacs must not be faster than the cancel.
     again: Json = {"retryPolicy": "IfInterrupted", "maxAttempts": 2, "priority": 10}
-    blocker = site.ask("(while t)", timeoutSeconds=600, **again)
+    blocker = site.ask("(sleep-for 600)", timeoutSeconds=600, **again)
     site.until_status(blocker, phase="Running")
     queued = site.ask(site.count("queued"))
     cancelled = site.ask(site.count("cancelled"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.kube import Json, until
 from tests.support.site import Site
 
-LOOP = "(while t)"
+LONG = "(sleep-for 600)"
 GATE = '(progn (while (not (file-exists-p "go")) (sleep-for 0.02)) \'done)'
 IMPOSSIBLE: Json = {
     "nodeAffinity": {
@@ -120,7 +120,7 @@ def test_a_selector_finds_a_ready_instance_with_its_labels(site: Site) -> None:
     status = site.answer(early)
     assert (status["result"], status["instanceName"]) == ("early", "a1")
     # While a1 is busy, the idle one of the team gets the work.
-    blocker = site.ask(LOOP, to="a1")
+    blocker = site.ask(LONG, to="a1")
     site.until_status(blocker, phase="Running")
     site.instance("a2", labels={"team": "a"})
     assert site.answer(site.ask("'spread", to=None, **chosen))["instanceName"] == "a2"
@@ -131,7 +131,7 @@ def test_a_selector_finds_a_ready_instance_with_its_labels(site: Site) -> None:
 def test_a_full_queue_holds_work_back_in_the_cluster(site: Site) -> None:
     site.operator().start()
     site.instance(queue={"storage": {}, "maxPending": 3})
-    blocker = site.ask(LOOP)
+    blocker = site.ask(LONG)
     site.until_status(blocker, phase="Running")
     names = [site.ask(site.count(f"n{number}"), f"n{number}") for number in range(6)]
 

@@ -47,7 +47,7 @@ def test_a_controller_that_works_ends_with_one_line(site: Site) -> None:
     operator = site.operator()
     operator.start(EFRIT_LEASE_SECONDS=LEASE_SECONDS)
     site.instance()
-    running = site.ask("(while t)", timeoutSeconds=600)
+    running = site.ask("(sleep-for 600)", timeoutSeconds=600)
     site.until_status(running, phase="Running")
 
     take_the_lease(site, operator)

@@ -37,7 +37,7 @@ mkdir -p ~/.zfunc ~/.config/fish/completions ~/project; echo '# A project' > ~/p
 echo '(+ 40 2)' > check.el; echo 'Do it. (scenario=example)' > task.txt
 efrit eval '(defun long-work () (sleep-for 0.1) (quote worked))'
 finished=$(efrit submit '(princ "done")'); efrit wait "$finished"
-first=$(efrit submit 1); second=$(efrit submit 2); running=$(efrit submit --timeout 10m '(while t)')
+first=$(efrit submit 1); second=$(efrit submit 2); running=$(efrit submit --timeout 10m '(sleep-for 600)')
 """
 
 

@@ -187,7 +187,9 @@ class ControlPlane:
                     raise ClusterError(f"{daemon.name} ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
             return self.request("/readyz", host=host, port=port) is not None
 
-        wait_until(ready, "a ready API server", timeout=READY_SECONDS, hint=f"See {self.apiserver.log}.")
+        # Each look takes the API server, which has to start meanwhile, several milliseconds.
+        hint = f"See {self.apiserver.log}."
+        wait_until(ready, "a ready API server", timeout=READY_SECONDS, pause=0.3, hint=hint)
 
     def request(self, path: str, *, host: str | None = None, port: int | None = None) -> Any | None:
         """GET as administrator: parsed JSON (or text), None when it cannot be had for any reason."""

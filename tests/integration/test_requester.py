@@ -44,7 +44,7 @@ class User(Kube):
 
     def __init__(self, plane: ControlPlane, name: str) -> None:
         super().__init__(plane)
-        self._client.headers.update({"Impersonate-User": name, "Impersonate-Group": "system:masters"})
+        self.headers |= {"Impersonate-User": name, "Impersonate-Group": "system:masters"}
 
 
 class Cluster:

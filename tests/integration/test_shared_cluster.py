@@ -52,7 +52,7 @@ class Member(Kube):
 
     def __init__(self, plane: ControlPlane) -> None:
         super().__init__(plane)
-        self._client.headers.update({"Impersonate-User": "kim", "Impersonate-Group": TEAM})
+        self.headers |= {"Impersonate-User": "kim", "Impersonate-Group": TEAM}
 
     def refusal(self, method: str, path: str, body: Json, **options: str) -> str:
         """Return why a write was refused; nothing where it was accepted."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import ssl
 import time
+import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import httpx
+import urllib3
 
 from efrit.kube.resources import resource_named
 from tests.cluster.control_plane import ControlPlane
@@ -19,8 +21,10 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 MERGE = "application/merge-patch+json"
+CONNECTIONS = 8
+"""Kept open for calls; one more is made for each call beyond that."""
 SHORTEST_POLL_SECONDS = 0.02
-LONGEST_POLL_SECONDS = 0.2
+LONGEST_POLL_SECONDS = 0.25
 
 
 class Refused(Exception):  # noqa: N818 - reads as what happened
@@ -33,16 +37,25 @@ class Refused(Exception):  # noqa: N818 - reads as what happened
 
 
 class Kube:
-    """The administrator's connection."""
+    """The administrator's connection.
+
+    Calls go through urllib3, which takes half a millisecond less of a processor for each than httpx: most are polls.
+    """
 
     def __init__(self, plane: ControlPlane) -> None:
         pki = plane.authority
         context = ssl.create_default_context(cafile=str(pki.ca))
         context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        self.headers: dict[str, str] = {}
+        """Further headers of every call."""
         self._client = httpx.Client(base_url=plane.url, verify=context, timeout=TIMEOUT, trust_env=False)
+        self._pool = urllib3.HTTPSConnectionPool(
+            plane.host, plane.ports.api, timeout=TIMEOUT, maxsize=CONNECTIONS, retries=False, ssl_context=context
+        )
 
     def close(self) -> None:
         self._client.close()
+        self._pool.close()
 
     def call(
         self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
@@ -53,21 +66,25 @@ class Kube:
     def send(
         self, method: str, path: str, content: bytes | None, *, content_type: str = "application/json", **query: str
     ) -> Json:
-        """Send bytes as they are."""
-        headers = {"Accept": "application/json"}
+        """Send bytes as they are; httpx.TransportError where no answer comes."""
+        headers = {"Accept": "application/json", **self.headers}
         if content is not None:
             headers["Content-Type"] = content_type
+        target = f"{path}?{urllib.parse.urlencode(query)}" if query else path
         deadline = time.monotonic() + TIMEOUT
         while True:
-            response = self._client.request(method, path, content=content, headers=headers, params=query)
+            try:
+                response = self._pool.request(method, target, body=content, headers=headers)
+            except urllib3.exceptions.HTTPError as error:
+                raise httpx.TransportError(str(error)) from error
             # An API server that has just started says so of what it has not read yet, though it is ready.
-            if response.status_code != 429 or time.monotonic() > deadline:
+            if response.status != 429 or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
-        if response.status_code >= 400:
-            raise Refused(response.status_code, _message(response))
-        body: Json = response.json()
-        return body
+        if response.status >= 400:
+            raise Refused(response.status, _message(response.data))
+        answer: Json = json.loads(response.data)
+        return answer
 
     @staticmethod
     def path(plural: str, namespace: str, name: str = "", sub: str = "") -> str:
@@ -105,7 +122,7 @@ class Kube:
 
     def table(self, plural: str, namespace: str) -> Json:
         """Return a list as `kubectl get` asks for it: columns and rows."""
-        accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        accept = {**self.headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
         body: Json = self._client.get(self.path(plural, namespace), headers=accept).json()
         return body
 
@@ -114,18 +131,18 @@ class Kube:
         """Open a watch on what happens from now on; it ends by itself after `seconds`."""
         now = self.call("GET", self.path(plural, namespace), limit="1")["metadata"]["resourceVersion"]
         query |= {"watch": "true", "resourceVersion": now, "timeoutSeconds": str(seconds)}
-        with self._client.stream("GET", self.path(plural, namespace), params=query, timeout=seconds + 10) as response:
+        path = self.path(plural, namespace)
+        with self._client.stream("GET", path, params=query, headers=self.headers, timeout=seconds + 10) as response:
             if response.status_code >= 400:
-                response.read()
-                raise Refused(response.status_code, _message(response))
+                raise Refused(response.status_code, _message(response.read()))
             yield (json.loads(line) for line in response.iter_lines())
 
 
-def _message(response: httpx.Response) -> str:
+def _message(body: bytes) -> str:
     try:
-        return str(response.json().get("message", response.text))
-    except ValueError:
-        return response.text
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace")
 
 
 def until(probe: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
@@ -146,4 +163,4 @@ def poll_interval(waited: float) -> float:
 
     A long wait is polled less often: on two processors the polls would slow down what they wait for.
     """
-    return min(max(SHORTEST_POLL_SECONDS, waited / 10), LONGEST_POLL_SECONDS)
+    return min(max(SHORTEST_POLL_SECONDS, waited / 5), LONGEST_POLL_SECONDS)

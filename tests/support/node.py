@@ -24,8 +24,10 @@ GRACE_SECONDS = 3.0
 FORCED_SECONDS = 2.0
 """What the kubelet leaves a pod that was deleted without grace, while the next one starts already."""
 TICK_SECONDS = 0.2
-RESYNC_SECONDS = 2.0
+RESYNC_SECONDS = 10.0
 """After what time the API server is asked although no watch told of anything and nothing is left to do."""
+LAST_CALLS_SECONDS = 5.0
+"""What calls that are under way at the end get to be answered."""
 AT_ONCE: Json = {"gracePeriodSeconds": 0, "apiVersion": "v1", "kind": "DeleteOptions"}
 
 
@@ -62,6 +64,7 @@ class Node:
         """Images that cannot be pulled."""
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._forced: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[httpx.Response]] = set()
         self._told: set[str] = set()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="node", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,6 +112,8 @@ class Node:
             for task in (*tasks, stopping, *ending):
                 task.cancel()
             results = await asyncio.gather(*tasks, stopping, *ending, return_exceptions=True)
+            if self._calls:
+                await asyncio.wait(self._calls, timeout=LAST_CALLS_SECONDS)
             self._failure = next((result for result in results if isinstance(result, Exception)), None)
         for pod in self._pods.values():
             pod.end(0.01)
@@ -296,7 +301,11 @@ class Node:
         content = None if body is None else json.dumps(body).encode()
         path = Kube.path(plural, self._namespace, name, sub)
         try:
-            response = await self._client.request(method, path, content=content, headers=headers)
+            call = asyncio.create_task(self._client.request(method, path, content=content, headers=headers))
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+            # Cancelled in its TLS handshake, the client would leave the socket open.
+            response = await asyncio.shield(call)
         except httpx.TransportError as error:
             raise _Later from error
         if response.status_code >= 500 or response.status_code in (403, 404, 409, 429):

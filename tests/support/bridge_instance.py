@@ -20,6 +20,7 @@ import httpx
 
 from efrit.protocol import RequestState, RequestView, Response, Stats
 from tests.support.certificates import TOKEN, make_secrets
+from tests.support.forked_programs import Forked, can_be_forked
 from tests.support.timeout import TIMEOUT
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Instance:
     env: dict[str, str] = field(default_factory=dict)
     #: What both are started through, such as a tracer that becomes the program.
     wrap: tuple[str, ...] = ()
-    bridge: subprocess.Popen[bytes] | None = None
+    bridge: subprocess.Popen[bytes] | Forked | None = None
     emacs: subprocess.Popen[bytes] | None = None
     port: int = 0
 
@@ -109,10 +110,15 @@ class Instance:
         until(self.alive)
 
     def spawn_bridge(self) -> None:
-        with (self.place / "bridge.log").open("ab") as log:
-            self.bridge = subprocess.Popen(
-                [*self.wrap, sys.executable, "-m", "efrit.bridge.app"], env=self.environment, stderr=log
-            )
+        # It prints and sorts nothing that the locale decides.
+        env = {name: value for name, value in self.environment.items() if name != "LANG"}
+        command = [*self.wrap, str(Path(sys.executable).with_name("efrit-bridge"))]
+        with (self.place / "bridge.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            if can_be_forked(command, env):
+                streams = nothing.fileno(), log.fileno(), log.fileno()
+                self.bridge = Forked(command, env, Path.cwd(), streams=streams, start_new_session=True)
+            else:
+                self.bridge = subprocess.Popen(command, env=env, stderr=log)
 
     def alive(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):

@@ -90,6 +90,9 @@ class Forked:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
 
 def run(
     command: Sequence[str], env: Mapping[str, str], cwd: Path, *, stdin: str, timeout: float

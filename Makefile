@@ -10,8 +10,9 @@ CLUSTER_RIG := $(PYTHON) -m tests.cluster
 # kubectl, helm and KUBECONFIG of the test cluster, for whatever runs behind it.
 ON_CLUSTER = eval "$$($(CLUSTER_RIG) env)" &&
 PYTEST_FLAGS ?=
-# Test files side by side: most of a test's time is waiting for another process.
-SIDE_BY_SIDE = -n 3 --dist loadfile --no-loadscope-reorder
+# Test files side by side, in forks of the process that has collected them: most of a test's time is waiting for
+# another process.
+SIDE_BY_SIDE = --forks 4
 RELEASE ?= efrit-operator
 CRDS = charts/efrit-operator/crd-files
 NAMESPACE ?= efrit-system

@@ -1,7 +1,7 @@
-"""Pools: nobody with work is deleted, no flow has more than its share, no request of a pool is forgotten."""
+"""Pools and exclusive claims: nobody with work is deleted, no flow has more than its share, no member two claims."""
 
 from tests.mutation.mutant import Mutant
-from tests.mutation.operation import Drop, Instead, Never, Value
+from tests.mutation.operation import Always, Drop, Instead, Never, Value, Without
 
 UNIT = "tests/unit/controller"
 
@@ -12,6 +12,8 @@ FLOWS = f"{UNIT}/store/test_flow_backlog.py"
 RECONCILE = f"{UNIT}/test_reconcile_pools.py"
 DISRUPTION = f"{UNIT}/test_pool_disruption.py"
 GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarded"
+SCALING = f"{UNIT}/test_pool_scaling.py"
+CLAIMS = f"{UNIT}/test_reconcile_claims.py"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
 
 MUTANTS = (
@@ -83,6 +85,54 @@ MUTANTS = (
         "flow-saves-nothing",
         Value("line.next_start"),
         (f"{FLOWS}::test_a_flow_that_had_nothing_to_do_saves_nothing_up",),
+    ),
+    Mutant(
+        "the requests that run, of what a pool is scaled by",
+        "scale-running",
+        Value("snapshot.pending"),
+        (f"{SCALING}::test_as_many_members_as_open_requests_need",),
+    ),
+    Mutant(
+        "the spares of a pool on top of what its requests need",
+        "scale-spares",
+        Value("max(busy, spares)"),
+        (f"{SCALING}::test_as_many_members_as_open_requests_need",),
+    ),
+    Mutant(
+        "the time for which a pool must have needed less before it shrinks",
+        "scale-window",
+        Value("needed"),
+        (f"{SCALING}::test_work_that_comes_and_goes_for_an_hour_changes_the_size_once",),
+    ),
+    Mutant(
+        "the difference between a spec of a pool and its status, for those that wait",
+        "pool-spec-changed",
+        Always(),
+        (f"{UNIT}/store/test_claims.py::test_a_status_of_the_pool_has_none_of_those_that_wait_looked_at",),
+    ),
+    Mutant(
+        "the one claim that a member is being taken for",
+        "take-one",
+        Never(),
+        (f"{UNIT}/store/test_claims.py::test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_more",),
+    ),
+    Mutant(
+        "the version of a member that a claim takes",
+        "take-version",
+        Without("resourceVersion"),
+        (f"{CLAIMS}::test_two_controllers_do_not_give_one_member_to_two_claims",),
+    ),
+    Mutant(
+        "the wait of a claim until all open requests are known",
+        "claim-listed",
+        Never(),
+        ("tests/unit/controller/test_claims.py::test_nothing_is_taken_before_all_work_is_known",),
+    ),
+    Mutant(
+        "the members that are kept from requests for claims that wait",
+        "held-for-claims",
+        Value("set()"),
+        (f"{UNIT}/store/test_claims.py::test_as_many_members_are_kept_from_requests_as_claims_wait",),
     ),
     Mutant(
         "the bound of the flows of a pool",

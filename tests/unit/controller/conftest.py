@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,23 @@ def world() -> World:
 @pytest.fixture
 async def rig(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Rig]:
     """Store, decisions and actor between a fake API server and a fake bridge."""
+    async with _controller(api, kube, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def other(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Rig]:
+    """Yield another controller of the same API server, which takes itself for the leader as well."""
+    (tmp_path / "other").mkdir()
+    async with _controller(api, kube, tmp_path / "other") as made:
+        yield made
+
+
+@asynccontextmanager
+async def _controller(api: FakeApi, kube: Kube, directory: Path) -> AsyncIterator[Rig]:
     clock, identity, queue = Clock(), new_identity(), WorkQueue()
     store = Store(queue, CONFIG, clock, clock.monotonic)
-    async with fake_bridge(identity, tmp_path) as bridge:
+    async with fake_bridge(identity, directory) as bridge:
         bridges = Bridges(identity, store)
         actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
         reconciler = Reconciler(store, actor, identity, clock, lambda _: made.served)

@@ -101,6 +101,19 @@ def test_work_that_comes_and_goes_moves_no_members() -> None:
     assert scaling(picture(pending=5, loads=(0, 0, 0, 0, 0), recommendations=needed), NOW).wanted == 5
 
 
+def test_work_that_comes_and_goes_for_an_hour_changes_the_size_once() -> None:
+    recommendations: tuple[Recommendation, ...] = ()
+    sizes = [0]
+    for step in range(180):
+        now, pending = NOW + timedelta(seconds=20 * step), 5 if step % 2 == 0 else 0
+        loads = (0,) * sizes[-1]
+        sized = scaling(picture(pending=pending, loads=loads, recommendations=recommendations), now)
+        assert sized.recommendation is not None
+        recommendations = (*recommendations, sized.recommendation)
+        sizes.append(sized.wanted)
+    assert sizes == [0, *[5] * 180]
+
+
 def test_members_are_added_no_faster_than_they_may_be() -> None:
     limits = {"scaleUp": {"maxPerMinute": 3}}
     first = scaling(picture(pending=8, autoscaling=limits), NOW)

@@ -12,7 +12,8 @@ from tests.unit.controller.reconciling import ALPHA, TEAM, Rig
 from tests.unit.controller.store.test_claims import claim_json
 from tests.unit.controller.store.test_pools import member_json, pool_json
 
-POOL, CLAIMS = f"{TEAM}/efritpools/crew", f"{TEAM}/efritclaims"
+ONE: Json = {"generation": 2, "version": "2", "replicas": 1, "updateStrategy": {"type": "OnDelete"}}
+POOL, CLAIMS, INSTANCES = f"{TEAM}/efritpools/crew", f"{TEAM}/efritclaims", f"{TEAM}/efritinstances"
 
 
 def begin(rig: Rig, *claims: str) -> None:
@@ -52,6 +53,36 @@ async def test_two_claims_that_are_decided_about_at_once_do_not_get_one_member(r
     await asyncio.gather(rig.look("EfritClaim", "one"), rig.look("EfritClaim", "two"))
     assert [call.path for call in rig.api.made("PATCH")].count(ALPHA) == 1
     assert {status(rig, "one")["phase"], status(rig, "two")["phase"]} == {"Bound", "Pending"}
+
+
+async def test_two_controllers_do_not_give_one_member_to_two_claims(rig: Rig, other: Rig) -> None:
+    # The second has not learned yet what the first has written.
+    for controller, name in ((rig, "one"), (other, "two")):
+        begin(controller, name)
+    member = rig.api.objects[ALPHA]
+    rig.store.instances.observe(member)
+    await rig.look("EfritClaim", "one")
+    await other.look("EfritClaim", "two")
+    await other.look("EfritClaim", "two")
+    assert owner(rig) == "EfritClaim one"
+    assert (status(rig, "one")["phase"], status(rig, "two")["phase"]) == ("Bound", "Pending")
+
+
+async def test_a_claim_waits_for_the_spare_that_starts_and_makes_no_instance_of_its_own(rig: Rig) -> None:
+    begin(rig, "one")
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(**ONE)))
+    ready = rig.api.objects[ALPHA]
+    starting = {**ready["status"], "conditions": [condition_json("Ready", "False", "Starting")]}
+    rig.store.instances.observe(rig.api.put(ALPHA, {**ready, "status": starting}))
+    await rig.look("EfritClaim", "one")
+    await rig.look("EfritPool", "crew")
+    assert status(rig, "one")["phase"] == "Pending"
+    assert not [call for call in rig.api.made("POST") if call.path == INSTANCES]
+
+    rig.store.instances.observe(rig.api.put(ALPHA, {**ready, "metadata": rig.api.objects[ALPHA]["metadata"]}))
+    await rig.look("EfritClaim", "one")
+    assert (status(rig, "one")["phase"], status(rig, "one")["instanceName"]) == ("Bound", "alpha")
+    assert not [call for call in rig.api.made("POST") if call.path == INSTANCES]
 
 
 async def test_a_member_that_has_changed_is_read_and_taken_by_the_next_decision(rig: Rig) -> None:

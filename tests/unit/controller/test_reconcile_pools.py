@@ -73,6 +73,22 @@ async def test_members_are_created_and_one_that_is_refused_is_told(rig: Rig) -> 
     assert (told["status"], told["reason"]) == ("False", "MemberRefused")
 
 
+async def test_a_member_that_sleeps_works_though_no_further_one_is_allowed(rig: Rig) -> None:
+    rig.store.first_list_complete(None)
+    ready_member(rig)
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(generation=2, version="2", replicas=2)))
+    asleep = {**rig.api.objects[ALPHA]["status"], "suspendedIdle": True}
+    rig.store.instances.observe(rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "status": asleep}))
+    rig.api.fail("POST", INSTANCES, 403, "exceeded quota: few")
+    await rig.look("EfritPool", "crew")
+    assert [call.path for call in rig.api.made("POST")].count(INSTANCES) == 1
+
+    wait_for_pool(rig)
+    await rig.look()
+    bound = [call.body["status"] for call in rig.api.made("PATCH") if call.path == f"{WORK}/status"]
+    assert [status["instanceName"] for status in bound] == ["alpha"]
+
+
 async def test_a_request_that_is_one_too_many_of_its_flow_ends_rejected(rig: Rig) -> None:
     rig.store.pools.observe(rig.api.put(POOL, pool_json(fairness={"maxPendingPerFlow": 1})))
     rig.store.requests.observe(request_json("first", target=None, poolRef={"name": "crew"}))

@@ -80,7 +80,7 @@ def _take(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
     if snapshot.pool is None or snapshot.pool.metadata.deletion_timestamp is not None:
         message = f"There is no EfritPool {name}: waiting for one. Create it, or delete this claim."
         return _pending(snapshot, ClaimReason.POOL_MISSING, message, now)
-    if not snapshot.listed:
+    if not snapshot.listed:  # gate: claim-listed
         # Which members have work is not known yet.
         return []
     refusal = snapshot.refusal

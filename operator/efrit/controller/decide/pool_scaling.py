@@ -47,11 +47,12 @@ def scaling(snapshot: PoolSnapshot, now: datetime) -> Scaling:
     if spec.autoscaling is None:
         return Scaling(spec.replicas if spec.replicas is not None else 1)
     limits = spec.autoscaling
-    load = snapshot.pending + sum(member.load for member in snapshot.members if not member.deleting)
+    running = sum(member.load for member in snapshot.members if not member.deleting)
+    load = snapshot.pending + running  # gate: scale-running
     # Rounded up: a member for the rest, too.
-    needed = -(-load // limits.target_load_per_instance) + snapshot.claims
-    spares = spec.warm.spares_beside(needed) if spec.warm is not None else 0
-    needed += spares
+    busy = -(-load // limits.target_load_per_instance) + snapshot.claims
+    spares = spec.warm.spares_beside(busy) if spec.warm is not None else 0
+    needed = busy + spares  # gate: scale-spares
     within = min(max(needed, limits.min_replicas), limits.max_replicas)
     limited = _bounds(limits, needed)
     recommendation = Recommendation(now, within)
@@ -99,7 +100,7 @@ def _shrink(snapshot: PoolSnapshot, need: _Need, now: datetime) -> Scaling:
     window = timedelta(seconds=seconds)
     recent = [earlier for earlier in snapshot.recommendations if now - window < earlier.time <= now]
     most = max((earlier.members for earlier in recent), default=0)
-    wanted = min(need.current, max(most, needed))
+    wanted = min(need.current, max(most, needed))  # gate: scale-window
     if wanted <= needed:
         reason = f"{need.cause}: fewer than {_members(need.current)}."
         return Scaling(wanted, need.recommendation, reason if wanted < need.current else "", need.limited)

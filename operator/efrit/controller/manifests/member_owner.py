@@ -34,11 +34,10 @@ def returned(action: ReturnMember) -> dict[str, Any]:
 
 
 def _patch(action: TakeMember | ReturnMember, owner: dict[str, Any], claim: str | None) -> dict[str, Any]:
-    return {
-        "metadata": {
-            "uid": action.uid,
-            "resourceVersion": action.resource_version,
-            "labels": {CLAIM_LABEL: claim},
-            "ownerReferences": [owner],
-        }
+    metadata = {  # gate: take-version
+        "uid": action.uid,
+        "resourceVersion": action.resource_version,
+        "labels": {CLAIM_LABEL: claim},
+        "ownerReferences": [owner],
     }
+    return {"metadata": metadata}

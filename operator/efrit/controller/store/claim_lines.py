@@ -188,9 +188,9 @@ class ClaimLines:
         if not count or record is None:
             return set()
         members = (key for key in self._index.pool_lines.members_of(pool) if key[1] not in record.draining)
-        return set(
-            heapq.nsmallest(count, members, key=lambda key: (len(self._index.instances[key].open_requests), key))
-        )
+        instances = self._index.instances
+        least = heapq.nsmallest(count, members, key=lambda key: (len(instances[key].open_requests), key))
+        return set(least)  # gate: held-for-claims
 
     def requeue_first(self, pool: Key, count: int) -> None:
         """Have the first exclusive claims reconciled that wait for a member of a pool."""

@@ -89,7 +89,7 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         record, entry = self.record(claim, uid), self._index.instances.get(instance)
         if record is None or entry is None or entry.instance is None:
             return False
-        if entry.taken_by not in (None, claim) or entry.claim is not None:  # two claims, one member
+        if entry.taken_by not in (None, claim) or entry.claim is not None:  # gate: take-one
             return False
         if record.taking not in (None, instance):
             return False

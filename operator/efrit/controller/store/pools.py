@@ -51,7 +51,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         spec = new.spec.model_copy(update={"template": PoolTemplate()})
         metadata = new.metadata.model_copy(update={"annotations": {}, "labels": {}, "owner_references": ()})
         record.object = new.model_copy(update={"spec": spec, "metadata": metadata})
-        if is_changed:
+        if is_changed:  # gate: pool-spec-changed
             _keep_template(record, template)
             record.refusal = None
             self._index.pool_lines.share_anew(new.key)

@@ -210,6 +210,18 @@ async def test_a_member_that_becomes_free_has_the_first_claim_looked_at_and_no_o
     assert {name for kind, name in await world.looks() if kind == "Claim"} >= {"c1"}
 
 
+async def test_a_status_of_the_pool_has_none_of_those_that_wait_looked_at(world: World) -> None:
+    world.store.first_list_complete(None)
+    world.store.pools.observe(pool_json())
+    for number in range(20):
+        world.store.requests.observe(pool_request(f"r{number:02}"))
+        world.store.claims.observe(claim_json(f"c{number}", created=number))
+    await world.settle()
+
+    world.store.pools.observe({**pool_json(version="2"), "status": {"pending": 20}})
+    assert {kind for kind, _ in await world.looks()} == {"Pool"}
+
+
 async def test_a_pool_that_appears_or_goes_has_every_claim_that_waits_looked_at(world: World) -> None:
     for number in range(3):
         world.store.claims.observe(claim_json(f"c{number}", created=number))

@@ -98,6 +98,9 @@ call is checked against the caller's rights first. */}}
 - apiGroups: ["efrit.dev"]
   resources: ["efritpools"]
   verbs: {{ include "efrit-operator.mcpVerbs" (list . (list "get" "list")) }}
+- apiGroups: ["efrit.dev"]
+  resources: ["efritclaims"]
+  verbs: {{ include "efrit-operator.mcpVerbs" (list . (get (dict "read-only" (list "list") "not-destructive" (list "get" "list" "watch" "create") "full" (list "get" "list" "watch" "create" "patch")) .Values.mcp.access)) }}
 {{- if eq .Values.mcp.access "full" }}
 - apiGroups: ["efrit.dev"]
   resources: ["efritpools/scale"]

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from efrit.protocol.enums import UNSTORED_RESULT, PlanPhase, PlanReason, RequestPhase
+from efrit.protocol.enums import UNSTORED_RESULT, ClaimPhase, PlanPhase, PlanReason, RequestPhase
 from efrit.protocol.enums import Reason as RequestReason
 
 __all__ = [
@@ -96,21 +96,6 @@ class PoolReason(StrEnum):
     AT_MAXIMUM = "AtMaximum"
     AT_MINIMUM = "AtMinimum"
     SCALE_UP_RATE = "ScaleUpRate"
-
-
-class ClaimPhase(StrEnum):
-    """Where an exclusive claim stands."""
-
-    PENDING = "Pending"
-    BOUND = "Bound"
-    EXPIRED = "Expired"
-    RELEASED = "Released"
-    FAILED = "Failed"
-
-    @property
-    def final(self) -> bool:
-        """Whether the claim has ended."""
-        return self in (ClaimPhase.EXPIRED, ClaimPhase.RELEASED, ClaimPhase.FAILED)
 
 
 class ClaimReason(StrEnum):

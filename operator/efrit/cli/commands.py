@@ -184,6 +184,17 @@ COMMANDS = (
     Command("stats", "instances:run_stats", "print statistics of queues", (_output,), options.some_instances),
     Command("pools", "pools:run_pools", "list the pools, or show some (cluster)", (_output,), options.some_pools),
     Command("scale", "pools:run_scale", "set how many members a pool has (cluster)", (_output,), options.scale),
+    Command(
+        "claim",
+        "claims:run_claim",
+        "claim a member of a pool for yourself alone (cluster)",
+        (_output,),
+        options.claim,
+    ),
+    Command(
+        "claims", "claims:run_claims", "list the claims, or show some (cluster)", (_output,), options.some_claims
+    ),
+    Command("release", "claims:run_release", "end claims before their time (cluster)", (_output,), options.release),
     Command("top", "top:run_top", "watch instances, pools, queues and running work", (), options.top),
     Command("doctor", "doctor:run_doctor", "report problems and how to fix them", (_output,)),
     Command("completion", "completion:run_completion", "print a completion script for a shell", (), options.shell),

@@ -213,8 +213,10 @@ def _kind(command: tuple[str, ...], action: argparse.Action) -> str | None:
         return by_option.get(action.dest)
     if command[:1] == ("plan",) and action.dest == "name":
         return "plans"
-    if command[:1] in (("pools",), ("scale",)):
+    if command[:1] in (("pools",), ("scale",)) or (command[:1] == ("claim",) and action.dest == "pool"):
         return "pools"
+    if command[:1] in (("claims",), ("release",)):
+        return "claims"
     if command and command[0] in _OF_INSTANCES:
         return "instances"
     return "requests" if command and command[0] in _OF_REQUESTS else None
@@ -247,6 +249,8 @@ async def _backend_names(kind: str, args: Namespace, backend: Backend) -> list[s
         return [plan.name for plan in await backend.planning().plans()]
     if kind == "pools":
         return [pool.name for pool in await backend.pools()]
+    if kind == "claims":
+        return [claim.name for claim in await backend.claims()]
     if kind in ("instances", "labels"):
         instances = await backend.instances()
         labels = {f"{key}={value}" for instance in instances for key, value in instance.labels.items()}

@@ -12,6 +12,7 @@ _PARTS = rf"(?:{_NUMBER}(?:ms|s|m|h|d))+"
 _PART = rf"({_NUMBER})(ms|s|m|h|d)"
 
 WEEK = 7 * 86_400.0
+MONTH = 30 * 86_400.0
 YEAR = 365 * 86_400.0
 
 

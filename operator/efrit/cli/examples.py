@@ -48,6 +48,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "stats": ("efrit stats", "efrit stats default -o json"),
     "pools": ("efrit pools -n team", "efrit pools -n team crew"),
     "scale": ("efrit scale -n team crew 5",),
+    "claim": ("efrit claim -n team crew --name ada --ttl 8h", "efrit claim -n team crew --for 5m -o name"),
+    "claims": ("efrit claims -n team", "efrit claims -n team ada -o json"),
+    "release": ("efrit release -n team ada",),
     "top": ("efrit top", "efrit top --delay 500ms", "efrit top --once"),
     "doctor": ("efrit doctor", "efrit doctor -n team"),
     "completion": (

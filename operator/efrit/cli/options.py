@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from efrit.cli.durations import WEEK, YEAR, up_to
+from efrit.cli.durations import MONTH, WEEK, YEAR, up_to
 from efrit.cli.parser import Parser, argument_type
 
 OUTPUTS = ("json", "yaml", "name")
@@ -207,6 +207,41 @@ def scale(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `scale`."""
     parser.add_argument("name", help="name of the pool")
     parser.add_argument("replicas", type=_count_or_all, metavar="N", help="how many members it is to have")
+
+
+def claim(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `claim`."""
+    parser.add_argument("pool", help="name of the pool")
+    parser.add_argument("--name", help="name of the claim; one that is open goes on (default: made from POOL)")
+    parser.add_argument(
+        "--ttl",
+        type=argument_type(up_to(MONTH)),
+        metavar="DURATION",
+        help="how long it lasts from when it has a member: 30m, 8h (default: 1h)",
+    )
+    parser.add_argument("--holder", metavar="TEXT", help="who has it, for people (default: nobody is named)")
+    parser.add_argument(
+        "--no-recycle",
+        action="store_true",
+        help="in the end the member goes back to its pool as it is, with files and sessions (default: it is deleted)",
+    )
+    parser.add_argument(
+        "--for",
+        type=_seconds,
+        dest="at_most",
+        metavar="DURATION",
+        help="wait no longer than this for a member: 30s, 5m (default: no limit)",
+    )
+
+
+def some_claims(parser: argparse.ArgumentParser) -> None:
+    """Add names of claims."""
+    parser.add_argument("name", nargs="*", help="names of claims (default: list them)")
+
+
+def release(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `release`."""
+    parser.add_argument("name", nargs="+", help="names of claims")
 
 
 def start(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Self, TypedDict, Unpack, cast
 
 from efrit.client.async_plans import AsyncPlans
 from efrit.client.backends import open_backend
+from efrit.client.claims import Claim, NewClaim, bound_claim
 from efrit.client.errors import Refused, WaitTimeout, check_directory
 from efrit.client.interface import (
     MOST_LISTED,
@@ -306,6 +307,42 @@ class AsyncClient:
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set how many members a pool is to have. Raises `PoolNotFound`, and `Refused` for one that scales itself."""
         return await (await self.backend()).scale_pool(name, replicas)
+
+    # Exclusive claims on members of pools
+
+    async def claims(self) -> Sequence[Claim]:
+        """Return all claims, by name. Raises `Refused` on a laptop."""
+        return await (await self.backend()).claims()
+
+    async def claim(self, name: str) -> Claim:
+        """Return one claim. Raises `ClaimNotFound`, `Refused`."""
+        return await (await self.backend()).claim(name)
+
+    async def claim_member(
+        self,
+        pool: str,
+        *,
+        name: str | None = None,
+        holder: str | None = None,
+        ttl: float | None = None,
+        recycle: bool = True,
+        wait: float | None = None,
+    ) -> Claim:
+        """Return a claim once it has a ready member of the pool, which nobody else gets: `claim.instance`.
+
+        `name` makes it idempotent. `ttl`: seconds, an hour if it is not given. `recycle`: the member is deleted in
+        the end, or else goes back to the pool as it is. `wait`: seconds, 0 returns the claim as it is made; without
+        it, waits for as long as it takes. Raises `PoolNotFound`, `Conflict`, `Refused`; and `WaitTimeout`, where the
+        claim goes on waiting.
+        """
+        new = NewClaim(pool, name, holder, ttl, recycle)
+        backend = await self.backend()
+        claim = await backend.claim_member(new)
+        return claim if claim.settled or wait == 0 else await bound_claim(backend, claim.name, wait)
+
+    async def release_claim(self, name: str) -> Claim:
+        """End a claim: its member is deleted, or goes back to the pool. Raises `ClaimNotFound`, `Refused`."""
+        return await (await self.backend()).release_claim(name)
 
     # Plans
 

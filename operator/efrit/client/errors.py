@@ -50,6 +50,12 @@ class PoolNotFound(NotFound):
     code = "PoolNotFound"
 
 
+class ClaimNotFound(NotFound):
+    """No exclusive claim of this name."""
+
+    code = "ClaimNotFound"
+
+
 class ResultGone(NotFound):
     """The request is there, the whole of its long result no more."""
 

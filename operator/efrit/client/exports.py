@@ -3,7 +3,9 @@
 from efrit.client.async_client import AsyncClient, AsyncSession, PlaceOptions, WorkOptions, connect_async
 from efrit.client.async_plans import AsyncPlans, PlanOptions
 from efrit.client.backends import open_backend
+from efrit.client.claims import Claim
 from efrit.client.errors import (
+    ClaimNotFound,
     ClientError,
     Conflict,
     Forbidden,
@@ -74,6 +76,8 @@ __all__ = [
     "Backend",
     "Budget",
     "Change",
+    "Claim",
+    "ClaimNotFound",
     "Client",
     "ClientError",
     "Conflict",

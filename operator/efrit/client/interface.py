@@ -24,6 +24,7 @@ from efrit.protocol.request import Budget
 from efrit.protocol.session import Progress, Session, Usage
 
 if TYPE_CHECKING:
+    from efrit.client.claims import Claim, NewClaim
     from efrit.client.plans import Plans
     from efrit.client.pools import Pool, Scaled
 
@@ -349,6 +350,26 @@ class Backend(Protocol):
 
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set how many members the pool is to have. Raises `PoolNotFound`, `Refused` for one that scales itself."""
+
+    # Exclusive claims
+
+    async def claims(self) -> Sequence[Claim]:
+        """Return all claims, by name. Raises `Refused` on a laptop, which has no pools."""
+
+    async def claim(self, name: str) -> Claim:
+        """Return one claim. Raises `ClaimNotFound`, `Refused`."""
+
+    async def claim_member(self, new: NewClaim) -> Claim:
+        """Claim a member of a pool; once this returns, it waits for one.
+
+        Raises `PoolNotFound`, `Refused`, `Conflict`.
+        """
+
+    def watch_claim(self, name: str) -> AsyncIterator[Claim]:
+        """Yield the states of the claim as they change, the final one last. Raises `ClaimNotFound`, `Refused`."""
+
+    async def release_claim(self, name: str) -> Claim:
+        """End the claim. Raises `ClaimNotFound`, `Refused`."""
 
     # Work
 

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 
 from efrit.client.async_client import AsyncClient, AsyncSession, PlaceOptions, WorkOptions, connect_async
 from efrit.client.async_plans import AsyncPlans, PlanOptions
+from efrit.client.claims import Claim
 from efrit.client.event_loop import EventLoop
 from efrit.client.interface import (
     MOST_LISTED,
@@ -196,6 +197,41 @@ class Client:
     def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set how many members a pool is to have. Raises `PoolNotFound`, and `Refused` for one that scales itself."""
         return self._running.run(self._client.scale_pool, name, replicas)
+
+    # Exclusive claims on members of pools
+
+    def claims(self) -> Sequence[Claim]:
+        """Return all claims, by name. Raises `Refused` on a laptop."""
+        return self._running.run(self._client.claims)
+
+    def claim(self, name: str) -> Claim:
+        """Return one claim. Raises `ClaimNotFound`, `Refused`."""
+        return self._running.run(self._client.claim, name)
+
+    def claim_member(
+        self,
+        pool: str,
+        *,
+        name: str | None = None,
+        holder: str | None = None,
+        ttl: float | None = None,
+        recycle: bool = True,
+        wait: float | None = None,
+    ) -> Claim:
+        """Return a claim once it has a ready member of the pool, which nobody else gets: `claim.instance`.
+
+        `name` makes it idempotent. `ttl`: seconds, an hour if it is not given. `recycle`: the member is deleted in
+        the end, or else goes back to the pool as it is. `wait`: seconds, 0 returns the claim as it is made; without
+        it, waits for as long as it takes. Raises `PoolNotFound`, `Conflict`, `Refused`; and `WaitTimeout`, where the
+        claim goes on waiting.
+        """
+        return self._running.run(
+            self._client.claim_member, pool, name=name, holder=holder, ttl=ttl, recycle=recycle, wait=wait
+        )
+
+    def release_claim(self, name: str) -> Claim:
+        """End a claim: its member is deleted, or goes back to the pool. Raises `ClaimNotFound`, `Refused`."""
+        return self._running.run(self._client.release_claim, name)
 
     # Plans
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from efrit.client.claims import Claim, NewClaim
 from efrit.client.cluster.convert import name_of_key
 from efrit.client.errors import Forbidden
 from efrit.client.interface import (
@@ -33,6 +34,7 @@ INSTANCES = "efritinstances"
 REQUESTS = "efritrequests"
 POOLS = "efritpools"
 POOL_SCALES = "efritpools/scale"
+CLAIMS = "efritclaims"
 READING = ("get", "list", "watch")
 
 audit = logging.getLogger("efrit.mcp.audit")
@@ -116,6 +118,34 @@ class AuthorizedBackend:
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set how many members a pool has. Needs `patch` of its scale."""
         return await (await self._authorized(self._permission("patch", POOL_SCALES, name))).scale_pool(name, replicas)
+
+    async def claims(self) -> Sequence[Claim]:
+        """Return all claims. Needs `list`."""
+        return await (await self._authorized(self._permission("list", CLAIMS))).claims()
+
+    async def claim(self, name: str) -> Claim:
+        """Return one claim. Needs `get`."""
+        return await (await self._authorized(self._permission("get", CLAIMS, name))).claim(name)
+
+    async def claim_member(self, new: NewClaim) -> Claim:
+        """Claim a member. Needs `create`, `get`, `list` and `watch`, and to see the pool.
+
+        Whoever could not follow the claim would leave one behind and not know it.
+        """
+        needed = [self._permission(verb, CLAIMS) for verb in ("create", "get", "list", "watch")]
+        needed.append(self._permission("get", POOLS, new.pool))
+        return await (await self._authorized(*needed)).claim_member(new)
+
+    async def watch_claim(self, name: str) -> AsyncIterator[Claim]:
+        """Yield changes of a claim. Needs `list` and `watch`."""
+        backend = await self._authorized(*(self._permission(verb, CLAIMS, name) for verb in ("list", "watch")))
+        async for claim in backend.watch_claim(name):
+            yield claim
+
+    async def release_claim(self, name: str) -> Claim:
+        """End a claim. Needs `get` and `patch`."""
+        needed = [self._permission(verb, CLAIMS, name) for verb in ("get", "patch")]
+        return await (await self._authorized(*needed)).release_claim(name)
 
     async def submit(self, work: Work) -> Handle:
         """Submit work. Needs `create`, `get` for a key that may be taken, and to see the instances that can do it.

@@ -15,6 +15,7 @@ _ID = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 InstanceName = Annotated[str, Field(min_length=1, max_length=253, pattern=_ID)]
 Target = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$")]
 PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=_ID)]
+ClaimName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 RequestId = Annotated[str, Field(min_length=1, max_length=253, pattern=_ID, description="Id of the request.")]
 WorkType = Literal["command", "eval", "chat"]
 Seconds = Annotated[float, Field(gt=0, le=604_800)]

@@ -71,6 +71,21 @@ class RequestPhase(StrEnum):
         return self in (RequestPhase.SUCCEEDED, RequestPhase.FAILED)
 
 
+class ClaimPhase(StrEnum):
+    """Where an exclusive claim stands."""
+
+    PENDING = "Pending"
+    BOUND = "Bound"
+    EXPIRED = "Expired"
+    RELEASED = "Released"
+    FAILED = "Failed"
+
+    @property
+    def final(self) -> bool:
+        """Whether the claim has ended."""
+        return self in (ClaimPhase.EXPIRED, ClaimPhase.RELEASED, ClaimPhase.FAILED)
+
+
 class Reason(StrEnum):
     """Why a request stands where it stands: first the open reasons, then those that end it, which answers have."""
 

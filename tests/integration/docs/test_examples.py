@@ -94,9 +94,11 @@ def test_the_examples_for_this_machine_do_what_they_say(machine: Program, model:
 def test_the_examples_for_a_cluster_do_what_they_say(in_a_cluster: Program, kube: Kube, tmp_path: Path) -> None:
     team = in_a_cluster.where[1]
     kube.patch("efritinstances", team, "one", {"metadata": {"labels": {"tier": "quick"}}})
-    kube.create("efritpools", team, {"metadata": {"name": "crew"}, "spec": {"replicas": 0}})
+    ephemeral = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
+    spec = {"replicas": 1, "template": {"spec": ephemeral}}
+    kube.create("efritpools", team, {"metadata": {"name": "crew"}, "spec": spec})
     lines = [line for command in IN_A_CLUSTER for line in IN_A_CLUSTER[command]]
-    # Five members would only take time to start.
-    names = {"-n team": f"-n {team}", "crew 5": "crew 0"}
+    # Five members would only take time to start; two are claimed.
+    names = {"-n team": f"-n {team}", "crew 5": "crew 2"}
     done = played(lines, on_path(in_a_cluster.env), tmp_path, tmp_path, names)
     assert problems(done) == [], "\n\n".join(problems(done))

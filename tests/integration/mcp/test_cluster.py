@@ -43,7 +43,7 @@ from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
 VERBS = ["get", "list", "watch", "create", "patch"]
-RESOURCES = ["efritinstances", "efritrequests", "efritplans", "efritpools"]
+RESOURCES = ["efritinstances", "efritrequests", "efritplans", "efritpools", "efritclaims"]
 
 
 @dataclass(frozen=True)
@@ -400,6 +400,42 @@ async def test_an_agent_sees_pools_scales_one_and_learns_which_member_does_its_w
         assert (answer["result"], answer["instance_id"].startswith("hands-")) == ("42", True)
         pool = structured_content(await client.call_tool("efrit_get_pool", {"pool": "hands"}))
         assert (pool["desired"], pool["members"]) == (1, 1)
+
+
+async def test_an_agent_has_a_member_to_itself_until_it_gives_it_back(served: Served) -> None:
+    kube, namespace = served.site.kube, served.site.namespace
+    template = {"spec": {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}}
+    kube.create("efritpools", namespace, {"metadata": {"name": "own"}, "spec": {"replicas": 1, "template": template}})
+    eve = account(kube, namespace, "eve", audience=AUDIENCE)
+    allow(kube, namespace, "eve", ["get", "list", "watch"], RESOURCES)
+    wanted = {"pool": "own", "claim_id": "mine", "ttl": 600, "timeout": TIMEOUT}
+    async with served.client(eve) as client:
+        refused = await client.call_tool("efrit_claim_member", wanted)
+        assert refused.is_error
+        assert re.search(r":eve\W+cannot", str(refused.content))
+    assert kube.list("efritclaims", namespace) == []
+    async with served.client(served.ann) as client:
+        empty = structured_content(
+            await client.call_tool("efrit_claim_member", {"pool": "nobody", "claim_id": "never", "timeout": 1})
+        )
+        assert (empty["phase"], "instance_id" in empty) == ("Pending", False)
+        claim = structured_content(await client.call_tool("efrit_claim_member", wanted))
+        member = claim["instance_id"]
+        assert (claim["phase"], member.startswith("own-")) == ("Bound", True)
+        again = structured_content(await client.call_tool("efrit_claim_member", wanted))
+        assert again["instance_id"] == member
+        listed = structured_content(await client.call_tool("efrit_list_claims"))["claims"]
+        assert [entry["claim_id"] for entry in listed] == ["mine", "never"]
+        work = {"type": "eval", "content": "(* 6 7)", "instance_id": member}
+        assert structured_content(await client.call_tool("efrit_execute", work))["result"] == "42"
+        for name in ("mine", "never"):
+            await client.call_tool("efrit_release_claim", {"claim_id": name})
+    until(
+        lambda: kube.get("efritclaims", namespace, "mine").get("status", {}).get("phase") == "Released",
+        lambda: f"it is not released\n{served.site.logs()}",
+        TIMEOUT,
+    )
+    assert member not in [instance["metadata"]["name"] for instance in kube.list("efritinstances", namespace)]
 
 
 def lines(file: Path) -> list[str]:

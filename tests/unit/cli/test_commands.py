@@ -13,6 +13,7 @@ from efrit.cli.commands import COMMANDS, PLAN_COMMANDS, build
 def test_every_command_names_a_function_that_is_there(name: str) -> None:
     needed = {"start": ["x"], "stop": ["x"], "restart": ["x"], "rm": ["x"], "attach": ["x"], "completion": ["bash"]}
     needed |= {name: ["x"] for name in ("wait", "cancel", "logs", "result")} | {"plan": ["list"], "scale": ["x", "1"]}
+    needed |= {"claim": ["x"], "release": ["x"]}
     arguments = build().parse_args([name, *needed.get(name, [])])
     module, _, function = arguments.run.partition(":")
     assert callable(getattr(importlib.import_module(f"efrit.cli.{module}"), function))

@@ -11,6 +11,7 @@ import pytest
 
 from efrit.cli import completion
 from efrit.cli.completion import bash, fish, run_complete, zsh
+from efrit.client.claims import Claim
 from efrit.client.interface import Handle, Instance, InstanceStatus, Phase, Reason, RequestState, Session
 from efrit.client.pools import Pool
 
@@ -23,6 +24,9 @@ class Known:
             Instance("default", InstanceStatus.ACTIVE, "Ready", labels={"tier": "quick"}),
             Instance("build", InstanceStatus.ACTIVE, "Ready"),
         ]
+
+    async def claims(self) -> list[Claim]:
+        return [Claim("ada", "crew")]
 
     async def pools(self) -> list[Pool]:
         return [Pool("crew"), Pool("big")]
@@ -78,6 +82,9 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
         (("plan", "run", "--pool", ""), ["crew", "big"]),
         (("pools", ""), ["crew", "big"]),
         (("pools", "crew", ""), ["big"]),
+        (("claim", "c"), ["crew"]),
+        (("claims", ""), ["ada"]),
+        (("release", "a"), ["ada"]),
         (("scale", ""), ["crew", "big"]),
         (("scale", "crew", ""), []),
         (("chat", "-s", ""), ["s1"]),

@@ -9,7 +9,9 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
+from efrit.client.claims import Claim, NewClaim
 from efrit.client.errors import (
+    ClaimNotFound,
     InstanceNotFound,
     NoInstance,
     NotFinished,
@@ -44,6 +46,7 @@ from efrit.client.interface import (
 )
 from efrit.client.plans import Plans
 from efrit.client.pools import Pool, Scaled
+from efrit.protocol.enums import ClaimPhase
 from tests.support.timeout import TIMEOUT
 
 BEGAN = datetime(2025, 1, 3, 18, 30, tzinfo=UTC)
@@ -65,6 +68,9 @@ class ScriptedBackend:
     setups: list[Setup | None] = field(default_factory=list)
     plans_of: Plans | None = None
     crews: dict[str, Pool] = field(default_factory=dict)
+    held: dict[str, Claim] = field(default_factory=dict)
+    #: Members that are free to be claimed.
+    free: list[str] = field(default_factory=list)
     #: What Emacs kept of every result, where it kept only the beginning.
     result_beginning: str | None = None
 
@@ -131,6 +137,40 @@ class ScriptedBackend:
             raise Refused("say how many members there are to be: either spec.replicas or spec.autoscaling")
         self.crews[name] = replace(pool, desired=replicas)
         return Scaled(f"{name} is to have {replicas} members; it has {pool.members}", name, replicas, pool.members)
+
+    async def claims(self) -> Sequence[Claim]:
+        return [self.held[name] for name in sorted(self.held)]
+
+    async def claim(self, name: str) -> Claim:
+        if name not in self.held:
+            raise ClaimNotFound(f"there is no claim {name}")
+        return self.held[name]
+
+    async def claim_member(self, new: NewClaim) -> Claim:
+        await self.pool(new.pool)
+        name = new.name or f"{new.pool}-{len(self.held)}"
+        claim = Claim(
+            name, new.pool, holder=new.holder, recycle=new.recycle, reason="Waiting", message="None is free."
+        )
+        return self.held.setdefault(name, claim)
+
+    async def watch_claim(self, name: str) -> AsyncIterator[Claim]:
+        yield await self.claim(name)
+        if self.free:
+            self.held[name] = replace(
+                self.held[name],
+                phase=ClaimPhase.BOUND,
+                instance=self.free.pop(),
+                ready=True,
+                reason="Bound",
+                message="",
+            )
+            yield self.held[name]
+        await anyio.sleep_forever()
+
+    async def release_claim(self, name: str) -> Claim:
+        self.held[name] = replace(await self.claim(name), phase=ClaimPhase.RELEASED)
+        return self.held[name]
 
     async def submit(self, work: Work) -> Handle:
         instance = (work.instance if work.instance != ANY_INSTANCE else None) or next(

@@ -13,7 +13,8 @@ from typing import Any
 
 import efrit.client.eval_log as eval_log
 import efrit.client.resource_fields as resource_fields
-from efrit.client.cluster import convert, pools
+from efrit.client.claims import Claim, NewClaim
+from efrit.client.cluster import claims, convert, pools
 from efrit.client.cluster.api import Api, Json, decoded, load_connection
 from efrit.client.cluster.doctor import examine
 from efrit.client.cluster.plans import ClusterPlans
@@ -239,6 +240,28 @@ class ClusterBackend:
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set spec.replicas through /scale; the operator does the rest."""
         return await pools.scale_pool(self.api, self.namespace, name, replicas)
+
+    # Exclusive claims
+
+    async def claims(self) -> Sequence[Claim]:
+        """Return the claims of the namespace, by name."""
+        return await claims.list_claims(self.api, self.namespace)
+
+    async def claim(self, name: str) -> Claim:
+        """Return one claim. Raises `ClaimNotFound`."""
+        return await claims.get_claim(self.api, self.namespace, name)
+
+    async def claim_member(self, new: NewClaim) -> Claim:
+        """Create an EfritClaim; the operator does the rest."""
+        return await claims.claim_member(self.api, self.namespace, new)
+
+    def watch_claim(self, name: str) -> AsyncIterator[Claim]:
+        """Yield the claim's states as they change."""
+        return claims.watch_claim(self.api, self.namespace, name)
+
+    async def release_claim(self, name: str) -> Claim:
+        """Set spec.released; the operator does the rest."""
+        return await claims.release_claim(self.api, self.namespace, name)
 
     # Work
 

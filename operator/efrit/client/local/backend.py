@@ -55,6 +55,7 @@ from efrit.client.local.supervise import follow, poll_until_visible, stop_reques
 from efrit.client.local.work_log import lines_from
 
 if TYPE_CHECKING:
+    from efrit.client.claims import Claim, NewClaim
     from efrit.client.plans import Plans
     from efrit.client.pools import Pool, Scaled
 
@@ -191,6 +192,26 @@ class LocalBackend:
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Raise `Refused`: only a cluster has pools."""
         raise _no_pools()
+
+    async def claims(self) -> Sequence[Claim]:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_claims()
+
+    async def claim(self, name: str) -> Claim:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_claims()
+
+    async def claim_member(self, new: NewClaim) -> Claim:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_claims()
+
+    def watch_claim(self, name: str) -> AsyncIterator[Claim]:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_claims()
+
+    async def release_claim(self, name: str) -> Claim:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_claims()
 
     def _has_model(self, name: str) -> bool:
         """Return whether chats can be answered: by the Emacs that runs, or by one that is started from here."""
@@ -347,6 +368,12 @@ def _merged_setup(setup: Setup, instance: LocalInstance) -> LocalInstance:
         daemon_name=setup.daemon_name or (daemon_name(instance.id, queue) if derived else instance.daemon_name),
         workspace_dir=path("workspace_dir", setup.workspace_dir, instance.workspace_dir),
         init=instance.init if setup.init is None else setup.init,
+    )
+
+
+def _no_claims() -> Refused:
+    return Refused(
+        "only a cluster has pools to claim a member of", "start an instance of your own with `efrit start NAME`"
     )
 
 

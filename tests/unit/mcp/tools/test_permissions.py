@@ -6,6 +6,7 @@ import pytest
 from mcp import Client
 from mcp.types import CallToolResult
 
+from efrit.client.claims import Claim
 from efrit.client.errors import Forbidden
 from efrit.client.interface import Handle, RequestType, Work
 from efrit.client.plans import Outcome, PlanReason
@@ -15,6 +16,7 @@ from efrit.mcp.authorized_backend import AuthorizedBackend
 from efrit.mcp.server import make_server
 from efrit.mcp.tools.registry import CLUSTER_TOOLS, TOOLS
 from efrit.mcp.tools.tool import Tool
+from efrit.protocol.enums import ClaimPhase
 from tests.unit.mcp.clients import text_of
 from tests.unit.mcp.scripted import ScriptedBackend, evaluated
 from tests.unit.mcp.scripted_plans import ScriptedPlans, begin_calc
@@ -22,6 +24,7 @@ from tests.unit.mcp.scripted_plans import ScriptedPlans, begin_calc
 REGISTERED = {tool.name: tool for tool in (*TOOLS, *CLUSTER_TOOLS)}
 EXAMPLES = {
     "change": "suspend",
+    "claim_id": "ada",
     "content": "1",
     "instance_id": "default",
     "intent": "Build a calculator",
@@ -54,6 +57,7 @@ async def request_id(backend: ScriptedBackend, plans: ScriptedPlans) -> str:
     await plans.end("calc", PlanReason.SUCCEEDED, Outcome.SUCCESS)
     backend.answers["1"] = evaluated("1")
     backend.crews["crew"] = Pool("crew", 2)
+    backend.held["ada"] = Claim("ada", "crew", ClaimPhase.BOUND, instance="crew-a")
     return (await backend.submit(Work(RequestType.EVAL, "1", key="first"))).id
 
 
@@ -93,10 +97,12 @@ async def test_without_one_of_them_it_is_refused_and_nothing_is_done(
 ) -> None:
     tool = REGISTERED[name]
     instances, plan_states, pools = dict(backend.running), dict(plans.states), dict(backend.crews)
+    claims = dict(backend.held)
     result = await call(tool, backend, request_id, tool.permissions - {permission})
     assert result.is_error
     assert f"ann may not {permission.split()[0]}" in text_of(result)
     assert (backend.running, plans.states, backend.crews) == (instances, plan_states, pools)
+    assert backend.held == claims
     # Watching is authorized after the work was submitted: reading how it goes on is another permission.
     submitted = 2 if (name, permission) == ("efrit_execute", "watch efritrequests") else 1
     assert len(backend.submitted) == submitted

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,6 +35,12 @@ class Authority:
     def key(self, name: str) -> Path:
         """Private key under this name (`ca` and `sa` included)."""
         return self.directory / f"{name}.key"
+
+    def client_context(self, name: str) -> ssl.SSLContext:
+        """Return what a client needs that trusts the authority and shows the certificate of this name."""
+        context = ssl.create_default_context(cafile=str(self.ca))
+        context.load_cert_chain(self.certificate(name), self.key(name))
+        return context
 
     def create(self) -> None:
         """Make the authority and the key that signs service account tokens."""

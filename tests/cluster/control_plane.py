@@ -14,7 +14,6 @@ import http.client
 import json
 import shutil
 import socket
-import ssl
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,8 +194,7 @@ class ControlPlane:
         """GET as administrator: parsed JSON (or text), None when it cannot be had for any reason."""
         connection: http.client.HTTPSConnection | None = None
         try:
-            context = ssl.create_default_context(cafile=str(self.authority.ca))
-            context.load_cert_chain(self.authority.certificate("admin"), self.authority.key("admin"))
+            context = self.authority.client_context("admin")
             connection = http.client.HTTPSConnection(
                 host or self.host, port or self.ports.api, timeout=5, context=context
             )

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.cluster_kube import MERGE, Json, Kube, kubectl, until
+from efrit.kube.media_types import MERGE_PATCH
+from tests.support.cluster_kube import Json, Kube, kubectl, until
 from tests.support.model_service import ModelService
 
 RELEASE = os.environ.get("RELEASE", "efrit-operator")
@@ -142,7 +143,10 @@ def stopped_operator(kube: Kube) -> Iterator[None]:
 
     def scale(replicas: int) -> None:
         kube.call(
-            "PATCH", kube.path("Deployment", SYSTEM, RELEASE, "scale"), {"spec": {"replicas": replicas}}, kind=MERGE
+            "PATCH",
+            kube.path("Deployment", SYSTEM, RELEASE, "scale"),
+            {"spec": {"replicas": replicas}},
+            kind=MERGE_PATCH,
         )
 
     scale(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from efrit.api_group import API_VERSION
 from tests.e2e.instance import send
 from tests.support.cluster_kube import Json, Kube, kubectl, until
 
@@ -14,7 +15,7 @@ EPHEMERAL = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 
 def _apply(namespace: str, **spec: object) -> None:
     manifest = {
-        "apiVersion": "efrit.dev/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "EfritPool",
         "metadata": {"name": POOL},
         "spec": {"template": {"spec": EPHEMERAL}, **spec},

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from efrit.kube.media_types import MERGE_PATCH
 from tests.e2e.instance import Instance, Request, send
 from tests.support.cluster_kube import Json, Kube, RefusedError, until
 
@@ -117,7 +118,7 @@ def test_what_a_request_says_cannot_be_changed_and_its_answer_is_final(kube: Kub
         kube.patch("EfritRequest", request.namespace, request.name, {"spec": {"content": "'other"}})
     path = kube.path("EfritRequest", request.namespace, request.name, "status")
     with pytest.raises(RefusedError, match="final"):
-        kube.call("PATCH", path, {"status": {"result": "other"}}, kind="application/merge-patch+json")
+        kube.call("PATCH", path, {"status": {"result": "other"}}, kind=MERGE_PATCH)
 
 
 def test_a_request_for_an_instance_that_does_not_come_is_rejected(stray: Request) -> None:

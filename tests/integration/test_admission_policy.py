@@ -21,6 +21,7 @@ from efrit.controller.manifests.disruption_budget import MOST_NAMED, build_disru
 from efrit.controller.manifests.pod_network_policy import build_pod_network_policy
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.config import ControllerConfig
+from efrit.kube.media_types import MERGE_PATCH
 from efrit.kube.resources import INSTANCES, resource_of
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
@@ -30,7 +31,7 @@ from tests.support import yaml_documents
 from tests.support.chart import token
 from tests.support.custom_resources import install_crds
 from tests.support.factory import request
-from tests.support.kube import MERGE, Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, Refused, until
 from tests.support.timeout import TIMEOUT
 
 DRY_RUN = "?dryRun=All"
@@ -430,11 +431,11 @@ def test_nobody_but_the_controller_makes_an_instance_a_member_of_a_pool(
     assert refusal("POST", where, member(name="crew-f1")) == ""
     for owner in (POOL, CLAIM):
         forged = {"metadata": {"ownerReferences": [owner]}}
-        assert alone in refusal("PATCH", f"{where}/crew-f1", forged, content_type=MERGE)
+        assert alone in refusal("PATCH", f"{where}/crew-f1", forged, content_type=MERGE_PATCH)
 
     assert controller.create(member(POOL, name="crew-m1"))[0] == 201
     for change in ({"labels": {"mine": "x"}}, {"ownerReferences": None}):
-        assert refusal("PATCH", f"{where}/crew-m1", {"metadata": change}, content_type=MERGE) == ""
+        assert refusal("PATCH", f"{where}/crew-m1", {"metadata": change}, content_type=MERGE_PATCH) == ""
 
 
 CLAIM = {"apiVersion": API_VERSION, "kind": "EfritClaim", "name": "ada", "uid": "c", "controller": True}

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
+from efrit.api_group import API_VERSION
+from efrit.kube.media_types import APPLY_PATCH, MERGE_PATCH
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
 from tests.support import chart, yaml_documents
 from tests.support.custom_resources import install_crds, new_namespace
-from tests.support.kube import MERGE, Json, Kube, until
+from tests.support.kube import Json, Kube, until
 from tests.support.operator import Operator
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -26,7 +28,6 @@ PLURALS = {
     "MutatingAdmissionPolicyBinding": f"{ADMISSION}/mutatingadmissionpolicybindings",
 }
 SERVED = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
-APPLY = "application/apply-patch+yaml"
 FORGED = {REQUESTER: "somebody else"}
 
 
@@ -69,7 +70,14 @@ class Cluster:
             return user.create(plural, namespace or self.namespace, body, **query)
 
     def change(
-        self, name: str, plural: str, obj: Json, body: Json, sub: str = "", content_type: str = MERGE, **query: str
+        self,
+        name: str,
+        plural: str,
+        obj: Json,
+        body: Json,
+        sub: str = "",
+        content_type: str = MERGE_PATCH,
+        **query: str,
     ) -> Json:
         """Change an object as the user of this name."""
         meta = obj["metadata"]
@@ -137,11 +145,11 @@ def test_whoever_changes_a_request_leaves_its_requester_as_it_is(cluster: Cluste
 
 def test_server_side_apply_is_no_way_around_it(cluster: Cluster) -> None:
     name = {"metadata": {"name": "applied", "namespace": cluster.namespace}}
-    body = {"apiVersion": "efrit.dev/v1alpha1", "kind": "EfritRequest", **request(name="applied", annotations=FORGED)}
+    body = {"apiVersion": API_VERSION, "kind": "EfritRequest", **request(name="applied", annotations=FORGED)}
     del body["metadata"]["generateName"]
     for user in ("kim", "lee"):
         query = {"fieldManager": user, "force": "true"}
-        applied = cluster.change(user, "efritrequests", name, body, content_type=APPLY, **query)
+        applied = cluster.change(user, "efritrequests", name, body, content_type=APPLY_PATCH, **query)
         assert annotations_of(applied) == {REQUESTER: "kim"}
 
 

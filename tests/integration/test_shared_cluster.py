@@ -15,6 +15,7 @@ from efrit.api import API_VERSION, EfritInstance
 from efrit.api.pool import MAX_MEMBERS
 from efrit.controller.manifests.statefulset import build_statefulset
 from efrit.controller.model.config import ControllerConfig
+from efrit.kube.media_types import MERGE_PATCH
 from efrit.kube.resources import resource_named
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
@@ -22,7 +23,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
 from tests.support import yaml_documents
 from tests.support.custom_resources import install_crds
-from tests.support.kube import MERGE, Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, Refused, until
 
 SAMPLES = REPOSITORY / "samples" / "shared-cluster"
 TEAM = "team-a"
@@ -168,7 +169,7 @@ def test_a_team_names_in_the_template_of_a_pool_only_what_it_may_use(
     # Without a spec nothing changes.
     change = {"spec": {"template": {"spec": spec or {"limits": {"maxToolCalls": 9}}}}}
     where = path("efritpools", name="plain")
-    refusal = member.refusal("PATCH", where, change, content_type=MERGE, dryRun="All")
+    refusal = member.refusal("PATCH", where, change, content_type=MERGE_PATCH, dryRun="All")
     assert bool(refusal) == bool(message), refusal
     assert message in refusal
 
@@ -186,13 +187,13 @@ def test_who_scales_or_labels_a_pool_need_not_have_the_rights_of_its_author(memb
         {"spec": {"replicas": 2}},
         {"spec": {"placement": {"maxLoadPerInstance": 5}}},
     ):
-        assert member.refusal("PATCH", where, change, content_type=MERGE) == ""
+        assert member.refusal("PATCH", where, change, content_type=MERGE_PATCH) == ""
     scale = member.call("GET", where + "/scale", None)
     assert scale["spec"]["replicas"] == 2
     assert member.refusal("PUT", where + "/scale", {**scale, "spec": {"replicas": 3}}) == ""
     assert admin.call("GET", where)["spec"]["replicas"] == 3
     limit = {"spec": {"template": {"spec": {"limits": {"maxToolCalls": 9}}}}}
-    assert "needs the verb use" in member.refusal("PATCH", where, limit, content_type=MERGE)
+    assert "needs the verb use" in member.refusal("PATCH", where, limit, content_type=MERGE_PATCH)
 
 
 def test_no_more_members_are_accepted_than_a_pool_may_have(member: Member, admin: Kube) -> None:
@@ -207,8 +208,8 @@ def test_who_changes_no_spec_need_not_have_the_rights_of_its_author(member: Memb
     admin.call("POST", path("efritinstances"), instance({"model": OTHERS_KEY}, "admins"))
     where = path("efritinstances", name="admins")
     label, limit = {"metadata": {"labels": {"a": "b"}}}, {"spec": {"limits": {"maxToolCalls": 9}}}
-    assert member.refusal("PATCH", where, label, content_type=MERGE) == ""
-    assert "needs the verb use" in member.refusal("PATCH", where, limit, content_type=MERGE)
+    assert member.refusal("PATCH", where, label, content_type=MERGE_PATCH) == ""
+    assert "needs the verb use" in member.refusal("PATCH", where, limit, content_type=MERGE_PATCH)
 
 
 def test_a_team_reads_no_secrets_and_makes_nothing_but_ours(member: Member) -> None:
@@ -220,7 +221,7 @@ def test_a_team_reads_no_secrets_and_makes_nothing_but_ours(member: Member) -> N
         ("POST", path("efritrequests", "default")),
         ("PATCH", path("efritinstances", name="one") + "/status"),
     ):
-        options = {"content_type": MERGE} if method == "PATCH" else {}
+        options = {"content_type": MERGE_PATCH} if method == "PATCH" else {}
         assert "cannot" in member.refusal(method, where, {}, **options), where
 
 
@@ -229,9 +230,9 @@ def test_the_quota_bounds_open_requests(member: Member, admin: Kube) -> None:
     where, hard = f"{PATHS['ResourceQuota']}/efrit", {"count/efritrequests.efrit.dev": "1"}
     quota = admin.call("GET", where)["spec"]["hard"]
     assert {f"count/efrit{kind}.efrit.dev" for kind in ("requests", "instances", "plans", "pools")} <= quota.keys()
-    admin.call("PATCH", where, {"spec": {"hard": hard}}, content_type=MERGE)
+    admin.call("PATCH", where, {"spec": {"hard": hard}}, content_type=MERGE_PATCH)
     status = {"status": {"hard": hard, "used": {"count/efritrequests.efrit.dev": "0"}}}
-    admin.call("PATCH", where + "/status", status, content_type=MERGE)
+    admin.call("PATCH", where + "/status", status, content_type=MERGE_PATCH)
 
     def ask(name: str) -> str:
         spec = {"instanceRef": {"name": "one"}, "type": "eval", "content": "1"}

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from efrit.kube.media_types import JSON, MERGE_PATCH
 from efrit.kube.resources import resource_named
 from tests.support.kube import poll_interval
 from tests.support.plain_http import NO_TLS
@@ -20,8 +21,6 @@ from tests.support.timeout import TIMEOUT
 
 Json = dict[str, Any]
 T = TypeVar("T")
-
-MERGE = "application/merge-patch+json"
 
 
 class RefusedError(Exception):
@@ -51,9 +50,7 @@ class Kube:
         self._proxy.terminate()
         self._proxy.communicate(timeout=TIMEOUT)
 
-    def text(
-        self, method: str, path: str, body: object = None, *, kind: str = "application/json", **query: str
-    ) -> str:
+    def text(self, method: str, path: str, body: object = None, *, kind: str = JSON, **query: str) -> str:
         """Call it; a body that is text goes as it is."""
         content = None if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
         headers = {"Content-Type": kind} if content is not None else {}
@@ -66,9 +63,7 @@ class Kube:
             raise RefusedError(response.status_code, message)
         return response.text
 
-    def call(
-        self, method: str, path: str, body: object = None, *, kind: str = "application/json", **query: str
-    ) -> Json:
+    def call(self, method: str, path: str, body: object = None, *, kind: str = JSON, **query: str) -> Json:
         content: Json = json.loads(self.text(method, path, body, kind=kind, **query))
         return content
 
@@ -103,7 +98,7 @@ class Kube:
         return items
 
     def patch(self, kind: str, namespace: str | None, name: str, body: Json) -> Json:
-        return self.call("PATCH", self.path(kind, namespace, name), body, kind=MERGE)
+        return self.call("PATCH", self.path(kind, namespace, name), body, kind=MERGE_PATCH)
 
     def delete(self, kind: str, namespace: str | None, name: str, **options: object) -> None:
         """Delete an object; one that is gone already is fine."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.api.instance import HandoverState, InstanceHandover
+from efrit.api_group import API_VERSION
 from efrit.controller.manifests import Children
 from efrit.controller.manifests.claims import build_claims
 from efrit.controller.model.actions import PatchStatus
@@ -70,7 +71,7 @@ def object_json(
         meta["creationTimestamp"] = wire_time(created)
     if deleting:
         meta["deletionTimestamp"] = wire_time(NOW)
-    return {"apiVersion": "efrit.dev/v1alpha1", "kind": kind, "metadata": meta, "spec": spec, "status": status or {}}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": meta, "spec": spec, "status": status or {}}
 
 
 def instance_json(name: str = "alpha", *, version: str = "10", spec: Json | None = None, **fields: Any) -> Json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import httpx
 import urllib3
 
+from efrit.kube.media_types import JSON, MERGE_PATCH, TABLE
 from efrit.kube.resources import resource_named
 from tests.cluster.control_plane import ControlPlane
 from tests.support.timeout import TIMEOUT
@@ -20,7 +20,6 @@ from tests.support.timeout import TIMEOUT
 Json = dict[str, Any]
 T = TypeVar("T")
 
-MERGE = "application/merge-patch+json"
 CONNECTIONS = 8
 """Kept open for calls; one more is made for each call beyond that."""
 SHORTEST_POLL_SECONDS = 0.02
@@ -43,9 +42,7 @@ class Kube:
     """
 
     def __init__(self, plane: ControlPlane) -> None:
-        pki = plane.authority
-        context = ssl.create_default_context(cafile=str(pki.ca))
-        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        context = plane.authority.client_context("admin")
         self.headers: dict[str, str] = {}
         """Further headers of every call."""
         self._client = httpx.Client(base_url=plane.url, verify=context, timeout=TIMEOUT, trust_env=False)
@@ -57,17 +54,13 @@ class Kube:
         self._client.close()
         self._pool.close()
 
-    def call(
-        self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
-    ) -> Json:
+    def call(self, method: str, path: str, body: object = None, *, content_type: str = JSON, **query: str) -> Json:
         content = None if body is None else json.dumps(body).encode()
         return self.send(method, path, content, content_type=content_type, **query)
 
-    def send(
-        self, method: str, path: str, content: bytes | None, *, content_type: str = "application/json", **query: str
-    ) -> Json:
+    def send(self, method: str, path: str, content: bytes | None, *, content_type: str = JSON, **query: str) -> Json:
         """Send bytes as they are; httpx.TransportError where no answer comes."""
-        headers = {"Accept": "application/json", **self.headers}
+        headers = {"Accept": JSON, **self.headers}
         if content is not None:
             headers["Content-Type"] = content_type
         target = f"{path}?{urllib.parse.urlencode(query)}" if query else path
@@ -115,14 +108,14 @@ class Kube:
         return self.call("PUT", self.path(plural, namespace, manifest["metadata"]["name"], sub), manifest, **query)
 
     def patch(self, plural: str, namespace: str, name: str, body: Json, sub: str = "", **query: str) -> Json:
-        return self.call("PATCH", self.path(plural, namespace, name, sub), body, content_type=MERGE, **query)
+        return self.call("PATCH", self.path(plural, namespace, name, sub), body, content_type=MERGE_PATCH, **query)
 
     def delete(self, plural: str, namespace: str, name: str, **options: object) -> None:
         self.call("DELETE", self.path(plural, namespace, name), options or None)
 
     def table(self, plural: str, namespace: str) -> Json:
         """Return a list as `kubectl get` asks for it: columns and rows."""
-        accept = {**self.headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        accept = {**self.headers, "Accept": TABLE}
         body: Json = self._client.get(self.path(plural, namespace), headers=accept).json()
         return body
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,8 +15,9 @@ from typing import Any
 
 import httpx
 
+from efrit.kube.media_types import MERGE_PATCH
 from tests.cluster.control_plane import ControlPlane
-from tests.support.kube import MERGE, Json, Kube, until
+from tests.support.kube import Json, Kube, until
 from tests.support.pod import Pod
 
 GRACE_SECONDS = 3.0
@@ -98,9 +98,7 @@ class Node:
 
     async def _main(self) -> None:
         self._stop, self._look = asyncio.Event(), asyncio.Event()
-        pki = self._plane.authority
-        context = ssl.create_default_context(cafile=str(pki.ca))
-        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        context = self._plane.authority.client_context("admin")
         self._loop = asyncio.get_running_loop()
         async with httpx.AsyncClient(base_url=self._plane.url, verify=context, timeout=30, trust_env=False) as client:
             self._client = client
@@ -297,7 +295,7 @@ class Node:
         return items
 
     async def _call(self, method: str, plural: str, name: str = "", sub: str = "", body: Any = None) -> Json:
-        headers = {"Content-Type": MERGE if method == "PATCH" else "application/json"}
+        headers = {"Content-Type": MERGE_PATCH if method == "PATCH" else "application/json"}
         content = None if body is None else json.dumps(body).encode()
         path = Kube.path(plural, self._namespace, name, sub)
         try:

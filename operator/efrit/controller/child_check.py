@@ -17,7 +17,7 @@ from efrit.controller.decide.child_presence import missing_children
 from efrit.controller.model import names
 from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiForbidden
-from efrit.kube.client import METADATA_LIST
+from efrit.kube.media_types import METADATA_LIST
 from efrit.kube.resources import NETWORK_POLICIES, SERVICE_ACCOUNTS, Resource
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from efrit.controller.model import names
 from efrit.controller.model.keys import Key, target_of
 from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiNotFound
-from efrit.kube.client import METADATA_LIST
+from efrit.kube.media_types import METADATA_LIST
 from efrit.kube.resources import CLAIMS, INSTANCES, PODS, REQUESTS, STATEFULSETS, Resource
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,8 @@ from typing import Any
 
 from efrit.api.meta import rfc3339_micro
 from efrit.errors import ApiError, ApiNotFound
-from efrit.kube.client import MERGE_PATCH, KubeClient
+from efrit.kube.client import KubeClient
+from efrit.kube.media_types import MERGE_PATCH
 from efrit.kube.resources import LEASES
 
 log = logging.getLogger(__name__)

@@ -27,8 +27,8 @@ from efrit.controller.store.pools import Pools
 from efrit.controller.store.store import Store
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
-from efrit.kube.client import JSON, METADATA_LIST
 from efrit.kube.listing import Listing
+from efrit.kube.media_types import JSON, METADATA_LIST
 from efrit.kube.resources import (
     CLAIMS,
     EXCLUSIVE_CLAIMS,

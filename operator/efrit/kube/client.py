@@ -18,6 +18,7 @@ from efrit.errors import ApiExpired, ApiTooLarge, ApiUnreachable
 from efrit.kube.errors import api_error
 from efrit.kube.exec import exec_stream, with_headers
 from efrit.kube.listing import Listing
+from efrit.kube.media_types import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH
 from efrit.kube.output_budget import OutputBudget
 from efrit.kube.resources import Resource, resource_of
 from efrit.kube.watch import abandon, follow_events, read_events
@@ -30,12 +31,6 @@ MAX_OUTPUT_BYTES = 256 << 20
 """Of a command in a container."""
 MAX_PAGE_BYTES = 1 << 20
 """Of a first page, whose objects anybody may have written: a single one may have more than a megabyte."""
-
-JSON = "application/json"
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-APPLY_PATCH = "application/apply-patch+yaml"
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
 
 
 class KubeClient:

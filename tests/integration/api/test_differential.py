@@ -28,6 +28,7 @@ from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.snapshots import PlanSnapshot
 from efrit.kube.errors import UNREADABLE
+from efrit.kube.media_types import APPLY_PATCH
 from efrit.kube.resources import resource_of
 from efrit.protocol import Request, RequestState
 from tests.support import factory
@@ -39,7 +40,6 @@ from tests.support.manifest_strategies import manifests, odd_values
 
 EXAMPLES = int(os.environ.get("EFRIT_FUZZ_EXAMPLES", "0"))
 IDENTITY = new_identity()
-APPLY = "application/apply-patch+yaml"
 TOLD = (400, 403, 409, 413, 422)
 """Answers that the controller tells as a condition."""
 
@@ -211,7 +211,7 @@ def _children_are_made_or_refused(kube: Kube, instance: EfritInstance) -> None:
         path = resource_of(manifest).path(meta["namespace"], meta["name"])
         query = {"fieldManager": "efrit-operator", "force": "true", "dryRun": "All"}
         try:
-            kube.call("PATCH", path, manifest, content_type=APPLY, **query)
+            kube.call("PATCH", path, manifest, content_type=APPLY_PATCH, **query)
         except Refused as refusal:
             if refusal.status not in TOLD and not refusal.message.startswith(UNREADABLE):
                 raise AssertionError("the controller would try this for ever") from refusal

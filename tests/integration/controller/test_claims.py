@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from efrit.api_group import API_VERSION
 from tests.support.kube import Json, until
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
@@ -159,7 +160,7 @@ def test_whoever_leads_next_goes_on_with_what_a_claim_has(site: Site) -> None:
     _claim(site, "between")
     claim = site.kube.get("efritclaims", site.namespace, "between")["metadata"]
     owner = {
-        "apiVersion": "efrit.dev/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "EfritClaim",
         "name": "between",
         "uid": claim["uid"],

@@ -24,6 +24,7 @@ from mcp.client import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
+from efrit.api_group import API_VERSION
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -474,14 +475,14 @@ async def test_admission_and_the_audit_log_see_the_caller(served: Served, audit_
 @pytest.mark.parametrize(
     ("path", "headers", "cannot"),
     [
-        ("efrit.dev/v1alpha1 efritrequests", {}, "cannot list resource"),
-        ("efrit.dev/v1alpha1 efritrequests", {"Impersonate-User": "bob"}, 'User "bob" cannot list'),
+        (f"{API_VERSION} efritrequests", {}, "cannot list resource"),
+        (f"{API_VERSION} efritrequests", {"Impersonate-User": "bob"}, 'User "bob" cannot list'),
         (
-            "efrit.dev/v1alpha1 efritrequests",
+            f"{API_VERSION} efritrequests",
             {"Impersonate-User": "bob", "Impersonate-Group": "system:masters"},
             "system:masters group is not allowed",
         ),
-        ("efrit.dev/v1alpha1 efritrequests", {"Impersonate-User": "system:node:one"}, "cannot impersonate"),
+        (f"{API_VERSION} efritrequests", {"Impersonate-User": "system:node:one"}, "cannot impersonate"),
         ("v1 pods", {"Impersonate-User": "{admin}"}, "cannot impersonate"),
         ("v1 secrets", {"Impersonate-User": "{admin}"}, "cannot impersonate"),
     ],
@@ -512,7 +513,7 @@ async def test_a_token_for_the_api_server_is_of_no_use_here_and_one_for_here_is_
         assert "--audience efrit-mcp" in answer.text
     trust = ssl.create_default_context(cafile=str(plane.authority.ca))
     async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {served.ann}"}, verify=trust) as http:
-        answer = await http.get(f"{plane.url}/apis/efrit.dev/v1alpha1/namespaces/{namespace}/efritrequests")
+        answer = await http.get(f"{plane.url}/apis/{API_VERSION}/namespaces/{namespace}/efritrequests")
     assert answer.status_code == 401
 
 

@@ -13,8 +13,8 @@ import httpx
 
 from efrit.controller.act.identity import load_identity
 from efrit.controller.act.kube import Kube as ControllerKube
-from efrit.kube.client import METADATA_LIST
 from efrit.kube.connection import load_connection
+from efrit.kube.media_types import METADATA_LIST
 from efrit.kube.resources import CLAIMS, INSTANCES, PODS, REQUESTS, STATEFULSETS, Resource
 from tests.cluster.control_plane import ControlPlane
 from tests.support import chart

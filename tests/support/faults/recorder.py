@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import ssl
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -45,9 +44,7 @@ class Watcher(ABC):
         self._stopping = threading.Event()
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"recorder of {plural}", daemon=True)
-        pki = plane.authority
-        context = ssl.create_default_context(cafile=str(pki.ca))
-        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        context = plane.authority.client_context("admin")
         # The API server sends a bookmark every minute at least: a silence longer than that is a dead connection.
         self._client = httpx.Client(
             base_url=plane.url, verify=context, trust_env=False, timeout=httpx.Timeout(5, read=100)

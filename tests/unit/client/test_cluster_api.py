@@ -13,6 +13,7 @@ from aiohttp import WSMsgType, web
 from kubernetes.aio.client import Configuration
 from msgspec.structs import replace
 
+from efrit.api_group import API_VERSION
 from efrit.client.cluster.api import Api, client_error
 from efrit.client.cluster.backend import ClusterBackend
 from efrit.client.cluster.convert import request_name
@@ -46,7 +47,7 @@ from efrit.kube.output_budget import SMALL_OUTPUT_BYTES, OutputBudget
 from efrit.protocol.enums import UNSTORED_RESULT
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-REQUESTS = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests"
+REQUESTS = f"/apis/{API_VERSION}/namespaces/team/efritrequests"
 EXEC = "/api/v1/namespaces/team/pods/efrit-one-0/exec"
 
 
@@ -332,7 +333,7 @@ async def test_a_list_takes_no_more_memory_than_a_page_and_what_is_told_of_each_
     obj["spec"] |= {"content": LONG, "podTemplate": {"annotations": {"a": LONG}}}
     # Of a plan.
     obj["spec"] |= {"intent": {"description": LONG}, "amendments": [LONG]}
-    async with served({f"/apis/efrit.dev/v1alpha1/namespaces/team/{kind}": pages(obj)}) as backend:
+    async with served({f"/apis/{API_VERSION}/namespaces/team/{kind}": pages(obj)}) as backend:
         tracemalloc.start()
         try:
             if kind == "efritrequests":

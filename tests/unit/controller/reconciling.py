@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from efrit.api_group import API_VERSION
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
@@ -27,7 +28,7 @@ from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge
 from tests.unit.controller.store.world import child
 
-TEAM = "/apis/efrit.dev/v1alpha1/namespaces/team"
+TEAM = f"/apis/{API_VERSION}/namespaces/team"
 ALPHA = f"{TEAM}/efritinstances/alpha"
 WORK = f"{TEAM}/efritrequests/work"
 PLAN = f"{TEAM}/efritplans/app"

@@ -13,7 +13,7 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck, list_pause, secret_pause
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from efrit.kube.client import METADATA_LIST
+from efrit.kube.media_types import METADATA_LIST
 from tests.support.factory import CONFIG, NOW, instance_json, statefulset_json
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.virtual_time import elapse

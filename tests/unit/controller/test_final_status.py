@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from efrit.api import RequestReason
 from efrit.api.request import MAX_INLINE_RESULT_CHARS, RequestStatus
+from efrit.api_group import API_VERSION
 from efrit.controller.decide.final_status import NO_REASON_TEXT, ended_unknown, never_ran, store_answer
 from efrit.controller.decide.status_limits import FULL, REDUCED, StatusLimits, cut
 from efrit.controller.manifests.result_secret import result_secret
@@ -221,7 +222,7 @@ def test_the_secret_of_a_result_goes_with_its_request() -> None:
 
     assert secret["metadata"]["ownerReferences"] == [
         {
-            "apiVersion": "efrit.dev/v1alpha1",
+            "apiVersion": API_VERSION,
             "kind": "EfritRequest",
             "name": "work",
             "uid": "uid-work",

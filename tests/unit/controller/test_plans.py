@@ -11,6 +11,7 @@ import pytest
 
 from efrit.api import EfritPlan, Outcome, PlanReason
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
+from efrit.api_group import API_VERSION
 from efrit.controller.decide.plans import DELETED_AT_ONCE, RETRY_BLOCKED, decide_plan
 from efrit.controller.manifests.plan_request import plan_request
 from efrit.controller.model.actions import (
@@ -226,7 +227,7 @@ def test_the_next_request_is_made_as_the_plans_own() -> None:
         "labels": {"efrit.dev/plan": "uid-app", "efrit.dev/plan-step": "1", "efrit.dev/plan-part": "act"},
         "ownerReferences": [
             {
-                "apiVersion": "efrit.dev/v1alpha1",
+                "apiVersion": API_VERSION,
                 "kind": "EfritPlan",
                 "name": "app",
                 "uid": "uid-app",

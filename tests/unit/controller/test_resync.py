@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from efrit.api_group import API_VERSION
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
@@ -30,9 +31,9 @@ from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.store.test_pools import pool_json
 from tests.unit.controller.store.world import child
 
-ROOT = "/apis/efrit.dev/v1alpha1/namespaces/team"
+ROOT = f"/apis/{API_VERSION}/namespaces/team"
 ALL_PODS = "/api/v1/pods"
-ALL_POOLS = "/apis/efrit.dev/v1alpha1/efritpools"
+ALL_POOLS = f"/apis/{API_VERSION}/efritpools"
 KEY = ("team", "work")
 ALPHA = ("team", "alpha")
 POD = child(uid="pod", podIP="10.0.0.1")
@@ -337,7 +338,7 @@ async def test_a_request_that_changed_without_an_event_is_read_and_the_others_ar
     assert request_snapshot is not None
     assert request_snapshot.request.spec.cancel
     read = [call.path for call in rig.api.calls]
-    assert read == ["/apis/efrit.dev/v1alpha1/efritrequests", f"{ROOT}/efritrequests/changed"]
+    assert read == [f"/apis/{API_VERSION}/efritrequests", f"{ROOT}/efritrequests/changed"]
 
 
 async def test_a_sweep_that_finds_many_new_requests_lists_them_all(rig: Rig) -> None:
@@ -347,14 +348,14 @@ async def test_a_sweep_that_finds_many_new_requests_lists_them_all(rig: Rig) -> 
     await rig.resync.sweep_requests()
 
     assert len(rig.store.requests.open_uids()) == MOST_READ_ALONE + 1
-    assert {call.path for call in rig.api.calls} == {"/apis/efrit.dev/v1alpha1/efritrequests"}
+    assert {call.path for call in rig.api.calls} == {f"/apis/{API_VERSION}/efritrequests"}
 
 
 async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_was_read(rig: Rig) -> None:
     rig.api.page_size = 1
     for name in ("one", "two"):
         rig.api.put(f"{ROOT}/efritplans/{name}", plan_json(name))
-    rig.api.fail("GET", "/apis/efrit.dev/v1alpha1/efritplans", 503)
+    rig.api.fail("GET", f"/apis/{API_VERSION}/efritplans", 503)
 
     with pytest.raises(ApiUnavailable):
         await rig.list_all()
@@ -367,7 +368,7 @@ async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_w
 
 async def test_each_namespace_is_listed_on_its_own(api: FakeApi, kube: Kube) -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
-    api.fail("GET", "/apis/efrit.dev/v1alpha1/namespaces/b/efritrequests", 503)
+    api.fail("GET", f"/apis/{API_VERSION}/namespaces/b/efritrequests", 503)
 
     await listed(Resync(kube, store, "a", 60, 600))
     with pytest.raises(ApiUnavailable):

@@ -6,11 +6,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from efrit.kube.media_types import JSON_PATCH
 from tests.integration.controller.fields.children import Flat, children, conditions, renamed
 from tests.support.kube import Json, until
 from tests.support.site import Site
-
-JSON_PATCH = "application/json-patch+json"
 
 
 class Rig:

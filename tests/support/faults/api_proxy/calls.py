@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from efrit.kube.media_types import APPLY_PATCH
+
 Json = dict[str, Any]
 
 READS = ("get", "list", "watch")
-APPLY = "application/apply-patch+yaml"
 OPERATIONS = "operations"
 """Where the body of a call has the list that a JSON patch is."""
 
@@ -56,7 +57,7 @@ def _verb(method: str, named: bool, query: Mapping[str, str], content_type: str)
     if method == "DELETE":
         return "delete" if named else "deletecollection"
     if method == "PATCH":
-        return "apply" if content_type.startswith(APPLY) else "patch"
+        return "apply" if content_type.startswith(APPLY_PATCH) else "patch"
     return {"POST": "create", "PUT": "update"}.get(method, method.lower())
 
 

@@ -16,8 +16,9 @@ from typing import TypeVar
 
 import httpx
 
+from efrit.kube.media_types import MERGE_PATCH, STRATEGIC_PATCH
 from tests.support.faults.node.host import Host, HostPod, Role
-from tests.support.kube import MERGE, Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, Refused, until
 
 T = TypeVar("T")
 
@@ -25,7 +26,6 @@ RELEASE = os.environ.get("RELEASE", "efrit-operator")
 SYSTEM = os.environ.get("NAMESPACE", "efrit-system")
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{RELEASE}"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/{RELEASE}"
-STRATEGIC = "application/strategic-merge-patch+json"
 LABELS = {"pod-security.kubernetes.io/enforce": "restricted", "efrit.dev/chaos": "yes"}
 READY_SECONDS = 240.0
 GONE_SECONDS = 240.0
@@ -140,7 +140,7 @@ class NodeCluster:
     def fresh_operator(self, replicas: int) -> None:
         """Have this many controllers, none of which has ever restarted, and one of which leads."""
         call_with_retries(
-            lambda: self.kube.call("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content_type=MERGE)
+            lambda: self.kube.call("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content_type=MERGE_PATCH)
         )
         for pod in call_with_retries(self.operator_pods) or []:
             if any(status["restartCount"] for status in pod["status"].get("containerStatuses", [])):
@@ -169,7 +169,7 @@ class NodeCluster:
         """Roll the Deployment, as an upgrade does."""
         annotations = {"efrit.dev/rolled": secrets.token_hex(4)}
         body = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
-        call_with_retries(lambda: self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC))
+        call_with_retries(lambda: self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC_PATCH))
 
     def _set_env(self, variables: dict[str, str | None] | dict[str, str]) -> None:
         if not variables:
@@ -179,7 +179,7 @@ class NodeCluster:
             for name, value in variables.items()
         ]
         body = {"spec": {"template": {"spec": {"containers": [{"name": "controller", "env": env}]}}}}
-        self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC)
+        self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC_PATCH)
 
 
 def call_with_retries(call: Callable[[], T], seconds: float = READY_SECONDS) -> T | None:

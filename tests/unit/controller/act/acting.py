@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from efrit.api_group import API_VERSION
 from efrit.controller.act.actor import Actor
 from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.model.actions import PatchStatus, Submit, Superseded
@@ -19,10 +20,10 @@ from tests.unit.controller.listener import Listener
 REQUEST = ("team", "work")
 UID = "uid-work"
 ONE = f"/v1/requests/{UID}"
-WORK = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests/work"
-APP = "/apis/efrit.dev/v1alpha1/namespaces/team/efritplans/app"
+WORK = f"/apis/{API_VERSION}/namespaces/team/efritrequests/work"
+APP = f"/apis/{API_VERSION}/namespaces/team/efritplans/app"
 APP_KEY = ("team", "app")
-ALPHA = "/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha"
+ALPHA = f"/apis/{API_VERSION}/namespaces/team/efritinstances/alpha"
 
 
 RECONCILED = WorkKey("EfritRequest", "team", "work")

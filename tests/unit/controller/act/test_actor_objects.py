@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from efrit.api_group import API_VERSION
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.actions import (
     ApplyChildren,
@@ -305,7 +306,7 @@ async def test_an_event_names_the_object_and_the_controller(rig: Rig) -> None:
     (call,) = rig.api.made("POST")
     assert call.path == "/api/v1/namespaces/team/events"
     assert call.body["involvedObject"] == {
-        "apiVersion": "efrit.dev/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "EfritInstance",
         "namespace": "team",
         "name": "alpha",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from efrit.api_group import API_VERSION
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.plan_actor import PlanActor
 from efrit.controller.model.actions import CancelRequest, CreateRequest, ListRequests, ReadResult, Superseded
@@ -20,7 +21,7 @@ from tests.support.factory import CONFIG, NOW, Json, part_json, plan_json, reque
 from tests.unit.controller.fake_api import FakeApi
 
 APP = ("team", "app")
-REQUESTS = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests"
+REQUESTS = f"/apis/{API_VERSION}/namespaces/team/efritrequests"
 ONE = f"{REQUESTS}/one"
 SECRET = "/api/v1/namespaces/team/secrets/efrit-result-uid-one"
 CREATE = CreateRequest(APP, "uid-app", part_json("one"))

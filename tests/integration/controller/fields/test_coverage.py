@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.integration.controller.fields.changes import Change, changes
 from tests.integration.controller.fields.fixed import BEHAVIOUR, NO_CHOICE, choices
+from tests.integration.controller.fields.pools import CLAIM_FIELDS, POOL_FIELDS
 from tests.integration.controller.fields.requests import TRIED
 from tests.support.manifest_schema import ITEM, VALUE, ours
 
@@ -68,11 +69,25 @@ def test_every_field_of_a_request_has_a_test_that_shows_what_it_does() -> None:
     assert fields("efritrequests") == TRIED.keys()
 
 
+def test_every_field_of_a_pool_and_of_a_claim_has_a_test_that_shows_what_it_does() -> None:
+    of_instances = "spec.template.spec."
+    assert {field for field in fields("efritpools") if not field.startswith(of_instances)} == POOL_FIELDS.keys()
+    assert fields("efritclaims") == CLAIM_FIELDS.keys()
+
+
+def test_the_template_of_a_pool_has_every_field_of_an_instance() -> None:
+    below = "spec.template."
+    template = {field.removeprefix(below) for field in fields("efritpools") if field.startswith(f"{below}spec.")}
+    assert template == fields("efritinstances")
+
+
 def test_the_tests_that_are_named_exist() -> None:
-    named = {*BEHAVIOUR.values(), *(test for tests in TRIED.values() for test in tests)}
+    shown = (*TRIED.values(), *POOL_FIELDS.values(), *CLAIM_FIELDS.values())
+    named = {*BEHAVIOUR.values(), *(test for tests in shown for test in tests)}
     missing = [test_id for test_id in sorted(named) if not _defined(*test_id.split("::"))]
     assert missing == []
 
 
 def _defined(file: str, name: str) -> bool:
-    return f"\ndef {name}(" in (HERE / file).resolve().read_text()
+    text = (HERE / file).resolve().read_text()
+    return f"\ndef {name}(" in text or f"\nasync def {name}(" in text

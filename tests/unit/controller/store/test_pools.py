@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.snapshots import PoolPlace
@@ -185,6 +187,42 @@ async def test_flows_follow_the_label_that_the_pool_names_whenever_it_is_named(w
     assert pool_of(world).flows == (("", 0, 3),)
     world.store.pools.observe(pool_json(generation=2, version="9", fairness={"flowLabel": "team"}))
     assert pool_of(world).flows == (("a", 0, 2), ("b", 0, 1))
+
+
+@on_virtual_time
+@pytest.mark.parametrize(
+    ("fairness", "first"),
+    [
+        ({}, {"a0", "a1", "b0", "b1"}),
+        ({"weights": {"b": 3}}, {"a0", "b0", "b1", "b2"}),
+        ({"maxRunningPerFlow": 1}, {"a0", "b0"}),
+    ],
+)
+async def test_flows_share_by_the_weights_of_the_spec_and_have_no_more_than_it_allows(
+    world: World, fairness: Json, first: set[str]
+) -> None:
+    shared = {"flowLabel": "team", **fairness}
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 4}, fairness=shared))
+    for number in range(5):
+        for team in "ab":
+            world.store.requests.observe(pool_request(f"{team}{number}", labels={"team": team}))
+    await world.settle()
+    world.store.instances.observe(member_json(status={"conditions": [condition_json("Ready", "True", "Ready")]}))
+    assert {name for kind, name in await world.looks(LONG) if kind == "Request"} == first
+
+
+@on_virtual_time
+@pytest.mark.parametrize(("strategy", "first"), [("Packed", "m1"), ("Spread", "m0")])
+async def test_the_fullest_member_goes_first_where_the_pool_packs_and_the_emptiest_where_it_spreads(
+    world: World, strategy: str, first: str
+) -> None:
+    world.store.pools.observe(pool_json(placement={"strategy": strategy, "maxLoadPerInstance": 3}))
+    for name in ("m0", "m1"):
+        world.store.instances.observe(member_json(name, status={"suspendedIdle": True}))
+    busy = {"instanceName": "m1", "phase": "Running"}
+    world.store.requests.observe(pool_request("busy", status=busy))
+    world.store.requests.observe(pool_request("one"))
+    assert world.request((NAMESPACE, "one")).candidates[0].instance.metadata.name == first
 
 
 @on_virtual_time

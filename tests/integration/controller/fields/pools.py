@@ -1,0 +1,99 @@
+"""Every field of the specs of an EfritPool and an EfritClaim: which tests show what it does.
+
+What is below the template's spec is that of an EfritInstance, which a member gets as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.support.manifest_schema import VALUE
+
+Tests = tuple[str, ...]
+
+UNIT = "../../../unit/controller"
+POOLS = "../test_pools.py::test_{}".format
+CLAIMS = "../test_claims.py::test_{}".format
+DECIDED = f"{UNIT}/test_pools.py::test_{{}}".format
+SCALING = f"{UNIT}/test_pool_scaling.py::test_{{}}".format
+ROLLOUT = f"{UNIT}/test_pool_rollout.py::test_{{}}".format
+STORE = f"{UNIT}/store/test_pools.py::test_{{}}".format
+PLACEMENT = f"{UNIT}/test_placement.py::test_{{}}".format
+
+SCALED = (
+    SCALING("as_many_members_as_open_requests_need"),
+    POOLS("an_autoscaled_pool_wakes_from_zero_grows_with_the_work_and_sleeps_again"),
+)
+SHRINKS = (SCALING("the_pool_shrinks_once_it_has_needed_less_for_as_long_as_it_is_to_wait"),)
+GROWS = (SCALING("members_are_added_no_faster_than_they_may_be"),)
+SHARED = (
+    STORE("flows_follow_the_label_that_the_pool_names_whenever_it_is_named"),
+    POOLS("one_flow_with_many_requests_does_not_keep_another_waiting_and_no_more_wait_than_may"),
+)
+WEIGHED = (STORE("flows_share_by_the_weights_of_the_spec_and_have_no_more_than_it_allows"),)
+AFFINITY = (STORE("a_request_may_leave_its_session_only_while_the_member_that_has_it_is_away"),)
+MADE = (
+    DECIDED("a_member_is_created_with_the_template_the_labels_and_the_pool_as_owner"),
+    POOLS("a_changed_template_replaces_members_one_after_the_other_and_loses_no_request"),
+)
+REPLACED = (ROLLOUT("how_many_are_made_and_which_drain"),)
+DRAINED = (POOLS("a_member_that_has_drained_for_as_long_as_it_may_is_deleted_with_its_work"),)
+STOPPED = (ROLLOUT("a_new_member_that_is_not_ready_in_time_stops_the_roll_out_and_says_why"),)
+ROOM = (STORE("as_many_requests_are_looked_at_as_a_member_has_room_for"),)
+CHOSEN = (
+    PLACEMENT("a_request_of_a_pool_gets_a_member_with_room_one_that_is_awake_first"),
+    STORE("the_fullest_member_goes_first_where_the_pool_packs_and_the_emptiest_where_it_spreads"),
+)
+
+POOL_FIELDS: Mapping[str, Tests] = {
+    "spec.replicas": (POOLS("members_are_made_share_the_requests_and_go_when_they_are_too_many"),),
+    "spec.autoscaling": SCALED,
+    "spec.autoscaling.minReplicas": SCALED,
+    "spec.autoscaling.maxReplicas": SCALED,
+    "spec.autoscaling.targetLoadPerInstance": SCALED,
+    "spec.autoscaling.scaleUp": GROWS,
+    "spec.autoscaling.scaleUp.maxPerMinute": GROWS,
+    "spec.autoscaling.scaleDown": SHRINKS,
+    "spec.autoscaling.scaleDown.stabilizationSeconds": SHRINKS,
+    "spec.warm": SCALED,
+    "spec.warm.spares": SCALED,
+    "spec.template": MADE,
+    "spec.template.metadata": MADE,
+    "spec.template.metadata.labels": MADE,
+    f"spec.template.metadata.labels{VALUE}": MADE,
+    "spec.template.spec": MADE,
+    "spec.placement": ROOM,
+    "spec.placement.strategy": CHOSEN,
+    "spec.placement.maxLoadPerInstance": ROOM,
+    "spec.placement.sessionAffinity": AFFINITY,
+    "spec.placement.affinityWaitSeconds": AFFINITY,
+    "spec.fairness": SHARED,
+    "spec.fairness.flowLabel": SHARED,
+    "spec.fairness.weights": WEIGHED,
+    f"spec.fairness.weights{VALUE}": WEIGHED,
+    "spec.fairness.maxRunningPerFlow": WEIGHED,
+    "spec.fairness.maxPendingPerFlow": SHARED,
+    "spec.updateStrategy": REPLACED,
+    "spec.updateStrategy.type": REPLACED,
+    "spec.updateStrategy.maxSurge": REPLACED,
+    "spec.updateStrategy.maxUnavailable": REPLACED,
+    "spec.updateStrategy.minReadySeconds": REPLACED,
+    "spec.updateStrategy.drainSeconds": DRAINED,
+    "spec.updateStrategy.progressDeadlineSeconds": STOPPED,
+    "spec.disruptionBudget": (POOLS("evictions_are_to_leave_members_alone_that_have_longer_work_or_are_claimed"),),
+}
+
+WAITS = (CLAIMS("a_claim_waits_for_its_pool_and_for_a_member_and_counts_as_load_of_one_that_scales"),)
+EXPIRES = (CLAIMS("a_claim_that_expires_recycles_its_member_and_is_deleted_after_its_time"),)
+RETURNED = (CLAIMS("a_member_that_is_released_goes_back_as_it_is_and_the_next_claim_gets_it"),)
+
+CLAIM_FIELDS: Mapping[str, Tests] = {
+    "spec.poolRef": WAITS,
+    "spec.poolRef.name": WAITS,
+    # It is for people, who see it.
+    "spec.holder": ("../../client/test_claims.py::test_a_member_is_claimed_used_shown_and_released",),
+    "spec.ttlSeconds": EXPIRES,
+    "spec.ttlSecondsAfterFinished": EXPIRES,
+    "spec.release": RETURNED,
+    "spec.released": RETURNED,
+}

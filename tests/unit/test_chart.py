@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from efrit.api.crd import RESOURCES
+from efrit.api.pool import AVAILABLE, BACKLOGGED, PROGRESSING, SCALING_ACTIVE, SCALING_LIMITED
 from tests.support import yaml_documents
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -400,6 +402,23 @@ def test_the_alerts_name_the_job_that_the_service_makes() -> None:
     down = next(rule for rule in group["rules"] if rule["alert"] == "EfritOperatorDown")
     assert down["expr"] == f'absent(up{{job="{service}", namespace="efrit-system"}} == 1)'
     assert all(rule["labels"]["team"] == "editors" for rule in group["rules"])
+
+
+def test_each_metric_of_a_pool_that_an_alert_names_is_one_of_the_controller() -> None:
+    (group,) = only(of_set("everything"), "PrometheusRule")["spec"]["groups"]
+    rules = {rule["alert"]: rule for rule in group["rules"] if rule["alert"].startswith("EfritPool")}
+    served = (ROOT / "operator/efrit/controller/pool_metrics.py").read_text()
+    conditions = {AVAILABLE, BACKLOGGED, PROGRESSING, SCALING_ACTIVE, SCALING_LIMITED}
+
+    assert set(rules) == {"EfritPoolBacklogged", "EfritPoolLimited", "EfritPoolRolloutStuck"}
+    for rule in rules.values():
+        named = set(re.findall(r"efrit_\w+", rule["expr"]))
+        assert named
+        assert {name for name in named if f'"{name}"' not in served} == set()
+        assert set(re.findall(r'condition="(\w+)"', rule["expr"])) <= conditions
+        # Each name must be within one job: two releases may serve pools of one name.
+        assert rule["expr"].count('job="') == len(re.findall(r"efrit_\w+{", rule["expr"]))
+        assert "pool_namespace" in rule["annotations"]["description"]
 
 
 def test_alerts_without_their_scrapes_are_refused_with_the_reason() -> None:

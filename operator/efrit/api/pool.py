@@ -371,6 +371,10 @@ class PoolStatus(ApiModel):
     )
     suspended: int | None = Field(default=None, ge=0, description="Members that sleep until they are needed.")
     pending: int | None = Field(default=None, ge=0, description="Open requests of the pool that no member has.")
+    oldest_pending_time: Time | None = Field(
+        default=None,
+        description="When the oldest of them was created: a time, as an age would have to be written every second.",
+    )
     flows: tuple[PoolFlow, ...] = Field(
         default=(), max_length=MAX_FLOWS, description="The flows with the most open requests."
     )

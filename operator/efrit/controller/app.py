@@ -17,6 +17,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NoReturn
 
+from prometheus_client import REGISTRY
+
 from efrit import __version__
 from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
@@ -32,6 +34,7 @@ from efrit.controller.lease_thread import LeaseThread
 from efrit.controller.metrics_access import MetricsAccess
 from efrit.controller.metrics_server import serve_metrics
 from efrit.controller.namespaces import Namespaces
+from efrit.controller.pool_metrics import LABELS, PoolCollector
 from efrit.controller.reconcile import Reconciler
 from efrit.controller.resync import LISTS_AT_A_TIME, Resync
 from efrit.controller.retry import retry_while_unavailable
@@ -154,6 +157,8 @@ class _Process:
         actor = Actor(self._kube, bridges, store, _now, settings.pod_name, lambda: self._lease.held)
         namespaces = self._namespaces(store)
         reconciler = Reconciler(store, actor, identity, _now, namespaces.is_served)
+        # A process leads once: nobody takes it out of the registry again.
+        REGISTRY.register(PoolCollector(store.pools, _now))
         async with asyncio.TaskGroup() as group:
             group.create_task(namespaces.run(), name="namespaces")
             group.create_task(queue.run(reconciler.reconcile, settings.workers), name="work-queue")
@@ -218,6 +223,7 @@ async def _measure(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
             metrics.HELD_BYTES.labels(content).set(size)
         for kind, count in store.records().items():
             metrics.RECORDS.labels(kind).set(count)
+        LABELS.forget_all_but(store.pools.open_uids())
         metrics.WORK_QUEUE_DEPTH.labels("ready").set(queue.ready)
         metrics.WORK_QUEUE_DEPTH.labels("background").set(queue.background)
         metrics.WORK_QUEUE_DEPTH.labels("parked").set(bridges.parked)

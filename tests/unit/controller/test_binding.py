@@ -9,7 +9,7 @@ import pytest
 
 from efrit.api.pool import PlacementStrategy
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.model.actions import Bind, ConfirmHandover, RequeueAfter
+from efrit.controller.model.actions import Bind, ConfirmHandover, Decision, Placed, RequeueAfter
 from efrit.controller.model.snapshots import Handover, InstanceSnapshot, PoolPlace, RequestSnapshot
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
@@ -156,6 +156,29 @@ def test_any_other_request_of_a_leaving_member_stays(change: Any) -> None:
     given = replace(snapshot(of_pool(), GOES, candidates=FREE, pool=leaving()), **change)
 
     assert not [action for action in decide_request(given, LATER) if isinstance(action, Bind)]
+
+
+def placed(request_snapshot: RequestSnapshot) -> Placed | None:
+    """Return what a decision says of the placement, for the metrics."""
+    (bind,) = [action for action in decide_request(request_snapshot, LATER) if isinstance(action, Bind)]
+    return bind.placed
+
+
+def test_a_binding_says_how_the_member_was_chosen_and_how_long_the_request_waited_for_its_first() -> None:
+    new = snapshot(of_pool(status={}), None, candidates=FREE[1:], pool=leaving(None))
+    asleep = away(instance("asleep", status={"suspendedIdle": True}))
+
+    assert placed(new) == Placed(("team", "crew"), Decision.AWAKE, seconds(60))
+    sleeping = replace(new, candidates=(asleep,), pool=leaving(None, awake=0, asleep=1))
+    assert placed(sleeping) == Placed(("team", "crew"), Decision.WOKEN, seconds(60))
+    leaves = snapshot(of_pool(), GOES, candidates=FREE, pool=leaving())
+    assert placed(leaves) == Placed(("team", "crew"), Decision.MOVED, None)
+    continues = snapshot(continued({}), None, candidates=(HOME,), pool=preferring(None), session_instance="goes")
+    assert placed(continues) == Placed(("team", "crew"), Decision.SESSION_HOME, seconds(60))
+    gone = replace(continues, candidates=FREE[1:])
+    assert placed(gone) == Placed(("team", "crew"), Decision.SESSION_LEFT, seconds(60))
+    no_pool = snapshot(bound(), lost(), candidates=OTHERS)
+    assert placed(no_pool) is None
 
 
 # A request that continues a session which a member of its pool has.

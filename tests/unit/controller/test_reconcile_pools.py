@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from efrit.errors import ApiError
 from tests.support.factory import Json, request_json
@@ -42,6 +43,23 @@ async def test_a_request_of_a_pool_is_bound_to_a_member_by_one_write(rig: Rig) -
     await rig.look()
     assert [call.body["status"]["instanceName"] for call in rig.api.made("PATCH")] == ["alpha"]
     assert load(rig) == 1
+
+
+async def test_a_binding_is_counted_once_it_is_written(rig: Rig) -> None:
+    labels = {"pool_namespace": "team", "pool": "crew", "decision": "Awake"}
+
+    def count() -> float:
+        return REGISTRY.get_sample_value("efrit_pool_placements_total", labels) or 0
+
+    ready_member(rig)
+    wait_for_pool(rig)
+    before = count()
+    rig.api.fail("PATCH", f"{WORK}/status", 500)
+    with pytest.raises(ApiError):
+        await rig.look()
+    assert count() == before
+    await rig.look()
+    assert count() == before + 1
 
 
 async def test_a_request_that_cannot_be_bound_leaves_its_place_to_others(rig: Rig) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from efrit.api import FINAL_PHASES
-from efrit.controller import metrics
+from efrit.controller import metrics, pool_metrics
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.bulkhead import Depth
 from efrit.controller.act.confirm import Confirmations
@@ -172,6 +172,7 @@ class Actor:
                 self._store.rollouts.reserve(instance, cause, self._clock())
             case Scale(pool=pool, pool_uid=uid, needed=needed, wanted=wanted):
                 self._store.pools.scale(pool, uid, needed, wanted)
+                pool_metrics.count_scaling(action)
             case Drain(pool=pool, pool_uid=uid, members=members):
                 self._store.pools.drain(pool, uid, members)
             case _:
@@ -389,6 +390,8 @@ class Actor:
         except BaseException:
             self._store.requests.assume(action.key, None)  # gate: bind-failed
             raise
+        if action.placed is not None:
+            pool_metrics.count_placement(action.placed)
 
     def _begin_patch(self, action: PatchStatus) -> None:
         """Let the store know of what others must see while the status is being written."""

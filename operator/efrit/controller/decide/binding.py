@@ -9,7 +9,7 @@ from efrit.api import RequestReason
 from efrit.controller.decide import final_status, placement
 from efrit.controller.decide.open_status import open_status, wait
 from efrit.controller.decide.request_context import RequestContext
-from efrit.controller.model.actions import Action, Bind, FindSession, Wake
+from efrit.controller.model.actions import Action, Bind, Decision, FindSession, Placed, Wake
 from efrit.controller.model.snapshots import InstanceSnapshot, PoolPlace
 
 RETRY_MOVE = timedelta(seconds=2)
@@ -140,8 +140,29 @@ def _bound(context: RequestContext, chosen: InstanceSnapshot, message: str = "Bo
         )
     status = open_status(context, RequestReason.PENDING, message, update)
     patch = final_status.patch(context.snapshot.request, status)
-    bound = Bind(**{field.name: getattr(patch, field.name) for field in fields(patch)}, instance=chosen.instance.key)
+    bound = Bind(
+        **{field.name: getattr(patch, field.name) for field in fields(patch)},
+        instance=chosen.instance.key,
+        placed=_placed(context, chosen, is_session_left="session_left" in update),
+    )
     return [bound] if chosen.accepts_requests else [bound, Wake(chosen.instance.key)]
+
+
+def _placed(context: RequestContext, chosen: InstanceSnapshot, *, is_session_left: bool) -> Placed | None:
+    request, place = context.snapshot.request, context.snapshot.pool
+    if place is None:
+        return None
+    moves = request.status.instance_name is not None
+    if is_session_left:
+        decision = Decision.SESSION_LEFT
+    elif moves:
+        decision = Decision.MOVED
+    elif request.spec.session is not None and _home_of_session(context) == chosen.instance.metadata.name:
+        decision = Decision.SESSION_HOME
+    else:
+        decision = Decision.AWAKE if chosen.accepts_requests else Decision.WOKEN
+    pool = (request.metadata.namespace, place.name)
+    return Placed(pool, decision, None if moves else context.waited)
 
 
 def _bind_to_session(context: RequestContext, session: str) -> list[Action]:

@@ -28,7 +28,7 @@ FIGURES_EVERY = timedelta(seconds=5)
 NOT_LIMITED = ConditionState(
     ConditionStatus.FALSE, PoolReason.WITHIN_BOUNDS, "spec.replicas sets the number of members."
 )
-FIGURES = ("idle", "busy", "pending", "flows")
+FIGURES = ("idle", "busy", "pending", "oldest_pending_time", "flows")
 
 
 def pool_status(
@@ -83,6 +83,7 @@ def _status(
         draining=len(members) - len(staying),
         suspended=sum(member.asleep for member in staying),
         pending=snapshot.pending,
+        oldest_pending_time=snapshot.oldest_pending,
         flows=tuple(
             PoolFlow(name=name[:MAX_FLOW_CHARS], running=running, pending=waiting)
             for name, running, waiting in snapshot.flows

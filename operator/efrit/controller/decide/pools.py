@@ -74,7 +74,8 @@ def _scale(snapshot: PoolSnapshot, sized: Scaling) -> list[Action]:
     pool, needed = snapshot.pool, sized.recommendation
     if needed is None:
         return []
-    scale = Scale(pool.key, pool.metadata.uid, needed.members, sized.wanted)
+    reason = sized.limited.reason.value if sized.limited is not None else ""
+    scale = Scale(pool.key, pool.metadata.uid, needed.members, sized.wanted, snapshot.desired, reason)
     return [scale, RequeueAfter(sized.requeue_after)] if sized.requeue_after is not None else [scale]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
 
 from efrit.api.instance import InstanceHandover
 from efrit.controller.model.keys import Key
@@ -55,11 +56,32 @@ class PatchStatus:
     """It says of an instance that nothing more is handed over: not sent if something was since the decision."""
 
 
+class Decision(StrEnum):
+    """How the member was chosen that a request of a pool is given to."""
+
+    AWAKE = "Awake"
+    WOKEN = "Woken"
+    SESSION_HOME = "SessionHome"
+    SESSION_LEFT = "SessionLeft"
+    MOVED = "Moved"
+
+
+class Placed(NamedTuple):
+    """That a request is given to a member of its pool."""
+
+    pool: Key
+    decision: Decision
+    waited: timedelta | None
+    """Since its creation; None where another member had it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bind(PatchStatus):
     """Write a status that binds a request to an instance; requests decided about meanwhile count it there already."""
 
     instance: Key
+    placed: Placed | None = None
+    """None where it names no EfritPool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +412,10 @@ class Scale:
     pool_uid: str
     needed: int
     wanted: int
+    before: int | None = None
+    """How many it was to have until now; None where that is not known."""
+    reason: str = ""
+    """What limits the number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,17 @@ class Growth(NamedTuple):
     members: int
 
 
+class PoolLoad(NamedTuple):
+    """The requests of a pool."""
+
+    pending: int
+    """How many wait for a member."""
+    oldest: datetime | None
+    """When the oldest of those was created."""
+    flows: tuple[tuple[str, int, int], ...]
+    """Name, running and waiting of each flow, those with the most requests first."""
+
+
 @dataclass(frozen=True, slots=True)
 class PoolSnapshot:
     """Everything that a decision about a pool reads."""
@@ -83,6 +94,8 @@ class PoolSnapshot:
     """Whether all open requests and plans of the namespace are known."""
     pending: int = 0
     """Open requests of the pool that no member has."""
+    oldest_pending: datetime | None = None
+    """When the oldest of them was created."""
     claims: int = 0
     """Exclusive claims that wait for a member."""
     flows: tuple[tuple[str, int, int], ...] = ()

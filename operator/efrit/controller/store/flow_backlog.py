@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from efrit.controller.model.keys import Key
 from efrit.controller.store.backlog import Backlog, Rank
@@ -48,6 +49,7 @@ class FlowBacklog:
         self.shares = Shares()
         self._flows: dict[str, _Flow] = {}
         self._flow_of: dict[Key, str] = {}
+        self._by_age = Backlog()
         self._now = 0.0
         """Virtual time: when the request that went last was due."""
 
@@ -59,19 +61,21 @@ class FlowBacklog:
         """Whether nothing waits or runs."""
         return not self._flows
 
-    def add(self, key: Key, place: Rank, flow: str) -> None:
-        """Put a request in line; once is enough."""
+    def add(self, key: Key, place: Rank, flow: str, created: datetime | None = None) -> None:
+        """Put a request in line; once is enough. Where its priority is not 0, its rank does not say its age."""
         if self._flow_of.get(key, flow) != flow:
             self.discard(key)
         line = self._flows.setdefault(flow, _Flow())
         line.waiting.add(key, place)
         self._flow_of[key] = flow
+        self._by_age.add(key, (created or place[0], place[1]))
 
     def discard(self, key: Key) -> None:
         """Take a request out that a member gets no more, if it is in."""
         flow = self._flow_of.pop(key, None)
         if flow is not None:
             self._flows[flow].waiting.discard(key)
+            self._by_age.discard(key)
             self._forget_if_empty(flow)
 
     def started(self, flow: str, *, is_paid: bool = False) -> None:
@@ -105,9 +109,14 @@ class FlowBacklog:
     def refile(self, flow_of: Callable[[Key], str]) -> None:
         """Put the requests that wait in line anew, after what a flow is has changed."""
         for key, flow in list(self._flow_of.items()):
-            place = self._flows[flow].waiting.rank_of(key)
+            place, created = self._flows[flow].waiting.rank_of(key), self._by_age.rank_of(key)[0]
             self.discard(key)
-            self.add(key, place, self.known(flow_of(key)))
+            self.add(key, place, self.known(flow_of(key)), created)
+
+    @property
+    def oldest(self) -> datetime | None:
+        """When the oldest of the requests that wait was created, whatever its priority; None where none waits."""
+        return self._by_age.rank_of(self._by_age.at(0))[0] if len(self._by_age) else None
 
     def first(self, count: int) -> list[Key]:
         """Return the `count` requests that go first, fewer where flows have all that they may have."""

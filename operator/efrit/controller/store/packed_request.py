@@ -6,10 +6,11 @@ Thousands may be open at a time. As a model each would take eight kilobytes and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from efrit.api import EfritRequest
 from efrit.controller.model.keys import Key, pool_key, target_of
-from efrit.controller.store.backlog import Rank, rank
+from efrit.controller.store.backlog import POINT_OF_PRIORITY, Rank, rank
 
 CONTENT_LEFT_OUT = "(spec.content is left out)"
 """Stands for a content that is not at hand; a snapshot says so (`content_bytes`), and it is never sent anywhere."""
@@ -33,6 +34,7 @@ class PackedRequest:
     pool: Key | None
     """The pool that it names."""
     rank: Rank
+    priority: int
     content_bytes: int
     """Size of spec.content in UTF-8."""
     _json: bytes
@@ -55,9 +57,15 @@ class PackedRequest:
             final=request.final,
             pool=pool_key(request),
             rank=rank(request),
+            priority=request.spec.priority,
             content_bytes=len(request.spec.content.encode("utf-8", "surrogatepass")),
             _json=small.model_dump_json(by_alias=True, exclude_defaults=True).encode(),
         )
+
+    @property
+    def created(self) -> datetime:
+        """When it was created, as its rank says."""
+        return self.rank[0] + self.priority * POINT_OF_PRIORITY
 
     def unpack(self, content: str | None = None) -> EfritRequest:
         """Return the request, with its content where that is given."""

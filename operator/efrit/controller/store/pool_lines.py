@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from efrit.api import EfritPool
@@ -54,7 +55,7 @@ class PoolLines:
         most = self._fairness(pool).max_pending_per_flow
         record.turned_away |= not record.waited and most is not None and line.waiting_of(flow) >= most
         record.waited = True
-        line.add(record.packed.key, record.packed.rank, flow)
+        line.add(record.packed.key, record.packed.rank, flow, record.packed.created)
 
     def _line(self, pool: Key) -> FlowBacklog:
         line = self._lines.get(pool)
@@ -128,6 +129,11 @@ class PoolLines:
         """Return how many requests wait for a member of a pool."""
         line = self._lines.get(pool)
         return len(line) if line is not None else 0
+
+    def oldest(self, pool: Key) -> datetime | None:
+        """Return when the oldest of the requests was created that wait for a member of a pool."""
+        line = self._lines.get(pool)
+        return line.oldest if line is not None else None
 
     def busiest_flows(self, pool: Key, count: int) -> list[tuple[str, int, int]]:
         """Return name, running and waiting of the flows of a pool with the most requests."""

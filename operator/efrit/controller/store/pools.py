@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from efrit.api import ConditionStatus, EfritPool, condition_of
+from efrit.api import ConditionStatus, EfritPool, PoolStatus, condition_of
 from efrit.api.instance import READY
 from efrit.api.pool import MAX_FLOWS, PoolTemplate
 from efrit.controller.decide.pool_scaling import MINUTE
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.names import REVISION_LABEL
-from efrit.controller.model.pools import Growth, MemberView, PoolSnapshot, Recommendation
+from efrit.controller.model.pools import Growth, MemberView, PoolLoad, PoolSnapshot, Recommendation
 from efrit.controller.model.snapshots import Refusal
+from efrit.controller.store.flow_backlog import MOST_FLOWS
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_spec import MOST_BYTES
@@ -184,6 +185,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             drain_began=dict(record.drain_began),
             listed=self._index.is_listed(key[0]),
             pending=self._index.pool_lines.backlog(key),
+            oldest_pending=self._index.pool_lines.oldest(key),
             claims=self._index.claim_lines.waiting(key),
             flows=tuple(self._index.pool_lines.busiest_flows(key, MAX_FLOWS)),
             desired=record.desired if record.desired is not None else record.object.status.desired_replicas,
@@ -196,6 +198,15 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             budget_written=record.budget_written,
             budget_refusal=record.budget_refusal,
         )
+
+    def status(self, key: Key) -> PoolStatus:
+        """Return the status of a pool as last seen. Raises KeyError where there is none."""
+        return self._records[key].object.status
+
+    def waiting(self, key: Key) -> PoolLoad:
+        """Return what waits for a pool, and all of its flows."""
+        lines = self._index.pool_lines
+        return PoolLoad(lines.backlog(key), lines.oldest(key), tuple(lines.busiest_flows(key, MOST_FLOWS + 1)))
 
     def _members(self, pool: Key) -> list[MemberView]:
         members = []

@@ -143,3 +143,18 @@ def test_what_a_flow_is_can_change_while_requests_wait() -> None:
     line.refile(lambda request: "even" if int(request[1][1:]) % 2 == 0 else "odd")
     assert {name: waiting for name, _, waiting in line.busiest(5)} == {"even": 2, "odd": 2}
     assert len(line) == 4
+
+
+def test_the_oldest_is_the_one_created_first_whatever_its_flow_and_priority() -> None:
+    line = FlowBacklog()
+    line.add(key("old"), (T0 + timedelta(hours=9), "old"), "a", T0)
+    line.add(key("young"), (T0 + timedelta(hours=1), "young"), "b")
+    assert line.oldest == T0
+
+    line.refile(lambda _: "c")
+    assert line.oldest == T0
+
+    line.discard(key("old"))
+    assert line.oldest == T0 + timedelta(hours=1)
+    line.discard(key("young"))
+    assert line.oldest is None

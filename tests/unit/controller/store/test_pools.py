@@ -474,3 +474,15 @@ async def test_a_resync_has_the_budget_of_each_pool_applied_again(world: World) 
     world.store.pools.resync_all(LONG, NAMESPACE)
     assert pool_of(world).budget is None
     assert await world.looks(LONG) == {("Pool", "crew")}
+
+
+@on_virtual_time
+async def test_the_oldest_request_that_waits_is_known_until_a_member_has_it(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.requests.observe(pool_request("low", priority=-10, created=NOW - seconds(90)))
+    world.store.requests.observe(pool_request("high", priority=10, created=NOW - seconds(30)))
+    assert pool_of(world).oldest_pending == NOW - seconds(90)
+
+    bound = pool_request("low", version="21", created=NOW - seconds(90), status={"instanceName": "alpha"})
+    world.store.requests.observe(bound)
+    assert pool_of(world).oldest_pending == NOW - seconds(30)

@@ -17,6 +17,8 @@ from tests.cluster import images
 from tests.cluster.paths import REPOSITORY
 
 SCANNERS = ("checkov", "cyclonedx-py", "pip-audit", "python")
+OURS = ("helm", "our-python")
+"""Stand-ins for what renders the chart and lists the images, where a test is about a scanner alone."""
 
 
 class Copy:
@@ -26,7 +28,7 @@ class Copy:
         self.root = root
         for part in ("charts", "tests/cluster", "requirements"):
             shutil.copytree(REPOSITORY / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in SCANNERS:
+        for name in (*SCANNERS, *OURS):
             self.scanner(name)
 
     def scanner(self, name: str, says: str = "", status: int = 0) -> None:
@@ -37,9 +39,14 @@ class Copy:
         )
         path.chmod(0o755)
 
-    def scan(self) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHON": sys.executable, "SCANNERS": str(self.root / "scanners")}
-        environment["EFRIT_CLUSTER_STATE"] = str(self.root / ".cluster")
+    def scan(self, *, renders: bool = False) -> subprocess.CompletedProcess[str]:
+        scanners = self.root / "scanners"
+        environment = {**os.environ, "SCANNERS": str(scanners), "EFRIT_CLUSTER_STATE": str(self.root / ".cluster")}
+        if renders:
+            environment["PYTHON"] = sys.executable
+        else:
+            environment["PYTHON"] = str(scanners / "our-python")
+            environment["PATH"] = f"{scanners}:{os.environ['PATH']}"
         return subprocess.run(
             [self.root / "charts" / "scan"],
             capture_output=True,
@@ -56,7 +63,8 @@ def copy(tmp_path: Path) -> Copy:
 
 
 def test_all_that_the_chart_renders_and_each_dependency_of_the_operator_is_looked_at(copy: Copy) -> None:
-    done = copy.scan()
+    (copy.root / "scanners" / "helm").unlink()
+    done = copy.scan(renders=True)
 
     assert done.returncode == 0, done.stderr
     calls = (copy.root / "calls").read_text()
@@ -95,6 +103,7 @@ def test_a_bill_of_materials_that_is_none_fails_the_scan(copy: Copy) -> None:
     (bills / "operator.cdx.json").write_text("{}")
     copy.scanner("python", "no bill of materials", 1)
     assert copy.scan().returncode == 1
+    assert (copy.root / "calls").read_text().splitlines()[-1] == "python - build/sbom/operator.cdx.json"
 
 
 @pytest.mark.parametrize(

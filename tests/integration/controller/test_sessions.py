@@ -77,6 +77,33 @@ def test_a_chat_is_answered_and_its_session_goes_on_where_it_began(talking: Site
         assert talking.answer(name)["phase"] == "Succeeded"
 
 
+def test_a_session_of_a_member_that_is_gone_begins_anew_on_another_where_the_pool_prefers_that(
+    talking: Site, model: Model
+) -> None:
+    member = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}, "model": with_model(model)}
+    spec = {"replicas": 1, "template": {"spec": member}, "placement": {"sessionAffinity": "Preferred"}}
+    talking.kube.create("efritpools", talking.namespace, {"metadata": {"name": "crew"}, "spec": spec})
+    in_pool: Json = {"to": None, "poolRef": {"name": "crew"}}
+    first = talking.answer(chat(talking, "Good day. (scenario=chat)", **in_pool))
+    home, session = first["instanceName"], first["session"]["id"]
+
+    talking.kube.delete("efritinstances", talking.namespace, home)
+
+    def is_gone() -> bool:
+        instances = talking.kube.list("efritinstances", talking.namespace)
+        return home not in {instance["metadata"]["name"] for instance in instances}
+
+    until(is_gone, "the member is still there")
+    second = talking.answer(chat(talking, "Good day again. (scenario=chat)", session={"id": session}, **in_pool))
+    assert (second["phase"], second["sessionLeft"]) == ("Succeeded", session)
+    assert second["instanceName"] != home
+    assert second["session"]["id"] != session
+
+    third = talking.answer(chat(talking, "And now?", session={"id": second["session"]["id"]}, **in_pool))
+    assert (third["instanceName"], third.get("sessionLeft")) == (second["instanceName"], None)
+    talking.kube.delete("efritpools", talking.namespace, "crew")
+
+
 def test_a_session_that_nobody_has_is_rejected(talking: Site) -> None:
     status = talking.answer(chat(talking, "Go on. (scenario=chat)", session={"id": "never-was"}, **SELECTED))
     assert status["reason"] == "Rejected"

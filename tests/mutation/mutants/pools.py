@@ -135,6 +135,15 @@ MUTANTS = (
         (f"{UNIT}/store/test_claims.py::test_as_many_members_are_kept_from_requests_as_claims_wait",),
     ),
     Mutant(
+        "the second between two orders of a line whose label changes",
+        "refile-pause",
+        Never(),
+        (
+            f"{STORE}::test_a_label_that_changes_all_the_time_has_the_line_made_anew_once_a_second_and_the_last_one_"
+            "counts",
+        ),
+    ),
+    Mutant(
         "the bound of the flows of a pool",
         "most-flows",
         Value("flow"),

@@ -47,6 +47,10 @@ class FlowBacklog:
 
     def __init__(self) -> None:
         self.shares = Shares()
+        self.label: str | None = None
+        """Label whose values name the flows of those in line; None for who made them."""
+        self.refiled: float | None = None
+        """When they were last put in line anew for another label, by a monotonic clock."""
         self._flows: dict[str, _Flow] = {}
         self._flow_of: dict[Key, str] = {}
         self._by_age = Backlog()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from efrit.controller.store.index import Index
 
 NO_FAIRNESS = Fairness()
+REFILE_SECONDS = 1.0
+"""Ten thousand requests take a tenth of a second, in which nobody else has a turn."""
 MOST_CANDIDATES = 16
 """Members that a decision about a request chooses between."""
 
@@ -61,7 +63,8 @@ class PoolLines:
         line = self._lines.get(pool)
         if line is None:
             line = self._lines[pool] = FlowBacklog()
-            line.shares = shares_of(self._fairness(pool))
+            fairness = self._fairness(pool)
+            line.shares, line.label = shares_of(fairness), fairness.flow_label
         return line
 
     def _fairness(self, pool: Key) -> Fairness:
@@ -166,11 +169,19 @@ class PoolLines:
         return PoolRoom(awake, asleep, tuple(key for *_, key in heapq.nsmallest(MOST_CANDIDATES, members)))
 
     def share_anew(self, pool: Key) -> None:
-        """Put the requests of a pool in line anew, after its fairness has changed."""
-        line = self._lines.get(pool)
-        if line is not None:
-            line.shares = shares_of(self._fairness(pool))
-            line.refile(lambda key: self._flow(self._index.requests[key]))
+        """Share a pool as it says now. Its requests are put in line anew for another label, once a second at most."""
+        line, fairness = self._lines.get(pool), self._fairness(pool)
+        if line is None:
+            return
+        line.shares = shares_of(fairness)
+        if line.label == fairness.flow_label:
+            return
+        now = self._index.monotonic()
+        if line.refiled is not None and now - line.refiled < REFILE_SECONDS:  # gate: refile-pause
+            self._index.queue.add_after(WorkKey(EfritPool.kind, *pool), REFILE_SECONDS)
+            return
+        line.label, line.refiled = fairness.flow_label, now
+        line.refile(lambda key: self._flow(self._index.requests[key]))
 
     def requeue_key(self, pool: Key) -> None:
         """Have a pool reconciled, if there is one."""

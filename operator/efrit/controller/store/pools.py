@@ -176,6 +176,8 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         record = self._records.get(key)
         if record is None:
             return None
+        # For a label that came too soon after another one.
+        self._index.pool_lines.share_anew(key)
         return PoolSnapshot(
             pool=record.object,
             template=json.loads(zlib.decompress(record.template)) if record.template is not None else None,

@@ -190,6 +190,20 @@ async def test_flows_follow_the_label_that_the_pool_names_whenever_it_is_named(w
 
 
 @on_virtual_time
+async def test_a_label_that_changes_all_the_time_has_the_line_made_anew_once_a_second_and_the_last_one_counts(
+    world: World,
+) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.requests.observe(pool_request("r0", labels={"one": "a", "two": "b", "three": "c"}))
+    for generation, label in enumerate(("one", "two", "three"), 2):
+        changed = pool_json(generation=generation, version=str(generation), fairness={"flowLabel": label})
+        world.store.pools.observe(changed)
+    assert pool_of(world).flows == (("a", 0, 1),)
+    assert ("Pool", "crew") in await world.looks(LONG)
+    assert pool_of(world).flows == (("c", 0, 1),)
+
+
+@on_virtual_time
 @pytest.mark.parametrize(
     ("fairness", "first"),
     [

@@ -4,8 +4,8 @@
 # backs off, when Emacs ends within 2 seconds of its start 5 times running without having begun a request: several
 # requests that end Emacs may wait.
 #
-# Told to stop, it first lets the running request end: Emacs claims nothing while its pause is there. Whoever
-# stops the pod bounds the wait by its grace period.
+# Told to stop, it first lets the running request end: Emacs claims nothing while its pause is there. What waits in a
+# queue that goes with its pod is begun before that. Whoever stops the pod bounds the wait by its grace period.
 #
 # A pod that was deleted by force ends beside the one that takes its place: every run has a number of its own, by
 # which its Emacs knows whether the queue and a pause are meant for it.
@@ -30,6 +30,11 @@ stopping=
 stop() {
     stopping=1
     if [ -z "$child" ]; then return; fi
+    if [ -n "${EFRIT_EPHEMERAL_QUEUE:-}" ]; then  # gate: ephemeral-begun
+        while [ -n "$(ls -A "$queue/requests" 2>/dev/null)" ] && kill -s 0 "$child" 2>/dev/null; do
+            sleep 0.1
+        done
+    fi
     if touch "$pause" 2>/dev/null; then
         # Emacs may have been between its look for the pause and its claim.
         sleep 0.1

@@ -114,4 +114,13 @@ MUTANTS = (
         Without(1),
         (f"{UNIT}/test_run_emacs.py::test_an_emacs_that_requests_have_ended_is_started_again",),
     ),
+    Mutant(
+        "the beginning of what would go with an ephemeral queue before its Emacs ends",
+        "ephemeral-begun",
+        Never(),
+        (
+            f"{UNIT}/test_run_emacs.py::"
+            "test_told_to_stop_it_lets_requests_begin_that_would_go_with_their_queue_and_no_others[True]",
+        ),
+    ),
 )

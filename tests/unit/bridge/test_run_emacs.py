@@ -144,6 +144,41 @@ def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Pat
     assert process.wait(TIMEOUT) == 0
 
 
+@pytest.mark.parametrize("is_ephemeral", [True, False])
+def test_told_to_stop_it_lets_requests_begin_that_would_go_with_their_queue_and_no_others(
+    start: Starter, place: Path, is_ephemeral: bool
+) -> None:
+    queue = place / "queue"
+    for part in ("control", "processing", "requests"):
+        (queue / part).mkdir(parents=True)
+    waiting = queue / "requests/req_a.json"
+    waiting.touch()
+    ephemeral = {"EFRIT_EPHEMERAL_QUEUE": "1"} if is_ephemeral else {}
+    process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue), **ephemeral)
+    until(lambda: lines(place))
+    process.send_signal(signal.SIGTERM)
+    if is_ephemeral:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        assert not (queue / "control/pause_1").exists()
+        waiting.rename(queue / "processing/req_a.json")
+        until((queue / "control/pause_1").exists)
+        (queue / "processing/req_a.json").unlink()
+    assert process.wait(TIMEOUT) == 0
+
+
+def test_told_to_stop_it_waits_for_no_emacs_that_has_ended(start: Starter, place: Path) -> None:
+    queue = place / "queue"
+    (queue / "requests").mkdir(parents=True)
+    (queue / "requests/req_a.json").touch()
+    ends = f"touch {place}/up; while [ ! -e {place}/end ]; do sleep 0.05; done"
+    process = start(ends, EFRIT_QUEUE_DIR=str(queue), EFRIT_EPHEMERAL_QUEUE="1")
+    until((place / "up").exists)
+    process.send_signal(signal.SIGTERM)
+    (place / "end").touch()
+    assert process.wait(TIMEOUT) == 0
+
+
 @pytest.mark.parametrize("broken", ['(error "no")', "(require 'no-such-feature)"])
 def test_an_emacs_whose_lisp_does_not_load_ends(place: Path, broken: str) -> None:
     (place / "shared/lisp/efrit-server.el").write_text(f"{broken}\n")

@@ -35,6 +35,7 @@ EVERY_SETTING: dict[str, Any] = {
     },
     "limits": {"maxIterations": 1, "maxTokens": 1, "iterationTimeoutSeconds": 1},
     "tools": {"allow": ["read_file"], "deny": ["shell_exec"]},
+    "queue": {"ephemeral": True},
 }
 """A spec with which the pod gets every variable that it may get."""
 

@@ -184,6 +184,8 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
         {"name": "home", "mountPath": names.HOME},
         {"name": "tmp", "mountPath": "/tmp", "subPath": EMACS},  # noqa: S108
     ]
+    if spec.queue.ephemeral:
+        ours["EFRIT_EPHEMERAL_QUEUE"] = "1"
     if spec.emacs.init_config_map_ref is not None:
         ours["EFRIT_INIT_FILE"] = f"{names.INIT_DIR}/init.el"
         mounts.append({"name": "init", "mountPath": names.INIT_DIR, "readOnly": True})

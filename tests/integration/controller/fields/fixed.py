@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.integration.controller.fields.changes import SPEC, Change
+from tests.integration.controller.fields.changes import SPEC, Change, new_variable
 from tests.support.kube import Json
 
 CLAIM = "PersistentVolumeClaim"
@@ -34,18 +34,24 @@ def choices() -> Iterator[Change]:
         yield Change(
             f"{volume} with the pod's life",
             {volume: {"ephemeral": True}},
-            {f"{at}.persistentVolumeClaim": None, f"{at}.emptyDir.sizeLimit": SIZES[volume], **gone(volume)},
+            {f"{at}.emptyDir.sizeLimit": SIZES[volume], **gone_with_pod(volume)},
         )
         yield Change(
             f"{volume} with the pod's life and a size",
             {volume: {"ephemeral": True, "sizeLimit": "3Gi"}},
-            {f"{at}.persistentVolumeClaim": None, f"{at}.emptyDir.sizeLimit": "3Gi", **gone(volume)},
+            {f"{at}.emptyDir.sizeLimit": "3Gi", **gone_with_pod(volume)},
         )
 
 
 def gone(volume: str) -> Json:
     """Return the effect of a claim that is not made."""
     return {f"{CLAIM}[{volume}]": None}
+
+
+def gone_with_pod(volume: str) -> Json:
+    """Return what a volume that goes with its pod differs in, its size apart."""
+    ephemeral_queue = new_variable("EFRIT_EPHEMERAL_QUEUE", "1") if volume == "queue" else {}
+    return {f"{SPEC}.volumes[{volume}].persistentVolumeClaim": None, **gone(volume), **ephemeral_queue}
 
 
 NO_CHOICE = {"spec.model.provider": "anthropic"}

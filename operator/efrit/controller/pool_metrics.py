@@ -103,6 +103,9 @@ class PoolCollector(Collector):
         members = _Family("efrit_pool_members", "Members of a pool; one may be in several states.", "state")
         wanted = _Family("efrit_pool_members_wanted", "Members that a pool is to have.")
         pending = _Family("efrit_pool_pending_requests", "Open requests of a pool that no member has.")
+        opened = _Family(
+            "efrit_pool_open_requests", "Open requests of a pool: those that wait, and those on members."
+        )
         oldest = _Family("efrit_pool_oldest_pending_seconds", "Age of the oldest of them; 0 where none waits.")
         flows = _Family(
             "efrit_pool_flow_requests", "Open requests of the busiest flows of a pool.", "flow", "request_state"
@@ -115,6 +118,8 @@ class PoolCollector(Collector):
                 members.add(getattr(status, state) or 0, *pool, state)
             wanted.add(status.desired_replicas or 0, *pool)
             pending.add(waiting.pending, *pool)
+            # Also of a pool without work: an autoscaler that reads nothing changes nothing.
+            opened.add(waiting.pending + sum(running for _, running, _ in waiting.flows), *pool)
             since = waiting.oldest
             oldest.at_least(max(0.0, (now - since).total_seconds()) if since is not None else 0.0, *pool)
             for place, (name, running, pending_of_flow) in enumerate(waiting.flows):
@@ -123,7 +128,7 @@ class PoolCollector(Collector):
                 flows.add(pending_of_flow, *pool, flow, "pending")
             for condition in status.conditions if pool == key else ():
                 conditions.add(condition.status == ConditionStatus.TRUE, *pool, condition.type)
-        for family in (members, wanted, pending, oldest, flows, conditions):
+        for family in (members, wanted, pending, opened, oldest, flows, conditions):
             yield family.metric()
 
 

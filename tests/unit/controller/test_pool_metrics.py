@@ -116,3 +116,19 @@ async def test_gauges_of_pools_beyond_the_number_are_summed_up(world: World, lab
     registry = gauges(world, labels)
     assert registry.get_sample_value("efrit_pool_members_wanted", ELSEWHERE) == 4
     assert len([sample for metric in registry.collect() for sample in metric.samples]) < 40
+
+
+@on_virtual_time
+async def test_open_requests_are_those_that_wait_and_those_on_members_and_0_without_any(
+    world: World, labels: PoolLabels
+) -> None:
+    world.store.pools.observe(named_pool("crew"))
+    registry = gauges(world, labels)
+    assert registry.get_sample_value("efrit_pool_open_requests", CREW) == 0
+
+    bound = pool_request("bound")
+    bound["status"] = {"phase": "Pending", "instanceName": "alpha"}
+    for request in (bound, pool_request("waits")):
+        world.store.requests.observe(request)
+    assert registry.get_sample_value("efrit_pool_open_requests", CREW) == 2
+    assert registry.get_sample_value("efrit_pool_pending_requests", CREW) == 1

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,12 @@ def test_help_is_printed_on_standard_output_however_it_is_asked_for(
     assert captured.out.startswith("usage: efrit")
 
 
+@cache
+def whole_parser() -> Parser:
+    """Return the parser of all commands, which takes longer to make than to use."""
+    return build()
+
+
 def every_command() -> list[tuple[str, Command]]:
     return [
         (name, command)
@@ -134,7 +141,7 @@ def test_every_command_has_examples_that_parse(name: str) -> None:
         line = example.partition(" > ")[0].partition(" < ")[0]
         if line.startswith('eval "$('):
             line = line.removeprefix('eval "$(').removesuffix(')"')
-        arguments = build().parse_args(shlex.split(line)[1:])
+        arguments = whole_parser().parse_args(shlex.split(line)[1:])
         assert arguments.parser.command.startswith(name.split()[0]), example
 
 
@@ -155,7 +162,7 @@ def test_the_help_of_an_option_with_a_value_names_its_default(name: str) -> None
 
 
 def parser_of(name: str) -> Parser:
-    parser = build()
+    parser = whole_parser()
     for word in name.split():
         (below,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
         parser = below.choices[word]

@@ -3,10 +3,14 @@
 import contextlib
 import importlib
 import io
+from functools import cache
 
 import pytest
 
 from efrit.cli.commands import COMMANDS, PLAN_COMMANDS, build
+
+whole_parser = cache(build)
+"""It takes longer to make than to use."""
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
@@ -14,7 +18,7 @@ def test_every_command_names_a_function_that_is_there(name: str) -> None:
     needed = {"start": ["x"], "stop": ["x"], "restart": ["x"], "rm": ["x"], "attach": ["x"], "completion": ["bash"]}
     needed |= {name: ["x"] for name in ("wait", "cancel", "logs", "result")} | {"plan": ["list"], "scale": ["x", "1"]}
     needed |= {"claim": ["x"], "release": ["x"]}
-    arguments = build().parse_args([name, *needed.get(name, [])])
+    arguments = whole_parser().parse_args([name, *needed.get(name, [])])
     module, _, function = arguments.run.partition(":")
     assert callable(getattr(importlib.import_module(f"efrit.cli.{module}"), function))
 
@@ -22,7 +26,7 @@ def test_every_command_names_a_function_that_is_there(name: str) -> None:
 @pytest.mark.parametrize("name", [command.name for command in PLAN_COMMANDS])
 def test_every_command_on_plans_names_a_function_that_is_there(name: str) -> None:
     needed = {"run": [], "list": [], "amend": ["x", "y"]}
-    arguments = build().parse_args(["plan", name, *needed.get(name, ["x"])])
+    arguments = whole_parser().parse_args(["plan", name, *needed.get(name, ["x"])])
     module, _, function = arguments.run.partition(":")
     assert callable(getattr(importlib.import_module(f"efrit.cli.{module}"), function))
 

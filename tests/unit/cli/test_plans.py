@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,12 @@ class FewPlans:
         return self.history
 
 
+whole_parser = cache(build)
+"""It takes longer to make than to use."""
+
+
 def parsed(*words: str) -> Namespace:
-    arguments: Namespace = build().parse_args(["plan", *words])
+    arguments: Namespace = whole_parser().parse_args(["plan", *words])
     return arguments
 
 

@@ -35,6 +35,10 @@ LONGEST = (
     "test_chart_check.py",
     "test_fixed_inputs.py",
     "test_forks.py",
+    "test_scan.py",
+    "test_lanes.py",
+    "test_chart_mcp.py",
+    "test_cluster_api.py",
 )
 
 

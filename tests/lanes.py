@@ -160,6 +160,9 @@ def _kill(processes: Sequence[subprocess.Popen[str]], grace: float) -> None:
 
 def main(words: Sequence[str]) -> int:
     """Run the lanes of a command line; returns the exit status."""
+    if {"-h", "--help"} & set(words):
+        print(__doc__)
+        return 0
     lanes = parse(words)
     if not lanes:
         print(__doc__, file=sys.stderr)

@@ -21,6 +21,7 @@ from efrit.kube import resources
 from tests.bench import cluster, evals, laptop, mcp, plans, turns
 from tests.bench.quantile import quantile
 from tests.support.cluster_kube import Kube
+from tests.support.command_line import parser
 from tests.support.model_service import ModelService
 
 NAMESPACE = "efrit-bench"
@@ -265,4 +266,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     sys.exit(main())

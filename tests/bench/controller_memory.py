@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ import psutil
 from efrit.kube.media_types import METADATA_LIST
 from efrit.kube.resources import LEASES, REQUESTS
 from tests.bench.readiness import Probes
+from tests.support.command_line import parser
 from tests.support.crowd import objects
 from tests.support.crowd.cgroup import memory_group, memory_of
 from tests.support.crowd.crowd import Crowd, crowd
@@ -154,4 +154,9 @@ def main(chosen: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    arguments = parser(__doc__)
+    arguments.add_argument("case", nargs="*", help=f"one of {', '.join(CASES)}; all of them without")
+    cases = arguments.parse_args().case
+    if unknown := set(cases) - set(CASES):
+        arguments.error(f"no case is called {min(unknown)}; there are {', '.join(CASES)}")
+    main(cases)

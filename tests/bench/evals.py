@@ -13,6 +13,7 @@ from typing import Any
 from tests.bench.quantile import quantile
 from tests.evals.table import read
 from tests.support.bridge_instance import Instance
+from tests.support.command_line import parser
 from tests.support.compiled_lisp import compiled_lisp
 from tests.support.eval_player import Played, Player
 
@@ -61,5 +62,6 @@ def measure() -> tuple[list[Row], dict[str, Any]]:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     for figure, goal, measured in measure()[0]:
         print(f"{figure:<60} {goal:<10} {measured}")

@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.bench.quantile import quantile
+from tests.support.command_line import parser
 
 EVALS = int(os.environ.get("EVALS", "40"))
 STARTS = int(os.environ.get("STARTS", "10"))
@@ -124,4 +125,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from efrit.client.interface import Backend, RequestType, Work
 from efrit.client.local.backend import LocalBackend
 from tests.bench.quantile import quantile
+from tests.support.command_line import parser
 
 CALLS = int(os.environ.get("MCP_CALLS", "200"))
 WARM = 10
@@ -80,5 +81,6 @@ async def _side_by_side(backend: Backend, env: dict[str, str]) -> tuple[list[flo
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     for figure, aim, measured in asyncio.run(measure())[0]:
         print(f"{figure:60} {aim:10} {measured}")

@@ -28,6 +28,7 @@ from efrit.kube.resources import REQUESTS
 from tests.bench.other_machines import SPAWN, OtherNode, Rate, stand_aside
 from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
+from tests.support.command_line import parser
 from tests.support.custom_resources import install_crds, new_namespace
 from tests.support.kube import Kube
 from tests.support.simulated_bridge import Mode
@@ -318,4 +319,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -21,6 +21,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import Reset
 from tests.support import factory
+from tests.support.command_line import parser
 from tests.support.factory import CONFIG, NAMESPACE, POD_UID, QUEUE_ID, Json
 
 REQUESTS = 10_000
@@ -138,4 +139,5 @@ async def _run() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     asyncio.run(_run())

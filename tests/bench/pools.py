@@ -23,6 +23,7 @@ import psutil
 
 from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
+from tests.support.command_line import parser
 from tests.support.custom_resources import install_crds
 from tests.support.kube import Json, Kube, until
 from tests.support.simulated_bridge import SimulatedBridge
@@ -247,4 +248,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

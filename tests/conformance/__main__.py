@@ -23,6 +23,7 @@ import yaml
 
 from tests.conformance.programs import CONFORMANCE, INSPECTOR, Programs
 from tests.conformance.verdicts import reasons_of, surprises, table
+from tests.support.command_line import parser
 from tests.support.local_daemons import end_daemons
 
 EXPECTATIONS = Path(__file__).parent / "expectations.yaml"
@@ -45,7 +46,9 @@ this revision, as one of the revision's requirements or, not scored, as one of a
 
 def main() -> int:
     """Run everything; 0 when all of it is as expected."""
-    report = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    arguments = parser(__doc__)
+    arguments.add_argument("report", type=Path, nargs="?", help="the file to write")
+    report: Path | None = arguments.parse_args().report
     reasons = reasons_of(yaml.safe_load(EXPECTATIONS.read_text()))
     with TemporaryDirectory(prefix="efrit-conformance-") as name:
         place = Path(name)

@@ -6,6 +6,7 @@ tests/integration/bridge behind a bridge. As a program this prints them as JSON,
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tomllib
@@ -69,4 +70,5 @@ def read() -> list[Eval]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     json.dump([asdict(row) for row in read()], sys.stdout)

@@ -38,6 +38,9 @@ MARKS = ("<!-- mutants: made by `python -m tests.mutation --table` -->\n", "<!--
 
 
 def main(words: list[str]) -> int:
+    if {"-h", "--help"} & set(words):
+        print(__doc__)
+        return 0
     if words == ["--table"]:
         PAGE.write_text(with_table(PAGE.read_text()))
         return 0

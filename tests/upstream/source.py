@@ -13,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 
 from tests.cluster.paths import cache
+from tests.support.command_line import parser
 
 URL = "https://github.com/steveyegge/efrit"
 COMMIT = "a4d900147f4183135a4de7ca6d6d12e15d612011"
@@ -69,6 +70,7 @@ def _git(directory: Path, *words: str) -> bytes:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     try:
         clone()
     except NotAvailableError as error:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.support.command_line import parser
 from tests.support.shared.hosts import Site, play, violations
 from tests.support.shared.program import available
 
@@ -39,7 +40,9 @@ def main(requests: int, memory: float, takeover: float) -> int:
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    defaults = ("1000", "3", "15")
-    count, memory, takeover = (*words, *defaults[len(words) :])
-    sys.exit(main(int(count), float(memory), float(takeover)))
+    arguments = parser(__doc__)
+    arguments.add_argument("requests", type=int, nargs="?", default=1000)
+    arguments.add_argument("memory", type=float, nargs="?", default=3, help="in seconds")
+    arguments.add_argument("takeover", type=float, nargs="?", default=15, help="in seconds")
+    options = arguments.parse_args()
+    sys.exit(main(options.requests, options.memory, options.takeover))

@@ -16,6 +16,7 @@ import pytest
 
 from efrit.plan.engine import Create, Decision, Finish, Wait
 from efrit.plan.view import describe
+from tests.support.command_line import parser
 from tests.unit.plan import test_engine_crashes
 from tests.unit.plan.world import Answers, World, done, navigator_answer, plan_json, scripted
 
@@ -144,5 +145,6 @@ def test_a_plan_makes_the_requests_it_made_before(story: Callable[[], World]) ->
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     for story in STORIES:
         (FILES / f"{story.__name__}.txt").write_text(trace(story()))

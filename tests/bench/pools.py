@@ -2,17 +2,19 @@
 
 No cluster: a real API server and controller. In one run, beside each other: requests that name an instance and
 requests of a pool, one after the other in turns and in bursts; a flow of REQUESTS beside one request a second of
-another flow; flows that are equal; a pool that goes from 0 to MEMBERS and back.
+another flow; flows that are equal; a pool that goes from 0 to MEMBERS and back; CLAIMS exclusive claims, RATE a
+second, and what the controller writes for each.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -25,6 +27,7 @@ from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
 from tests.support.command_line import parser
 from tests.support.custom_resources import install_crds
+from tests.support.fixtures import AUDIT_POLICY, audited
 from tests.support.kube import Json, Kube, until
 from tests.support.simulated_bridge import SimulatedBridge
 from tests.support.site import FINAL
@@ -34,6 +37,8 @@ REQUESTS = int(os.environ.get("REQUESTS", "2000"))
 PAIRS = int(os.environ.get("PAIRS", "100"))
 SECONDS = int(os.environ.get("SECONDS", "20"))
 BURST = int(os.environ.get("BURST", "300"))
+CLAIMS = int(os.environ.get("CLAIMS", "135"))
+RATE = float(os.environ.get("RATE", "45"))
 MEMBERS = 5
 FLOWS = 4
 OF_EACH_FLOW = 100
@@ -42,9 +47,12 @@ CREATORS = 4
 
 
 class Watch:
-    """When each request of a namespace was created, and its end seen."""
+    """When each request of a namespace was created, and its end seen; or each claim, and its member."""
 
-    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+    def __init__(
+        self, plane: ControlPlane, namespace: str, plural: str = "efritrequests", ends: Container[str] = FINAL
+    ) -> None:
+        self._plural, self._ends = plural, ends
         self.created: dict[str, float] = {}
         self.ended: dict[str, float] = {}
         self._plane, self._namespace = plane, namespace
@@ -56,11 +64,11 @@ class Watch:
         # It is cut off with the API server.
         with suppress(httpx.TransportError), closing(Kube(self._plane)) as kube:
             seconds = round(4 * TIMEOUT_SECONDS)
-            with kube.watch("efritrequests", self._namespace, seconds=seconds) as events:
+            with kube.watch(self._plural, self._namespace, seconds=seconds) as events:
                 self._watching.set()
                 for event in events:
                     name, status = event["object"]["metadata"]["name"], event["object"].get("status", {})
-                    if status.get("phase") in FINAL:
+                    if status.get("phase") in self._ends:
                         self.ended.setdefault(name, time.perf_counter())
 
     def seconds(self, names: Iterable[str]) -> list[float]:
@@ -228,23 +236,65 @@ def _from_zero(crew: Crew) -> None:
     print(f"handed over in all {handed_over}, of {len(crew.watch.created)} requests of both kinds")
 
 
+def _claims(crew: Crew, plane: ControlPlane, log: Path) -> None:
+    crew.apply(replicas=CLAIMS, autoscaling=None)
+    crew.until(ready=CLAIMS, idle=CLAIMS)
+    watch, began = Watch(plane, crew.namespace, "efritclaims", ("Bound",)), time.perf_counter()
+    names = [f"claim-{number}" for number in range(CLAIMS)]
+
+    def create(first: int) -> None:
+        with closing(Kube(plane)) as kube:
+            for number in range(first, CLAIMS, CREATORS):
+                time.sleep(max(0.0, began + number / RATE - time.perf_counter()))
+                watch.created[names[number]] = time.perf_counter()
+                manifest = {"metadata": {"name": names[number]}, "spec": POOL}
+                kube.create("efritclaims", crew.namespace, manifest)
+
+    before = len(log.read_text().splitlines())
+    with ThreadPoolExecutor(CREATORS) as creators:
+        list(creators.map(create, range(CREATORS)))
+    values = watch.seconds(names)
+    rate = CLAIMS / (max(watch.created.values()) - min(watch.created.values()))
+    held = {claim["status"]["instanceName"] for claim in crew.kube.list("efritclaims", crew.namespace)}
+    writes: Counter[str] = Counter()
+    for event in map(json.loads, log.read_text().splitlines()[before:]):
+        of = event.get("objectRef", {})
+        own = of.get("resource") == "efritclaims" or (
+            of.get("resource") == "efritinstances" and of.get("name") in held
+        )
+        if own and event["user"]["username"].startswith("system:serviceaccount:"):
+            kind = "/".join(filter(None, (of["resource"], of.get("subresource"))))
+            writes[f"{event['verb']} {kind}"] += 1
+    print(f"{CLAIMS} claims at {rate:.0f}/s: {milliseconds(values)}, p99 {quantile(values, 0.99) * 1000:.1f} ms")
+    print(
+        f"writes of the controller for each: { {kind: round(count / CLAIMS, 2) for kind, count in writes.items()} }"
+    )
+
+
 def main() -> None:
     """Measure and print."""
-    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane, closing(Kube(plane)) as kube:
-        install_crds(kube)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "policy.json").write_text(json.dumps(AUDIT_POLICY))
         log = Path(folder) / "audit.log"
-        with Tenants(plane, kube, log, Path(folder)) as tenants:
-            crew = Crew(tenants, plane)
-            controller = psutil.Process(tenants.operator.process.pid)
-            crew.apply(replicas=1, fairness={"flowLabel": "flow"})
-            crew.until(ready=1)
-            print(f"load of the machine {os.getloadavg()[0]:.0f}")
-            _pairs(crew)
-            _bursts(crew, controller)
-            _beside_a_flow(crew)
-            _equal_flows(crew)
-            _from_zero(crew)
-            crew.close()
+        with audited(log) as plane, closing(Kube(plane)) as kube:
+            _measure(plane, kube, log, Path(folder))
+
+
+def _measure(plane: ControlPlane, kube: Kube, log: Path, folder: Path) -> None:
+    install_crds(kube)
+    with Tenants(plane, kube, log, folder) as tenants:
+        crew = Crew(tenants, plane)
+        controller = psutil.Process(tenants.operator.process.pid)
+        crew.apply(replicas=1, fairness={"flowLabel": "flow"})
+        crew.until(ready=1)
+        print(f"load of the machine {os.getloadavg()[0]:.0f}")
+        _pairs(crew)
+        _bursts(crew, controller)
+        _beside_a_flow(crew)
+        _equal_flows(crew)
+        _from_zero(crew)
+        _claims(crew, plane, log)
+        crew.close()
 
 
 if __name__ == "__main__":

@@ -73,8 +73,15 @@ def text_of(*arguments: str) -> str:
     return done.stdout
 
 
+@cache
+def _json_manifests(*arguments: str) -> str:
+    return json.dumps([document for document in yaml_documents.load_all(text_of(*arguments)) if document])
+
+
 def render_all(*arguments: str) -> list[Manifest]:
-    return [document for document in yaml_documents.load_all(text_of(*arguments)) if document]
+    """Return what the chart renders; each caller has objects of its own, though the text is parsed once."""
+    manifests: list[Manifest] = json.loads(_json_manifests(*arguments))
+    return manifests
 
 
 def render(*arguments: str) -> list[Manifest]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.support import yaml_documents
 Schema = dict[str, Any]
 
 
+@cache
 def schema_of(resource: type[Resource]) -> Schema:
     (version,) = definition(resource)["spec"]["versions"]
     root: Schema = version["schema"]["openAPIV3Schema"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from efrit.api.crd import RESOURCES
 from efrit.api.docs import main, render
 from efrit.api.meta import Resource
 
+page = cache(render)
+"""It is written from the models anew each time."""
+
 
 def test_the_checked_in_page_is_that_of_the_models() -> None:
     assert (Path(__file__).parents[3] / "docs" / "api.md").read_text() == render()
@@ -18,7 +22,7 @@ def test_the_checked_in_page_is_that_of_the_models() -> None:
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_every_top_level_field_has_a_row(resource: type[Resource]) -> None:
-    rows = set(re.findall(r"^\| `([A-Za-z]+)` \|", render(), re.MULTILINE))
+    rows = set(re.findall(r"^\| `([A-Za-z]+)` \|", page(), re.MULTILINE))
 
     for part in ("spec", "status"):
         model = resource.model_fields[part].annotation
@@ -28,7 +32,7 @@ def test_every_top_level_field_has_a_row(resource: type[Resource]) -> None:
 
 
 def test_no_cell_breaks_its_row() -> None:
-    for line in render().splitlines():
+    for line in page().splitlines():
         if line.startswith("| `"):
             assert line.endswith(" |")
             assert len(re.findall(r"(?<!\\)\|", line)) in (3, 5), line
@@ -44,4 +48,4 @@ def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_page_names_no_kind_that_is_not_there() -> None:
     kinds = {resource.kind for resource in RESOURCES}
-    assert set(re.findall(r"\bEfrit[A-Z][a-z]+", render())) == kinds
+    assert set(re.findall(r"\bEfrit[A-Z][a-z]+", page())) == kinds

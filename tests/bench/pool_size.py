@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
 from efrit.kube.media_types import METADATA_LIST
 from efrit.kube.resources import INSTANCES, POOLS
+from tests.support.command_line import parser
 from tests.support.crowd.cgroup import memory_of
 from tests.support.crowd.crowd import Crowd, crowd
 from tests.support.kube import Json
@@ -85,13 +86,15 @@ async def measured(members: int, directory: Path) -> str:
         )
 
 
-def main() -> None:
+def main(counts: Sequence[int]) -> None:
     """Measure each number of members, with a control plane of its own."""
     print(HEAD)
-    for count in tuple(map(int, sys.argv[1:])) or COUNTS:
+    for count in counts:
         with tempfile.TemporaryDirectory() as folder:
             print(asyncio.run(measured(count, Path(folder))), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    arguments = parser(__doc__)
+    arguments.add_argument("members", nargs="*", type=int, default=COUNTS, help="numbers of members (100 and 1000)")
+    main(arguments.parse_args().members)

@@ -18,6 +18,12 @@ DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to
 
 MUTANTS = (
     Mutant(
+        "the count of what members have by the label that a pool says",
+        "refile-held",
+        Drop(),
+        (f"{STORE}::test_what_members_have_counts_for_its_flow_though_it_was_seen_before_its_pool",),
+    ),
+    Mutant(
         "the wait of a pool, before members drain, until all open requests are known",
         "pool-listed",
         Never(),

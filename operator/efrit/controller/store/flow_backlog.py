@@ -51,6 +51,8 @@ class FlowBacklog:
         """Label whose values name the flows of those in line; None for who made them."""
         self.refiled: float | None = None
         """When they were last put in line anew for another label, by a monotonic clock."""
+        self.held: set[Key] = set()
+        """Requests that members have."""
         self._flows: dict[str, _Flow] = {}
         self._flow_of: dict[Key, str] = {}
         self._by_age = Backlog()

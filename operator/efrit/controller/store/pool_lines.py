@@ -36,6 +36,11 @@ class PoolRoom(NamedTuple):
     """Some of those with room, first those that a request goes to first."""
 
 
+def _flow(record: RequestRecord, line: FlowBacklog) -> str:
+    """Return the flow of a request of a pool, by the label that all in its line go by."""
+    return record.labels.get(line.label or REQUESTER, "")
+
+
 class PoolLines:
     """The line of each pool, and its members."""
 
@@ -53,7 +58,7 @@ class PoolLines:
             # Perhaps there is no member.
             self.requeue_key(pool)
         self.changed(pool)
-        flow = line.known(self._flow(record))
+        flow = line.known(_flow(record, line))
         most = self._fairness(pool).max_pending_per_flow
         record.turned_away |= not record.waited and most is not None and line.waiting_of(flow) >= most
         record.waited = True
@@ -71,20 +76,15 @@ class PoolLines:
         record = self._index.pools.get(pool)
         return record.object.spec.fairness if record is not None else NO_FAIRNESS
 
-    def _flow(self, record: RequestRecord) -> str:
-        """Return the flow of a request of a pool."""
-        pool = record.packed.pool
-        label = self._fairness(pool).flow_label if pool is not None else None
-        return record.labels.get(label or REQUESTER, "")
-
     def bound(self, record: RequestRecord) -> None:
         """Count a request of a pool, which is bound to a member or is about to be, as one that a member has."""
         pool = record.packed.pool
         if pool is None or not record.open or record.flow is not None:
             return
         line = self._line(pool)
-        record.flow = line.known(self._flow(record))
+        record.flow = line.known(_flow(record, line))
         line.discard(record.packed.key)
+        line.held.add(record.packed.key)
         line.started(record.flow, is_paid=record.paid)
         record.paid = True
         self.changed(pool)
@@ -96,6 +96,7 @@ class PoolLines:
         if pool is None or line is None:
             return
         line.discard(record.packed.key)
+        line.held.discard(record.packed.key)
         if record.flow is not None:
             line.ended(record.flow)
             record.flow = None
@@ -181,7 +182,17 @@ class PoolLines:
             self._index.queue.add_after(WorkKey(EfritPool.kind, *pool), REFILE_SECONDS)
             return
         line.label, line.refiled = fairness.flow_label, now
-        line.refile(lambda key: self._flow(self._index.requests[key]))
+        line.refile(lambda key: _flow(self._index.requests[key], line))
+        self._refile_held(line)  # gate: refile-held
+
+    def _refile_held(self, line: FlowBacklog) -> None:
+        """Count what members have for its flow by the present label: at a start, requests may be seen before it."""
+        for key in line.held:
+            record = self._index.requests[key]
+            if record.flow is not None:
+                line.ended(record.flow)
+                record.flow = line.known(_flow(record, line))
+                line.started(record.flow, is_paid=True)
 
     def requeue_key(self, pool: Key) -> None:
         """Have a pool reconciled, if there is one."""

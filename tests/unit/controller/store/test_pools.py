@@ -500,3 +500,33 @@ async def test_the_oldest_request_that_waits_is_known_until_a_member_has_it(worl
     bound = pool_request("low", version="21", created=NOW - seconds(90), status={"instanceName": "alpha"})
     world.store.requests.observe(bound)
     assert pool_of(world).oldest_pending == NOW - seconds(30)
+
+
+@on_virtual_time
+async def test_what_members_have_counts_for_its_flow_though_it_was_seen_before_its_pool(world: World) -> None:
+    world.store.requests.observe(pool_request("one", labels={"team": "a"}, status={"instanceName": "alpha"}))
+    world.store.requests.observe(pool_request("two", labels={"team": "a"}))
+    world.store.pools.observe(pool_json(fairness={"flowLabel": "team", "maxRunningPerFlow": 1}))
+    assert pool_of(world).flows == (("a", 1, 1),)
+
+    world.store.instances.observe(member_json())
+    world.store.instances.observe(member_json("beta"))
+    place = world.request((NAMESPACE, "two")).pool
+    assert place is not None
+    assert place.ahead >= place.awake
+
+    world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
+    assert pool_of(world).flows == (("a", 0, 1),)
+
+
+@on_virtual_time
+async def test_a_request_that_comes_while_its_pool_is_made_anew_is_in_the_flow_that_the_pool_says(
+    world: World,
+) -> None:
+    pool = pool_json(fairness={"flowLabel": "team"})
+    world.store.pools.observe(pool)
+    world.store.requests.observe(pool_request("one", labels={"team": "a"}))
+    world.store.pools.observe_gone(CREW, "uid-crew")
+    world.store.requests.observe(pool_request("two", labels={"team": "b"}))
+    world.store.pools.observe(pool_json("uid-second", version="9", fairness={"flowLabel": "team"}))
+    assert pool_of(world).flows == (("a", 0, 1), ("b", 0, 1))

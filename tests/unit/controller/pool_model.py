@@ -1,0 +1,575 @@
+"""A pool in a world of its own: a cluster that is a few dictionaries, the real store, the real decisions.
+
+Each event is told to the store as the watch would; keys are reconciled as the store requeues them and not otherwise,
+so that a wake-up that is lost stays lost. A process that dies may do so before or after any of its writes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from efrit.controller.decide.claims import decide_claim
+from efrit.controller.decide.pools import decide_pool
+from efrit.controller.decide.requests import decide_request
+from efrit.controller.manifests.member_owner import returned, taken
+from efrit.controller.model.actions import (
+    Action,
+    Bind,
+    ConfirmHandover,
+    ConfirmIdle,
+    ConfirmMissing,
+    CreateMember,
+    Delete,
+    Drain,
+    PatchStatus,
+    RequeueAfter,
+    ReturnMember,
+    Scale,
+    Submit,
+    Superseded,
+    TakeMember,
+)
+from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.model.names import REVISION_LABEL
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
+from efrit.protocol import RequestState, RequestView, Reset
+from tests.support.factory import (
+    CONFIG,
+    NAMESPACE,
+    NOW,
+    QUEUE_ID,
+    Json,
+    condition_json,
+    request_json,
+    statefulset_json,
+    stats,
+    wire_time,
+)
+from tests.unit.controller.store.world import child
+
+CREW = (NAMESPACE, "crew")
+POOL, MEMBER, REQUEST, CLAIM = "EfritPool", "EfritInstance", "EfritRequest", "EfritClaim"
+FINAL = {"Succeeded", "Failed", "Expired", "Released"}
+SETTLED_WITHIN = timedelta(seconds=30)
+MAX_SURGE = 1
+"""Of a pool that says nothing else."""
+MOST_STEPS = 3000
+"""Reconciliations after one event; more of them never end."""
+
+
+class Died(Exception):  # noqa: N818 - reads as what happened
+    """The process is gone."""
+
+
+class ManualQueue(WorkQueue):
+    """Keys that wait, the oldest first, and those whose time is yet to come."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self.waiting: dict[WorkKey, None] = {}
+        self.later: dict[WorkKey, datetime] = {}
+
+    def add(self, key: WorkKey, *, first: bool = False, awaited: bool = False) -> None:
+        self.waiting.setdefault(key)
+
+    def add_background(self, key: WorkKey) -> None:
+        """Leave out what is there to be on the safe side: it hides wake-ups that are lost."""
+
+    def add_after(self, key: WorkKey, seconds: float) -> None:
+        due = self._clock() + timedelta(seconds=seconds)
+        self.later[key] = min(due, self.later.get(key, due))
+
+    def add_background_after(self, key: WorkKey, seconds: float) -> None:
+        """Leave it out, too."""
+
+    def forget(self, key: WorkKey) -> None:
+        self.later.pop(key, None)
+
+    def is_loaded(self, namespace: str) -> bool:
+        return False
+
+    def set_aside(self, key: WorkKey) -> None:
+        """Do nothing: one key is reconciled at a time."""
+
+
+class PoolWorld:
+    """The cluster, and the process that leads."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+        self.objects: dict[tuple[str, str], Json] = {}
+        self.serving: set[str] = set()
+        """Members whose Emacs answers."""
+        self.handed_over: dict[str, str] = {}
+        """The member that was handed a request, by the request's UID."""
+        self.placed: Counter[str] = Counter()
+        """Requests of each flow that were bound while the same flows waited."""
+        self.broken: list[str] = []
+        self._versions = 100
+        self._made = 0
+        self._writes_left: int | None = None
+        self._dies_after_write = False
+        self._put(POOL, "crew", {"replicas": 2, "fairness": {"flowLabel": "team"}})
+        self.start()
+
+    def now(self) -> datetime:
+        return self.time
+
+    # The cluster.
+
+    def of(self, kind: str) -> dict[str, Json]:
+        return {name: obj for (each, name), obj in self.objects.items() if each == kind}
+
+    def open(self, kind: str) -> dict[str, Json]:
+        return {name: obj for name, obj in self.of(kind).items() if obj["status"].get("phase") not in FINAL}
+
+    def bound_to(self, member: str) -> list[str]:
+        return [name for name, obj in self.open(REQUEST).items() if obj["status"].get("instanceName") == member]
+
+    def members(self) -> dict[str, Json]:
+        """Return the instances that the pool owns."""
+        return {name: obj for name, obj in self.of(MEMBER).items() if _owner(obj)["kind"] == POOL}
+
+    def waiting(self) -> dict[str, Json]:
+        return {name: obj for name, obj in self.open(REQUEST).items() if "instanceName" not in obj["status"]}
+
+    def _version(self) -> str:
+        self._versions += 1
+        return str(self._versions)
+
+    def _put(self, kind: str, name: str, spec: Json, *, labels: Json | None = None, **meta: Any) -> Json:
+        self._made += 1
+        metadata = {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": f"uid-{name}-{self._made}",
+            "generation": 1,
+            "resourceVersion": self._version(),
+            "creationTimestamp": wire_time(self.time),
+            "labels": labels or {},
+            **meta,
+        }
+        obj = {"kind": kind, "metadata": metadata, "spec": spec, "status": {}}
+        self.objects[kind, name] = obj
+        return obj
+
+    def _changed(self, obj: Json) -> None:
+        """Give an object its next version and tell of it, as a watch would."""
+        obj["metadata"]["resourceVersion"] = self._version()
+        self._tell(obj)
+
+    def _tell(self, obj: Json) -> None:
+        self.store.of(obj["kind"]).observe(copy.deepcopy(obj))
+
+    def _gone(self, kind: str, name: str) -> None:
+        obj = self.objects.pop((kind, name))
+        self.store.of(kind).observe_gone((NAMESPACE, name), obj["metadata"]["uid"])
+        if kind == MEMBER:
+            self.serving.discard(name)
+            for request in self.open(REQUEST).values():
+                if self.handed_over.get(request["metadata"]["uid"]) == name:
+                    request["status"].update(phase="Failed", reason="Interrupted")
+                    self._changed(request)
+        if kind == CLAIM:
+            # Garbage collection.
+            for member, instance in list(self.of(MEMBER).items()):
+                if _owner(instance)["uid"] == obj["metadata"]["uid"]:
+                    self._gone(MEMBER, member)
+
+    # Events.
+
+    def request(self, flow: str, priority: int) -> None:
+        name = f"r{self._made:03}"
+        spec = request_json(name, target=None, poolRef={"name": "crew"}, priority=priority)["spec"]
+        self._tell(self._put(REQUEST, name, spec, labels={"team": flow}))
+
+    def end_request(self, which: int) -> None:
+        running = [name for name, obj in self.open(REQUEST).items() if obj["status"].get("instanceName")]
+        if running:
+            obj = self.objects[REQUEST, running[which % len(running)]]
+            obj["status"].update(phase="Succeeded", reason="Succeeded")
+            self._changed(obj)
+
+    def delete_request(self, which: int) -> None:
+        names = list(self.of(REQUEST))
+        if names:
+            self._gone(REQUEST, names[which % len(names)])
+
+    def serve(self, which: int) -> None:
+        """Have a member answer that does not yet."""
+        names = [name for name in self.of(MEMBER) if name not in self.serving]
+        if names:
+            self._serve(names[which % len(names)])
+
+    def _serve(self, name: str) -> None:
+        self.serving.add(name)
+        obj = self.objects[MEMBER, name]
+        obj["status"]["conditions"] = [condition_json("Ready", "True", "Ready")]
+        self._connect(name)
+        self._changed(obj)
+
+    def _connect(self, name: str) -> None:
+        key, pod = (NAMESPACE, name), f"pod-{name}"
+        meta = {**statefulset_json(name)["metadata"], "uid": f"ss-{name}"}
+        meta["ownerReferences"] = [{"uid": self.objects[MEMBER, name]["metadata"]["uid"], "controller": True}]
+        self.store.children.observe_statefulset({**statefulset_json(name), "metadata": meta})
+        self.store.children.observe_pod(
+            child(name=f"efrit-{name}-0", of=name, uid=pod, owner=f"ss-{name}", phase="Running", podIP="127.0.0.1")
+        )
+        self.store.bridges.event(key, pod, Reset(queue_id=QUEUE_ID, epoch="e"))
+        for request in self.open(REQUEST).values():
+            uid = request["metadata"]["uid"]
+            if self.handed_over.get(uid) == name:
+                self.store.bridges.event(key, pod, _view(request))
+        self.store.bridges.event(key, pod, stats())
+        snapshot = self.store.instances.snapshot(key)
+        if snapshot is not None:
+            # decide_instance opens it.
+            obj = self.objects[MEMBER, name]
+            obj["status"]["handover"] = {"state": "Open", "id": snapshot.facts.handover_id}
+            self._changed(obj)
+
+    def fall_silent(self, which: int) -> None:
+        """Have a member answer no more."""
+        names = sorted(self.serving)
+        if names:
+            name = names[which % len(names)]
+            self.serving.discard(name)
+            obj = self.objects[MEMBER, name]
+            obj["status"]["conditions"] = [condition_json("Ready", "False", "Starting")]
+            self.store.bridges.bridge_lost((NAMESPACE, name), f"pod-{name}", "it does not answer")
+            self._changed(obj)
+
+    def delete_member(self, which: int) -> None:
+        names = list(self.of(MEMBER))
+        if names:
+            self._gone(MEMBER, names[which % len(names)])
+
+    def change_pool(self, change: Mapping[str, Any]) -> None:
+        obj = self.objects[POOL, "crew"]
+        spec = {"fairness": {"flowLabel": "team"}, "placement": obj["spec"].get("placement", {})}
+        size = {name: obj["spec"][name] for name in ("replicas", "autoscaling") if name in obj["spec"]}
+        new = copy.deepcopy({**spec, **size, **change})
+        if "autoscaling" in change:
+            new.pop("replicas", None)
+        if "replicas" in change:
+            new.pop("autoscaling", None)
+        new["fairness"] = {"flowLabel": "team", **new["fairness"]}
+        obj["spec"] = new
+        obj["metadata"]["generation"] += 1
+        self.placed.clear()
+        self._changed(obj)
+
+    def claim(self, policy: str) -> None:
+        name = f"c{self._made:03}"
+        spec = {"poolRef": {"name": "crew"}, "release": policy, "ttlSeconds": 3600}
+        self._tell(self._put(CLAIM, name, spec))
+
+    def release(self, which: int) -> None:
+        names = list(self.open(CLAIM))
+        if names:
+            obj = self.objects[CLAIM, names[which % len(names)]]
+            obj["spec"]["released"] = True
+            self._changed(obj)
+
+    def delete_claim(self, which: int) -> None:
+        names = list(self.of(CLAIM))
+        if names:
+            self._gone(CLAIM, names[which % len(names)])
+
+    def die_at(self, write: int, *, after: bool) -> None:
+        """Have the process die before or after one of its next writes."""
+        self._writes_left, self._dies_after_write = write, after
+
+    def wait(self, seconds: int) -> None:
+        self.time += timedelta(seconds=seconds)
+
+    # The process.
+
+    def start(self) -> None:
+        """Have a process lead that knows nothing but what the cluster says."""
+        self._writes_left = None
+        self.placed.clear()
+        self.queue = ManualQueue(self.now)
+        self.store = Store(self.queue, CONFIG, self.now, lambda: (self.time - NOW).total_seconds())
+        for kind in (MEMBER, REQUEST, POOL, CLAIM):
+            for obj in self.of(kind).values():
+                if obj["status"].get("phase") not in FINAL:
+                    self._tell(obj)
+        self.store.first_list_complete(None)
+        for name in sorted(self.serving):
+            self._connect(name)
+
+    def settle(self) -> None:
+        """Reconcile until nothing is left to do, and whoever dies meanwhile is replaced."""
+        until = self.time + SETTLED_WITHIN
+        for _ in range(MOST_STEPS):
+            for key in [key for key, due in self.queue.later.items() if due <= self.time]:
+                del self.queue.later[key]
+                self.queue.add(key)
+            if not self.queue.waiting:
+                due = min(self.queue.later.values(), default=until)
+                if due >= until:
+                    return
+                self.time = due
+                continue
+            key = next(iter(self.queue.waiting))
+            del self.queue.waiting[key]
+            try:
+                self._reconcile(key)
+            except Died:
+                self.start()
+        self.broken.append("reconciliations never end")
+
+    def _reconcile(self, work: WorkKey) -> None:
+        key, store = (work.namespace, work.name), self.store
+        if work.kind == REQUEST:
+            store.requests.assume(key, None)
+            request = store.requests.snapshot(key)
+            self._carry_out(work, decide_request(request, self.time) if request is not None else ())
+            if store.requests.is_done(key):
+                store.requests.drop(key)
+        elif work.kind == POOL:
+            store.pools.requeue_waiting(key)
+            pool = store.pools.snapshot(key)
+            self._carry_out(work, decide_pool(pool, self.time) if pool is not None else ())
+        elif work.kind == CLAIM:
+            claim = store.claims.snapshot(key)
+            self._carry_out(work, decide_claim(claim, self.time) if claim is not None else ())
+            if store.claims.is_done(key) and claim is not None and claim.claim.final:
+                store.claims.drop(key)
+
+    def _carry_out(self, work: WorkKey, actions: Iterable[Action]) -> None:
+        try:
+            for action in actions:
+                self._act(work, action)
+        except Superseded:
+            return
+
+    def _act(self, work: WorkKey, action: Action) -> None:
+        match action:
+            case RequeueAfter(after=after):
+                self.queue.add_after(work, after.total_seconds())
+            case Scale(pool=pool, pool_uid=uid, needed=needed, wanted=wanted):
+                self.store.pools.scale(pool, uid, needed, wanted)
+            case Drain(pool=pool, pool_uid=uid, members=members):
+                self.store.pools.drain(pool, uid, members)
+            case ConfirmIdle(instance=instance) if self.bound_to(instance[1]):
+                raise Superseded("it has work")
+            case ConfirmMissing(instance=instance) if (MEMBER, instance[1]) in self.objects:
+                raise Superseded("the instance exists")
+            case ConfirmHandover(instance=instance) if (MEMBER, instance[1]) not in self.objects:
+                raise Superseded("the instance is gone")
+            case Submit(instance=instance, request_key=key, handover_id=handover):
+                uid = str(action.request.id)
+                if not self.store.handovers.submit_begins(instance, key, uid, handover):
+                    raise Superseded("it is not open under this id")
+                self._write(lambda: self._written(action), lambda: self._learned(action))
+                self.store.handovers.submit_ended(instance, key, uid)
+            case PatchStatus() | CreateMember() | TakeMember() | ReturnMember() | Delete():
+                self._write(lambda: self._written(action), lambda: self._learned(action))
+
+    def _write(self, write: Callable[[], bool], learn: Callable[[], None]) -> None:
+        if self._writes_left is not None:
+            self._writes_left -= 1
+            if self._writes_left < 0:
+                if self._dies_after_write:
+                    write()
+                raise Died
+        if not write():
+            raise Superseded("the object has changed")
+        learn()
+
+    def _written(self, action: Action) -> bool:
+        """Change the cluster; return whether the API server took it."""
+        match action:
+            case PatchStatus(kind=kind, key=key, uid=uid, resource_version=version):
+                obj = self.objects.get((kind, key[1]))
+                if obj is None or (obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]) != (uid, version):
+                    return False
+                if isinstance(action, Bind):
+                    self._check_binding(obj, action)
+                obj["status"] = copy.deepcopy(dict(action.status))
+                obj["metadata"]["resourceVersion"] = self._version()
+            case CreateMember(manifest=manifest):
+                meta, name = manifest["metadata"], f"m{self._made:03}"
+                most = self._bounds()[1] + MAX_SURGE
+                if len(self.members()) >= most:
+                    self.broken.append(f"{name} is created beside {len(self.members())} members, {most} at most")
+                made = self._put(MEMBER, name, copy.deepcopy(manifest["spec"]), labels=dict(meta["labels"]))
+                made["metadata"]["ownerReferences"] = copy.deepcopy(meta["ownerReferences"])
+                self._new_member = made
+            case TakeMember(instance=instance):
+                return self._change_owner(instance, taken(action))
+            case ReturnMember(instance=instance):
+                return self._change_owner(instance, returned(action))
+            case Delete(kind=kind, key=key, uid=uid, resource_version=version):
+                obj = self.objects.get((kind, key[1]))
+                if obj is None:
+                    return True
+                meta = obj["metadata"]
+                if meta["uid"] != uid or version not in (None, meta["resourceVersion"]):
+                    return False
+                if kind == MEMBER and _owner(obj)["kind"] == POOL and self.bound_to(key[1]):
+                    self.broken.append(f"{key[1]} is deleted though it has work")
+                self._gone(kind, key[1])
+            case Submit(request_key=key):
+                request = self.objects.get((REQUEST, key[1]))
+                if request is not None:
+                    self._hand_over(request, action.instance[1])
+        return True
+
+    def _hand_over(self, request: Json, member: str) -> None:
+        uid = request["metadata"]["uid"]
+        if self.handed_over.setdefault(uid, member) != member:
+            self.broken.append(f"{request['metadata']['name']} is on {self.handed_over[uid]} and {member}")
+
+    def _check_binding(self, request: Json, action: Bind) -> None:
+        before, name = request["status"].get("instanceName"), request["metadata"]["name"]
+        member = self.members().get(action.instance[1])
+        if request["metadata"]["uid"] in self.handed_over:
+            self.broken.append(f"{name} moves though a queue may have it")
+        if member is None:
+            self.broken.append(f"{name} is bound to {action.instance[1]}, which is no member")
+        flow, most = _flow(request), self._fairness().get("maxRunningPerFlow")
+        running = [obj for obj in self.open(REQUEST).values() if "instanceName" in obj["status"]]
+        if before is None and most is not None and sum(_flow(obj) == flow for obj in running) >= most:
+            self.broken.append(f"flow {flow} has more than {most} requests on members")
+        load = self.objects[POOL, "crew"]["spec"].get("placement", {}).get("maxLoadPerInstance", 2)
+        if len(self.bound_to(action.instance[1])) >= load:
+            self.broken.append(f"{action.instance[1]} gets more than {load} requests")
+        if before is None:
+            self._count(flow)
+
+    def _count(self, flow: str) -> None:
+        """Count what flows get while all of them wait: one that does not is out of the comparison."""
+        waiting = {_flow(obj) for obj in self.waiting().values()}
+        for other in [other for other in self.placed if other not in waiting]:
+            del self.placed[other]
+        if waiting - self.placed.keys():
+            # It may have nothing more than those had before it came.
+            self.placed.clear()
+        for other in waiting:
+            self.placed.setdefault(other, 0)
+        self.placed[flow] += 1
+
+    def _fairness(self) -> Json:
+        fairness: Json = self.objects[POOL, "crew"]["spec"].get("fairness", {})
+        return fairness
+
+    def _change_owner(self, instance: Key, body: Mapping[str, Any]) -> bool:
+        obj, wanted = self.objects.get((MEMBER, instance[1])), body["metadata"]
+        if obj is None:
+            return False
+        meta = obj["metadata"]
+        if (meta["uid"], meta["resourceVersion"]) != (wanted["uid"], wanted["resourceVersion"]):
+            return False
+        meta["ownerReferences"] = copy.deepcopy(wanted["ownerReferences"])
+        meta["resourceVersion"] = self._version()
+        return True
+
+    def _learned(self, action: Action) -> None:
+        """Tell the store what came of a write."""
+        match action:
+            case PatchStatus(kind=kind, key=key):
+                self._tell(self.objects[kind, key[1]])
+                if kind == POOL:
+                    self.store.pools.status_written(key)
+            case CreateMember(pool=pool, pool_uid=uid):
+                self._tell(self._new_member)
+                self.store.pools.created(pool, uid)
+            case TakeMember(claim=claim, claim_uid=uid, instance=instance):
+                self._tell(self.objects[MEMBER, instance[1]])
+                self.store.claims.take_ended(claim, uid)
+            case ReturnMember(instance=instance):
+                self._tell(self.objects[MEMBER, instance[1]])
+            case Submit(instance=instance, request_key=key):
+                self.store.bridges.request_submitted(instance, _view(self.objects[REQUEST, key[1]]))
+
+    # What must hold.
+
+    def check(self) -> list[str]:
+        """Return what is broken now that nothing is left to do."""
+        broken, self.broken = self.broken, []
+        return [*broken, *self._claims_share(), *self._size(), *self._idle_beside_work(), *self._unfair()]
+
+    def _claims_share(self) -> list[str]:
+        owners = Counter(_owner(obj)["uid"] for obj in self.of(MEMBER).values() if _owner(obj)["kind"] == CLAIM)
+        held = Counter(obj["status"].get("instanceUID") for obj in self.open(CLAIM).values())
+        held.pop(None, None)
+        return [
+            f"{uid} has {count} members or holders" for uid, count in (*owners.items(), *held.items()) if count > 1
+        ]
+
+    def _bounds(self) -> tuple[int, int]:
+        spec = self.objects[POOL, "crew"]["spec"]
+        limits = spec.get("autoscaling")
+        return (limits["minReplicas"], limits["maxReplicas"]) if limits else (spec["replicas"],) * 2
+
+    def _size(self) -> list[str]:
+        status, (least, most) = self.objects[POOL, "crew"]["status"], self._bounds()
+        wanted = status.get("desiredReplicas")
+        if wanted is None or not least <= wanted <= most:
+            return [f"{wanted} members are wanted, not {least} to {most}"]
+        snapshot = self.store.pools.snapshot(CREW)
+        draining = snapshot.draining if snapshot is not None else frozenset()
+        staying = [name for name in self.members() if name not in draining]
+        # While a template is rolled out those of the former one stay until others serve, returned ones included.
+        revisions = {self.objects[MEMBER, name]["metadata"]["labels"][REVISION_LABEL] for name in staying}
+        if len(staying) == wanted or (len(staying) > wanted and revisions - {status["revision"]}):
+            return []
+        return [f"{len(staying)} members stay where {wanted} are wanted"]
+
+    def _idle_beside_work(self) -> list[str]:
+        """Return requests that wait though a member has room for one of their flow, and claims likewise."""
+        spec = self.objects[POOL, "crew"]["spec"]
+        load, most = spec.get("placement", {}).get("maxLoadPerInstance", 2), self._fairness().get("maxRunningPerFlow")
+        snapshot = self.store.pools.snapshot(CREW)
+        draining = snapshot.draining if snapshot is not None else frozenset()
+        free = [name for name in self.members() if name in self.serving and name not in draining]
+        claims = [name for name, obj in self.open(CLAIM).items() if not obj["status"].get("instanceName")]
+        owned = {_owner(obj)["uid"] for obj in self.of(MEMBER).values()}
+        claims = [name for name in claims if self.objects[CLAIM, name]["metadata"]["uid"] not in owned]
+        idle = [name for name in free if not self.bound_to(name)]
+        if claims and idle:
+            return [f"claims {claims} wait while {idle} have no work"]
+        # As many members as claims wait are kept for those.
+        by_load = sorted(self.members().keys() - draining, key=lambda name: (len(self.bound_to(name)), name))
+        room = [name for name in free if name not in by_load[: len(claims)] and len(self.bound_to(name)) < load]
+        running = Counter(_flow(obj) for obj in self.open(REQUEST).values() if "instanceName" in obj["status"])
+        may_go = [name for name, obj in self.waiting().items() if most is None or running[_flow(obj)] < most]
+        return [f"{may_go} wait while {room} have room"] if room and may_go else []
+
+    def _unfair(self) -> list[str]:
+        """Return flows that have had more than their share while others waited."""
+        fairness = self._fairness()
+        weights = fairness.get("weights", {})
+        if fairness.get("maxRunningPerFlow") is not None:
+            return []
+        shares = {flow: count / weights.get(flow, 1) for flow, count in self.placed.items()}
+        return [
+            f"flow {ahead} has had {self.placed[ahead]}, flow {behind} {self.placed[behind]}"
+            for ahead in shares
+            for behind in shares
+            if shares[ahead] - shares[behind] > 1 / weights.get(ahead, 1) + 1 / weights.get(behind, 1)
+        ]
+
+
+def _view(request: Json) -> RequestView:
+    metadata = {"name": request["metadata"]["name"]}
+    return RequestView(id=request["metadata"]["uid"], state=RequestState.QUEUED, queued_time=NOW, metadata=metadata)
+
+
+def _owner(obj: Json) -> Json:
+    owner: Json = obj["metadata"]["ownerReferences"][0]
+    return owner
+
+
+def _flow(request: Json) -> str:
+    flow: str = request["metadata"]["labels"]["team"]
+    return flow

@@ -1,0 +1,93 @@
+"""Pools, their requests and claims under any order of events: what must hold once nothing is left to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.controller.pool_model import PoolWorld
+
+WHICH = st.integers(0, 7)
+SIZES: list[dict[str, Any]] = [
+    {"replicas": 0},
+    {"replicas": 1},
+    {"replicas": 3},
+    {"autoscaling": {"minReplicas": 0, "maxReplicas": 3, "scaleDown": {"stabilizationSeconds": 0}}},
+    {"autoscaling": {"minReplicas": 1, "maxReplicas": 2, "scaleDown": {"stabilizationSeconds": 5}}},
+]
+CHANGES = [
+    *SIZES,
+    {"placement": {"maxLoadPerInstance": 1}},
+    {"placement": {"maxLoadPerInstance": 3, "strategy": "Packed"}},
+    {"fairness": {"weights": {"a": 3}}},
+    {"fairness": {"maxRunningPerFlow": 1}},
+    {"template": {"metadata": {"labels": {"version": "two"}}}},
+    {"template": {"metadata": {"labels": {"version": "three"}}}, "updateStrategy": {"type": "OnReplenish"}},
+]
+
+
+def event(name: str, *arguments: Any, **options: Any) -> st.SearchStrategy[Any]:
+    return st.builds(lambda *values, **named: (name, values, named), *arguments, **options)
+
+
+BURST = event("request", st.sampled_from("aaab"), st.sampled_from([-1, 0, 0, 2]))
+EVENTS = st.one_of(
+    BURST,
+    BURST,
+    BURST,
+    event("end_request", WHICH),
+    event("end_request", WHICH),
+    event("serve", WHICH),
+    event("serve", WHICH),
+    event("delete_request", WHICH),
+    event("fall_silent", WHICH),
+    event("delete_member", WHICH),
+    event("change_pool", st.sampled_from(CHANGES)),
+    event("claim", st.sampled_from(["Recycle", "Return"])),
+    event("release", WHICH),
+    event("delete_claim", WHICH),
+    event("die_at", st.integers(0, 3), after=st.booleans()),
+    event("start"),
+    event("settle"),
+    event("settle"),
+    event("settle"),
+    event("wait", st.integers(1, 90)),
+)
+
+
+@settings(max_examples=250)
+@given(events=st.lists(EVENTS, min_size=5, max_size=40))
+def test_whatever_happens_no_work_waits_beside_room_and_nobody_has_more_than_is_theirs(
+    events: list[tuple[str, tuple[Any, ...], dict[str, Any]]],
+) -> None:
+    world = PoolWorld()
+    for place, (name, arguments, options) in enumerate(events):
+        getattr(world, name)(*arguments, **options)
+        if name == "settle":
+            assert world.check() == [], events[: place + 1]
+    world.settle()
+    assert world.check() == [], events
+
+
+@pytest.mark.parametrize("write", range(8))
+@pytest.mark.parametrize("after", [False, True])
+def test_a_process_that_dies_at_any_write_leaves_nothing_that_the_next_one_does_not_finish(
+    write: int, after: bool
+) -> None:
+    world = PoolWorld()
+    world.die_at(write, after=after)
+    world.settle()
+    for which in range(2):
+        world.serve(which)
+    for flow in "abab":
+        world.request(flow, 0)
+    world.claim("Return")
+    world.die_at(write, after=after)
+    world.settle()
+    world.serve(0)
+    world.settle()
+    assert world.check() == []
+    assert len(world.waiting()) == 0

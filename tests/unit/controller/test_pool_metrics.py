@@ -17,6 +17,8 @@ from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import on_virtual_time
 
 CREW = {"pool_namespace": "team", "pool": "crew"}
+COUNTED = {"pool_namespace": "team", "pool": "counted"}
+"""Counters are those of the process: other tests count for other pools."""
 ELSEWHERE = {"pool_namespace": "", "pool": OTHERS}
 
 
@@ -37,13 +39,13 @@ def placed(pool: str, decision: Decision = Decision.AWAKE, waited: float | None 
 
 
 def test_a_placement_is_counted_and_the_wait_only_for_the_first_member() -> None:
-    pool_metrics.count_placement(placed("crew"))
-    pool_metrics.count_placement(placed("crew", Decision.MOVED, waited=None))
+    pool_metrics.count_placement(placed("counted"))
+    pool_metrics.count_placement(placed("counted", Decision.MOVED, waited=None))
 
-    assert counted("efrit_pool_placements_total", **CREW, decision="Awake") == 1
-    assert counted("efrit_pool_placements_total", **CREW, decision="Moved") == 1
-    assert counted("efrit_pool_wait_seconds_count", **CREW) == 1
-    assert counted("efrit_pool_wait_seconds_sum", **CREW) == 2
+    assert counted("efrit_pool_placements_total", **COUNTED, decision="Awake") == 1
+    assert counted("efrit_pool_placements_total", **COUNTED, decision="Moved") == 1
+    assert counted("efrit_pool_wait_seconds_count", **COUNTED) == 1
+    assert counted("efrit_pool_wait_seconds_sum", **COUNTED) == 2
 
 
 @pytest.mark.parametrize(
@@ -52,21 +54,21 @@ def test_a_placement_is_counted_and_the_wait_only_for_the_first_member() -> None
 def test_a_change_of_size_is_counted_with_its_direction_and_reason(
     before: int | None, wanted: int, direction: str | None
 ) -> None:
-    pool_metrics.count_scaling(Scale(("team", "crew"), "u", wanted, wanted, before, "AtMaximum"))
+    pool_metrics.count_scaling(Scale(("team", "counted"), "u", wanted, wanted, before, "AtMaximum"))
     for name in ("up", "down"):
-        value = counted("efrit_pool_scale_decisions_total", **CREW, direction=name, reason="AtMaximum")
+        value = counted("efrit_pool_scale_decisions_total", **COUNTED, direction=name, reason="AtMaximum")
         assert value == (1 if name == direction else None)
 
 
 def test_pools_beyond_a_number_share_one_series_and_one_that_is_gone_leaves_its_place(labels: PoolLabels) -> None:
     before = counted("efrit_pool_wait_seconds_count", **ELSEWHERE) or 0
-    for name in ("crew", "second", "third", "fourth"):
+    for name in ("counted", "second", "third", "fourth"):
         pool_metrics.count_placement(placed(name))
     assert counted("efrit_pool_wait_seconds_count", **ELSEWHERE) == before + 2
 
     labels.forget_all_but({("team", "second"), ("team", "third")})
-    assert counted("efrit_pool_wait_seconds_count", **CREW) is None
-    assert counted("efrit_pool_placements_total", **CREW, decision="Awake") is None
+    assert counted("efrit_pool_wait_seconds_count", **COUNTED) is None
+    assert counted("efrit_pool_placements_total", **COUNTED, decision="Awake") is None
     pool_metrics.count_placement(placed("third"))
     assert counted("efrit_pool_wait_seconds_count", pool_namespace="team", pool="third") == 1
 

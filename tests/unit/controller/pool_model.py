@@ -7,6 +7,7 @@ so that a wake-up that is lost stays lost. A process that dies may do so before 
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -297,7 +298,9 @@ class PoolWorld:
         self.placed.clear()
         self.queue = ManualQueue(self.now)
         self.store = Store(self.queue, CONFIG, self.now, lambda: (self.time - NOW).total_seconds())
-        for kind in (MEMBER, REQUEST, POOL, CLAIM):
+        # Lists come in any order.
+        orders = list(itertools.permutations((MEMBER, REQUEST, POOL, CLAIM)))
+        for kind in orders[self._versions % len(orders)]:
             for obj in self.of(kind).values():
                 if obj["status"].get("phase") not in FINAL:
                     self._tell(obj)

@@ -24,7 +24,7 @@ GRACE_SECONDS = 3.0
 FORCED_SECONDS = 2.0
 """What the kubelet leaves a pod that was deleted without grace, while the next one starts already."""
 TICK_SECONDS = 0.2
-RESYNC_SECONDS = 10.0
+RESYNC_SECONDS = 2.0
 """After what time the API server is asked although no watch told of anything and nothing is left to do."""
 LAST_CALLS_SECONDS = 5.0
 """What calls that are under way at the end get to be answered."""

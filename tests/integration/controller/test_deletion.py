@@ -31,13 +31,13 @@ def collectors(plane: ControlPlane, kube: Kube, tmp_path_factory: pytest.TempPat
 
 
 @contextmanager
-def collectors_of(plane: ControlPlane, directory: Path) -> Iterator[Process]:
-    """Run the controllers of Kubernetes that delete namespaces and what belonged to something deleted."""
+def collectors_of(plane: ControlPlane, directory: Path, controllers: str = CONTROLLERS) -> Iterator[Process]:
+    """Run controllers of Kubernetes: by default those that delete namespaces and what something deleted had."""
     programs.ensure_go_programs(["kube-controller-manager"])
     command = [
         programs.program("kube-controller-manager"),
         f"--kubeconfig={plane.kubeconfig}",
-        f"--controllers={CONTROLLERS}",
+        f"--controllers={controllers}",
         "--leader-elect=false",
         "--secure-port=0",
         "--kube-api-qps=200",

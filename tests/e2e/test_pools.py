@@ -1,14 +1,17 @@
-"""A pool as its user has it: applied and scaled with kubectl, and requests that name it are answered."""
+"""A pool as its user has it: with kubectl applied, scaled, claimed from and rolled out; what names it is answered."""
 
 from __future__ import annotations
 
 import json
+import os
 
 from efrit.api_group import API_VERSION
 from tests.e2e.instance import send
 from tests.support.cluster_kube import Json, Kube, kubectl, until
 
 POOL = "crew"
+REQUESTS = int(os.environ.get("POOL_REQUESTS", "200"))
+"""2,000 are for a machine that does nothing else."""
 COLUMNS = ["NAME", "WANTED", "MEMBERS", "READY", "BUSY", "PENDING", "AVAILABLE", "AGE"]
 EPHEMERAL = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 
@@ -80,3 +83,79 @@ def test_a_pool_is_applied_scaled_and_emptied_with_kubectl_and_answers_what_name
     _until(kube, namespace, replicas=0, draining=0, ready=0)
     until(lambda: not kube.list("EfritInstance", namespace), lambda: f"members are left\n{_story(namespace)}")
     assert _columns(namespace)["AVAILABLE"] == "False"
+
+
+def _pool_condition(kube: Kube, namespace: str, kind: str) -> Json:
+    status = kube.get("EfritPool", namespace, POOL).get("status", {})
+    return next((entry for entry in status.get("conditions", ()) if entry["type"] == kind), {})
+
+
+def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_at_zero_again(
+    kube: Kube, namespace: str
+) -> None:
+    autoscaling = {"maxReplicas": 5, "targetLoadPerInstance": 10, "scaleDown": {"stabilizationSeconds": 1}}
+    _apply(namespace, autoscaling=autoscaling)
+    _until(kube, namespace, desiredReplicas=0, replicas=0)
+    assert _pool_condition(kube, namespace, "Available")["status"] == "True"
+    requests = [send(kube, namespace, f"(+ 1 {number})", poolRef={"name": POOL}) for number in range(REQUESTS)]
+    _until(kube, namespace, desiredReplicas=5)
+    answers = [request.wait() for request in requests]
+    assert [answer["result"] for answer in answers] == [str(number + 1) for number in range(REQUESTS)]
+    _until(kube, namespace, desiredReplicas=0, replicas=0, draining=0, pending=0)
+    until(lambda: not kube.list("EfritInstance", namespace), lambda: f"members are left\n{_story(namespace)}")
+
+
+def test_a_member_is_claimed_goes_back_is_claimed_again_and_is_deleted_with_the_end_of_its_claim(
+    kube: Kube, namespace: str
+) -> None:
+    _apply(namespace, replicas=1)
+    _until(kube, namespace, ready=1, idle=1)
+
+    def claim(name: str, **spec: object) -> str:
+        manifest = {"metadata": {"name": name}, "spec": {"poolRef": {"name": POOL}, **spec}}
+        kube.create("EfritClaim", namespace, manifest)
+        kubectl("wait", f"efc/{name}", "--for=condition=Ready", "--timeout=120s", "-n", namespace)
+        return str(kube.get("EfritClaim", namespace, name)["status"]["instanceName"])
+
+    def release(name: str) -> None:
+        kubectl("patch", "efc", name, "--type=merge", "-p", '{"spec":{"released":true}}', "-n", namespace)
+
+    member = claim("first", release="Return")
+    assert kube.get("EfritInstance", namespace, member)["metadata"]["ownerReferences"][0]["kind"] == "EfritClaim"
+    assert send(kube, namespace, "(+ 40 2)", instanceRef={"name": member}).wait()["result"] == "42"
+    release("first")
+    until(
+        lambda: kube.get("EfritClaim", namespace, "first")["status"]["phase"] == "Released",
+        lambda: f"it is not released\n{_story(namespace)}",
+    )
+    owner = kube.get("EfritInstance", namespace, member)["metadata"]["ownerReferences"][0]["kind"]
+    assert owner == "EfritPool"
+
+    second = claim("second", ttlSecondsAfterFinished=0)
+    release("second")
+    until(lambda: kube.find("EfritClaim", namespace, "second") is None, lambda: f"it is kept\n{_story(namespace)}")
+    assert kube.find("EfritInstance", namespace, second) is None
+
+
+def test_a_template_with_a_broken_image_is_rolled_out_no_further_and_taken_back(kube: Kube, namespace: str) -> None:
+    strategy = {"progressDeadlineSeconds": 10}
+    _apply(namespace, replicas=1, updateStrategy=strategy)
+    before = _until(kube, namespace, ready=1, updated=1)
+    broken = {"spec": {**EPHEMERAL, "emacs": {"image": "localhost/efrit/none:0"}}}
+    _apply(namespace, replicas=1, updateStrategy=strategy, template=broken)
+    until(
+        lambda: _pool_condition(kube, namespace, "Progressing").get("reason") == "RevisionFailed",
+        lambda: f"the roll-out is not stopped\n{_story(namespace)}",
+    )
+    assert kube.get("EfritPool", namespace, POOL)["status"]["ready"] == 1
+
+    _apply(namespace, replicas=1, updateStrategy=strategy)
+    _until(kube, namespace, revision=before["revision"], ready=1, updated=1, replicas=1, draining=0)
+    assert _pool_condition(kube, namespace, "Progressing")["status"] == "True"
+    assert _ask(kube, namespace, "(+ 40 2)")["result"] == "42"
+
+
+def test_a_member_that_sleeps_is_woken_by_a_request(kube: Kube, namespace: str) -> None:
+    _apply(namespace, replicas=1, template={"spec": {**EPHEMERAL, "idle": {"suspendAfterSeconds": 10}}})
+    _until(kube, namespace, suspended=1)
+    assert _ask(kube, namespace, "(+ 40 2)")["result"] == "42"

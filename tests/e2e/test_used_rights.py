@@ -29,21 +29,18 @@ EVERYBODY = ("system:",)
 ELSEWHERE = "tests/integration/test_rights.py"
 RARE: frozenset[Right] = frozenset(
     {
-        ("delete", "efritclaims"),
         ("delete", "efritplans"),
         ("delete", "efritrequests"),
         ("get", "efritclaims"),
         ("get", "efritinstances"),
         ("get", "efritplans"),
         ("get", "persistentvolumeclaims"),
-        ("patch", "efritclaims/status"),
-        ("patch", "efritinstances"),
         ("patch", "efritrequests"),
         ("patch", "events"),
         ("create", "leases"),
     }
 )
-"""Rights for what may not happen in this tier: exclusive claims, idleness, times to live, plans that are cancelled,
+"""Rights for what may not happen in this tier: claims that are lost, times to live, plans that are cancelled,
 repeated events, a lease that is there already. ELSEWHERE each right is used.
 """
 

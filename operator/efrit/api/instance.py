@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from efrit.api.pod_template import (
     PodTemplate,
     ResourceRequirements,
 )
-from efrit.api.request import LocalReference
+from efrit.api.request import LocalReference, ObjectName
 
 READY = "Ready"
 QUEUE_HEALTHY = "QueueHealthy"
@@ -42,6 +42,24 @@ class PullPolicy(StrEnum):
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
+
+
+LibraryName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][-A-Za-z0-9_+./]*$")]
+
+
+class FastStart(ApiModel):
+    """Libraries that Emacs has loaded before it serves, kept in a dump so that the next start need not load them."""
+
+    libraries: tuple[LibraryName, ...] = Field(
+        min_length=1,
+        max_length=200,
+        description="Features to require, in this order. They may start no process and no thread.",
+    )
+    existing_claim: ObjectName | None = Field(
+        default=None,
+        description="PersistentVolumeClaim in the same namespace for the dumps, ReadWriteMany if several instances "
+        "share it; default: the queue's volume. Whoever writes to it runs code in all of them.",
+    )
 
 
 class Emacs(ApiModel):
@@ -68,6 +86,7 @@ class Emacs(ApiModel):
     resources: ResourceRequirements | None = Field(
         default=None, description="Requests and limits of the Emacs container."
     )
+    fast_start: FastStart | None = Field(default=None, description=FastStart.__doc__)
 
 
 class Idle(ApiModel):

@@ -123,4 +123,18 @@ MUTANTS = (
             "test_told_to_stop_it_lets_requests_begin_that_would_go_with_their_queue_and_no_others[True]",
         ),
     ),
+    Mutant(
+        "the digests of a dump and of its files, before each start from it",
+        "dump-verified",
+        Never(),
+        (f"{UNIT}/test_run_emacs.py::test_a_dump_that_is_gone_is_not_named_to_the_next_emacs",),
+    ),
+    Mutant(
+        "a start without a dump after Emacs has ended right after its start from one",
+        "dump-abandoned",
+        Never(),
+        (
+            f"{UNIT}/test_run_emacs.py::test_after_an_emacs_that_ends_right_after_its_start_from_a_dump_it_starts_without",
+        ),
+    ),
 )

@@ -189,6 +189,12 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
     if spec.emacs.init_config_map_ref is not None:
         ours["EFRIT_INIT_FILE"] = f"{names.INIT_DIR}/init.el"
         mounts.append({"name": "init", "mountPath": names.INIT_DIR, "readOnly": True})
+    fast = spec.emacs.fast_start
+    if fast is not None:
+        ours["EFRIT_FAST_START_LIBRARIES"] = " ".join(fast.libraries)
+        ours["EFRIT_FAST_START_DIR"] = names.DUMPS_DIR if fast.existing_claim is None else names.SHARED_DUMPS_DIR
+        if fast.existing_claim is not None:
+            mounts.append({"name": "dumps", "mountPath": names.SHARED_DUMPS_DIR})
     if spec.model is not None:
         ours |= _model(instance.spec, spec.model)
         mounts.append({"name": "model", "mountPath": names.MODEL_SECRETS, "readOnly": True})
@@ -259,6 +265,9 @@ def _volumes(instance: EfritInstance) -> list[dict[str, Any]]:
     ]
     if spec.emacs.init_config_map_ref is not None:
         volumes.append({"name": "init", "configMap": {"name": spec.emacs.init_config_map_ref.name}})
+    if spec.emacs.fast_start is not None and spec.emacs.fast_start.existing_claim is not None:
+        claim = spec.emacs.fast_start.existing_claim
+        volumes.append({"name": "dumps", "persistentVolumeClaim": {"claimName": claim}})
     if spec.model is not None:
         ref = spec.model.api_key_secret_ref
         items = [{"key": ref.key, "path": "api-key"}]

@@ -37,6 +37,8 @@ USER_ID = 65532
 
 QUEUE_MOUNT = "/var/lib/efrit"
 QUEUE_DIR = f"{QUEUE_MOUNT}/queue"
+DUMPS_DIR = f"{QUEUE_MOUNT}/dumps"
+SHARED_DUMPS_DIR = "/var/lib/efrit-dumps"
 WORKSPACE = "/workspace"
 SHARED = "/efrit"
 HOME = "/home/efrit"

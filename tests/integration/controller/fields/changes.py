@@ -79,6 +79,25 @@ def _emacs() -> Iterator[Change]:
             **new_variable("EFRIT_INIT_FILE", "/etc/efrit/init/init.el"),
         },
     )
+    yield Change(
+        "libraries of a fast start",
+        {"emacs": {"fastStart": {"libraries": ["org", "dired-x"]}}},
+        {
+            **new_variable("EFRIT_FAST_START_LIBRARIES", "org dired-x"),
+            **new_variable("EFRIT_FAST_START_DIR", "/var/lib/efrit/dumps"),
+        },
+    )
+    yield Change(
+        "claim for the dumps of a fast start",
+        {"emacs": {"fastStart": {"existingClaim": "crew-dumps"}}},
+        {
+            **variable(EMACS, "EFRIT_FAST_START_DIR", "/var/lib/efrit-dumps"),
+            **new_mount("/var/lib/efrit-dumps", "dumps"),
+            f"{SPEC}.volumes[dumps].name": "dumps",
+            f"{SPEC}.volumes[dumps].persistentVolumeClaim.claimName": "crew-dumps",
+        },
+        {"emacs": {"fastStart": {"libraries": ["org"]}}},
+    )
     resources = {"requests": {"cpu": "70m", "memory": "128Mi"}, "limits": {"memory": "1Gi", "cpu": 2}}
     at = f"{EMACS}.resources"
     yield Change(

@@ -265,6 +265,23 @@ def test_an_init_file_is_mounted_and_named() -> None:
     assert volumes(spec)["init"] == {"configMap": {"name": "my-init"}}
 
 
+def test_dumps_of_libraries_are_kept_on_the_volume_of_the_queue() -> None:
+    spec = {"emacs": {"fastStart": {"libraries": ["org", "magit"]}}}
+
+    assert env(container(spec))["EFRIT_FAST_START_LIBRARIES"] == "org magit"
+    assert env(container(spec))["EFRIT_FAST_START_DIR"] == "/var/lib/efrit/dumps"
+    assert "dumps" not in volumes(spec)
+
+
+def test_dumps_that_instances_share_are_on_a_claim_that_only_emacs_sees() -> None:
+    spec = {"emacs": {"fastStart": {"libraries": ["org"], "existingClaim": "crew-dumps"}}}
+
+    assert env(container(spec))["EFRIT_FAST_START_DIR"] == "/var/lib/efrit-dumps"
+    assert mounts(container(spec))["/var/lib/efrit-dumps"] == {"name": "dumps", "mountPath": "/var/lib/efrit-dumps"}
+    assert "/var/lib/efrit-dumps" not in mounts(bridge(spec))
+    assert volumes(spec)["dumps"] == {"persistentVolumeClaim": {"claimName": "crew-dumps"}}
+
+
 def test_the_key_of_the_model_is_a_file_that_only_emacs_sees() -> None:
     spec = {"model": MODEL}
 

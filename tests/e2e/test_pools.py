@@ -148,11 +148,12 @@ def test_a_template_with_a_broken_image_is_rolled_out_no_further_and_taken_back(
         lambda: f"the roll-out is not stopped\n{_story(namespace)}",
     )
     assert kube.get("EfritPool", namespace, POOL)["status"]["ready"] == 1
+    # The bridge of the new member is up, its Emacs never will be.
+    assert _ask(kube, namespace, "(+ 40 2)")["result"] == "42"
 
     _apply(namespace, replicas=1, updateStrategy=strategy)
     _until(kube, namespace, revision=before["revision"], ready=1, updated=1, replicas=1, draining=0)
     assert _pool_condition(kube, namespace, "Progressing")["status"] == "True"
-    assert _ask(kube, namespace, "(+ 40 2)")["result"] == "42"
 
 
 def test_a_member_that_sleeps_is_woken_by_a_request(kube: Kube, namespace: str) -> None:

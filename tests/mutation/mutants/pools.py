@@ -60,6 +60,18 @@ MUTANTS = (
         ("tests/unit/controller/test_binding.py::test_any_other_request_of_a_leaving_member_stays",),
     ),
     Mutant(
+        "the look whether Emacs claims requests before one is bound to its instance",
+        "emacs-takes-work",
+        Value("is_free"),
+        (f"{UNIT}/test_placement.py::test_an_instance_whose_emacs_claims_nothing_is_never_chosen",),
+    ),
+    Mutant(
+        "the look at what waits once the Emacs of a member claims requests",
+        "emacs-begins-work",
+        Value("changed"),
+        (f"{STORE}::test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_wait_are_looked_at_then",),
+    ),
+    Mutant(
         "the wait for the member that has the session which a request continues",
         "session-home",
         Instead("return False"),

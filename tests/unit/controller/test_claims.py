@@ -23,7 +23,7 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
-from tests.support.factory import CONFIG, condition_json, instance, pod, seconds
+from tests.support.factory import CONFIG, condition_json, instance, pod, seconds, stats
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = datetime(2026, 4, 1, tzinfo=UTC)
@@ -62,7 +62,7 @@ def member(
     labels = {"efrit.dev/pool-revision": revision}
     made = made.model_copy(update={"metadata": made.metadata.model_copy(update={"labels": labels})})
     base = InstanceSnapshot(made, CONFIG, pod=pod())
-    bridge = replace(base.bridge, connected=ready, pod_uid=base.pod.uid if base.pod else None)
+    bridge = replace(base.bridge, connected=ready, pod_uid=base.pod.uid if base.pod else None, stats=stats())
     return replace(base, bridge=bridge, facts=replace(base.facts, last_activity=LATER + seconds(used)))
 
 

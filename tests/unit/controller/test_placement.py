@@ -9,7 +9,8 @@ import pytest
 from efrit.api.pool import PlacementStrategy
 from efrit.controller.decide.placement import choose_member, instance_to_wake, least_loaded
 from efrit.controller.model.snapshots import PoolPlace
-from tests.support.factory import away, connected, instance, ready
+from efrit.protocol import EmacsStats
+from tests.support.factory import away, connected, instance, ready, stats
 
 ASLEEP = {"suspendedIdle": True}
 
@@ -26,6 +27,14 @@ def test_the_instance_with_the_fewest_open_requests_is_chosen() -> None:
 
 def test_of_equally_loaded_instances_the_first_by_name_is_chosen() -> None:
     assert names([least_loaded([ready(instance("b")), ready(instance("a"))])]) == ["a"]
+
+
+@pytest.mark.parametrize("emacs", [EmacsStats(), EmacsStats(alive=True, self_check_problem="prin1 is another")])
+def test_an_instance_whose_emacs_claims_nothing_is_never_chosen(emacs: EmacsStats) -> None:
+    broken = ready(instance("a"), bridge=connected(bridge_stats=stats(emacs=emacs)))
+
+    assert names([least_loaded([broken, ready(instance("b"), open_requests=1)])]) == ["b"]
+    assert choose_member([broken], place(awake=2)) is None
 
 
 def test_an_instance_that_is_not_available_is_never_chosen() -> None:

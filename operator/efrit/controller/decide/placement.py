@@ -18,8 +18,9 @@ def node_is_lost(instance: InstanceSnapshot) -> bool:
 
 
 def takes_requests(instance: InstanceSnapshot) -> bool:
-    """Return whether a request may be bound to the instance now; not where its queue volume takes no work."""
-    return instance.accepts_requests and not instance.held_for_update and disk_problem(instance) is None
+    """Return whether a request may be bound to the instance now: its queue volume and its Emacs take work."""
+    is_free = instance.accepts_requests and not instance.held_for_update and disk_problem(instance) is None
+    return is_free and instance.bridge.takes_work  # gate: emacs-takes-work
 
 
 def choose_member(members: Iterable[InstanceSnapshot], place: PoolPlace) -> InstanceSnapshot | None:

@@ -103,3 +103,13 @@ class BridgeView:
     """Why no calls are made to it but one now and then, a sentence; its event stream may go on."""
     lost_since: datetime | None = None
     """Since when there have been no figures of the pod; None while connected, or never heard by this process."""
+
+    @property
+    def takes_work(self) -> bool:
+        """Whether it is connected and its Emacs claims requests: that of a broken image never does."""
+        return self.connected and emacs_takes_work(self.stats)
+
+
+def emacs_takes_work(stats: Stats | None) -> bool:
+    """Return whether Emacs runs and its self-check does not keep it from claiming requests."""
+    return stats is not None and stats.emacs.alive and stats.emacs.self_check_problem is None

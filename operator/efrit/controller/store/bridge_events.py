@@ -13,7 +13,7 @@ from efrit.api import EfritInstance, EfritRequest
 from efrit.controller import metrics
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import Handover
-from efrit.controller.model.views import BridgeView
+from efrit.controller.model.views import BridgeView, emacs_takes_work
 from efrit.controller.store.held_answers import HeldAnswer
 from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.records import InstanceRecord, RequestRecord, is_outdated
@@ -65,6 +65,7 @@ class BridgeEvents:
             case Stats():
                 # The first figures close the list that follows a reset: from here on the picture is whole.
                 changed = not entry.bridge.connected or _disk_problem(entry.bridge.stats) != _disk_problem(event)
+                begins_work = emacs_takes_work(event) and not entry.bridge.takes_work
                 if _shows_work(entry, event):
                     entry.facts = replace(entry.facts, last_activity=self._index.clock())
                 entry.bridge = replace(
@@ -80,11 +81,12 @@ class BridgeEvents:
                     # All that waits for an instance waits for what it writes then.
                     self._index.requeue_instance(instance, first=bool(entry.open_requests))
                     self._index.requeue_waiting(instance)
-                    self._index.requeue_unbound(instance[0])
-                    self._index.pool_lines.requeue_for_member(instance)
                 else:
                     self._requeue_for_figures(instance, entry)
                     self._index.requeue_held_back(instance, event)
+                if changed or begins_work:  # gate: emacs-begins-work
+                    self._index.requeue_unbound(instance[0])
+                    self._index.pool_lines.requeue_for_member(instance)
 
     def _requeue_for_figures(self, instance: Key, entry: InstanceRecord) -> None:
         """Have an instance reconciled for its figures: a bridge tells of them as often as it likes."""

@@ -13,16 +13,19 @@ from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.snapshots import PoolPlace
 from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.store import Store
+from efrit.protocol import EmacsStats
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,
     NOW,
+    POD_UID,
     Json,
     condition_json,
     instance_json,
     plan_json,
     request_json,
     seconds,
+    stats,
 )
 from tests.unit.controller.store.world import ALPHA, World
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
@@ -530,3 +533,27 @@ async def test_a_request_that_comes_while_its_pool_is_made_anew_is_in_the_flow_t
     world.store.requests.observe(pool_request("two", labels={"team": "b"}))
     world.store.pools.observe(pool_json("uid-second", version="9", fairness={"flowLabel": "team"}))
     assert pool_of(world).flows == (("a", 0, 1), ("b", 0, 1))
+
+
+@on_virtual_time
+async def test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_wait_are_looked_at_then(
+    world: World,
+) -> None:
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
+    world.store.instances.observe(member_json())
+    world.store.requests.observe(pool_request("first"))
+    world.open_bridge(emacs=EmacsStats())
+    await world.looks(LONG)
+    snapshot = world.store.requests.snapshot((NAMESPACE, "first"))
+    assert snapshot is not None
+    assert snapshot.candidates == ()
+
+    world.store.bridges.event((NAMESPACE, "alpha"), POD_UID, stats())
+    assert ("Request", "first") in await world.looks(LONG)
+    snapshot = world.store.requests.snapshot((NAMESPACE, "first"))
+    assert snapshot is not None
+    assert [candidate.instance.metadata.name for candidate in snapshot.candidates] == ["alpha"]
+
+    # It says again what is known.
+    world.store.bridges.event((NAMESPACE, "alpha"), POD_UID, stats(processed=1))
+    assert ("Request", "first") not in await world.looks(LONG)

@@ -70,8 +70,9 @@ class Kube:
                 response = self._pool.request(method, target, body=content, headers=headers)
             except urllib3.exceptions.HTTPError as error:
                 raise httpx.TransportError(str(error)) from error
-            # An API server that has just started says so of what it has not read yet, though it is ready.
-            if response.status != 429 or time.monotonic() > deadline:
+            # An API server that has just started says so of what it has not read yet, though it is ready. Of an
+            # eviction it says that a budget is in its way.
+            if response.status != 429 or path.endswith("/eviction") or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
         if response.status >= 400:

@@ -79,6 +79,35 @@ def _budget(site: Site) -> Json:
     return budget
 
 
+def _guards(site: Site, pod: str) -> bool:
+    """Return whether the budget guards this pod alone, and the cluster has taken that in."""
+    budget = _budget(site)
+    expression, status = budget["spec"]["selector"]["matchExpressions"][0], budget.get("status", {})
+    is_seen = status.get("observedGeneration") == budget["metadata"]["generation"]
+    return bool(expression.get("values") == [pod] and is_seen and status["currentHealthy"] == 1)
+
+
+def test_an_eviction_takes_an_idle_member_and_leaves_one_alone_until_its_longer_work_has_ended(site: Site) -> None:
+    pods = _pool(site, 2)
+    gate = Path("/tmp/go-" + site.namespace)
+    _ask(site, "long", f'(progn (while (not (file-exists-p "{gate}")) (sleep-for 0.02)) \'done)')
+    busy = f"efrit-{site.until_status('long', phase='Running')['instanceName']}-0"
+    until(lambda: _guards(site, busy), lambda: f"it is not guarded: {_budget(site)}\n{site.logs()}", TIMEOUT)
+    assert _evict(site, busy, pods[busy]) == 429
+    (idle,) = pods.keys() - {busy}
+    assert _evict(site, idle, pods[idle]) == 201
+    assert site.kube.get("pods", site.namespace, busy)["metadata"].get("deletionTimestamp") is None
+
+    gate.touch()
+    try:
+        assert site.answer("long")["result"] == "done"
+    finally:
+        gate.unlink()
+    _drain(site, {busy: pods[busy]})
+    _ask(site, "later", "(+ 1 2)")
+    assert site.answer("later")["result"] == "3"
+
+
 def test_each_request_runs_once_and_is_answered_while_all_pods_of_a_pool_are_evicted(
     site: Site, tmp_path: Path
 ) -> None:

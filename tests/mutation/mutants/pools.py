@@ -60,6 +60,21 @@ MUTANTS = (
         ("tests/unit/controller/test_binding.py::test_any_other_request_of_a_leaving_member_stays",),
     ),
     Mutant(
+        "the care that a look at a request which waits for a pool changes nothing by itself",
+        "nothing-assumed",
+        Without(1),
+        (
+            f"{STORE}::"
+            "test_a_request_that_a_member_cannot_take_has_its_pool_looked_at_no_more_often_for_being_looked_at",
+        ),
+    ),
+    Mutant(
+        "the turn of the loop after keys that wait for nothing",
+        "queue-yields",
+        Never(),
+        (f"{UNIT}/test_work_queue.py::test_keys_that_have_one_another_worked_on_for_ever_leave_the_loop_its_turns",),
+    ),
+    Mutant(
         "the look whether Emacs claims requests before one is bound to its instance",
         "emacs-takes-work",
         Value("is_free"),

@@ -320,3 +320,20 @@ async def test_a_key_waits_as_long_as_the_api_server_asks_within_reason(
 
     first, second = looks.times[KEY]
     assert least <= second - first <= most
+
+
+async def test_keys_that_have_one_another_worked_on_for_ever_leave_the_loop_its_turns() -> None:
+    queue, order, begun, others_had_a_turn = WorkQueue(), list[WorkKey](), asyncio.Event(), asyncio.Event()
+
+    async def work(key: WorkKey) -> None:
+        order.append(key)
+        begun.set()
+        if not others_had_a_turn.is_set() and len(order) < 1000:
+            queue.add(OTHER if key == KEY else KEY)
+
+    queue.add(KEY)
+    async with running(queue, work):
+        await begun.wait()
+        others_had_a_turn.set()
+    assert {KEY, OTHER} == set(order)
+    assert len(order) < 1000

@@ -168,7 +168,7 @@ class ClaimLines:
             for key, entry in members
             if not entry.open_requests
             and entry.instance is not None
-            and (entry.bridge.takes_work or entry.instance.status.suspended_idle)
+            and (entry.takes_work or entry.instance.status.suspended_idle)
             # The patch of the owner would take the others away.
             and entry.sole_owner
         ]

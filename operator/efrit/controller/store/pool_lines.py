@@ -163,7 +163,7 @@ class PoolLines:
             load = len(entry.open_requests)
             room = placement.max_load_per_instance - load
             sleeps = entry.instance is not None and bool(entry.instance.status.suspended_idle)
-            if room <= 0 or key in held or key[1] in record.draining or not (entry.bridge.takes_work or sleeps):
+            if room <= 0 or key in held or key[1] in record.draining or not (entry.takes_work or sleeps):
                 continue
             awake, asleep = (awake, asleep + room) if sleeps else (awake + room, asleep)
             members.append((sleeps, -load if packed else load, key))

@@ -213,6 +213,11 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
         return self.statefulset if self.statefulset.owner_uid == self.instance.metadata.uid else None
 
     @property
+    def takes_work(self) -> bool:
+        """Whether its Emacs claims requests, and goes on to: its pod is not being stopped."""
+        return self.bridge.takes_work and not (self.pod is not None and self.pod.deleting)
+
+    @property
     def own_pod(self) -> PodView | None:
         """The pod, if a StatefulSet of the instance owns it, one that is deleted by now included."""
         return self.pod if self.pod is not None and self.pod.owner_uid in self.pod_owners else None

@@ -168,7 +168,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
     def assume(self, request: Key, instance: Key | None) -> None:
         """Count a request as the instance's while its binding is being written; None takes that back."""
         entry = self._index.requests.get(request)
-        if entry is None or (entry.target is not None and instance is None and entry.assumed is None):
+        if entry is None or (instance is None and entry.assumed is None):  # gate: nothing-assumed
             return
         before = entry.assumed
         self._index.untarget(entry)

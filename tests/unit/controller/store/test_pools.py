@@ -27,7 +27,7 @@ from tests.support.factory import (
     seconds,
     stats,
 )
-from tests.unit.controller.store.world import ALPHA, World
+from tests.unit.controller.store.world import ALPHA, World, child
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 CREW = (NAMESPACE, "crew")
@@ -557,3 +557,36 @@ async def test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_w
     # It says again what is known.
     world.store.bridges.event((NAMESPACE, "alpha"), POD_UID, stats(processed=1))
     assert ("Request", "first") not in await world.looks(LONG)
+
+
+@on_virtual_time
+async def test_a_request_that_a_member_cannot_take_has_its_pool_looked_at_no_more_often_for_being_looked_at(
+    world: World,
+) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.open_bridge()
+    world.store.requests.observe(pool_request("first"))
+    await world.looks(LONG)
+    # As each look at a request begins.
+    world.store.requests.assume((NAMESPACE, "first"), None)
+    assert await world.looks(LONG) == set()
+
+
+@on_virtual_time
+async def test_a_member_whose_pod_is_being_stopped_has_no_room(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.instances.observe(member_json())
+    world.open_bridge()
+    world.store.requests.observe(pool_request("first"))
+
+    def candidates() -> int:
+        snapshot = world.store.requests.snapshot((NAMESPACE, "first"))
+        assert snapshot is not None
+        return len(snapshot.candidates)
+
+    assert candidates() == 1
+    stopped = child()
+    stopped["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.store.children.observe_pod(stopped)
+    assert candidates() == 0

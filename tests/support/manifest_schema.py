@@ -126,6 +126,7 @@ PATTERNS: Mapping[str, Pattern] = {
         lambda length: f"http://{'a' * (length - 7)}", "ext::sh -c true"
     ),
     r"^[A-Za-z0-9_-]+$": Pattern(_plain, "a,b"),
+    r"^[A-Za-z0-9][-A-Za-z0-9_+./]*$": Pattern(_plain, "-a"),
     r"^/[^:]*$": Pattern(lambda length: f"/{'a' * (length - 1)}", "relative"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,20 @@ EPHEMERAL = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def crew(in_a_cluster: Program, kube: Kube) -> None:
+def crew(in_a_cluster: Program, kube: Kube) -> Iterator[None]:
     """Make a pool of one member, which is made again when it is claimed."""
-    spec = {"replicas": 1, "template": {"spec": EPHEMERAL}}
-    kube.create("efritpools", in_a_cluster.where[1], {"metadata": {"name": "crew"}, "spec": spec})
+    namespace, spec = in_a_cluster.where[1], {"replicas": 1, "template": {"spec": EPHEMERAL}}
+    kube.create("efritpools", namespace, {"metadata": {"name": "crew"}, "spec": spec})
+    yield
+    # Other files share the namespace, and nothing collects what a pool owns.
+    kube.patch("efritpools", namespace, "crew", {"spec": {"replicas": 0}})
+
+    def is_empty() -> bool:
+        instances = kube.list("efritinstances", namespace)
+        return not any(instance["metadata"]["name"].startswith("crew-") for instance in instances)
+
+    until(is_empty, "the pool has members", TIMEOUT)
+    kube.delete("efritpools", namespace, "crew")
 
 
 def test_a_member_is_claimed_used_shown_and_released(in_a_cluster: Program, kube: Kube) -> None:

@@ -108,7 +108,7 @@ def test_an_eviction_takes_an_idle_member_and_leaves_one_alone_until_its_longer_
     assert site.answer("later")["result"] == "3"
 
 
-def test_each_request_runs_once_and_is_answered_while_all_pods_of_a_pool_are_evicted(
+def test_each_request_runs_once_at_most_and_is_answered_while_all_pods_of_a_pool_are_evicted(
     site: Site, tmp_path: Path
 ) -> None:
     pods, log = _pool(site, 3), tmp_path / "runs"
@@ -117,6 +117,12 @@ def test_each_request_runs_once_and_is_answered_while_all_pods_of_a_pool_are_evi
         _ask(site, f"r{number}", f"(progn {run} (sleep-for 0.5) {number})")
     site.answer("r0")
     _drain(site, pods)
-    answers = [site.answer(f"r{number}") for number in range(12)]
-    assert [answer.get("result") for answer in answers] == [str(number) for number in range(12)], site.logs()
-    assert sorted(map(int, log.read_text().split())) == list(range(12))
+    answers = {number: site.answer(f"r{number}") for number in range(12)}
+    runs = [int(number) for number in log.read_text().split()]
+    assert len(set(runs)) == len(runs)
+    for number, answer in answers.items():
+        if answer["reason"] == "Succeeded":
+            assert (answer["result"], number in runs) == (str(number), True)
+        else:
+            # What was handed over in the very moment of the stop may go with the queue, and says so.
+            assert answer["reason"] == "Interrupted", answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -234,27 +233,3 @@ def test_evictions_are_to_leave_members_alone_that_have_longer_work_or_are_claim
     site.kube.patch("efritrequests", site.namespace, "long", {"spec": {"cancel": True}})
     assert site.answer("long")["reason"] == "Cancelled"
     _until_guarded(site)
-
-
-def test_what_waits_in_the_queue_of_a_member_is_answered_before_its_pod_goes(site: Site) -> None:
-    site.operator().start()
-    _pool(site, 1)
-    _until(site, ready=1)
-    gate = "/tmp/go-" + site.namespace
-    _ask(site, "running", GATE.format(gate))
-    site.until_status("running", phase="Running")
-    _ask(site, "waiting")
-    site.until_status("waiting", reason="Queued")
-    site.node.grace_seconds = 600
-    (pod,) = site.kube.list("pods", site.namespace)
-    site.kube.delete("pods", site.namespace, pod["metadata"]["name"])
-    until(lambda: "is being stopped" in str(site.status("running")), "nobody says that the pod is being stopped")
-    Path(gate).touch()
-    try:
-        answers = [site.answer(name) for name in ("running", "waiting")]
-    finally:
-        Path(gate).unlink()
-    assert [(answer["phase"], answer.get("result")) for answer in answers] == [
-        ("Succeeded", "done"),
-        ("Succeeded", "3"),
-    ]

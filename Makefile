@@ -36,17 +36,15 @@ help: ## list the targets
 demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|bare|existing)
 	$(PYTHON) -m samples.demo
 
-# Three lanes side by side, each of tiers one after the other. The tests on the cluster wait, most of the time: theirs begins
-# at once, so that the other two, each about half of all that is computed, fill the processors until all of them end.
+# Two lanes side by side, each of tiers one after the other: about as long as each other, and about one processor's worth.
 # Fast tiers come first, so that most failures are told early.
 # What only computes is nice to the cluster, whose programs have leases to renew.
 LANES := $(foreach tier,lisp fuzz,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) GATE=--tested test-mutants' \
-  $(foreach tier,chaos-seeds chaos-plans,'$(MAKE) test-$(tier)') -- \
-  $(foreach tier,unit tenancy integration,'$(MAKE) test-$(tier)') -- \
-  '$(MAKE) test-e2e'
+  $(foreach tier,chaos-seeds integration,'$(MAKE) test-$(tier)') -- \
+  $(foreach tier,unit tenancy chaos-plans e2e,'$(MAKE) test-$(tier)')
 
 .PHONY: test
-test: .venv/ready tools-test ## every tier, in three lanes side by side
+test: .venv/ready tools-test ## every tier, in two lanes side by side
 	$(PYTHON) -m tests.lanes $(LANES)
 
 ## Tests, tier by tier

@@ -25,28 +25,45 @@ export EFRIT_GENERATION=$((newest + 1))
 (umask 077; echo "$EFRIT_GENERATION" > "$queue/generation") 2>/dev/null
 pause=$queue/control/pause_$EFRIT_GENERATION  # gate: pause-of-run
 
+say() { echo "run-emacs: $*" >&2; }
+
 child=
 stopping=
 dumping=
+# Waits until a directory is empty, or Emacs has ended.
+until_empty() {
+    while [ -n "$(ls -A "$1" 2>/dev/null)" ] && kill -s 0 "$child" 2>/dev/null; do
+        sleep 0.1
+    done
+}
 stop() {
     stopping=1
     if [ -z "$child" ]; then return; fi
     if [ -n "$dumping" ]; then kill -s TERM "$child" 2>/dev/null; return; fi
     if [ -n "${EFRIT_EPHEMERAL_QUEUE:-}" ]; then  # gate: ephemeral-begun
-        while [ -n "$(ls -A "$queue/requests" 2>/dev/null)" ] && kill -s 0 "$child" 2>/dev/null; do
-            sleep 0.1
-        done
+        until_empty "$queue/requests"
     fi
     if touch "$pause" 2>/dev/null; then
         # Emacs may have been between its look for the pause and its claim.
         sleep 0.1
-        while [ -n "$(ls -A "$queue/processing" 2>/dev/null)" ] && kill -s 0 "$child" 2>/dev/null; do
-            sleep 0.1
-        done
+        until_empty "$queue/processing"
     fi
     kill -s TERM "$child" 2>/dev/null
 }
 trap stop TERM INT
+
+# Waits for the child that was just started, and sets `status'.
+wait_for_child() {
+    # A signal may have come before there was a child to hand it to.
+    if [ -n "$stopping" ]; then kill -s TERM "$child" 2>/dev/null; fi
+    # `wait' also returns when a trap has run; the child is gone when it cannot be signalled any more.
+    while :; do
+        wait "$child"
+        status=$?
+        kill -s 0 "$child" 2>/dev/null || break
+    done
+    child=
+}
 
 # Emacs appends a line for each request that it begins.
 claimed() { { wc -c < "$queue/claims.log"; } 2>/dev/null; }
@@ -73,7 +90,6 @@ if [ -n "$libraries" ]; then preload='(progn (load "efrit-fast-start" nil t) (ef
 dump_blocks=524288    # of 512 bytes: 256 MiB
 dump_free_kib=524288  # what must be free before one is made
 
-say() { echo "run-emacs: $*" >&2; }
 dump_key() {
     program=$(sha256sum < "$(command -v emacs)") && code=$(sha256sum < "$lisp/efrit-fast-start.el") || return
     echo "$program $code $quick $libraries" | sha256sum | cut -c 1-64
@@ -92,13 +108,8 @@ make_dump() {
         cd "$making" && { echo emacs.pdmp; cat files; } | tr '\n' '\0' | xargs -0 sha256sum > sums
     ) &
     child=$! dumping=1
-    if [ -n "$stopping" ]; then kill -s TERM "$child" 2>/dev/null; fi
-    while :; do
-        wait "$child"
-        status=$?
-        kill -s 0 "$child" 2>/dev/null || break
-    done
-    child='' dumping=''
+    wait_for_child
+    dumping=
     if [ "$status" = 0 ]; then
         # Another one's that is there already is as good: a directory that is not empty is not replaced.
         mv -T "$making" "$dumps/$key" 2>/dev/null
@@ -109,9 +120,9 @@ make_dump() {
     rm -rf "$making"
 }
 
-# Sets `dump' to one that fits, made now if need be, or to nothing.
+# Sets `dump' to one that is there, made now if need be, or to nothing; `verified' where its digests were just compared.
 find_dump() {
-    dump=
+    dump='' verified=''
     if [ -z "$libraries" ] || [ -z "$dumps" ]; then return; fi
     if ! mkdir -p "$dumps" || ! key=$(dump_key) || [ "${#key}" != 64 ]; then
         say "no dump can be used in $dumps: the libraries are loaded"
@@ -119,9 +130,13 @@ find_dump() {
     fi
     find "$dumps" -maxdepth 1 \( -name 'making-*' -mmin +60 -o -name 'failed-*' -mmin +1440 \) -exec rm -rf {} +
     if [ -e "$dumps/failed-$key" ]; then return; fi
-    if [ -e "$dumps/$key" ] && ! dump_fits; then
-        say "the dump $key is damaged, or its libraries have changed: it is made anew"
-        discard_dump
+    if [ -e "$dumps/$key" ]; then
+        if dump_fits; then
+            verified=1
+        else
+            say "the dump $key is damaged, or its libraries have changed: it is made anew"
+            discard_dump
+        fi
     fi
     if [ ! -e "$dumps/$key" ]; then
         free=$(df -Pk "$dumps" | awk 'NR == 2 { print $4 }')
@@ -144,22 +159,15 @@ short=0
 while [ -z "$stopping" ]; do
     rm -f "$queue/control/pause" "$queue"/control/pause_*
     # Another member may have removed or replaced it since the last start.
-    if [ -n "$dump" ] && ! dump_fits; then dump=; fi  # gate: dump-verified
+    if [ -n "$dump" ] && [ -z "$verified" ] && ! dump_fits; then dump=; fi  # gate: dump-verified
+    verified=
     started=$(date +%s)
     before=$(claimed)
     # shellcheck disable=SC2086
     emacs --fg-daemon="${EFRIT_DAEMON_NAME:-efrit}" ${dump:+"--dump-file=$dump"} $quick --eval "$no_compiling" \
         -L "$lisp" ${libraries:+--eval "$preload"} --eval "$serve" &
     child=$!
-    # A signal may have come before there was a child to hand it to.
-    if [ -n "$stopping" ]; then kill -s TERM "$child" 2>/dev/null; fi
-    # `wait' also returns when a trap has run; the child is gone when it cannot be signalled any more.
-    while :; do
-        wait "$child"
-        status=$?
-        kill -s 0 "$child" 2>/dev/null || break
-    done
-    child=
+    wait_for_child
     if [ -n "$stopping" ]; then break; fi
     if [ $(($(date +%s) - started)) -le 2 ] && [ "$(claimed)" = "$before" ]; then  # gate: short-run
         short=$((short + 1))
@@ -172,9 +180,9 @@ while [ -z "$stopping" ]; do
     else
         short=0
     fi
-    echo "run-emacs: Emacs ended with status $status" >&2
+    say "Emacs ended with status $status"
     if [ "$short" -ge 5 ]; then
-        echo "run-emacs: Emacs ended $short times right after its start: giving up" >&2
+        say "Emacs ended $short times right after its start: giving up"
         exit 1
     fi
 done

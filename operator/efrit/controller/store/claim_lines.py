@@ -10,6 +10,7 @@ from efrit.api import EfritClaim
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.backlog import BEGINNING, Backlog
+from efrit.controller.store.groups import regroup
 from efrit.controller.store.records import ClaimOwner, ClaimRecord
 
 if TYPE_CHECKING:
@@ -30,13 +31,7 @@ class ClaimLines:
 
     def place(self, instance: Key, before: ClaimOwner | None, claim: ClaimOwner | None) -> None:
         """Count an instance as that of the exclusive claim that owns it, None where none does or it is gone."""
-        if before is not None and before != claim:
-            instances = self._claimed.get(before, set())
-            instances.discard(instance)
-            if not instances:
-                self._claimed.pop(before, None)
-        if claim is not None:
-            self._claimed.setdefault(claim, set()).add(instance)
+        regroup(self._claimed, instance, before, claim)
         entry = self._index.instances[instance]
         taker = self._index.claims.get(entry.taken_by) if entry.taken_by is not None else None
         if taker is not None and (entry.instance is None or claim is not None):
@@ -54,14 +49,9 @@ class ClaimLines:
 
     def observe_pool(self, claim: Key, before: Key | None, pool: Key | None) -> None:
         """Count an exclusive claim as one of a pool, whether there is one or not; None once it is forgotten."""
+        regroup(self._claims_of_pool, claim, before, pool)
         if before is not None and before != pool:
-            claims = self._claims_of_pool.get(before, set())
-            claims.discard(claim)
-            if not claims:
-                self._claims_of_pool.pop(before, None)
             self._index.pool_lines.changed(before)
-        if pool is not None:
-            self._claims_of_pool.setdefault(pool, set()).add(claim)
 
     def claimed_from(self, pool: Key) -> list[Key]:
         """Return the instances that exclusive claims of a pool have, or are becoming the owner of."""

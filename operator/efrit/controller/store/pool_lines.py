@@ -10,6 +10,7 @@ from efrit.api import EfritPool
 from efrit.api.pool import REQUESTER, Fairness, PlacementStrategy
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.flow_backlog import FlowBacklog, Shares
+from efrit.controller.store.groups import regroup
 from efrit.controller.store.records import PoolOwner, PoolRecord, RequestRecord
 
 if TYPE_CHECKING:
@@ -106,14 +107,9 @@ class PoolLines:
 
     def place_member(self, key: Key, before: PoolOwner | None, pool: PoolOwner | None) -> None:
         """Count an instance as a member of the pool that owns it, None where none does or it is gone."""
-        if before != pool and before is not None:
-            members = self._members.get(before, set())
-            members.discard(key)
-            if not members:
-                self._members.pop(before, None)
+        regroup(self._members, key, before, pool)
+        if before is not None and before != pool:
             self.requeue_key((key[0], before.name))
-        if pool is not None:
-            self._members.setdefault(pool, set()).add(key)
 
     def members_of(self, pool: Key) -> set[Key]:
         """Return the instances that a pool owns."""

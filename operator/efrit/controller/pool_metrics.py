@@ -16,13 +16,15 @@ from prometheus_client.registry import Collector
 from efrit.api import ConditionStatus
 from efrit.controller.model.actions import Placed, Scale
 from efrit.controller.model.keys import Key
+from efrit.controller.store.flow_backlog import OTHER_FLOWS
 from efrit.controller.store.pools import Pools
 
 MOST_POOLS = 100
 """Pools with series of their own; all others share one of each."""
 MOST_FLOWS = 5
 """Flows of a pool with series of their own, those with the most open requests; all others share one of each."""
-OTHERS = "(others)"
+OTHERS = OTHER_FLOWS
+"""The name under which pools and flows are counted that have no series of their own."""
 MEMBER_STATES = ("ready", "idle", "busy", "draining", "suspended")
 """Figures of the status; a member may be counted in several."""
 POOL = ["pool_namespace", "pool"]

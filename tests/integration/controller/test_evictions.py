@@ -120,6 +120,7 @@ def test_each_request_runs_once_at_most_and_is_answered_while_all_pods_of_a_pool
     answers = {number: site.answer(f"r{number}") for number in range(12)}
     runs = [int(number) for number in log.read_text().split()]
     assert len(set(runs)) == len(runs)
+    assert answers[0]["reason"] == "Succeeded"
     for number, answer in answers.items():
         if answer["reason"] == "Succeeded":
             assert (answer["result"], number in runs) == (str(number), True)

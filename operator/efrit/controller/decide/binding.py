@@ -139,7 +139,7 @@ def _bound(context: RequestContext, chosen: InstanceSnapshot, message: str = "Bo
             f"{session.id}, is away."
         )
     status = open_status(context, RequestReason.PENDING, message, update)
-    patch = final_status.patch(context.snapshot.request, status)
+    patch = final_status.patch(request, status)
     bound = Bind(
         **{field.name: getattr(patch, field.name) for field in fields(patch)},
         instance=chosen.instance.key,

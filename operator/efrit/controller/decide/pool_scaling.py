@@ -68,21 +68,18 @@ def scaling(snapshot: PoolSnapshot, now: datetime) -> Scaling:
 
 
 def _sentence(load: int, claims: int, spares: int) -> str:
-    parts = [f"{load} open request{'' if load == 1 else 's'}"]
-    if claims:
-        parts.append(f"{claims} waiting claim{'' if claims == 1 else 's'}")
-    if spares:
-        parts.append(f"{spares} spare{'' if spares == 1 else 's'}")
+    parts = [_counted(load, "open request")]
+    parts += [_counted(count, noun) for count, noun in ((claims, "waiting claim"), (spares, "spare")) if count]
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
-def _members(count: int) -> str:
-    return f"{count} member{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _grow(snapshot: PoolSnapshot, need: _Need, now: datetime) -> Scaling:
     needed, most = need.recommendation.members, need.limits.scale_up.max_per_minute
-    reason = f"{need.cause}: more than {_members(need.current)}."
+    reason = f"{need.cause}: more than {_counted(need.current, 'member')}."
     if most is None:
         return Scaling(needed, need.recommendation, reason, need.limited)
     recent = [growth for growth in snapshot.growths if now - MINUTE < growth.time <= now]
@@ -102,7 +99,7 @@ def _shrink(snapshot: PoolSnapshot, need: _Need, now: datetime) -> Scaling:
     most = max((earlier.members for earlier in recent), default=0)
     wanted = min(need.current, max(most, needed))  # gate: scale-window
     if wanted <= needed:
-        reason = f"{need.cause}: fewer than {_members(need.current)}."
+        reason = f"{need.cause}: fewer than {_counted(need.current, 'member')}."
         return Scaling(wanted, need.recommendation, reason if wanted < need.current else "", need.limited)
     ends = max(earlier.time for earlier in recent if earlier.members >= wanted) + window
     reason = f"{most} members at most were needed within {seconds} s."

@@ -24,6 +24,7 @@ from types import FrameType
 HEARTBEAT_SECONDS = 60.0
 GRACE_SECONDS = 20.0
 """What a command gets to put its things away once another has failed."""
+SUBREAPER = Path(__file__).with_name("subreaper.py")
 
 Lane = Sequence[str]
 Tell = Callable[[str], None]
@@ -101,16 +102,19 @@ class Lanes:
         with self._lock:
             if self._broken is not None:
                 return self._broken, 0.0
+            told, sink = os.pipe()
             # A session of its own: a signal to its group ends whatever it has started.
             process = subprocess.Popen(
-                shlex.split(command),
+                [sys.executable, str(SUBREAPER), str(sink), *shlex.split(command)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
                 start_new_session=True,
+                pass_fds=(sink,),
             )
+            os.close(sink)
             self._running[name] = process, time.monotonic()
         self._say(f"{name} begins")
         assert process.stdout is not None
@@ -119,7 +123,8 @@ class Lanes:
                 # What a command says of its interruption would bury the failure.
                 if self._broken is None:
                     self._tell(f"{name:<{self._width}} | {line.rstrip()}")
-        processor = _processor_seconds(process.pid)
+        with os.fdopen(told) as source:
+            processor = float(source.read() or 0)
         status = process.wait()
         with self._lock:
             del self._running[name]
@@ -132,17 +137,6 @@ class Lanes:
 
     def _say(self, text: str) -> None:
         self._tell(f"#### {time.monotonic() - self._began:4.0f} s: {text}")
-
-
-def _processor_seconds(pid: int) -> float:
-    """Wait for the end of a process; return what it and all that it has waited for took. Daemons are not in it."""
-    try:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        # What follows the name of the program, which may have blanks: state, and from the 12th on the times.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (ChildProcessError, OSError):
-        return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:

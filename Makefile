@@ -81,7 +81,7 @@ test-chaos: test-chaos-plans test-chaos-seeds ## faults on real processes: each 
 
 .PHONY: test-chaos-plans
 test-chaos-plans: .venv/ready tools-test
-	$(ON_CLUSTER) $(BIN)/pytest tests/chaos -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/chaos $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
 
 .PHONY: test-chaos-seeds
 test-chaos-seeds: .venv/ready tools-test
@@ -117,7 +117,7 @@ fuzz: .venv/ready tools-test ## coverage-guided fuzzing of every reader for MINU
 
 .PHONY: test-e2e
 test-e2e: .venv/ready install ## the installed operator on the cluster
-	$(ON_CLUSTER) $(BIN)/pytest tests/e2e -m 'not alone' -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/e2e -m 'not alone' --forks 3 $(PYTEST_FLAGS)
 	$(ON_CLUSTER) $(BIN)/pytest tests/e2e -m alone $(PYTEST_FLAGS)
 
 .PHONY: plan-example

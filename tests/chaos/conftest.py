@@ -16,6 +16,14 @@ __all__ = ["audit_log", "kube", "lisp", "plane"]
 
 HERE = Path(__file__).parent
 FAILED = pytest.StashKey[bool]()
+LONGEST = (
+    "test_watches.py",
+    "test_api_writes.py",
+    "test_full_disk.py",
+    "test_file_faults.py",
+    "test_crash_prefixes.py",
+    "test_cancel_races.py",
+)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -27,8 +35,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignore what becomes of the connections of the harness: their other side is killed during a handshake."""
+    """Begin with the files that take longest, so that no fork is busy with one after the others have ended.
+
+    Ignore what becomes of the connections of the harness: their other side is killed during a handshake.
+    """
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))

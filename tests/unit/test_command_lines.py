@@ -12,6 +12,7 @@ BY_PROGRAMS = {
     "integration/docs/play_notebook.py",
     "mutation/warm_pytest.py",
     "support/fork_server.py",
+    "subreaper.py",
     "support/shared/inside.py",
 }
 """Started by other programs of the tests, with arguments that nobody types."""

@@ -46,9 +46,10 @@ def test_input_and_directory_are_those_given(tmp_path: Path) -> None:
 
 
 def test_a_killed_fork_tells_the_signal(tmp_path: Path) -> None:
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    process = Process([EFRIT, "mcp"], env, tmp_path / "log", tmp_path)
-    process.send(signal.SIGSTOP)
+    # Nobody ever writes to what it reads: it ends of the signal alone.
+    os.mkfifo(tmp_path / "config.json")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "EFRIT_CONFIG": str(tmp_path / "config.json")}
+    process = Process([EFRIT, "instances", "--backend", "local"], env, tmp_path / "log", tmp_path)
     assert process.status is None
     assert os.getsid(process.pid) == process.pid
     process.kill()

@@ -44,6 +44,8 @@ class Instance:
     env: dict[str, str] = field(default_factory=dict)
     #: What both are started through, such as a tracer that becomes the program.
     wrap: tuple[str, ...] = ()
+    #: TMPDIR of each run, for instances that have the same environment; default: one of its own for each.
+    temporary: Path | None = None
     bridge: subprocess.Popen[bytes] | Forked | None = None
     emacs: subprocess.Popen[bytes] | None = None
     port: int = 0
@@ -138,7 +140,7 @@ class Instance:
         """Start run-emacs, each time as in a pod of its own: the socket of another's daemon is not in its TMPDIR."""
         self.runs += 1
         # No longer than the first: the name of a socket has 108 bytes at most.
-        temporary = self.place / ("tmp" if self.runs == 1 else f"t{self.runs}")
+        temporary = self.temporary or self.place / ("tmp" if self.runs == 1 else f"t{self.runs}")
         temporary.mkdir(exist_ok=True)
         with (self.place / "emacs.log").open("ab") as log:
             self.emacs = subprocess.Popen(

@@ -42,17 +42,32 @@ One that cannot be loaded is logged; a dump is not made then."
          (message "efrit-fast-start: %s: %s" library (error-message-string err)))))
     complete))
 
+(defconst efrit-fast-start--own
+  (file-name-directory (or load-file-name buffer-file-name default-directory))
+  "Where Efrit is.
+A dump is made of no file there but this one, which run-emacs looks at itself.")
+
+(defun efrit-fast-start--directories ()
+  "Return the directories that libraries may come from."
+  (cl-remove-if-not
+   (lambda (directory)
+     (and (file-directory-p directory)
+          (not (file-equal-p directory efrit-fast-start--own))))
+   (delete-dups (mapcar #'expand-file-name (delq nil (copy-sequence load-path))))))
+
 (defun efrit-fast-start--files ()
   "Return the files of a dump: Emacs itself, libraries and native code."
-  (delete-dups
-   (append (list (expand-file-name invocation-name invocation-directory))
-           (delq nil (mapcar (lambda (entry)
-                               (and (stringp (car entry))
-                                    (file-name-absolute-p (car entry))
-                                    (file-exists-p (car entry))
-                                    (car entry)))
-                             load-history))
-           (mapcar (lambda (unit) (native-comp-unit-file unit)) (efrit-fast-start--units)))))
+  (cl-remove-if
+   (lambda (file) (file-equal-p (file-name-directory file) efrit-fast-start--own))
+   (delete-dups
+    (append (list (expand-file-name invocation-name invocation-directory))
+            (delq nil (mapcar (lambda (entry)
+                                (and (stringp (car entry))
+                                     (file-name-absolute-p (car entry))
+                                     (file-exists-p (car entry))
+                                     (car entry)))
+                              load-history))
+            (mapcar (lambda (unit) (native-comp-unit-file unit)) (efrit-fast-start--units))))))
 
 (defun efrit-fast-start--units ()
   "Return the units of native code whose functions are defined."
@@ -79,15 +94,22 @@ call the primitive whatever its name stands for."
       (setq efrit-fast-start--compile (symbol-function 'treesit-query-compile))
       (fset 'treesit-query-compile (lambda (_language query &optional _eager) query)))))
 
+(defun efrit-fast-start--write (name directory lines)
+  "Write LINES to the file NAME in DIRECTORY."
+  (let ((coding-system-for-write 'utf-8-unix))
+    (with-temp-file (expand-file-name name directory)
+      (dolist (line lines) (insert line "\n")))))
+
 (defun efrit-fast-start-dump (directory)
-  "Write to DIRECTORY a dump of this Emacs, and the list of files it was made of.
+  "Write to DIRECTORY a dump of this Emacs, and lists of what it was made of.
 For an Emacs in batch mode, which ends."
   (efrit-fast-start--keep-queries)
   (unless (efrit-fast-start-load) (kill-emacs 1))
   (when (process-list) (error "A library has started a process: %S" (process-list)))
   (when (cdr (all-threads)) (error "A library has started a thread"))
-  (with-temp-file (expand-file-name "files" directory)
-    (dolist (file (efrit-fast-start--files)) (insert (file-truename file) "\n")))
+  (efrit-fast-start--write "files" directory
+                           (mapcar #'file-truename (efrit-fast-start--files)))
+  (efrit-fast-start--write "directories" directory (efrit-fast-start--directories))
   (dolist (unit (efrit-fast-start--units))
     ;; As loadup.el does: Emacs joins the name to its own directory when it loads the dump.
     (let ((name (file-relative-name (file-truename (native-comp-unit-file unit))
@@ -99,9 +121,13 @@ For an Emacs in batch mode, which ends."
   (when efrit-fast-start--compile
     (let ((native-comp-enable-subr-trampolines nil))
       (fset 'treesit-query-compile efrit-fast-start--compile)))
+  ;; A start adds its own to what is there.
+  (setq process-environment nil
+        initial-environment nil)
   (garbage-collect)
   (dump-emacs-portable (expand-file-name "emacs.pdmp" directory))
-  (kill-emacs 0))
+  ;; What libraries do when Emacs ends is not for this one.
+  (let ((kill-emacs-hook nil)) (kill-emacs 0)))
 
 (provide 'efrit-fast-start)
 ;;; efrit-fast-start.el ends here

@@ -26,9 +26,14 @@ exec unshare --mount sh -ec '
 """
 
 
+def fetch() -> None:
+    """Make ROOT, unless it is there."""
+    subprocess.run([FETCH, "--trixie", "--fetch"], check=True)
+
+
 def path_with_emacs_30(directory: Path, base: Path) -> str:
     """Return a PATH on which emacs is Emacs 30, a program put into DIRECTORY. It sees what is below BASE."""
-    subprocess.run([FETCH, "--trixie", "--fetch"], check=True)
+    fetch()
     program = directory / "emacs"
     program.write_text(PROGRAM.format(root=shlex.quote(str(ROOT)), base=shlex.quote(str(base))))
     program.chmod(0o755)

@@ -1,7 +1,7 @@
 """The bridge: who may be interrupted, and what is on the disk before."""
 
 from tests.mutation.mutant import Mutant
-from tests.mutation.operation import Always, Never, Value, Without
+from tests.mutation.operation import Always, Instead, Never, Value, Without
 
 UNIT = "tests/unit/bridge"
 FAILS = "test_an_emacs_whose_self_check_fails_is_killed_unless_something_occupies_it"
@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant(
         "another start of Emacs after requests have ended it",
         "short-run",
-        Without(1),
+        Never(),
         (f"{UNIT}/test_run_emacs.py::test_an_emacs_that_requests_have_ended_is_started_again",),
     ),
     Mutant(
@@ -124,17 +124,41 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "the digests of a dump and of its files, before each start from it",
+        "the digest of a dump, of the copy that a start has",
         "dump-verified",
+        Always(),
+        (f"{UNIT}/test_fast_start.py::test_a_dump_with_another_digest_is_made_anew",),
+    ),
+    Mutant(
+        "the digests of the files a dump was made of, before each start from it",
+        "dump-fits",
         Never(),
-        (f"{UNIT}/test_run_emacs.py::test_a_dump_that_is_gone_is_not_named_to_the_next_emacs",),
+        (f"{UNIT}/test_fast_start.py::test_a_dump_is_made_anew_where_its_files_have_changed",),
+    ),
+    Mutant(
+        "the environment of a dump's maker, without what may be secret",
+        "dump-environment",
+        Instead('exec env "$@"'),
+        (f"{UNIT}/test_fast_start.py::test_who_makes_a_dump_sees_no_variables_of_the_instance",),
     ),
     Mutant(
         "a start without a dump after Emacs has ended right after its start from one",
         "dump-abandoned",
         Never(),
         (
-            f"{UNIT}/test_run_emacs.py::test_after_an_emacs_that_ends_right_after_its_start_from_a_dump_it_starts_without",
+            f"{UNIT}/test_fast_start.py::test_after_an_emacs_that_ends_right_after_its_start_from_a_dump_it_starts_without",
         ),
+    ),
+    Mutant(
+        "a day without a dump that Emacs has ended with",
+        "dump-failed",
+        Never(),
+        (f"{UNIT}/test_fast_start.py::test_a_dump_that_emacs_has_ended_with_is_used_by_nobody",),
+    ),
+    Mutant(
+        "no second attempt to make a dump where the first was killed",
+        "dump-killed",
+        Never(),
+        (f"{UNIT}/test_fast_start.py::test_a_dump_whose_maker_was_killed_is_not_tried_again_at_once",),
     ),
 )

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import os
+import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ import httpx
 import pytest
 
 from efrit.bridge.app import Bridge
+from efrit.bridge.install import install
 from efrit.bridge.settings import Settings
 from efrit.queue.durable import Disk
 from tests.support.certificates import TOKEN, make_secrets, trusting
 from tests.support.queue_fakes import ScriptedEmacs
 from tests.support.timeout import TIMEOUT
+from tests.unit.bridge.run_emacs_log import Starter
 
 
 @dataclass
@@ -87,3 +91,43 @@ async def served(serve: Serve) -> Served:
     made = await serve()
     await made.until(lambda: made.bridge.queue.is_open)
     return made
+
+
+# run-emacs with a program in Emacs's place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "efrit-server.el").touch()
+    install(source, tmp_path / "shared")
+    (tmp_path / "bin").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def start(place: Path) -> Iterator[Starter]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(emacs: str, **env: str) -> subprocess.Popen[str]:
+        program = place / "bin/emacs"
+        program.write_text(f'#!/bin/sh\nprintf "%s " "$@" >> {place}/log; echo >> {place}/log\n{emacs}\n')
+        program.chmod(0o755)
+        path = f"{place / 'bin'}:{os.environ['PATH']}"
+        process = subprocess.Popen(
+            ["/bin/sh", str(place / "shared/run-emacs")],
+            env={"PATH": path, "EFRIT_WORKSPACE": str(place), **env},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()

@@ -4,64 +4,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from efrit.bridge.install import install
 from tests.support.timeout import TIMEOUT
-
-Starter = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "efrit-server.el").touch()
-    install(source, tmp_path / "shared")
-    (tmp_path / "bin").mkdir()
-    return tmp_path
-
-
-@pytest.fixture
-def start(place: Path) -> Iterator[Starter]:
-    started: list[subprocess.Popen[str]] = []
-
-    def run(emacs: str, **env: str) -> subprocess.Popen[str]:
-        program = place / "bin/emacs"
-        program.write_text(f'#!/bin/sh\nprintf "%s " "$@" >> {place}/log; echo >> {place}/log\n{emacs}\n')
-        program.chmod(0o755)
-        path = f"{place / 'bin'}:{os.environ['PATH']}"
-        process = subprocess.Popen(
-            ["/bin/sh", str(place / "shared/run-emacs")],
-            env={"PATH": path, "EFRIT_WORKSPACE": str(place), **env},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
-
-
-def lines(place: Path) -> list[str]:
-    log = place / "log"
-    return log.read_text().splitlines() if log.exists() else []
-
-
-def until(condition: Callable[[], object], seconds: float = TIMEOUT) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
+from tests.unit.bridge.run_emacs_log import Starter, lines, until
 
 
 def test_it_gives_up_when_emacs_ends_at_once_five_times_running(start: Starter, place: Path) -> None:
@@ -248,60 +196,3 @@ def test_a_run_that_ends_late_does_not_hold_back_the_one_that_took_its_place(sta
     assert older.wait(TIMEOUT) == 0
     assert (queue / "generation").read_text() == "2\n"
     assert [path.name for path in (queue / "control").iterdir()] == ["pause_1"]
-
-
-DUMPING = """case "$*" in *efrit-fast-start-dump*)
-  made=$(echo "$*" | sed 's/.*efrit-fast-start-dump "\\([^"]*\\)".*/\\1/')
-  echo dump > "$made/emacs.pdmp"; : > "$made/files"; exit 0;;
-esac
-"""
-
-
-def fast_start(place: Path) -> dict[str, str]:
-    """Return the variables of a fast start, for an Emacs whose dump is a line of text."""
-    (place / "shared/lisp/efrit-fast-start.el").touch()
-    return {"EFRIT_FAST_START_LIBRARIES": "org", "EFRIT_FAST_START_DIR": str(place / "dumps")}
-
-
-def daemons(place: Path) -> list[str]:
-    return [line for line in lines(place) if line.startswith("--fg-daemon")]
-
-
-def test_the_daemon_starts_from_the_dump_that_was_made_first(start: Starter, place: Path) -> None:
-    start(f"{DUMPING}exec sleep 60", **fast_start(place))
-    until(lambda: daemons(place))
-    assert "efrit-fast-start-dump" in lines(place)[0]
-    assert f"--dump-file={place}/dumps/" in daemons(place)[0]
-    assert [path.name for path in (place / "dumps").iterdir() if path.name.startswith("making-")] == []
-
-
-def test_a_dump_that_is_gone_is_not_named_to_the_next_emacs(start: Starter, place: Path) -> None:
-    start(
-        f"{DUMPING}[ $(grep -c ^--fg-daemon {place}/log) -ge 2 ] && exec sleep 60; rm {place}/dumps/*/emacs.pdmp; "
-        f"echo a 1 x >> {place}/claims.log; exit 3",
-        **fast_start(place),
-        EFRIT_QUEUE_DIR=str(place),
-    )
-    until(lambda: len(daemons(place)) == 2)
-    assert ["--dump-file" in line for line in daemons(place)] == [True, False]
-
-
-def test_after_an_emacs_that_ends_right_after_its_start_from_a_dump_it_starts_without(
-    start: Starter, place: Path
-) -> None:
-    process = start(f'{DUMPING}case "$*" in *--dump-file*) exit 3;; esac; exec sleep 60', **fast_start(place))
-    until(lambda: len(daemons(place)) == 2)
-    assert ["--dump-file" in line for line in daemons(place)] == [True, False]
-    assert process.poll() is None
-
-
-def test_where_no_dump_can_be_made_the_daemon_starts_without_and_it_is_not_tried_again(
-    start: Starter, place: Path
-) -> None:
-    failing = 'case "$*" in *efrit-fast-start-dump*) exit 1;; esac; exec sleep 60'
-    start(failing, **fast_start(place))
-    until(lambda: len(daemons(place)) == 1)
-    start(failing, **fast_start(place))
-    until(lambda: len(daemons(place)) == 2)
-    assert sum("efrit-fast-start-dump" in line for line in lines(place)) == 1
-    assert not any("--dump-file" in line for line in daemons(place))

@@ -27,7 +27,7 @@ CLIENTS = [REPOSITORY / "operator/efrit" / package for package in ("client", "cl
 VARIABLE = re.compile(r"\bEFRIT_[A-Z_]*[A-Z]\b")
 
 EVERY_SETTING: dict[str, Any] = {
-    "emacs": {"initConfigMapRef": {"name": "my-init"}, "fastStart": {"libraries": ["org"]}},
+    "emacs": {"initConfigMapRef": {"name": "my-init"}, "fastStart": {"libraries": ["org"], "existingClaim": "dumps"}},
     "model": {
         "name": "m",
         "proxyURL": "http://proxy.example.org",

@@ -192,9 +192,12 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
     fast = spec.emacs.fast_start
     if fast is not None:
         ours["EFRIT_FAST_START_LIBRARIES"] = " ".join(fast.libraries)
-        ours["EFRIT_FAST_START_DIR"] = names.DUMPS_DIR if fast.existing_claim is None else names.SHARED_DUMPS_DIR
         if fast.existing_claim is not None:
+            ours["EFRIT_FAST_START_DIR"] = names.SHARED_DUMPS_DIR
             mounts.append({"name": "dumps", "mountPath": names.SHARED_DUMPS_DIR})
+        elif not spec.queue.ephemeral:
+            # On a queue that goes with its pod a dump would be made at each start, for none to begin from.
+            ours["EFRIT_FAST_START_DIR"] = names.DUMPS_DIR
     if spec.model is not None:
         ours |= _model(instance.spec, spec.model)
         mounts.append({"name": "model", "mountPath": names.MODEL_SECRETS, "readOnly": True})

@@ -273,8 +273,17 @@ def test_dumps_of_libraries_are_kept_on_the_volume_of_the_queue() -> None:
     assert "dumps" not in volumes(spec)
 
 
+def test_no_dump_is_made_on_a_queue_that_goes_with_its_pod() -> None:
+    spec = {"queue": {"ephemeral": True}, "emacs": {"fastStart": {"libraries": ["org"]}}}
+    assert env(container(spec))["EFRIT_FAST_START_LIBRARIES"] == "org"
+    assert "EFRIT_FAST_START_DIR" not in env(container(spec))
+
+
 def test_dumps_that_instances_share_are_on_a_claim_that_only_emacs_sees() -> None:
-    spec = {"emacs": {"fastStart": {"libraries": ["org"], "existingClaim": "crew-dumps"}}}
+    spec = {
+        "queue": {"ephemeral": True},
+        "emacs": {"fastStart": {"libraries": ["org"], "existingClaim": "crew-dumps"}},
+    }
 
     assert env(container(spec))["EFRIT_FAST_START_DIR"] == "/var/lib/efrit-dumps"
     assert mounts(container(spec))["/var/lib/efrit-dumps"] == {"name": "dumps", "mountPath": "/var/lib/efrit-dumps"}

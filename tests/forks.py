@@ -9,14 +9,16 @@ which they were collected.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import itertools
 import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -34,6 +36,8 @@ INTERRUPTED = 130
 
 CONTEXT = multiprocessing.get_context("fork")
 
+SHARED = pytest.StashKey[Path]()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
@@ -44,6 +48,23 @@ def pytest_configure(config: pytest.Config) -> None:
     """Take the place of pytest's own loop, where it is asked for."""
     if config.getoption("--forks"):
         config.pluginmanager.register(Forks(config.getoption("--forks")))
+
+
+def made_once(config: pytest.Config, name: str, make: Callable[[Path], object]) -> Path:
+    """Return the directory of that name that all forks share; the first that wants it has `make` fill it.
+
+    It is for what nobody changes.
+    """
+    directory = config.stash.get(SHARED, None) or vars(config)["_tmp_path_factory"].getbasetemp()
+    made = Path(directory, name)
+    with made.with_name(f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            # It has its name once it is complete: whoever made it may have failed.
+            unfinished = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=directory), name)
+            make(unfinished)
+            unfinished.rename(made)
+    return made
 
 
 class Forks:
@@ -62,7 +83,7 @@ class Forks:
             by_path.setdefault(item.path, []).append(item)
         files = list(by_path.values())
         # Made once, and not anew by each fork.
-        vars(session.config)["_tmp_path_factory"].getbasetemp()
+        session.config.stash[SHARED] = vars(session.config)["_tmp_path_factory"].getbasetemp()
         numbers, filling = os.pipe()
         os.write(filling, b"".join(number.to_bytes(NUMBER_BYTES, "big") for number in range(len(files))))
         os.close(filling)

@@ -9,15 +9,9 @@ import pytest
 
 from efrit.protocol import Reason
 from tests.support.bridge_instance import Instance, until
-from tests.support.compiled_lisp import compiled_lisp
 from tests.support.faults.file_shim.shim import FileShim
 
 HOUR = 3600
-
-
-@pytest.fixture(scope="module")
-def lisp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled_lisp(tmp_path_factory.mktemp("compiled") / "lisp")
 
 
 @pytest.fixture(scope="module")

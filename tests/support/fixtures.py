@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.cluster.control_plane import ControlPlane, Ports
+from tests.forks import made_once
 from tests.support.compiled_lisp import compiled_lisp
 from tests.support.custom_resources import install_crds, remove_crds
 from tests.support.kube import Kube
@@ -78,6 +79,6 @@ def kube(plane: ControlPlane) -> Iterator[Kube]:
 
 
 @pytest.fixture(scope="session")
-def lisp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lisp(pytestconfig: pytest.Config) -> Path:
     """Return the Lisp files with their compiled ones, as the operator's image has them."""
-    return compiled_lisp(tmp_path_factory.mktemp("lisp") / "compiled")
+    return made_once(pytestconfig, "compiled-lisp", compiled_lisp)

@@ -71,6 +71,22 @@ def test_fixtures_of_the_session_are_made_once_in_a_fork_and_those_of_a_file_end
     assert (tmp_path / "log").read_text() == "s m M m M S "
 
 
+def test_what_all_forks_need_is_made_by_the_first_of_them_and_again_after_it_failed(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\nfrom pathlib import Path\nfrom tests.forks import made_once\n"
+        "def make(directory):\n"
+        "    failed = Path(__file__).with_name('failed')\n    directory.mkdir()\n"
+        "    if not failed.exists():\n        failed.touch()\n        raise ValueError('the first time')\n"
+        "    (directory / 'it').touch()\n"
+        "@pytest.fixture\ndef shared(pytestconfig):\n    return made_once(pytestconfig, 'shared', make)\n"
+    )
+    test = "def test_first(shared): pass\ndef test_then(shared): assert (shared / 'it').exists()\n"
+    code, output = run(tmp_path, "--basetemp", str(tmp_path / "base"), a=test, b=test)
+    assert code == 1
+    assert "3 passed, 1 error" in output, output
+    assert [path.name for path in (tmp_path / "base").rglob("it")] == ["it"]
+
+
 def test_what_goes_wrong_in_one_fork_fails_the_run_and_is_told(tmp_path: Path) -> None:
     fails = "def test_it():\n    print('heard')\n    assert 1 == 2\n"
     code, output = run(tmp_path, fails=fails, ends="import os\ndef test_it(): os._exit(3)\n")

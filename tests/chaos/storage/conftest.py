@@ -9,7 +9,6 @@ import pytest
 
 from tests.chaos.storage.recording import Recording
 from tests.chaos.storage.scenarios import record_all
-from tests.support.compiled_lisp import compiled_lisp
 
 MEMORY = Path("/dev/shm")
 
@@ -20,12 +19,6 @@ def scratch() -> Iterator[Path]:
     place = Path(tempfile.mkdtemp(prefix="efrit-storage-", dir=MEMORY if MEMORY.is_dir() else None))
     yield place
     shutil.rmtree(place)
-
-
-@pytest.fixture(scope="session")
-def lisp(scratch: Path) -> Path:
-    """Return the compiled Lisp."""
-    return compiled_lisp(scratch / "lisp")
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,24 @@ MUTANTS = (
         (f"{DECISIONS}::test_nobody_drains_before_all_open_requests_are_known",),
     ),
     Mutant(
+        "the seconds that a request waits before its pool is Backlogged",
+        "backlogged-after",
+        Value("oldest is not None"),
+        (f"{DECISIONS}::test_a_request_that_has_just_come_makes_no_backlog_and_is_looked_at_again",),
+    ),
+    Mutant(
+        "the second between two writes of a pool's status",
+        "pool-status-pause",
+        Never(),
+        (f"{DECISIONS}::test_a_condition_that_changes_is_written_at_once_and_once_a_second",),
+    ),
+    Mutant(
+        "the pause of a pool that starts members while claims take others",
+        "refill-pause",
+        Value("None"),
+        (f"{DECISIONS}::test_while_claims_take_members_few_are_started_at_a_time",),
+    ),
+    Mutant(
         "the end of the hand-over to a member of a pool before it is deleted",
         "member-pause",
         Drop(),

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritPool, condition_of
-from efrit.controller.decide.pools import CREATED_AT_ONCE, decide_pool, size
+from efrit.controller.decide.pool_status import BACKLOGGED_AFTER as LONG
+from efrit.controller.decide.pools import CREATED_AT_ONCE, REFILL_PAUSE, REFILLED_AT_ONCE, decide_pool, size
 from efrit.controller.manifests.disruption_budget import build_disruption_budget
 from efrit.controller.model.actions import (
     Action,
@@ -177,7 +178,8 @@ def test_the_status_counts_members_and_requests() -> None:
         (snapshot(1, member("a", OLD)), "Progressing", "True", "UpdatingMembers"),
         (snapshot(1, member("a"), member("b", load=1)), "Progressing", "True", "RemovingMembers"),
         (snapshot(1, member("a", ready=False, refused="no")), "Progressing", "False", "MemberRefused"),
-        (snapshot(1, member("a"), pending=3), "Backlogged", "True", "RequestsWaiting"),
+        (snapshot(1, member("a"), pending=3, oldest_pending=NOW - LONG), "Backlogged", "True", "RequestsWaiting"),
+        (snapshot(1, member("a"), pending=3, oldest_pending=NOW), "Backlogged", "False", "RequestsPlaced"),
         (snapshot(1, member("a")), "Backlogged", "False", "RequestsPlaced"),
     ],
 )
@@ -205,6 +207,37 @@ def test_counts_that_change_while_members_work_are_written_every_few_seconds() -
     assert isinstance(patch, PatchStatus)
 
 
-def test_a_condition_that_changes_is_written_at_once() -> None:
-    picture = replace(_written(snapshot(1, member("a"))), pending=1)
-    assert len(of(decide(picture), PatchStatus)) == 1
+def test_a_condition_that_changes_is_written_at_once_and_once_a_second() -> None:
+    picture = replace(_written(snapshot(1, member("a"))), pending=1, oldest_pending=NOW - LONG)
+    assert decide(picture) == [RequeueAfter(timedelta(seconds=1))]
+    assert len(of(decide(replace(picture, status_written=NOW - timedelta(seconds=1))), PatchStatus)) == 1
+
+
+def test_a_request_that_has_just_come_makes_no_backlog_and_is_looked_at_again() -> None:
+    came = NOW - LONG / 2
+    picture = replace(_written(snapshot(1, member("a"))), pending=1, oldest_pending=came)
+    # The count is one of those that are written every few seconds.
+    assert decide(picture) == [RequeueAfter(LONG / 2), RequeueAfter(timedelta(seconds=5))]
+
+
+def test_while_claims_take_members_few_are_started_at_a_time() -> None:
+    """Starting one takes a hundred times what a claim does, and claims would wait for it."""
+    stock = [member("a"), member("b")]
+    taken = snapshot(5, *stock, claim_taken=NOW)
+    actions = decide(taken)
+    assert len(of(actions, CreateMember)) == REFILLED_AT_ONCE
+    assert RequeueAfter(REFILL_PAUSE) in actions
+    starting = (member("c", ready=False), member("d", ready=False))
+    assert not of(decide(replace(taken, members=(*taken.members, *starting))), CreateMember)
+    # A while after the last claim, or where none is left for the next one, there is no reason to wait.
+    assert len(of(decide(replace(taken, claim_taken=NOW - REFILL_PAUSE)), CreateMember)) == 3
+    assert len(of(decide(replace(taken, members=(member("a", load=1), member("b", ready=False)))), CreateMember)) == 3
+
+
+def test_a_backlog_goes_on_until_nothing_waits() -> None:
+    """Where requests wait for about as long as a backlog takes to be one, each would be another write."""
+    backlogged = _written(snapshot(1, member("a"), pending=1, oldest_pending=NOW - LONG))
+    backlogged = replace(backlogged, status_written=NOW - LONG)
+    assert not of(decide(replace(backlogged, oldest_pending=NOW)), PatchStatus)
+    (patch,) = of(decide(replace(backlogged, pending=0, oldest_pending=None)), PatchStatus)
+    assert "RequestsPlaced" in str(patch.status["conditions"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from efrit.api import ConditionStatus, PoolReason, PoolStatus, with_condition
+from efrit.api import ConditionStatus, PoolReason, PoolStatus, condition_of, with_condition
 from efrit.api.pool import (
     AVAILABLE,
     BACKLOGGED,
@@ -24,7 +24,11 @@ from efrit.controller.model.names import POOL_LABEL
 from efrit.controller.model.pools import PoolSnapshot
 
 FIGURES_EVERY = timedelta(seconds=5)
-"""Counts that change while members work are written at most this often, a condition that changes at once."""
+"""Counts that change while members work are written at most this often."""
+ANY_EVERY = timedelta(seconds=1)
+"""What else changes is written at once, and then at most this often."""
+BACKLOGGED_AFTER = timedelta(seconds=2)
+"""A request that waits for less does not make the pool Backlogged: each one waits for a moment."""
 NOT_LIMITED = ConditionState(
     ConditionStatus.FALSE, PoolReason.WITHIN_BOUNDS, "spec.replicas sets the number of members."
 )
@@ -37,14 +41,17 @@ def pool_status(
     """Return the write of the status where it is due, or when it will be."""
     pool = snapshot.pool
     old, new = pool.status, _status(snapshot, sized, create, draining, now)
+    later = _look_for_backlog(snapshot, now)
     if new == old:
-        return []
-    if old.model_copy(update={name: getattr(new, name) for name in FIGURES}) == new and snapshot.status_written:
-        left = snapshot.status_written + FIGURES_EVERY - now
-        if timedelta(0) < left <= FIGURES_EVERY:
-            return [RequeueAfter(left)]
+        return later
+    if snapshot.status_written is not None:
+        only_figures = old.model_copy(update={name: getattr(new, name) for name in FIGURES}) == new
+        pause = FIGURES_EVERY if only_figures else ANY_EVERY
+        left = snapshot.status_written + pause - now
+        if timedelta(0) < left <= pause:  # gate: pool-status-pause
+            return [*later, RequeueAfter(left)]
     meta = pool.metadata
-    return [PatchStatus("EfritPool", pool.key, meta.uid, meta.resource_version, new.to_wire(), old.to_wire())]
+    return [*later, PatchStatus("EfritPool", pool.key, meta.uid, meta.resource_version, new.to_wire(), old.to_wire())]
 
 
 def _status(
@@ -58,7 +65,7 @@ def _status(
     for kind, state in (
         (AVAILABLE, _available(snapshot, sized.wanted, len(serving))),
         (PROGRESSING, _progressing(snapshot, create, len(members) - len(staying), now)),
-        (BACKLOGGED, _backlogged(snapshot.pending)),
+        (BACKLOGGED, _backlogged(snapshot, now)),
         (SCALING_ACTIVE, _scaling_active(sized)),
         (SCALING_LIMITED, sized.limited or NOT_LIMITED),
     ):
@@ -158,10 +165,24 @@ def _progressing(snapshot: PoolSnapshot, create: int, draining: int, now: dateti
     return ConditionState(ConditionStatus.TRUE, PoolReason.MEMBERS_UNCHANGED, message)
 
 
-def _backlogged(pending: int) -> ConditionState:
-    if pending:
+def _waits_long(snapshot: PoolSnapshot, now: datetime) -> bool:
+    oldest = snapshot.oldest_pending
+    return oldest is not None and now - oldest >= BACKLOGGED_AFTER  # gate: backlogged-after
+
+
+def _backlogged(snapshot: PoolSnapshot, now: datetime) -> ConditionState:
+    before = condition_of(snapshot.pool.status.conditions, BACKLOGGED)
+    goes_on = before is not None and before.status == ConditionStatus.TRUE
+    if snapshot.pending and (goes_on or _waits_long(snapshot, now)):
         message = "Requests wait for a member with room for them."
         return ConditionState(ConditionStatus.TRUE, PoolReason.REQUESTS_WAITING, message)
-    return ConditionState(
-        ConditionStatus.FALSE, PoolReason.REQUESTS_PLACED, "Every request of the pool has a member."
-    )
+    message = f"No request of the pool has waited for {BACKLOGGED_AFTER.seconds} s for a member."
+    return ConditionState(ConditionStatus.FALSE, PoolReason.REQUESTS_PLACED, message)
+
+
+def _look_for_backlog(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
+    """Return when to look again whether the oldest request that waits has waited for long."""
+    oldest = snapshot.oldest_pending
+    if not snapshot.pending or oldest is None or _waits_long(snapshot, now):
+        return []
+    return [RequeueAfter(oldest + BACKLOGGED_AFTER - now)]

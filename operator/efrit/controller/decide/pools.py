@@ -32,6 +32,9 @@ from efrit.controller.model.pools import MemberView, PoolSnapshot
 CREATED_AT_ONCE = 16
 """In one reconciliation; others have their turn before the next."""
 AT_ONCE = timedelta(0)
+REFILL_PAUSE = timedelta(seconds=1)
+REFILLED_AT_ONCE = 2
+"""While claims take members that are there, and for so long after the last, so many are being started at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,26 @@ def _create(snapshot: PoolSnapshot, count: int, now: datetime) -> list[Action]:
     refusal = snapshot.refusal
     if refusal is not None and refusal.until > now:
         return [RequeueAfter(refusal.until - now)]
+    ends = _refill_pause(snapshot, now)
+    if ends is not None:
+        starting = sum(not (member.serves or member.deleting) for member in snapshot.members)
+        count = min(count, max(0, REFILLED_AT_ONCE - starting))
     manifest = pool_member(snapshot.pool, snapshot.template, snapshot.revision)
     create = CreateMember(snapshot.pool.key, snapshot.pool.metadata.uid, manifest)
     actions: list[Action] = [create] * min(count, CREATED_AT_ONCE)
+    if ends is not None:
+        return [*actions, RequeueAfter(ends - now)]
     return [*actions, RequeueAfter(AT_ONCE)] if count > CREATED_AT_ONCE else actions
+
+
+def _refill_pause(snapshot: PoolSnapshot, now: datetime) -> datetime | None:
+    """Return until when few members are started at a time, None where as many as are wanted may be.
+
+    To start a member takes a hundred times what a claim does: whoever claims one that is there does not wait for
+    the start of others. Once none is left, claims wait for just that.
+    """
+    taken = snapshot.claim_taken
+    if taken is None or not taken <= now < taken + REFILL_PAUSE:
+        return None
+    idle = any(member.ready and not member.has_work and not member.deleting for member in snapshot.members)
+    return taken + REFILL_PAUSE if idle else None  # gate: refill-pause

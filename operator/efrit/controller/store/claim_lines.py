@@ -72,6 +72,9 @@ class ClaimLines:
         record.taking, entry.taken_by = instance, claim
         self._index.labels.put(instance, None)
         pool, entry.pool = entry.pool, None
+        pool_record = self._index.pools.get(self._pool_of_claim(claim))
+        if pool_record is not None:
+            pool_record.claim_taken = self._index.clock()
         self._index.pool_lines.place_member(instance, pool, None)
         self.leave_line(claim)
 
@@ -108,8 +111,10 @@ class ClaimLines:
         line = self._lines.setdefault(pool, Backlog())
         is_new = line.ahead_of(claim) == len(line)
         line.add(claim, (meta.creation_timestamp or BEGINNING, meta.name))
-        if is_new:
+        if is_new and not self._index.pool_lines.has_member_awake(pool):
             self._index.pool_lines.requeue_key(pool)
+        elif is_new:
+            self._index.pool_lines.changed(pool)
 
     def leave_line(self, claim: Key) -> None:
         """Take an exclusive claim out of the line of its pool, and have the next one reconciled."""

@@ -55,8 +55,7 @@ class PoolLines:
     def add(self, record: RequestRecord, pool: Key) -> None:
         """Put a request into the line of its pool."""
         line = self._line(pool)
-        if not len(line):
-            # Perhaps there is no member.
+        if not len(line) and not self.has_member_awake(pool):
             self.requeue_key(pool)
         self.changed(pool)
         flow = line.known(_flow(record, line))
@@ -117,6 +116,10 @@ class PoolLines:
         if record is None or record.uid is None:
             return set()
         return self._members.get(PoolOwner(pool[1], record.uid), set())
+
+    def has_member_awake(self, pool: Key) -> bool:
+        """Return whether the Emacs of a member takes work."""
+        return any(self._index.instances[key].takes_work for key in self.members_of(pool))
 
     def pool_of(self, instance: Key) -> PoolRecord | None:
         """Return the pool that owns an instance."""

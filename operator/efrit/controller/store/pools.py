@@ -189,6 +189,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             pending=self._index.pool_lines.backlog(key),
             oldest_pending=self._index.pool_lines.oldest(key),
             claims=self._index.claim_lines.waiting(key),
+            claim_taken=record.claim_taken,
             flows=tuple(self._index.pool_lines.busiest_flows(key, MAX_FLOWS)),
             desired=record.desired if record.desired is not None else record.object.status.desired_replicas,
             recommendations=tuple(record.recommendations) or _recommended_before(record.object, self._index.clock()),

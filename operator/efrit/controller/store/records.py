@@ -359,6 +359,8 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """Of the last while: each is larger than all that came after it."""
     growths: deque[Growth] = field(default_factory=deque)
     """Of the last minute."""
+    claim_taken: datetime | None = None
+    """When an exclusive claim last took a member, as far as this process knows."""
     budget: Mapping[str, Any] | None = None
     """Its PodDisruptionBudget as applied last; None where that is not known."""
     budget_written: datetime | None = None

@@ -85,6 +85,33 @@ async def test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_
     assert (names(world), claim_of(world).taking, pool_of(world).claims) == ([], None, 1)
 
 
+async def test_a_pool_remembers_when_a_claim_took_a_member(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    assert pool_of(world).claim_taken is None
+    assert take(world, "one")
+    assert pool_of(world).claim_taken is not None
+
+
+@on_virtual_time
+async def test_a_claim_or_request_is_looked_at_before_its_pool_where_a_member_is_awake(world: World) -> None:
+    """The pool, which counts all of its members, comes once its load has settled; without one it comes at once."""
+    world.store.first_list_complete(None)
+    world.store.pools.observe(pool_json())
+    await world.looks()
+    world.store.claims.observe(claim_json("none"))
+    assert ("Pool", "crew") in await world.looks()
+    world.store.instances.observe(member_json(status=READY))
+    world.open_bridge()
+    await world.looks()
+    world.store.claims.observe(claim_json("one"))
+    world.store.requests.observe(pool_request("two"))
+    looks = await world.looks()
+    assert ("Claim", "one") in looks
+    assert ("Pool", "crew") not in looks
+    assert ("Pool", "crew") in await world.looks(LONG)
+
+
 async def test_a_member_that_is_not_to_be_had_goes_back_and_the_first_in_line_is_looked_at(world: World) -> None:
     begin(world)
     world.store.claims.observe(claim_json("one"))

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import httpx
 
 from efrit.api_group import API_VERSION
 from tests.e2e.instance import send
 from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.timeout import TIMEOUT
 
 POOL = "crew"
 REQUESTS = int(os.environ.get("POOL_REQUESTS", "200"))
@@ -90,6 +96,28 @@ def _pool_condition(kube: Kube, namespace: str, kind: str) -> Json:
     return next((entry for entry in status.get("conditions", ()) if entry["type"] == kind), {})
 
 
+@contextmanager
+def _sizes(namespace: str) -> Iterator[set[int]]:
+    """Yield how many members the pool has wanted since: a watch sees what a poll may miss."""
+    kube, sizes, watching = Kube(), set[int](), threading.Event()
+
+    def follow() -> None:
+        with suppress(httpx.TransportError):
+            for event in kube.follow("EfritPool", namespace):
+                sizes.add(event["object"].get("status", {}).get("desiredReplicas", 0))
+                watching.set()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        assert watching.wait(TIMEOUT), "the watch of the pool does not begin"
+        yield sizes
+    finally:
+        # The watch ends with its connection.
+        kube.close()
+        thread.join()
+
+
 def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_at_zero_again(
     kube: Kube, namespace: str
 ) -> None:
@@ -97,11 +125,14 @@ def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_a
     _apply(namespace, autoscaling=autoscaling)
     _until(kube, namespace, desiredReplicas=0, replicas=0)
     assert _pool_condition(kube, namespace, "Available")["status"] == "True"
-    requests = [send(kube, namespace, f"(+ 1 {number})", poolRef={"name": POOL}) for number in range(REQUESTS)]
-    _until(kube, namespace, desiredReplicas=5)
-    answers = [request.wait() for request in requests]
-    assert [answer["result"] for answer in answers] == [str(number + 1) for number in range(REQUESTS)]
-    _until(kube, namespace, desiredReplicas=0, replicas=0, draining=0, pending=0)
+    with _sizes(namespace) as sizes:
+        requests = [send(kube, namespace, f"(+ 1 {number})", poolRef={"name": POOL}) for number in range(REQUESTS)]
+        until(lambda: 5 in sizes, lambda: f"the pool wanted {sizes}\n{_story(namespace)}")
+        answers = [request.wait() for request in requests]
+        assert [answer["result"] for answer in answers] == [str(number + 1) for number in range(REQUESTS)]
+        assert {answer["attempt"] for answer in answers} == {1}
+        _until(kube, namespace, desiredReplicas=0, replicas=0, draining=0, pending=0)
+    assert max(sizes) == 5
     until(lambda: not kube.list("EfritInstance", namespace), lambda: f"members are left\n{_story(namespace)}")
 
 
@@ -147,9 +178,24 @@ def test_a_template_with_a_broken_image_is_rolled_out_no_further_and_taken_back(
         lambda: _pool_condition(kube, namespace, "Progressing").get("reason") == "RevisionFailed",
         lambda: f"the roll-out is not stopped\n{_story(namespace)}",
     )
-    assert kube.get("EfritPool", namespace, POOL)["status"]["ready"] == 1
+    condition = _pool_condition(kube, namespace, "Progressing")
+    assert condition["status"] == "False"
+    names = {member["metadata"]["name"] for member in kube.list("EfritInstance", namespace)}
+    (broken_name,) = (name for name in names if name in condition["message"])
+    assert "localhost/efrit/none:0" in condition["message"]
+    status = kube.get("EfritPool", namespace, POOL)["status"]
+    assert status["revision"] != before["revision"]
+    assert {name: status[name] for name in ("replicas", "ready", "updated")} == {
+        "replicas": 2,
+        "ready": 1,
+        "updated": 1,
+    }
+    shown = _columns(namespace)
+    assert (shown["WANTED"], shown["MEMBERS"], shown["READY"], shown["AVAILABLE"]) == ("1", "2", "1", "True")
     # The bridge of the new member is up, its Emacs never will be.
-    assert _ask(kube, namespace, "(+ 40 2)")["result"] == "42"
+    answer = _ask(kube, namespace, "(+ 40 2)")
+    assert answer["result"] == "42"
+    assert answer["instanceName"] != broken_name
 
     _apply(namespace, replicas=1, updateStrategy=strategy)
     _until(kube, namespace, revision=before["revision"], ready=1, updated=1, replicas=1, draining=0)

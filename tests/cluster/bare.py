@@ -66,18 +66,20 @@ class BareCluster:
         else:
             if teardown.leftovers(self.layout):
                 say("removing a former cluster (of other versions or options, or incomplete)")
+                teardown.remove(self.layout.second)
                 teardown.remove(self.layout)
             self._create(desired)
         self._wait_ready()
 
     def down(self) -> None:
         """Remove the cluster and all it left on the machine."""
+        teardown.remove(self.layout.second)
         teardown.remove(self.layout)
         paths.kubeconfig().unlink(missing_ok=True)
 
     def leftovers(self) -> list[str]:
         """Return what of the cluster is still on the machine."""
-        leftovers = teardown.leftovers(self.layout)
+        leftovers = [*teardown.leftovers(self.layout.second), *teardown.leftovers(self.layout)]
         return leftovers + ([f"file {paths.kubeconfig()}"] if paths.kubeconfig().exists() else [])
 
     def status(self) -> list[str]:
@@ -108,7 +110,7 @@ class BareCluster:
 
     def daemon(self, name: str) -> Daemon:
         """Return one of its programs, to be stopped, frozen and started; KeyError where none has this name."""
-        return {daemon.name: daemon for daemon in self._daemons(self._own_plane())}[name]
+        return {daemon.name: daemon for daemon in self._daemons(self.inner_plane())}[name]
 
     def reached(self) -> ControlPlane:
         """Return the control plane as this machine reaches it: for its URL and certificates, not to be started."""
@@ -117,25 +119,26 @@ class BareCluster:
             raise ClusterError("The bare cluster is not up; run `make cluster`.")
         return ControlPlane(self.layout.data, ports=replace(PORTS, api=port))
 
+    def inner_plane(self) -> ControlPlane:
+        """Return the control plane as its node reaches it."""
+        return self._plane(fsync=bool(self._known().get("fsync")))
+
     def start_dead(self) -> list[str]:
         """Start the programs that do not run, and return their names."""
         recorded = self._known()
-        dead = [daemon for daemon in self._daemons(self._own_plane()) if daemon.pid() is None]
+        dead = [daemon for daemon in self._daemons(self.inner_plane()) if daemon.pid() is None]
         for daemon in dead:
             if daemon.name == "kubelet":
                 self._wait_containerd()  # a kubelet without a runtime ends at once
             if daemon.name == "forward":
-                forward.start(self.layout, self._own_plane().host, PORTS.api, listen_on=int(recorded["port"]))
+                forward.start(self.layout, self.inner_plane().host, PORTS.api, listen_on=int(recorded["port"]))
             else:
                 daemon.start()
         return [daemon.name for daemon in dead]
 
     def ready(self) -> bool:
         """Whether the API server, the node and the add-ons answer."""
-        return self._ready(self._own_plane())
-
-    def _own_plane(self) -> ControlPlane:
-        return self._plane(fsync=bool(self._known().get("fsync")))
+        return self._ready(self.inner_plane())
 
     def _known(self) -> dict[str, Any]:
         try:
@@ -193,7 +196,7 @@ class BareCluster:
 
     def _repair(self, recorded: dict[str, Any]) -> bool:
         """Start what does not run; False if nothing was amiss."""
-        plane, port = self._own_plane(), int(recorded["port"])
+        plane, port = self.inner_plane(), int(recorded["port"])
         started = self.start_dead()
         if not started and self._ready(plane) and paths.kubeconfig().exists():
             return False
@@ -228,7 +231,7 @@ class BareCluster:
         wait_until(answers, "an answer from containerd", timeout=30, hint=f"See {daemon.log}.")
 
     def _wait_ready(self) -> None:
-        plane = self._own_plane()
+        plane = self.inner_plane()
         logs = f"See {self.layout.data / 'logs'}."
 
         def alive() -> None:

@@ -15,6 +15,8 @@ NODE_IP = "10.89.0.1"
 NODE_PREFIX = 24
 POD_CIDR = "10.244.0.0/16"
 NODE_POD_CIDR = "10.244.0.0/24"
+SECOND_IP = "10.89.0.2"
+SECOND_POD_CIDR = "10.244.1.0/24"
 
 
 def exists(layout: Layout) -> bool:
@@ -32,4 +34,20 @@ def create(layout: Layout) -> None:
     run([*inside, "link", "set", "node0", "up"])
     # kubelet and kube-apiserver look for the interface of the default route to learn their address.
     run([*inside, "route", "add", "default", "dev", "node0"])
+    run([*layout.inside(), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])
+
+
+def create_second(layout: Layout, first: Layout) -> None:
+    """Make the namespace of a second node, whose card is plugged into the first one's bridge."""
+    run(["ip", "netns", "add", layout.name])
+    inside, inside_first = [*layout.inside(), "ip"], [*first.inside(), "ip"]
+    run([*inside, "link", "set", "lo", "up"])
+    # It goes with the namespace that its other end is in.
+    peer = ("type", "veth", "peer", "name", "eth0", "netns", layout.name)
+    run([*inside_first, "link", "add", "node2", *peer])
+    run([*inside_first, "link", "set", "node2", "master", "node0", "up"])
+    run([*inside, "addr", "add", f"{SECOND_IP}/{NODE_PREFIX}", "dev", "eth0"])
+    run([*inside, "link", "set", "eth0", "up"])
+    run([*inside, "route", "add", "default", "via", NODE_IP])
+    run([*inside_first, "route", "replace", SECOND_POD_CIDR, "via", SECOND_IP])
     run([*layout.inside(), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])

@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.cluster import programs
 from tests.cluster.control_plane import SERVICE_CIDR, ControlPlane
-from tests.cluster.network import NODE_IP, NODE_POD_CIDR, POD_CIDR
+from tests.cluster.network import NODE_IP, NODE_POD_CIDR, POD_CIDR, SECOND_IP, SECOND_POD_CIDR
 from tests.cluster.paths import Layout
 from tests.cluster.processes import Daemon
 
@@ -24,9 +25,24 @@ CGROUPS = Path("/sys/fs/cgroup")
 # Client-side throttling is for clusters of many: here its defaults only delay the start and every burst of pods.
 UNTHROTTLED = ("--kube-api-qps=200", "--kube-api-burst=400")
 
-# Holder of each client certificate beside the administrator's: name -> subject the bootstrap RBAC knows.
+
+class Node(NamedTuple):
+    """What tells a node from another."""
+
+    name: str
+    ip: str
+    pod_cidr: str
+    kubelet: str
+    """Name of its kubelet's certificate."""
+    taints: tuple[dict[str, str], ...] = ()
+
+
+FIRST = Node(NODE_NAME, NODE_IP, NODE_POD_CIDR, "kubelet")
+# Only what asks for it runs there.
+SECOND = Node("node2", SECOND_IP, SECOND_POD_CIDR, "kubelet-node2", ({"key": "second", "effect": "NoSchedule"},))
+
+# Holder of each client certificate beside the administrator and kubelets: name -> subject the bootstrap RBAC knows.
 IDENTITIES = {
-    "kubelet": f"/O=system:nodes/CN=system:node:{NODE_NAME}",
     "controller-manager": "/CN=system:kube-controller-manager",
     "scheduler": "/CN=system:kube-scheduler",
     "kube-proxy": "/CN=system:kube-proxy",
@@ -75,7 +91,7 @@ def controllers(layout: Layout, plane: ControlPlane) -> list[Daemon]:
     ]
 
 
-def agents(layout: Layout) -> list[Daemon]:
+def agents(layout: Layout, node: Node = FIRST) -> list[Daemon]:
     """kubelet and kube-proxy."""
     data, inside = layout.data, layout.inside()
     kubelet = [
@@ -83,8 +99,8 @@ def agents(layout: Layout) -> list[Daemon]:
         str(programs.program("kubelet")),
         f"--kubeconfig={data / 'kubelet.kubeconfig'}",
         f"--config={data / 'kubelet.json'}",
-        f"--hostname-override={NODE_NAME}",
-        f"--node-ip={NODE_IP}",
+        f"--hostname-override={node.name}",
+        f"--node-ip={node.ip}",
         f"--root-dir={data / 'kubelet'}",
     ]
     proxy = [*inside, str(programs.program("kube-proxy")), f"--config={data / 'kube-proxy.json'}"]
@@ -92,18 +108,27 @@ def agents(layout: Layout) -> list[Daemon]:
 
 
 def write_files(layout: Layout, plane: ControlPlane) -> None:
-    """Write configuration and kubeconfigs of everything that runs on the node."""
+    """Write configuration and kubeconfigs of everything that runs on the first node."""
+    for name, subject in IDENTITIES.items():
+        plane.authority.issue(name, subject, [f"DNS:{NODE_NAME}", f"IP:{NODE_IP}"])
+        plane.authority.write_kubeconfig(layout.data / f"{name}.kubeconfig", name, plane.url)
+    write_node_files(layout, plane)
+
+
+def write_node_files(layout: Layout, plane: ControlPlane, node: Node = FIRST) -> None:
+    """Write what containerd, kubelet and kube-proxy of a node read; kube-proxy has its certificate already."""
     data = layout.data
     for folder in (data / "cni", layout.volumes, data / "kubelet", layout.run):
         folder.mkdir(parents=True, exist_ok=True)
     layout.volumes.chmod(0o755)
-    for name, subject in IDENTITIES.items():
-        plane.authority.issue(name, subject, [f"DNS:{NODE_NAME}", f"IP:{NODE_IP}"])
-        plane.authority.write_kubeconfig(data / f"{name}.kubeconfig", name, plane.url)
+    subject = f"/O=system:nodes/CN=system:node:{node.name}"
+    plane.authority.issue(node.kubelet, subject, [f"DNS:{node.name}", f"IP:{node.ip}"])
+    plane.authority.write_kubeconfig(data / "kubelet.kubeconfig", node.kubelet, plane.url)
+    plane.authority.write_kubeconfig(data / "kube-proxy.kubeconfig", "kube-proxy", plane.url)
     (data / "containerd.toml").write_text(containerd_config(layout))
-    (data / "cni" / "10-efrit.conflist").write_text(json.dumps(cni_config(layout), indent=1))
-    (data / "kubelet.json").write_text(json.dumps(kubelet_config(layout, plane), indent=1))
-    (data / "kube-proxy.json").write_text(json.dumps(proxy_config(layout), indent=1))
+    (data / "cni" / "10-efrit.conflist").write_text(json.dumps(cni_config(layout, node), indent=1))
+    (data / "kubelet.json").write_text(json.dumps(kubelet_config(layout, plane, node), indent=1))
+    (data / "kube-proxy.json").write_text(json.dumps(proxy_config(layout, node), indent=1))
     # Names outside the cluster do not resolve: the node has no way out.
     (data / "resolv.conf").write_text(f"nameserver {DNS_IP}\n")
 
@@ -139,7 +164,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.proc
 """
 
 
-def cni_config(layout: Layout) -> dict[str, object]:
+def cni_config(layout: Layout, node: Node) -> dict[str, object]:
     """Return a bridge with masquerading and host ports; it enforces no NetworkPolicy (kind's network does)."""
     bridge = {
         "type": "bridge",
@@ -150,7 +175,7 @@ def cni_config(layout: Layout) -> dict[str, object]:
         "ipam": {
             "type": "host-local",
             "dataDir": str(layout.run / "ipam"),
-            "ranges": [[{"subnet": NODE_POD_CIDR}]],
+            "ranges": [[{"subnet": node.pod_cidr}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         },
     }
@@ -158,7 +183,7 @@ def cni_config(layout: Layout) -> dict[str, object]:
     return {"cniVersion": "0.4.0", "name": layout.name, "plugins": [bridge, portmap]}
 
 
-def kubelet_config(layout: Layout, plane: ControlPlane) -> dict[str, object]:
+def kubelet_config(layout: Layout, plane: ControlPlane, node: Node) -> dict[str, object]:
     """KubeletConfiguration: works on cgroup v1 and v2, on machines with swap and with little disk left."""
     pki = plane.authority
     return {
@@ -170,8 +195,8 @@ def kubelet_config(layout: Layout, plane: ControlPlane) -> dict[str, object]:
             "webhook": {"enabled": True},
         },
         "authorization": {"mode": "Webhook"},
-        "tlsCertFile": str(pki.certificate("kubelet")),
-        "tlsPrivateKeyFile": str(pki.key("kubelet")),
+        "tlsCertFile": str(pki.certificate(node.kubelet)),
+        "tlsPrivateKeyFile": str(pki.key(node.kubelet)),
         "failCgroupV1": False,
         "failSwapOn": False,
         "cgroupDriver": "cgroupfs",
@@ -192,10 +217,11 @@ def kubelet_config(layout: Layout, plane: ControlPlane) -> dict[str, object]:
         "serializeImagePulls": False,
         "enableProfilingHandler": False,
         "healthzBindAddress": "127.0.0.1",
+        "registerWithTaints": list(node.taints),
     }
 
 
-def proxy_config(layout: Layout) -> dict[str, object]:
+def proxy_config(layout: Layout, node: Node) -> dict[str, object]:
     """KubeProxyConfiguration; conntrack limits are the whole machine's and stay as they are."""
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -203,7 +229,7 @@ def proxy_config(layout: Layout) -> dict[str, object]:
         "clientConnection": {"kubeconfig": str(layout.data / "kube-proxy.kubeconfig")},
         "mode": "iptables",
         "clusterCIDR": POD_CIDR,
-        "hostnameOverride": NODE_NAME,
+        "hostnameOverride": node.name,
         "conntrack": {"maxPerCore": 0},
     }
 

@@ -40,6 +40,11 @@ class Layout:
         return cls(hashlib.sha256(str(state().resolve()).encode()).hexdigest()[:8])
 
     @property
+    def second(self) -> Layout:
+        """Places and names of the cluster's second node, where it has one."""
+        return Layout(f"{self.identity}b")
+
+    @property
     def name(self) -> str:
         """Name of the network namespace, the cgroup and the CNI network."""
         return f"efrit-{self.identity}"

@@ -75,7 +75,7 @@ class ClaimLines:
         pool_record = self._index.pools.get(self._pool_of_claim(claim))
         if pool_record is not None:
             pool_record.claim_taken = self._index.clock()
-        self._index.pool_lines.place_member(instance, pool, None)
+        self._index.pool_lines.take_member(instance, pool)
         self.leave_line(claim)
 
     def give_up(self, record: ClaimRecord) -> None:

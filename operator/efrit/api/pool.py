@@ -299,6 +299,13 @@ class DisruptionBudget(StrEnum):
     NONE = "None"
 
 
+class PreemptionPolicy(StrEnum):
+    """Whether work that may run twice is interrupted for a request of higher priority."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+
+
 class PoolSpec(ApiModel):
     """Desired state. The operator never writes it; `kubectl scale` and autoscalers write replicas."""
 
@@ -310,6 +317,12 @@ class PoolSpec(ApiModel):
     template: PoolTemplate = Field(default=PoolTemplate(), description=PoolTemplate.__doc__)
     placement: Placement = Field(default=Placement(), description=Placement.__doc__)
     fairness: Fairness = Field(default=Fairness(), description=Fairness.__doc__)
+    preemption: PreemptionPolicy = Field(
+        default=PreemptionPolicy.NEVER,
+        description="LowerPriority: for a request that comes when no member has room, one running request with a "
+        "lower spec.priority and spec.retryPolicy: IfInterrupted is interrupted and waits again, to run from its "
+        "beginning. One of another flow is interrupted only where that flow has more than its share.",
+    )
     update_strategy: UpdateStrategy = Field(default=UpdateStrategy(), description=UpdateStrategy.__doc__)
     disruption_budget: DisruptionBudget = Field(
         default=DisruptionBudget.BUSY_MEMBERS,

@@ -17,6 +17,8 @@ from efrit.protocol.enums import Outcome, RequestType, RetryPolicy, SessionStatu
 MAX_CONTENT_CHARS = 245_760
 MAX_INLINE_RESULT_CHARS = 32_768
 MAX_TIMEOUT_SECONDS = 86_400
+MAX_PREEMPTIONS = 5
+"""A request that was interrupted so often for others runs to its end: it loses the time of so many runs at most."""
 
 COMPLETE = "Complete"
 SUCCEEDED = "Succeeded"
@@ -128,20 +130,22 @@ class RequestSpec(ApiModel):
         default=0,
         ge=-1000,
         le=1000,
-        description="Higher runs earlier. Each point is worth 60 seconds of waiting, so that none starves.",
+        description="Higher runs earlier. Each point is worth 60 seconds of waiting, so that none starves. A pool "
+        "may interrupt running work for a request of higher priority (spec.preemption of the EfritPool).",
     )
     retry_policy: RetryPolicyField = Field(
         default=RetryPolicy.NEVER,
         json_schema_extra={"default": resource_word(RetryPolicy.NEVER)},
-        description="IfInterrupted runs the work again when Emacs died in the middle of it: only for work that is "
-        "safe to run twice.",
+        description="IfInterrupted runs the work again when Emacs died in the middle of it, or when a pool "
+        "interrupted it for a request of higher priority: only for work that is safe to run twice.",
     )
     max_attempts: int = Field(
         default=3,
         ge=1,
         le=10,
-        description="Upper bound of runs with retryPolicy IfInterrupted. On an ephemeral queue the last one is kept "
-        "for the case that the queue is lost with its pod.",
+        description="Upper bound of runs with retryPolicy IfInterrupted; one that a pool interrupted for a request "
+        "of higher priority does not count. On an ephemeral queue the last one is kept for the case that the queue "
+        "is lost with its pod.",
     )
     cancel: bool = Field(
         default=False,
@@ -259,6 +263,29 @@ class RequestHandover(StrEnum):
     POSSIBLE = "Possible"
 
 
+class RequestPreemption(ApiModel):
+    """That a pool interrupted the work for a request of higher priority, or is about to (spec.preemption)."""
+
+    count: int = Field(
+        default=0,
+        ge=0,
+        le=MAX_PREEMPTIONS,
+        description=f"How often it was interrupted and put back in line: {MAX_PREEMPTIONS} times at most.",
+    )
+    in_progress: bool | None = Field(
+        default=None, description="True while its instance is being asked to stop it; the work may end before that."
+    )
+    time: MicroTime | None = Field(default=None, description="When it was decided on last.")
+    instance_name: str | None = Field(default=None, max_length=253, description="The instance that ran it then.")
+    by_name: str | None = Field(
+        default=None, max_length=253, description="The EfritRequest for which it was interrupted last."
+    )
+    by_uid: str | None = Field(default=None, max_length=64, alias="byUID", description="UID of that EfritRequest.")
+    attempts: int | None = Field(
+        default=None, ge=0, description="Runs before the present one that count for spec.maxAttempts."
+    )
+
+
 class RequestStatus(ApiModel):
     """Observed state. Final once phase is Succeeded or Failed: the API server refuses any later change."""
 
@@ -313,8 +340,10 @@ class RequestStatus(ApiModel):
     attempt: int | None = Field(
         default=None,
         ge=0,
-        description="How many times it was started; a queue that was lost counts as if it had used up its attempts.",
+        description="How many times it was started, preempted runs excluded; a queue that was lost counts as if it "
+        "had used up its attempts.",
     )
+    preemption: RequestPreemption | None = Field(default=None, description=RequestPreemption.__doc__)
     queued_time: MicroTime | None = Field(default=None, description="When the instance accepted it.")
     start_time: MicroTime | None = Field(default=None, description="When it started to run.")
     completion_time: MicroTime | None = Field(default=None, description="When its end was recorded.")
@@ -361,3 +390,17 @@ class EfritRequest(Resource):
     def final(self) -> bool:
         """Whether its status never changes again."""
         return self.status.phase is not None and self.status.phase.final
+
+    @property
+    def run_id(self) -> str:
+        """Id of the work on the queue of an instance; another one after each preemption.
+
+        What an earlier queue still says of an ended run can then not be taken for news of the present one.
+        """
+        preemption = self.status.preemption
+        return run_id(self.metadata.uid, preemption.count if preemption is not None else 0)
+
+
+def run_id(uid: str, preemptions: int) -> str:
+    """Return the id on the queue of a request that was preempted so many times."""
+    return f"{uid}.{preemptions}" if preemptions else uid  # gate: run-id

@@ -13,6 +13,7 @@ GREEN, YELLOW, RED, DIM = "32", "33", "31", "2"
 _COLORS = {
     **dict.fromkeys(("active", "Ready", "Succeeded", "ok", "success", "Success"), GREEN),
     **dict.fromkeys(("Running", "Queued", "Pending", "Partial", "InputRequired", "Backpressure"), YELLOW),
+    **dict.fromkeys(("Preempting", "Preempted"), YELLOW),
     **dict.fromkeys(("inactive", "Stopped", "Suspended", "SuspendedIdle"), DIM),
     **dict.fromkeys(
         (

@@ -231,7 +231,8 @@ class RequestState(Struct, frozen=True):
     """A request as it is now. Once `final` it never changes again.
 
     `result` is the beginning of a long one (`truncated`; `Backend.result` gives all of it). `output` is what
-    was printed, `messages` what Emacs said. `message` says in a sentence where it stands.
+    was printed, `messages` what Emacs said. `message` says in a sentence where it stands. `preemptions` is how often
+    a pool interrupted it for another request, to run it again.
     """
 
     handle: Handle
@@ -257,6 +258,7 @@ class RequestState(Struct, frozen=True):
     started: datetime | None = None
     completed: datetime | None = None
     execution_seconds: float | None = None
+    preemptions: int = 0
 
     @property
     def final(self) -> bool:

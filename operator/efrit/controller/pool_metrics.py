@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from efrit.api import ConditionStatus
-from efrit.controller.model.actions import Placed, Scale
+from efrit.controller.model.actions import Placed, PutBack, Scale
 from efrit.controller.model.keys import Key
 from efrit.controller.store.flow_backlog import OTHER_FLOWS
 from efrit.controller.store.pools import Pools
@@ -39,6 +39,11 @@ PLACEMENTS = Counter(
     "efrit_pool_placements_total",
     "Requests that were given to a member of their pool, by how it was chosen.",
     [*POOL, "decision"],
+)
+PREEMPTIONS = Counter(
+    "efrit_pool_preemptions_total",
+    "Requests that were interrupted for one of higher priority and put back in line (spec.preemption of the pool).",
+    POOL,
 )
 SCALE_DECISIONS = Counter(
     "efrit_pool_scale_decisions_total",
@@ -65,7 +70,7 @@ class PoolLabels:
         """Remove the series of pools that are gone."""
         for pool in [pool for pool in self._named if pool not in pools]:
             self._named.discard(pool)
-            for metric in (WAIT_SECONDS, PLACEMENTS, SCALE_DECISIONS):
+            for metric in (WAIT_SECONDS, PLACEMENTS, PREEMPTIONS, SCALE_DECISIONS):
                 metric.remove_by_labels(dict(zip(POOL, pool, strict=True)))
 
 
@@ -78,6 +83,11 @@ def count_placement(placed: Placed) -> None:
     PLACEMENTS.labels(*labels, placed.decision).inc()
     if placed.waited is not None:
         WAIT_SECONDS.labels(*labels).observe(max(0.0, placed.waited.total_seconds()))
+
+
+def count_preemption(action: PutBack) -> None:
+    """Count a request that was interrupted for another one."""
+    PREEMPTIONS.labels(*LABELS.of(action.pool)).inc()
 
 
 def count_scaling(scale: Scale) -> None:

@@ -94,6 +94,8 @@ class Reason(StrEnum):
     INSTANCE_SUSPENDED = "InstanceSuspended"
     INSTANCE_UPDATING = "InstanceUpdating"
     BACKPRESSURE = "Backpressure"
+    PREEMPTING = "Preempting"
+    PREEMPTED = "Preempted"
     QUEUED = "Queued"
     RUNNING = "Running"
 
@@ -130,6 +132,8 @@ _OPEN_REASONS = frozenset(
         Reason.INSTANCE_SUSPENDED,
         Reason.INSTANCE_UPDATING,
         Reason.BACKPRESSURE,
+        Reason.PREEMPTING,
+        Reason.PREEMPTED,
         Reason.QUEUED,
         Reason.RUNNING,
     }

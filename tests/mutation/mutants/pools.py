@@ -16,7 +16,79 @@ SCALING = f"{UNIT}/test_pool_scaling.py"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
 
+PREEMPTION = f"{UNIT}/test_preemption.py"
+PREEMPTIONS = f"{UNIT}/store/test_preemptions.py"
+
 MUTANTS = (
+    Mutant(
+        "that only work which may run twice is interrupted for other work",
+        "preempt-may-run-twice",
+        Value("spec.session is not None"),
+        (f"{PREEMPTION}::test_only_work_that_may_run_twice_is_interrupted_and_a_few_times_at_most",),
+    ),
+    Mutant(
+        "the lower priority of work that is interrupted for other work",
+        "preempt-priority",
+        Never(),
+        (f"{PREEMPTION}::test_the_one_of_lowest_priority_that_was_started_last_is_interrupted_first",),
+    ),
+    Mutant(
+        "that what went first for its age is not interrupted for what waited beside it",
+        "preempt-placed-before",
+        Never(),
+        (f"{PREEMPTION}::test_what_got_its_member_while_the_other_waited_already_is_not_interrupted",),
+    ),
+    Mutant(
+        "the share that a flow keeps, whatever priority the requests of another have",
+        "preempt-share",
+        Value("True"),
+        (f"{PREEMPTION}::test_priority_takes_from_another_flow_only_what_that_has_beyond_its_share",),
+    ),
+    Mutant(
+        "the answer of work that ended before it was interrupted for other work",
+        "preempt-own-end",
+        Value("request.spec.cancel"),
+        (f"{PREEMPTION}::test_work_that_ended_before_it_was_stopped_has_its_answer_stored_and_does_not_run_again",),
+    ),
+    Mutant(
+        "the mark in the status before work is interrupted for other work",
+        "preempt-recorded",
+        Value("[]"),
+        (f"{PREEMPTION}::test_it_is_recorded_that_a_request_is_interrupted_before_the_other_one_gets_its_member",),
+    ),
+    Mutant(
+        "the id of its own that each run of a request has on a queue",
+        "run-id",
+        Value("uid"),
+        (
+            f"{PREEMPTION}::test_its_next_run_has_another_id_on_the_queue_which_clients_know_too",
+            f"{PREEMPTIONS}::test_what_a_queue_says_of_a_run_that_is_over_is_settled_and_no_answer_of_the_next_run",
+        ),
+    ),
+    Mutant(
+        "the end of a run that was interrupted, on the queue that had it",
+        "run-settled",
+        Drop(),
+        (f"{PREEMPTIONS}::test_what_a_queue_says_of_a_run_that_is_over_is_settled_and_no_answer_of_the_next_run",),
+    ),
+    Mutant(
+        "the look whether work of no request that is known is of the present run",
+        "run-of-orphan",
+        Value("obj is None"),
+        (f"{RECONCILE}::test_what_a_queue_has_of_a_run_that_was_interrupted_is_stopped_and_acknowledged",),
+    ),
+    Mutant(
+        "that a request which was interrupted for another does not time out while it waits to run again",
+        "preempted-has-begun",
+        Never(),
+        (f"{PREEMPTION}::test_its_wait_for_a_start_is_over_though_it_waits_to_run_again",),
+    ),
+    Mutant(
+        "the credit of flows that wait, where a request takes a place out of turn",
+        "preempt-out-of-turn",
+        Always(),
+        (f"{PREEMPTIONS}::test_what_is_taken_out_of_turn_is_paid_for_and_costs_nobody_else_their_credit",),
+    ),
     Mutant(
         "the count of what members have by the label that a pool says",
         "refile-held",

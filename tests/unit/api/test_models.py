@@ -251,6 +251,8 @@ def test_open_reasons_are_those_of_work_that_goes_on() -> None:
         RequestReason.INSTANCE_SUSPENDED,
         RequestReason.INSTANCE_UPDATING,
         RequestReason.BACKPRESSURE,
+        RequestReason.PREEMPTING,
+        RequestReason.PREEMPTED,
         RequestReason.QUEUED,
         RequestReason.RUNNING,
     }

@@ -100,3 +100,12 @@ async def test_nobody_listens_once_the_last_state_was_told_or_nobody_wants_more(
     assert await anext(watched) == QUEUED
     await watched.aclose()  # type: ignore[attr-defined]
     assert pod.listeners == 0
+
+
+def test_the_log_of_another_run_is_another_file_read_from_its_beginning() -> None:
+    log = WorkLog(cast("Api", None), "team", "u")
+    log._lines(LOG)
+    assert log._command("cat")[-2:] == ["u", str(len(LOG) + 1)]
+    assert not log.begin(RUNNING)
+    assert log.begin(replace(RUNNING, preemptions=2))
+    assert log._command("cat")[-2:] == ["u.2", "1"]

@@ -10,26 +10,32 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from efrit.api.request import MAX_PREEMPTIONS, run_id
 from efrit.controller.decide.claims import decide_claim
 from efrit.controller.decide.pools import decide_pool
-from efrit.controller.decide.requests import decide_request
+from efrit.controller.decide.requests import decide_orphans, decide_request
 from efrit.controller.manifests.member_owner import returned, taken
 from efrit.controller.model.actions import (
+    Acknowledge,
     Action,
     Bind,
+    CancelWork,
     ConfirmHandover,
     ConfirmIdle,
     ConfirmMissing,
     CreateMember,
+    Decision,
     Delete,
     Drain,
     PatchStatus,
     RequeueAfter,
     ReturnMember,
     Scale,
+    SettleOrphan,
     Submit,
     Superseded,
     TakeMember,
@@ -38,7 +44,7 @@ from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.names import REVISION_LABEL
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from efrit.protocol import RequestState, RequestView, Reset
+from efrit.protocol import Reason, RequestState, RequestView, Reset, request_id
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,
@@ -47,6 +53,7 @@ from tests.support.factory import (
     Json,
     condition_json,
     request_json,
+    response,
     statefulset_json,
     stats,
     wire_time,
@@ -98,6 +105,32 @@ class ManualQueue(WorkQueue):
         """Do nothing: one key is reconciled at a time."""
 
 
+@dataclass
+class Run:
+    """What the queue of a member has of a request, by the id of its run."""
+
+    id: str
+    member: str
+    request: str
+    state: RequestState = RequestState.QUEUED
+    reason: Reason | None = None
+    """How it ended."""
+
+    @property
+    def view(self) -> RequestView:
+        answer = response(self.id, reason=self.reason, result=self.id) if self.reason is not None else None
+        metadata = {"name": self.request, "namespace": NAMESPACE}
+        attempt = 0 if self.state == RequestState.QUEUED else 1
+        return RequestView(
+            id=request_id(self.id),
+            state=self.state,
+            queued_time=NOW,
+            metadata=metadata,
+            response=answer,
+            attempt=attempt,
+        )
+
+
 class PoolWorld:
     """The cluster, and the process that leads."""
 
@@ -106,8 +139,10 @@ class PoolWorld:
         self.objects: dict[tuple[str, str], Json] = {}
         self.serving: set[str] = set()
         """Members whose Emacs answers."""
-        self.handed_over: dict[str, str] = {}
-        """The member that was handed a request, by the request's UID."""
+        self.runs: dict[str, Run] = {}
+        """What members were handed and is not acknowledged, by the id of the run."""
+        self.over: set[str] = set()
+        """Runs that have ended, acknowledged ones included."""
         self.placed: Counter[str] = Counter()
         """Requests of each flow that were bound while the same flows waited."""
         self.broken: list[str] = []
@@ -172,8 +207,11 @@ class PoolWorld:
         self.store.of(kind).observe_gone((NAMESPACE, name), obj["metadata"]["uid"])
         if kind == MEMBER:
             self.serving.discard(name)
+            gone = {run.id for run in self.runs.values() if run.member == name}
+            for run in gone:
+                self._forget_run(run)
             for request in self.open(REQUEST).values():
-                if self.handed_over.get(request["metadata"]["uid"]) == name:
+                if _run_id(request) in gone:
                     request["status"].update(phase="Failed", reason="Interrupted")
                     self._changed(request)
         if kind == CLAIM:
@@ -184,17 +222,45 @@ class PoolWorld:
 
     # Events.
 
-    def request(self, flow: str, priority: int) -> None:
+    def request(self, flow: str, priority: int, policy: str = "Never") -> None:
         name = f"r{self._made:03}"
-        spec = request_json(name, target=None, poolRef={"name": "crew"}, priority=priority)["spec"]
+        spec = request_json(name, target=None, poolRef={"name": "crew"}, priority=priority, retryPolicy=policy)[
+            "spec"
+        ]
         self._tell(self._put(REQUEST, name, spec, labels={"team": flow}))
 
     def end_request(self, which: int) -> None:
         running = [name for name, obj in self.open(REQUEST).items() if obj["status"].get("instanceName")]
         if running:
             obj = self.objects[REQUEST, running[which % len(running)]]
+            self._forget_run(_run_id(obj))
             obj["status"].update(phase="Succeeded", reason="Succeeded")
             self._changed(obj)
+
+    def _forget_run(self, run: str) -> None:
+        self.over.add(run)
+        self.runs.pop(run, None)
+
+    def begin_run(self, which: int) -> None:
+        """Have the Emacs of a member begin what it was handed."""
+        self._move_run(which, RequestState.QUEUED, RequestState.RUNNING)
+
+    def end_run(self, which: int) -> None:
+        """Have what runs end by itself."""
+        self._move_run(which, RequestState.RUNNING, RequestState.ANSWERED)
+
+    def _move_run(self, which: int, before: RequestState, after: RequestState) -> None:
+        runs = [run for run in self.runs.values() if run.state == before and run.member in self.serving]
+        if runs:
+            run = runs[which % len(runs)]
+            run.state = after
+            if after == RequestState.ANSWERED:
+                self._answer(run, Reason.SUCCEEDED)
+            self.store.bridges.event((NAMESPACE, run.member), f"pod-{run.member}", run.view)
+
+    def _answer(self, run: Run, reason: Reason) -> None:
+        run.state, run.reason = RequestState.ANSWERED, reason
+        self.over.add(run.id)
 
     def delete_request(self, which: int) -> None:
         names = list(self.of(REQUEST))
@@ -223,10 +289,9 @@ class PoolWorld:
             child(name=f"efrit-{name}-0", of=name, uid=pod, owner=f"ss-{name}", phase="Running", podIP="127.0.0.1")
         )
         self.store.bridges.event(key, pod, Reset(queue_id=QUEUE_ID, epoch="e"))
-        for request in self.open(REQUEST).values():
-            uid = request["metadata"]["uid"]
-            if self.handed_over.get(uid) == name:
-                self.store.bridges.event(key, pod, _view(request))
+        for run in self.runs.values():
+            if run.member == name:
+                self.store.bridges.event(key, pod, run.view)
         self.store.bridges.event(key, pod, stats())
         snapshot = self.store.instances.snapshot(key)
         if snapshot is not None:
@@ -254,6 +319,7 @@ class PoolWorld:
     def change_pool(self, change: Mapping[str, Any]) -> None:
         obj = self.objects[POOL, "crew"]
         spec = {"fairness": {"flowLabel": "team"}, "placement": obj["spec"].get("placement", {})}
+        spec["preemption"] = obj["spec"].get("preemption", "Never")
         size = {name: obj["spec"][name] for name in ("replicas", "autoscaling") if name in obj["spec"]}
         new = copy.deepcopy({**spec, **size, **change})
         if "autoscaling" in change:
@@ -335,6 +401,7 @@ class PoolWorld:
             store.requests.assume(key, None)
             request = store.requests.snapshot(key)
             self._carry_out(work, decide_request(request, self.time) if request is not None else ())
+            self._carry_out(work, decide_orphans(key, store.bridges.orphans(key)))
             if store.requests.is_done(key):
                 store.requests.drop(key)
         elif work.kind == POOL:
@@ -376,6 +443,24 @@ class PoolWorld:
                 self.store.handovers.submit_ended(instance, key, uid)
             case PatchStatus() | CreateMember() | TakeMember() | ReturnMember() | Delete():
                 self._write(lambda: self._written(action), lambda: self._learned(action))
+            case CancelWork(instance=instance) | Acknowledge(instance=instance) if instance[1] in self.serving:
+                self._write(lambda: self._written(action), lambda: self._learned(action))
+            case CancelWork() | Acknowledge():
+                # The work queue comes back to it.
+                self.queue.add_after(work, 5)
+                raise Superseded("the bridge does not answer")
+            case SettleOrphan(request_key=key, instance=instance, uid=uid):
+                self._settle(work, key, instance, uid)
+
+    def _settle(self, work: WorkKey, request: Key, instance: Key, run: str) -> None:
+        """Do what the actor does with work of no request that is known."""
+        obj = self.objects.get((REQUEST, request[1]))
+        if obj is not None and _run_id(obj) == run and obj["status"].get("phase") not in FINAL:
+            self._tell(obj)
+            return
+        self._act(work, CancelWork(instance, request, run))
+        self._act(work, Acknowledge(instance, run))
+        self.store.bridges.orphan_settled(request, instance, run)
 
     def _write(self, write: Callable[[], bool], learn: Callable[[], None]) -> None:
         if self._writes_left is not None:
@@ -397,6 +482,8 @@ class PoolWorld:
                     return False
                 if isinstance(action, Bind):
                     self._check_binding(obj, action)
+                if kind == REQUEST:
+                    self._check_status(obj, action)
                 obj["status"] = copy.deepcopy(dict(action.status))
                 obj["metadata"]["resourceVersion"] = self._version()
             case CreateMember(manifest=manifest):
@@ -424,29 +511,77 @@ class PoolWorld:
             case Submit(request_key=key):
                 request = self.objects.get((REQUEST, key[1]))
                 if request is not None:
-                    self._hand_over(request, action.instance[1])
+                    self._hand_over(request, str(action.request.id), action.instance[1])
+            case CancelWork(uid=run):
+                if run in self.runs and self.runs[run].reason is None:
+                    self._answer(self.runs[run], Reason.CANCELLED)
+            case Acknowledge(uid=run):
+                if run in self.runs and self.runs[run].reason is None:
+                    self.broken.append(f"{run} is acknowledged before it ends")
+                self.runs.pop(run, None)
         return True
 
-    def _hand_over(self, request: Json, member: str) -> None:
-        uid = request["metadata"]["uid"]
-        if self.handed_over.setdefault(uid, member) != member:
-            self.broken.append(f"{request['metadata']['name']} is on {self.handed_over[uid]} and {member}")
+    def _hand_over(self, request: Json, run: str, member: str) -> None:
+        name, uid = request["metadata"]["name"], request["metadata"]["uid"]
+        earlier = {run_id(uid, count) for count in range(MAX_PREEMPTIONS + 1)} - {run}
+        unfinished = {id_ for id_, other in self.runs.items() if other.request == name} & earlier - self.over
+        if unfinished:
+            self.broken.append(f"{name} is handed over while {unfinished} may run")
+        if run in self.over:
+            return
+        if self.runs.setdefault(run, Run(run, member, name)).member != member:
+            self.broken.append(f"{name} is on {self.runs[run].member} and {member}")
+
+    def _check_status(self, request: Json, action: PatchStatus) -> None:
+        """Check what is written of a request: the answer of its present run, and who is interrupted for whom."""
+        name, before = request["metadata"]["name"], request["status"]
+        if before.get("phase") in FINAL:
+            self.broken.append(f"{name} is written though it is final")
+        if action.status.get("result") not in (None, _run_id(request)):
+            self.broken.append(f"{name} has the answer {action.status['result']} of another run")
+        was, now = before.get("preemption", {}), action.status.get("preemption", {})
+        if now.get("inProgress") and not was.get("inProgress"):
+            self._check_victim(request, now)
+        if now.get("count", 0) > was.get("count", 0) and _run_id(request) not in self.over:
+            self.broken.append(f"{name} waits again though its run is not over")
+
+    def _check_victim(self, request: Json, preemption: Json) -> None:
+        name, spec = request["metadata"]["name"], request["spec"]
+        by = next(obj for obj in self.of(REQUEST).values() if obj["metadata"]["uid"] == preemption["byUID"])
+        run = self.runs.get(_run_id(request))
+        if spec["retryPolicy"] != "IfInterrupted" or spec["priority"] >= by["spec"]["priority"]:
+            self.broken.append(f"{name} is interrupted for {by['metadata']['name']}")
+        if run is None or run.state == RequestState.QUEUED:
+            self.broken.append(f"{name} is interrupted though it has not begun")
+        others = [obj for obj in self.open(REQUEST).values() if _interrupted_by(obj) == preemption["byUID"]]
+        if others or request["status"].get("preemption", {}).get("count", 0) >= MAX_PREEMPTIONS:
+            self.broken.append(f"{name} is interrupted beyond what is allowed")
+        running = Counter(_flow(obj) for obj in self.open(REQUEST).values() if _has_place(obj))
+        weights = self._fairness().get("weights", {})
+        own, other = _flow(by), _flow(request)
+        shares = {flow: running[flow] / weights.get(flow, 1) for flow in (own, other)}
+        if own != other and shares[own] >= shares[other]:
+            self.broken.append(f"flow {own} takes a place from {other}, which has no more: {shares}")
 
     def _check_binding(self, request: Json, action: Bind) -> None:
         before, name = request["status"].get("instanceName"), request["metadata"]["name"]
         member = self.members().get(action.instance[1])
-        if request["metadata"]["uid"] in self.handed_over:
+        if _run_id(request) in self.runs:
             self.broken.append(f"{name} moves though a queue may have it")
         if member is None:
             self.broken.append(f"{name} is bound to {action.instance[1]}, which is no member")
         flow, most = _flow(request), self._fairness().get("maxRunningPerFlow")
-        running = [obj for obj in self.open(REQUEST).values() if "instanceName" in obj["status"]]
+        running = [obj for obj in self.open(REQUEST).values() if _has_place(obj)]
         if before is None and most is not None and sum(_flow(obj) == flow for obj in running) >= most:
             self.broken.append(f"flow {flow} has more than {most} requests on members")
         load = self.objects[POOL, "crew"]["spec"].get("placement", {}).get("maxLoadPerInstance", 2)
-        if len(self.bound_to(action.instance[1])) >= load:
+        bound = [self.objects[REQUEST, other] for other in self.bound_to(action.instance[1])]
+        preempts = action.placed is not None and action.placed.decision == Decision.PREEMPTING
+        if preempts and request["metadata"]["uid"] not in map(_interrupted_by, bound):
+            self.broken.append(f"{name} takes the place of none that is interrupted for it")
+        if not preempts and len(bound) >= load:
             self.broken.append(f"{action.instance[1]} gets more than {load} requests")
-        if before is None:
+        if before is None and not preempts and "preemption" not in request["status"]:
             self._count(flow)
 
     def _count(self, flow: str) -> None:
@@ -492,14 +627,32 @@ class PoolWorld:
             case ReturnMember(instance=instance):
                 self._tell(self.objects[MEMBER, instance[1]])
             case Submit(instance=instance, request_key=key):
-                self.store.bridges.request_submitted(instance, _view(self.objects[REQUEST, key[1]]))
+                run = str(action.request.id)
+                if run in self.runs:
+                    self.store.bridges.request_submitted(instance, self.runs[run].view)
+            case CancelWork(instance=instance, request_key=key, uid=run):
+                if run in self.runs:
+                    self.store.bridges.view(instance, self.runs[run].view)
+                else:
+                    self.store.handovers.absent(key, run, "")
+            case Acknowledge(instance=instance, uid=run):
+                self.store.bridges.answer_acknowledged(instance, run)
 
     # What must hold.
 
     def check(self) -> list[str]:
         """Return what is broken now that nothing is left to do."""
         broken, self.broken = self.broken, []
-        return [*broken, *self._claims_share(), *self._size(), *self._idle_beside_work(), *self._unfair()]
+        broken += [*self._claims_share(), *self._size(), *self._idle_beside_work(), *self._unfair()]
+        return [*broken, *self._unsettled()]
+
+    def _unsettled(self) -> list[str]:
+        """Return runs that are over and whose queue was not told, and work that is yet to be interrupted."""
+        runs = [run for run in self.runs.values() if run.member in self.serving]
+        present = {_run_id(obj): obj for obj in self.open(REQUEST).values()}
+        left = [f"{run.id} is left on {run.member}" for run in runs if run.id not in present]
+        unstopped = [run.id for run in runs if run.id in present and _interrupted_by(present[run.id])]
+        return [*left, *(f"{run} is to be interrupted" for run in unstopped)]
 
     def _claims_share(self) -> list[str]:
         owners = Counter(_owner(obj)["uid"] for obj in self.of(MEMBER).values() if _owner(obj)["kind"] == CLAIM)
@@ -554,6 +707,9 @@ class PoolWorld:
         weights = fairness.get("weights", {})
         if fairness.get("maxRunningPerFlow") is not None:
             return []
+        if self.objects[POOL, "crew"]["spec"].get("preemption") == "LowerPriority":
+            # What a flow takes out of turn it pays for later.
+            return []
         shares = {flow: count / weights.get(flow, 1) for flow, count in self.placed.items()}
         return [
             f"flow {ahead} has had {self.placed[ahead]}, flow {behind} {self.placed[behind]}"
@@ -563,9 +719,18 @@ class PoolWorld:
         ]
 
 
-def _view(request: Json) -> RequestView:
-    metadata = {"name": request["metadata"]["name"]}
-    return RequestView(id=request["metadata"]["uid"], state=RequestState.QUEUED, queued_time=NOW, metadata=metadata)
+def _run_id(request: Json) -> str:
+    return run_id(request["metadata"]["uid"], request["status"].get("preemption", {}).get("count", 0))
+
+
+def _interrupted_by(request: Json) -> str | None:
+    preemption = request["status"].get("preemption", {})
+    return preemption.get("byUID") if preemption.get("inProgress") else None
+
+
+def _has_place(request: Json) -> bool:
+    """Return whether a member has a request, which is not about to lose its place to another."""
+    return "instanceName" in request["status"] and _interrupted_by(request) is None
 
 
 def _owner(obj: Json) -> Json:

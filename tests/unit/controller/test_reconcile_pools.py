@@ -9,7 +9,9 @@ import pytest
 from prometheus_client import REGISTRY
 
 from efrit.errors import ApiError
-from tests.support.factory import Json, request_json
+from efrit.protocol import Reason
+from tests.support.factory import POD_UID, Json, answered, request_json
+from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.reconciling import ALPHA, TEAM, WORK, Rig
 from tests.unit.controller.store.test_pools import member_json, pool_json
 
@@ -191,3 +193,45 @@ async def test_a_pool_that_guards_nobody_makes_no_budget_and_empties_its_own(rig
     await rig.look("EfritPool", "crew")
     expressions = rig.api.objects[BUDGET]["spec"]["selector"]["matchExpressions"]
     assert [each["operator"] for each in expressions] == ["Exists", "DoesNotExist"]
+
+
+def stopped(rig: Rig, *, count: int = 0) -> Json:
+    """Show a request that is interrupted for another one and that its bridge has stopped."""
+    mark = {"count": count, "inProgress": True, "byName": "urgent", "byUID": "uid-urgent", "instanceName": "alpha"}
+    spec: Json = {"poolRef": {"name": "crew"}, "retryPolicy": "IfInterrupted"}
+    status = {"instanceName": "alpha", "phase": "Running", "preemption": mark}
+    obj = rig.api.put(WORK, request_json(target=None, created=datetime.now(UTC), status=status, **spec))
+    rig.store.requests.observe(obj)
+    answer = answered("uid-work", reason=Reason.CANCELLED)
+    rig.store.bridges.event(INSTANCE, POD_UID, answer)
+    rig.bridge.answers["POST", "/v1/requests/uid-work/cancel"] = (200, answer.to_json())
+    rig.bridge.answers["DELETE", "/v1/requests/uid-work"] = (204, "")
+    return obj
+
+
+async def test_what_a_queue_has_of_a_run_that_was_interrupted_is_stopped_and_acknowledged(rig: Rig) -> None:
+    labels = {"pool_namespace": "team", "pool": "crew"}
+    before = REGISTRY.get_sample_value("efrit_pool_preemptions_total", labels) or 0
+    ready_member(rig)
+    stopped(rig)
+    await rig.look()
+    assert (rig.status["reason"], rig.status["preemption"]["count"]) == ("Preempted", 1)
+    assert "inProgress" not in rig.status["preemption"]
+    assert "instanceName" not in rig.status
+    assert REGISTRY.get_sample_value("efrit_pool_preemptions_total", labels) == before + 1
+    (event,) = [call.body for call in rig.api.made("POST") if call.path.endswith("/events")]
+    assert (event["reason"], event["involvedObject"]["name"]) == ("Preempted", "work")
+    assert rig.bridge_calls == [("POST", "/v1/requests/uid-work/cancel"), ("DELETE", "/v1/requests/uid-work")]
+    assert rig.store.bridges.orphans(("team", "work")) == []
+
+
+async def test_a_run_that_was_interrupted_is_not_acknowledged_before_that_is_recorded(rig: Rig) -> None:
+    ready_member(rig)
+    stopped(rig)
+    rig.api.fail("PATCH", f"{WORK}/status", 500)
+    with pytest.raises(ApiError):
+        await rig.look()
+    assert rig.bridge_calls == []
+    await rig.look()
+    assert rig.status["preemption"]["count"] == 1
+    assert rig.bridge_calls[-1] == ("DELETE", "/v1/requests/uid-work")

@@ -421,6 +421,7 @@ class ClusterBackend:
                 yield line
             return
         log = await self._log_of(handle)
+        log.begin(state)
         if state.handle.instance is not None and (state.started is not None or state.final):
             # Who may not read it is told so here.
             for line in await log.read_remaining(state.handle.instance):

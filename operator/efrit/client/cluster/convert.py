@@ -130,7 +130,13 @@ def request_of(obj: Json) -> RequestState:
         started=moment(status.get("startTime")),
         completed=moment(status.get("completionTime")),
         execution_seconds=status.get("executionSeconds"),
+        preemptions=(status.get("preemption") or {}).get("count") or 0,
     )
+
+
+def run_id(uid: str, preemptions: int) -> str:
+    """Return the id on the queue of a request that was preempted so many times, as `EfritRequest.run_id` has it."""
+    return f"{uid}.{preemptions}" if preemptions else uid
 
 
 def _reason(text: str | None) -> Reason:

@@ -25,14 +25,22 @@ def pod_of(instance: str) -> str:
 
 
 class WorkLog:
-    """The log of the request with this uid, each line given once."""
+    """The log of the present run of the request with this uid, each line given once."""
 
     def __init__(self, api: Api, namespace: str, uid: str) -> None:
         self._api = api
         self._namespace = namespace
         self._uid = uid
+        self._preemptions = 0
         self._read = 0
         self._torn = b""
+
+    def begin(self, state: RequestState) -> bool:
+        """Turn to the log of the run that a state is of; return whether that is another one than before."""
+        if state.preemptions == self._preemptions:
+            return False
+        self._preemptions, self._read, self._torn = state.preemptions, 0, b""
+        return True
 
     async def read_remaining(self, instance: str) -> list[str]:
         """Return the lines after those already returned. Raises `ClientError`."""
@@ -51,7 +59,8 @@ class WorkLog:
     def _command(self, script: str) -> list[str]:
         # What came of a line that was not whole is read again with the rest of it.
         self._torn = b""
-        return ["sh", "-c", f"cd {convert.QUEUE} && {script}", "sh", self._uid, str(self._read + 1)]
+        run_id = convert.run_id(self._uid, self._preemptions)
+        return ["sh", "-c", f"cd {convert.QUEUE} && {script}", "sh", run_id, str(self._read + 1)]
 
     def _lines(self, data: bytes) -> list[str]:
         whole, end, self._torn = (self._torn + data).rpartition(b"\n")
@@ -89,6 +98,9 @@ async def _queue_states(
     try:
         async for state in changes:
             instance = state.handle.instance
+            if log.begin(state):
+                await _ended(listening)
+                listening = None
             if instance is not None and (state.final or state.phase is Phase.RUNNING):
                 if state.final:
                     await _ended(listening)

@@ -41,6 +41,7 @@ from efrit.controller.model.actions import (
     ConnectBridge,
     CreateMember,
     CreateRequest,
+    Decision,
     Delete,
     DeleteLater,
     DisconnectBridge,
@@ -53,6 +54,7 @@ from efrit.controller.model.actions import (
     Parked,
     PatchStatus,
     PauseHandover,
+    PutBack,
     ReadContent,
     ReadResult,
     ReadWarningEvents,
@@ -194,6 +196,9 @@ class Actor:
                 await self._write_progress(action)
             case Bind():
                 await self._bind(action)
+            case PutBack():
+                await self._patch_status(action)
+                pool_metrics.count_preemption(action)
             case PatchStatus():
                 self._begin_patch(action)
                 await self._patch_status(action)
@@ -384,7 +389,8 @@ class Actor:
 
     async def _bind(self, action: Bind) -> None:
         """Bind a request; one that could not be is in nobody's way: its place on the instance is free again."""
-        self._store.requests.assume(action.key, action.instance)
+        in_turn = action.placed is None or action.placed.decision != Decision.PREEMPTING
+        self._store.requests.assume(action.key, action.instance, in_turn=in_turn)
         try:
             await self._patch_status(action)
         except BaseException:
@@ -404,7 +410,7 @@ class Actor:
         if is_open:
             return
         if is_open is None:
-            log.info("%s/%s: its work on %s is stopped: the request is deleted", *request, instance[1])
+            log.info("%s/%s: its work %s on %s is stopped: nobody asks for it any more", *request, uid, instance[1])
             await self.carry_out(key, CancelWork(instance, request, uid))
         try:
             await self.carry_out(key, Acknowledge(instance, uid))

@@ -6,10 +6,12 @@ What is found goes to the store as if the watch had reported it. A decision that
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from efrit.api import FINAL_PHASES, EfritRequest
+from efrit.api.request import run_id
 from efrit.controller.act.kube import Kube
 from efrit.controller.model import names
 from efrit.controller.model.actions import (
@@ -110,10 +112,10 @@ class Confirmations:
     async def orphan_is_open(self, key: Key, uid: str) -> bool | None:
         """Return whether the request of work that nobody knows is open; None where it does not exist.
 
-        One that is open is taken in.
+        None as well for a run of it that was preempted. One that is open is taken in.
         """
         obj = await self._get(REQUESTS, key)
-        if obj is None or obj["metadata"]["uid"] != uid:
+        if obj is None or _run_id(obj) != uid:  # gate: run-of-orphan
             return None
         if obj.get("status", {}).get("phase") in FINAL_PHASES:
             return False
@@ -125,3 +127,8 @@ class Confirmations:
             return await self._kube.get(resource, *key)
         except ApiNotFound:
             return None
+
+
+def _run_id(obj: Mapping[str, Any]) -> str:
+    preemptions = obj.get("status", {}).get("preemption", {}).get("count", 0)
+    return run_id(obj["metadata"]["uid"], preemptions)

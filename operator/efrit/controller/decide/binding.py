@@ -6,11 +6,11 @@ from dataclasses import fields
 from datetime import timedelta
 
 from efrit.api import RequestReason
-from efrit.controller.decide import final_status, placement
+from efrit.controller.decide import final_status, placement, preemption
 from efrit.controller.decide.open_status import open_status, wait
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action, Bind, Decision, FindSession, Placed, Wake
-from efrit.controller.model.snapshots import InstanceSnapshot, PoolPlace
+from efrit.controller.model.snapshots import InstanceSnapshot, PoolPlace, Victim
 
 RETRY_MOVE = timedelta(seconds=2)
 """A request of a member that is gone has no place in the line of its pool: nothing tells when there is room."""
@@ -42,12 +42,25 @@ def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
     chosen = placement.choose_member(context.snapshot.candidates, place)
     if chosen is not None:
         return _bound(context, chosen)
-    return _wait_for_member(context, place)
+    if place.victim is not None:
+        return [*preemption.mark(context, place.victim), *_bound_in_place_of(context, place.victim)]
+    looks_again = place.victim_may_come and context.snapshot.seen_for < preemption.RETRIED_FOR
+    return _wait_for_member(context, place, preemption.RETRY_PREEMPT if looks_again else None)
+
+
+def _bound_in_place_of(context: RequestContext, victim: Victim) -> list[Action]:
+    name, member = victim.request.metadata.name, victim.member.instance.metadata.name
+    message = f"Bound to EfritInstance {member}, where EfritRequest {name} of lower priority is interrupted for it."
+    return _bound(context, victim.member, message, RequestReason.PREEMPTING)
 
 
 def _wait_for_member(
     context: RequestContext, place: PoolPlace, requeue_after: timedelta | None = None
 ) -> list[Action]:
+    status = context.snapshot.request.status
+    if status.preemption is not None and status.instance_name is None:
+        message = preemption.waits_again(status.preemption)
+        return wait(context, RequestReason.PREEMPTED, message, [], requeue_after)
     message = f"EfritPool {place.name} has no member with room for the request: waiting for one."
     return wait(context, RequestReason.BACKPRESSURE, message, [], requeue_after)
 
@@ -127,7 +140,12 @@ def session_wait(context: RequestContext) -> timedelta | None:
     return max(place.affinity_wait - context.waited, timedelta(0))
 
 
-def _bound(context: RequestContext, chosen: InstanceSnapshot, message: str = "Bound to an instance.") -> list[Action]:
+def _bound(
+    context: RequestContext,
+    chosen: InstanceSnapshot,
+    message: str = "Bound to an instance.",
+    reason: RequestReason = RequestReason.PENDING,
+) -> list[Action]:
     request = context.snapshot.request
     name = chosen.instance.metadata.name
     update = {"instance_name": name}
@@ -138,22 +156,31 @@ def _bound(context: RequestContext, chosen: InstanceSnapshot, message: str = "Bo
             f"Bound to EfritInstance {name}, where a new session begins: EfritInstance {home}, which has session "
             f"{session.id}, is away."
         )
-    status = open_status(context, RequestReason.PENDING, message, update)
+    status = open_status(context, reason, message, update)
     patch = final_status.patch(request, status)
     bound = Bind(
         **{field.name: getattr(patch, field.name) for field in fields(patch)},
         instance=chosen.instance.key,
-        placed=_placed(context, chosen, is_session_left="session_left" in update),
+        placed=_placed(
+            context,
+            chosen,
+            is_session_left="session_left" in update,
+            preempts=reason == RequestReason.PREEMPTING,
+        ),
     )
     return [bound] if chosen.accepts_requests else [bound, Wake(chosen.instance.key)]
 
 
-def _placed(context: RequestContext, chosen: InstanceSnapshot, *, is_session_left: bool) -> Placed | None:
+def _placed(
+    context: RequestContext, chosen: InstanceSnapshot, *, is_session_left: bool, preempts: bool
+) -> Placed | None:
     request, place = context.snapshot.request, context.snapshot.pool
     if place is None:
         return None
     moves = request.status.instance_name is not None
-    if is_session_left:
+    if preempts:
+        decision = Decision.PREEMPTING
+    elif is_session_left:
         decision = Decision.SESSION_LEFT
     elif moves:
         decision = Decision.MOVED
@@ -162,7 +189,9 @@ def _placed(context: RequestContext, chosen: InstanceSnapshot, *, is_session_lef
     else:
         decision = Decision.AWAKE if chosen.accepts_requests else Decision.WOKEN
     pool = (request.metadata.namespace, place.name)
-    return Placed(pool, decision, None if moves else context.waited)
+    # One that was interrupted has had its first member long since.
+    is_first = not moves and request.status.preemption is None
+    return Placed(pool, decision, context.waited if is_first else None)
 
 
 def _bind_to_session(context: RequestContext, session: str) -> list[Action]:

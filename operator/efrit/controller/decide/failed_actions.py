@@ -88,7 +88,7 @@ def unstored_result(context: RequestContext, *, truncated: bool) -> str | None:
     target = context.snapshot.target
     if target is None:
         return text
-    return f"{text} {_archive_hint(target.instance, context.snapshot.request.metadata.uid, truncated=truncated)}"
+    return f"{text} {_archive_hint(target.instance, context.snapshot.request.run_id, truncated=truncated)}"
 
 
 def _sentence(failure: ActionFailure) -> str:
@@ -96,11 +96,11 @@ def _sentence(failure: ActionFailure) -> str:
     return sentence if sentence.endswith(".") else f"{sentence}."
 
 
-def _archive_hint(instance: EfritInstance, uid: str, *, truncated: bool) -> str:
+def _archive_hint(instance: EfritInstance, run_id: str, *, truncated: bool) -> str:
     seconds = instance.spec.queue.archive_seconds
     what = "What Emacs kept of the result (spec.limits.maxResultBytes)" if truncated else "The whole result"
     return (
-        f"{what} is in {names.QUEUE_DIR}/archive/resp_{uid}.json of pod {names.child_name(instance)}-0 "
+        f"{what} is in {names.QUEUE_DIR}/archive/resp_{run_id}.json of pod {names.child_name(instance)}-0 "
         f"for at most {seconds} s (spec.queue.archiveSeconds, archiveRequests, archiveBytes)."
     )
 

@@ -23,6 +23,7 @@ from efrit.api.request import (
     SUCCEEDED,
     EmacsContext,
     RequestError,
+    RequestPreemption,
     ResultRef,
 )
 from efrit.controller.decide import progress_status
@@ -70,9 +71,23 @@ def _finish(
             "outcome": outcome,
             "completion_time": now,
             "handover": None,
+            "preemption": _preempted(status),
         }
     )
     return patch(request, final)
+
+
+def _preempted(status: RequestStatus) -> RequestPreemption | None:
+    """Return what a final status says of preemption: of one that its own end came before, nothing."""
+    preemption = status.preemption
+    return (
+        preemption.model_copy(update={"in_progress": None}) if preemption is not None and preemption.count else None
+    )
+
+
+def _attempts_before(request: EfritRequest) -> int:
+    preemption = request.status.preemption
+    return (preemption.attempts or 0) if preemption is not None else 0
 
 
 def patch(request: EfritRequest, status: RequestStatus) -> PatchStatus:
@@ -130,7 +145,7 @@ def store_answer(
         "instance_name": instance_name,
         "pod_uid": pod_uid,
         # A replaced queue counts from one again.
-        "attempt": max(response.attempt, request.status.attempt or 0),
+        "attempt": max(_attempts_before(request) + response.attempt, request.status.attempt or 0),
         "queued_time": view.queued_time or request.status.queued_time,
         "start_time": response.started,
         "execution_seconds": round(response.execution_time, 6) if response.started else None,

@@ -18,9 +18,12 @@ def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
     spec = request.spec
     if spec.retry_policy != RetryPolicy.IF_INTERRUPTED:
         return 1
+    preemption = request.status.preemption
+    used = (preemption.attempts or 0) if preemption is not None else 0
+    most = max(1, spec.max_attempts - used)
     if not instance.spec.queue.ephemeral:
-        return spec.max_attempts
-    return 1 if (request.status.attempt or 0) >= spec.max_attempts else max(1, spec.max_attempts - 1)
+        return most
+    return 1 if (request.status.attempt or 0) >= spec.max_attempts else max(1, most - 1)
 
 
 def _budget(request: EfritRequest) -> Budget | None:
@@ -57,12 +60,12 @@ def _session(request: EfritRequest) -> SessionOption | None:
 
 
 def queue_request(request: EfritRequest, instance: EfritInstance) -> Request:
-    """Return the file that is written to the queue. Its id is the UID: submitting twice is one submission."""
+    """Return the file that is written to the queue. Its id is that of the run: submitting twice is one submission."""
     spec, limits = request.spec, instance.spec.limits
     kind = spec.type
     default_timeout = limits.command_timeout_seconds if kind.is_session else limits.request_timeout_seconds
     return Request(
-        id=request_id(request.metadata.uid),
+        id=request_id(request.run_id),
         type=kind,
         content=spec.content,
         options=RequestOptions(

@@ -101,8 +101,16 @@ class RequestContext:
         )
 
     @property
+    def attempts_before(self) -> int:
+        """How many runs count for spec.maxAttempts that a queue had which it was taken from again."""
+        preemption = self.snapshot.request.status.preemption
+        return (preemption.attempts or 0) if preemption is not None else 0
+
+    @property
     def has_begun(self) -> bool:
         """Whether Emacs works on it, or has: the wait for a start is over, though it may wait to be run again."""
+        if self.snapshot.request.status.preemption is not None:  # gate: preempted-has-begun
+            return True
         view = self.snapshot.bridge_view
         bridge_reports_begin = view is not None and (view.state == RequestState.RUNNING or view.attempt > 0)
         return bridge_reports_begin or self.snapshot.request.status.start_time is not None

@@ -16,7 +16,7 @@ from efrit.api import (
     RequestType,
     RetryPolicy,
 )
-from efrit.controller.decide import failed_actions, final_status
+from efrit.controller.decide import failed_actions, final_status, preemption
 from efrit.controller.decide.binding import bind, move_from_leaving_member, move_from_lost_node, session_wait
 from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.open_status import open_status, queue_deadline, wait, write_after
@@ -96,7 +96,7 @@ def _deleted(context: RequestContext) -> list[Action] | None:
         return None
     if snapshot.target is None:
         return []
-    uid = snapshot.request.metadata.uid
+    uid = snapshot.request.run_id
     instance = snapshot.target.instance.key
     if snapshot.bridge_view is not None and snapshot.bridge_view.state.final:
         return [Acknowledge(instance, uid)]
@@ -112,7 +112,7 @@ def _final(context: RequestContext) -> list[Action] | None:
     actions: list[Action] = []
     view, target = context.snapshot.bridge_view, context.snapshot.target
     if target is not None and view is not None and view.state == RequestState.ANSWERED:
-        actions.append(Acknowledge(target.instance.key, request.metadata.uid))
+        actions.append(Acknowledge(target.instance.key, request.run_id))
     return [*actions, *retention("EfritRequest", request, context.now)]
 
 
@@ -125,7 +125,7 @@ def _answered(context: RequestContext) -> list[Action] | None:
     if view.response is None:
         if snapshot.target is None:
             return None
-        fetch = FetchAnswer(snapshot.target.instance.key, request.key, request.metadata.uid)
+        fetch = FetchAnswer(snapshot.target.instance.key, request.key, request.run_id)
         return [*failed_actions.report(context, "FetchAnswer"), fetch]
     pause = failed_actions.result_pause(context)
     if pause is not None:
@@ -160,6 +160,8 @@ def _queue_lost(context: RequestContext) -> list[Action] | None:
     # A queue on a claim had all attempts; an ephemeral one was given one less (wire.attempts_on_queue).
     kept_one = target.instance.spec.queue.ephemeral and (request.status.attempt or 1) < request.spec.max_attempts
     again_allowed = request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and kept_one
+    if again_allowed and preemption.preempted_by(request) is not None and not request.spec.cancel:
+        return preemption.put_back(context, attempts=request.spec.max_attempts - 1)
     if again_allowed and not request.spec.cancel and not context.queue_deadline_passed:
         update = {"queue_id": target.bridge.queue_id, "attempt": request.spec.max_attempts}
         status = open_status(context, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
@@ -187,11 +189,11 @@ def _stop(context: RequestContext) -> list[Action] | None:
         # gate: whole-in-cancel
         whole = queue_request(request, target.instance) if snapshot.bridge_view is None else None
         # Emacs may have begun it this very moment: only its user stops what runs.
-        ask = CancelWork(target.instance.key, request.key, request.metadata.uid, whole, running=request.spec.cancel)
+        ask = CancelWork(target.instance.key, request.key, request.run_id, whole, running=request.spec.cancel)
         return [*_being_stopped(context), ask, RequeueAfter(RETRY_CANCEL)]
     if target is not None and request.spec.cancel and context.stoppable_in_stopping_pod:
         # Only while its pod drains; otherwise the end is known when the instance runs again.
-        ask = CancelWork(target.instance.key, request.key, request.metadata.uid)
+        ask = CancelWork(target.instance.key, request.key, request.run_id)
         return [*running_in_stopping_pod(context), ask, RequeueAfter(RETRY_CANCEL)]
     if context.may_be_handed_over and target is not None:
         # Its file may lie on the volume: the end is known once the instance runs again.
@@ -200,7 +202,12 @@ def _stop(context: RequestContext) -> list[Action] | None:
         return None
     if request.spec.cancel:
         return final_status.never_ran(
-            request, RequestReason.CANCELLED, "It was cancelled before it ran.", context.now
+            request,
+            RequestReason.CANCELLED,
+            "It was cancelled before it ran."
+            if request.status.preemption is None
+            else "It was cancelled while it waited to run again.",
+            context.now,
         )
     return final_status.never_ran(
         request,
@@ -432,9 +439,11 @@ def _hand_over(context: RequestContext) -> list[Action] | None:
 CHECKS: tuple[Check, ...] = (
     _deleted,
     _final,
+    preemption.interrupted,
     _answered,
     _queue_lost,  # gate: queue-lost
     _stop,
+    preemption.interrupt,
     move_from_leaving_member,
     _target_missing,
     move_from_lost_node,

@@ -64,6 +64,7 @@ class Decision(StrEnum):
     SESSION_HOME = "SessionHome"
     SESSION_LEFT = "SessionLeft"
     MOVED = "Moved"
+    PREEMPTING = "Preempting"
 
 
 class Placed(NamedTuple):
@@ -82,6 +83,13 @@ class Bind(PatchStatus):
     instance: Key
     placed: Placed | None = None
     """None where it names no EfritPool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutBack(PatchStatus):
+    """Write a status that binds a request to no instance any more: its run was stopped for another request."""
+
+    pool: Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,6 +467,7 @@ class RequeueAfter:
 Action = (
     PatchStatus
     | Bind
+    | PutBack
     | ConfirmLeft
     | ConfirmMissing
     | ConfirmHandover

@@ -123,6 +123,16 @@ class ActionFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class Victim:
+    """A running request of a pool that is interrupted for one that waits."""
+
+    request: EfritRequest
+    member: InstanceSnapshot
+    marked: bool = False
+    """Whether its status says already that it is interrupted for this one."""
+
+
+@dataclass(frozen=True, slots=True)
 class PoolPlace:
     """What a request of a pool that waits for a member reads of the pool."""
 
@@ -142,6 +152,10 @@ class PoolPlace:
     """The member that it is bound to, where that drains, is being stopped or is gone."""
     affinity_wait: timedelta | None = None
     """How long a request waits for the member that has its session; None for as long as it takes."""
+    victim: Victim | None = None
+    """The request that is interrupted for this one, if no member has room."""
+    victim_may_come: bool = False
+    """Whether there is one that is yet to begin, or whose member cannot be asked at the moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ class BridgeEvents:
         origin = {"name": key[1], "namespace": key[0]} if view.metadata is not None else None
         views[view.id] = structs.replace(view, metadata=origin)
         self._hold_answer(HeldAnswer(instance, view.id), view)
-        self._index.contents.discard(view.id)
+        self._index.contents.discard(record.uid)
         _clear_failure(record, view)
         # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
         record.handover = Handover(self._index.instances[instance].bridge.queue_id or "")

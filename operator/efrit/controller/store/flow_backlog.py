@@ -84,14 +84,18 @@ class FlowBacklog:
             self._by_age.discard(key)
             self._forget_if_empty(flow)
 
-    def started(self, flow: str, *, is_paid: bool = False) -> None:
-        """Count a request of a flow that a member has; the flow pays for it once."""
+    def started(self, flow: str, *, is_paid: bool = False, in_turn: bool = True) -> None:
+        """Count a request of a flow that a member has; the flow pays for it once.
+
+        in_turn: whether it was the next. What is taken out of turn costs the flows that wait nothing of their credit.
+        """
         line = self._flows.setdefault(flow, _Flow())
         line.running += 1
         if is_paid:  # gate: flow-paid
             return
         begins = max(line.next_start, self._now)  # gate: flow-saves-nothing
-        self._now = begins
+        if in_turn:  # gate: preempt-out-of-turn
+            self._now = begins
         line.next_start = begins + 1 / self.shares.weight(flow)
 
     def ended(self, flow: str) -> None:
@@ -100,6 +104,15 @@ class FlowBacklog:
         if line is not None:
             line.running = max(0, line.running - 1)
             self._forget_if_empty(flow)
+
+    def flow_of(self, key: Key) -> str | None:
+        """Return the flow of a request that waits, None where it does not."""
+        return self._flow_of.get(key)
+
+    def running_of(self, flow: str) -> int:
+        """Return how many requests of a flow members have."""
+        line = self._flows.get(flow)
+        return line.running if line is not None else 0
 
     def waiting_of(self, flow: str) -> int:
         """Return how many requests of a flow wait."""

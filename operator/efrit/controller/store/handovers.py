@@ -19,10 +19,10 @@ class Handovers:
     def __init__(self, index: Index) -> None:
         self._index = index
 
-    def submit_begins(self, instance: Key, request: Key, uid: str, handover_id: str) -> bool:
+    def submit_begins(self, instance: Key, request: Key, run_id: str, handover_id: str) -> bool:
         """Record that a request is being handed over; False where the instance is not open under this id any more."""
         target, entry = self._index.instances.get(instance), self._index.requests.get(request)
-        if target is None or target.instance is None or entry is None or entry.uid != uid:
+        if target is None or target.instance is None or entry is None or entry.run_id != run_id:
             return False
         recorded = target.instance.status.handover
         is_open = (
@@ -36,7 +36,7 @@ class Handovers:
         target.submitting += 1
         return True
 
-    def submit_ended(self, instance: Key, request: Key, uid: str) -> None:
+    def submit_ended(self, instance: Key, request: Key, run_id: str) -> None:
         """Record that the call is over, and that what it left on the queue is remembered."""
         target = self._index.instances[instance]
         target.submitting -= 1
@@ -44,26 +44,26 @@ class Handovers:
             # Only this kept its record.
             self._index.requeue_instance(instance)
         entry = self._index.requests.get(request)
-        if entry is not None and entry.uid == uid:
+        if entry is not None and entry.run_id == run_id:
             entry.submitting = False
 
-    def handed_over(self, instance: Key, request: Key, uid: str) -> None:
+    def handed_over(self, instance: Key, request: Key, run_id: str) -> None:
         """Remember that the queue of an instance may have a request, though nobody said so."""
         entry = self._index.requests.get(request)
-        if entry is not None and entry.uid == uid:
+        if entry is not None and entry.run_id == run_id:
             entry.handover = Handover(self._index.instances[instance].bridge.queue_id or "")
 
-    def absent(self, request: Key, uid: str, queue_id: str) -> None:
+    def absent(self, request: Key, run_id: str, queue_id: str) -> None:
         """Remember that a queue does not know a request."""
         entry = self._index.requests.get(request)
-        if entry is not None and entry.uid == uid:
+        if entry is not None and entry.run_id == run_id:
             entry.handover = Handover(queue_id, absent=True)
             self._index.requeue_request(request)
 
-    def bridge_refused(self, request: Key, uid: str, sentence: str) -> None:
+    def bridge_refused(self, request: Key, run_id: str, sentence: str) -> None:
         """Remember that a bridge will never take a request, and why."""
         entry = self._index.requests.get(request)
-        if entry is not None and entry.uid == uid:
+        if entry is not None and entry.run_id == run_id:
             entry.handover = Handover("", absent=True, refused=sentence)
             self._index.requeue_request(request)
 
@@ -101,7 +101,7 @@ class Handovers:
         return entry.submitting or handover.may_be_handed_over(
             request,
             handover=entry.handover,
-            reported_by_bridge=entry.uid in target.views,
+            reported_by_bridge=entry.run_id in target.views,
             listed_at_start=entry.listed_at_start,
             closed_before=target.facts.closed_before,
             opened_by_other=target.facts.opened_by_other,

@@ -185,11 +185,11 @@ class Index:
         latest = max((moment for moment in moments if moment is not None), default=None)
         if latest != entry.facts.last_activity:
             entry.facts = replace(entry.facts, last_activity=latest)
-        uid = request.metadata.uid
-        if request.final and uid in entry.views:
+        run_id = request.run_id
+        if request.final and run_id in entry.views:
             # The answer is stored; that it is acknowledged is all that is left to do.
-            entry.views[uid] = structs.replace(entry.views[uid], response=None)
-            self.answers.discard(HeldAnswer(target, uid))
+            entry.views[run_id] = structs.replace(entry.views[run_id], response=None)
+            self.answers.discard(HeldAnswer(target, run_id))
         if self.requests[request.key].open:
             self.count_for(request.key, target)
             self.pool_lines.bound(self.requests[request.key])
@@ -241,7 +241,7 @@ class Index:
     def place(self, entry: InstanceRecord, key: Key) -> None:
         """Put an open request into the backlog of its instance, or take it out once the instance has it."""
         record = self.requests[key]
-        if record.uid in entry.views:
+        if record.run_id in entry.views:
             entry.backlog.discard(key)
         else:
             entry.backlog.add(key, record.packed.rank)

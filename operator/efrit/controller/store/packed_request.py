@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from efrit.api import EfritRequest
+from efrit.controller.decide.preemption import is_preemptible, preempted_by
 from efrit.controller.model.keys import Key, pool_key, target_of
 from efrit.controller.store.backlog import POINT_OF_PRIORITY, Rank, rank
 
@@ -31,10 +32,16 @@ class PackedRequest:
     target: Key | None
     """The instance it is bound to."""
     final: bool
+    run_id: str
+    """Id of the work on the queue of an instance."""
     pool: Key | None
     """The pool that it names."""
     rank: Rank
     priority: int
+    preemptible: bool
+    """Whether it may be interrupted for a request of higher priority, once it runs."""
+    preempted_by: str | None
+    """UID of the request for which it is being interrupted."""
     content_bytes: int
     """Size of spec.content in UTF-8."""
     _json: bytes
@@ -55,9 +62,12 @@ class PackedRequest:
             version=request.metadata.resource_version,
             target=target_of(request),
             final=request.final,
+            run_id=request.run_id,
             pool=pool_key(request),
             rank=rank(request),
             priority=request.spec.priority,
+            preemptible=is_preemptible(request),
+            preempted_by=preempted_by(request),
             content_bytes=len(request.spec.content.encode("utf-8", "surrogatepass")),
             _json=small.model_dump_json(by_alias=True, exclude_defaults=True).encode(),
         )

@@ -76,7 +76,11 @@ class PoolLines:
         record = self._index.pools.get(pool)
         return record.object.spec.fairness if record is not None else NO_FAIRNESS
 
-    def bound(self, record: RequestRecord) -> None:
+    def line(self, pool: Key) -> FlowBacklog | None:
+        """Return the line of a pool, None where it has no open request."""
+        return self._lines.get(pool)
+
+    def bound(self, record: RequestRecord, *, in_turn: bool = True) -> None:
         """Count a request of a pool, which is bound to a member or is about to be, as one that a member has."""
         pool = record.packed.pool
         if pool is None or not record.open or record.flow is not None:
@@ -85,7 +89,7 @@ class PoolLines:
         record.flow = line.known(_flow(record, line))
         line.discard(record.packed.key)
         line.held.add(record.packed.key)
-        line.started(record.flow, is_paid=record.paid)
+        line.started(record.flow, is_paid=record.paid, in_turn=in_turn)
         record.paid = True
         self.changed(pool)
 

@@ -285,6 +285,11 @@ class RequestRecord(Record):
         return self.packed.uid
 
     @property
+    def run_id(self) -> str:
+        """Id of its work on the queue of an instance."""
+        return self.packed.run_id
+
+    @property
     def version(self) -> str:
         """Its resourceVersion."""
         return self.packed.version

@@ -18,6 +18,7 @@ from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest
 from efrit.controller.store.plans import Plans
 from efrit.controller.store.pool_lines import PoolRoom
+from efrit.controller.store.preemptions import Preemptions
 from efrit.controller.store.records import (
     NO_LABELS,
     InstanceRecord,
@@ -43,6 +44,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         super().__init__(EfritRequest, index.requests, index)
         self._instances = instances
         self._plans = plans
+        self._preemptions = Preemptions(index, instances)
 
     # The object.
 
@@ -53,7 +55,9 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.untarget(entry)
             if not new.final and new.status.progress != entry.request.status.progress:
                 entry.progress_written = self._index.clock()
-            entry.packed = PackedRequest.of(new)
+            previous, entry.packed = entry.packed, PackedRequest.of(new)
+            if previous.run_id != entry.run_id:
+                self._run_ended(entry, previous)
         else:
             if entry is not None:
                 self._forget_replaced(entry)
@@ -63,11 +67,11 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
                 first_seen=self._index.monotonic(),
                 listed_at_start=not self._index.is_listed(new.metadata.namespace),
             )
-            self._index.request_keys[new.metadata.uid] = new.key
+            self._index.request_keys[new.run_id] = new.key
         self._index.requests[new.key].labels = _flow_labels(
             new, is_requester_noted=self._index.config.is_requester_noted
         )
-        for orphan in [orphan for orphan in self._index.orphans.get(new.key, ()) if orphan.uid == new.metadata.uid]:
+        for orphan in [orphan for orphan in self._index.orphans.get(new.key, ()) if orphan.uid == new.run_id]:
             self._index.discard_orphan(new.key, orphan)
         self._index.retarget(new)
         self._keep_content(new)
@@ -101,7 +105,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.untarget(entry)
             self._index.update_work(*before)
             self._index.contents.discard(entry.uid)
-            self._index.request_keys.pop(entry.uid, None)
+            self._index.request_keys.pop(entry.run_id, None)
             self._index.queue.forget(WorkKey(EfritRequest.kind, *key))
 
     def is_done(self, key: Key) -> bool:
@@ -110,7 +114,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if entry is None:
             return True
         target = entry.target
-        pending = target is not None and entry.uid in self._index.instances[target].views
+        pending = target is not None and entry.run_id in self._index.instances[target].views
         if entry.gone:
             return not pending
         return entry.left_selection and entry.packed.final and not pending
@@ -143,15 +147,25 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         self._index.tombstones.add(uid, deleted=True)
         self._index.untarget(entry)
         self._index.contents.discard(uid)
-        self._index.request_keys.pop(uid, None)
-        if target is not None and uid in self._index.instances[target].views:
-            self._index.add_orphan(entry.packed.key, Orphan(target, uid))
+        self._index.request_keys.pop(entry.run_id, None)
+        if target is not None and entry.run_id in self._index.instances[target].views:
+            self._index.add_orphan(entry.packed.key, Orphan(target, entry.run_id))
+
+    def _run_ended(self, entry: RequestRecord, previous: PackedRequest) -> None:
+        """Begin the next run of a request that was preempted; what a queue has of the former one is orphaned work."""
+        self._index.request_keys.pop(previous.run_id, None)
+        self._index.request_keys[entry.run_id] = entry.packed.key
+        entry.handover = entry.placement = entry.failure = None
+        entry.submitting = entry.parked = False
+        target = previous.target
+        if target is not None and previous.run_id in self._index.instances[target].views:
+            self._index.add_orphan(entry.packed.key, Orphan(target, previous.run_id))  # gate: run-settled
 
     def _keep_content(self, request: EfritRequest) -> None:
         """Keep the content of a request that is yet to be handed over."""
         uid = request.metadata.uid
         target = target_of(request)
-        if request.final or (target is not None and uid in self._index.instances[target].views):
+        if request.final or (target is not None and request.run_id in self._index.instances[target].views):
             self._index.contents.discard(uid)
         else:
             self._index.contents.put(uid, request.spec.content)
@@ -159,14 +173,17 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
     def _handover_seen_at_start(self, request: EfritRequest) -> Handover | None:
         target = target_of(request)
         entry = self._index.instances.get(target) if target else None
-        if entry is None or request.metadata.uid not in entry.views:
+        if entry is None or request.run_id not in entry.views:
             return None
         return Handover(entry.bridge.queue_id or "")
 
     # What actions learned.
 
-    def assume(self, request: Key, instance: Key | None) -> None:
-        """Count a request as the instance's while its binding is being written; None takes that back."""
+    def assume(self, request: Key, instance: Key | None, *, in_turn: bool = True) -> None:
+        """Count a request as the instance's while its binding is being written; None takes that back.
+
+        in_turn: whether it was the next in the line of its pool.
+        """
         entry = self._index.requests.get(request)
         if entry is None or (instance is None and entry.assumed is None):  # gate: nothing-assumed
             return
@@ -175,7 +192,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         self._index.retarget(entry.request)
         if instance is not None:
             entry.assumed = instance
-            self._index.pool_lines.bound(entry)
+            self._index.pool_lines.bound(entry, in_turn=in_turn)
             self._index.count_for(request, instance)
         self._index.update_work(before, instance)
 
@@ -200,11 +217,11 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.requeue_request(key)
 
     def action_failed(self, request: Key, uid: str, action: str, error: EfritError, *, refused: bool = False) -> bool:
-        """Record that an action for a request failed; `refused` where repeating it as it is will not help.
+        """Record that an action for a request, or for its present run, failed.
 
-        Return whether it did not fail before.
+        refused: whether repeating it as it is will not help. Return whether it did not fail before.
         """
-        entry = self.record(request, uid)
+        entry = self._record_of_run(request, uid)
         if entry is None:
             return False
         now, previous = self._index.clock(), entry.failure
@@ -224,9 +241,13 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
 
     def parked(self, request: Key, uid: str) -> None:
         """Remember that a request comes back by itself when its bridge may be called: figures are no reason to."""
-        entry = self.record(request, uid)
+        entry = self._record_of_run(request, uid)
         if entry is not None:
             entry.parked = True
+
+    def _record_of_run(self, request: Key, uid: str) -> RequestRecord | None:
+        entry = self._index.requests.get(request)
+        return entry if entry is not None and uid in (entry.uid, entry.run_id) else None
 
     def result_stored(self, request: Key, uid: str) -> None:
         """Forget that the result of a request could not be stored."""
@@ -246,7 +267,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         request = entry.packed.unpack(content)
         target_key = entry.target
         target = self._instances.snapshot(target_key) if target_key else None
-        view = self._index.instances[target_key].views.get(request.metadata.uid) if target_key else None
+        view = self._index.instances[target_key].views.get(entry.run_id) if target_key else None
         pool = self._index.pools.get(entry.packed.pool) if entry.packed.pool is not None else None
         leaves = pool is not None and target_key is not None and self._leaves(pool, target_key)
         leaves |= pool is not None and target is not None and _left_by_session(request, pool, target)
@@ -296,8 +317,14 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             # It had its turn: it goes first.
             return replace(place, leaves=entry.target[1])
         ahead = self._index.pool_lines.ahead(entry, room.awake + room.asleep)
+        has_room = ahead < room.awake + room.asleep
+        victim, may_come = self._preemptions.victim(entry, pool) if not has_room else (None, False)
         return replace(
-            place, ahead=ahead, turned_away=spec.fairness.max_pending_per_flow if entry.turned_away else None
+            place,
+            ahead=ahead,
+            turned_away=spec.fairness.max_pending_per_flow if entry.turned_away else None,
+            victim=victim,
+            victim_may_come=may_come,
         )
 
     def _members(self, entry: RequestRecord, room: PoolRoom) -> tuple[Key, ...]:

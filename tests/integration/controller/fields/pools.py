@@ -73,6 +73,10 @@ POOL_FIELDS: Mapping[str, Tests] = {
     f"spec.fairness.weights{VALUE}": WEIGHED,
     "spec.fairness.maxRunningPerFlow": WEIGHED,
     "spec.fairness.maxPendingPerFlow": SHARED,
+    "spec.preemption": (
+        "../test_preemption.py::test_urgent_work_interrupts_other_work_which_runs_again_and_each_is_answered_once",
+        f"{UNIT}/store/test_preemptions.py::test_running_work_of_lower_priority_is_interrupted_where_the_pool_says_so",
+    ),
     "spec.updateStrategy": REPLACED,
     "spec.updateStrategy.type": REPLACED,
     "spec.updateStrategy.maxSurge": REPLACED,

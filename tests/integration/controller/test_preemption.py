@@ -1,0 +1,134 @@
+"""Preemption on real parts: work that may run twice makes room for urgent work, and runs again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.kube import Json, until
+from tests.support.site import Site
+from tests.support.timeout import TIMEOUT
+
+EPHEMERAL: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
+
+
+def _pool(site: Site, **spec: Any) -> str:
+    """Make a pool whose one member has one request at a time, and return the name of that member once it is ready."""
+    fields = {"replicas": 1, "template": {"spec": EPHEMERAL}, "placement": {"maxLoadPerInstance": 1}, **spec}
+    manifest = {"metadata": {"name": "crew"}, "spec": fields}
+    site.kube.create("efritpools", site.namespace, manifest, fieldValidation="Strict")
+
+    def ready() -> str | None:
+        names = [one["metadata"]["name"] for one in site.kube.list("efritinstances", site.namespace)]
+        return names[0] if names and site.condition(names[0], "Ready").get("status") == "True" else None
+
+    return until(ready, lambda: f"no member is ready\n{site.logs()}", TIMEOUT)
+
+
+def _ask(site: Site, name: str, content: str, *, labels: Json | None = None, **spec: Any) -> None:
+    fields = {"type": "eval", "content": content, "poolRef": {"name": "crew"}, "timeoutSeconds": 600, **spec}
+    manifest = {"metadata": {"name": name, "labels": labels or {}}, "spec": fields}
+    site.kube.create("efritrequests", site.namespace, manifest, fieldValidation="Strict")
+
+
+def _long(site: Site, name: str) -> str:
+    """Return Lisp that counts that it runs and then works until the file of its name is there."""
+    go = site.directory / f"go-{name}"
+    return f'(progn {site.count(name)} (while (not (file-exists-p "{go}")) (sleep-for 0.02)) \'done)'
+
+
+def _let_end(site: Site, name: str) -> None:
+    (site.directory / f"go-{name}").touch()
+
+
+def _running(site: Site, member: str, name: str, times: int = 1) -> None:
+    """Wait until Emacs has begun a request so often."""
+    until(
+        lambda: site.counted(member).count(name) == times or None,
+        lambda: f"{name} ran {site.counted(member)}: {site.status(name)}\n{site.logs()}",
+        TIMEOUT,
+    )
+    site.until_status(name, phase="Running")
+
+
+def _events(site: Site, name: str) -> list[Json]:
+    events = site.kube.list("events", site.namespace, fieldSelector=f"involvedObject.name={name}")
+    return [event for event in events if event["reason"] == "Preempted"]
+
+
+def test_urgent_work_interrupts_other_work_which_runs_again_and_each_is_answered_once(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    member = _pool(site, preemption="LowerPriority")
+    _ask(site, "long", _long(site, "long"), retryPolicy="IfInterrupted", maxAttempts=2)
+    _running(site, member, "long")
+    _ask(site, "urgent", site.count("urgent"), priority=10)
+    answer = site.answer("urgent")
+    assert (answer["result"], answer["instanceName"]) == ('"urgent"', member)
+    assert "preemption" not in answer
+
+    # It runs again on the same member, with all the attempts that it had.
+    _running(site, member, "long", times=2)
+    status = site.status("long")
+    uid = site.kube.get("efritrequests", site.namespace, "urgent")["metadata"]["uid"]
+    preemption = {**status["preemption"]}
+    assert preemption.pop("time")
+    assert preemption == {"count": 1, "instanceName": member, "byName": "urgent", "byUID": uid}
+    assert status["attempt"] == 1
+    (event,) = _events(site, "long")
+    assert event["type"] == "Normal"
+    assert f"Interrupted on EfritInstance {member} for EfritRequest urgent" in event["message"]
+
+    # Whoever leads next goes on with the second run.
+    operator.stop()
+    operator.start()
+    _let_end(site, "long")
+    answer = site.answer("long")
+    assert (answer["phase"], answer["result"], answer["attempt"]) == ("Succeeded", "done", 1)
+    assert site.counted(member) == ["long", "urgent", "long"]
+
+    def acknowledged() -> bool | None:
+        queue = site.node.pod(member).queue
+        return not list(queue.glob("responses/*.json")) or None
+
+    until(acknowledged, "an answer is not acknowledged", TIMEOUT)
+
+
+def test_work_that_may_not_run_twice_and_that_of_flows_within_their_share_is_not_interrupted(site: Site) -> None:
+    site.operator().start()
+    member = _pool(site, preemption="LowerPriority", fairness={"flowLabel": "team"})
+    _ask(site, "once", _long(site, "once"), labels={"team": "a"})
+    _running(site, member, "once")
+    _ask(site, "urgent", site.count("urgent"), labels={"team": "a"}, priority=1000)
+    site.until_status("urgent", reason="Backpressure")
+    assert "preemption" not in site.status("once")
+    _let_end(site, "once")
+    assert site.answer("once")["result"] == "done"
+    assert site.answer("urgent")["result"] == '"urgent"'
+
+    # However urgent all that another flow asks for is.
+    _ask(site, "again", _long(site, "again"), labels={"team": "a"}, retryPolicy="IfInterrupted")
+    _running(site, member, "again")
+    for number in range(5):
+        _ask(site, f"loud{number}", site.count("loud"), labels={"team": "b"}, priority=1000)
+    for number in range(5):
+        site.until_status(f"loud{number}", reason="Backpressure")
+    _let_end(site, "again")
+    assert "preemption" not in site.answer("again")
+    assert {site.answer(f"loud{number}")["result"] for number in range(5)} == {'"loud"'}
+    assert site.counted(member) == ["once", "urgent", "again", *["loud"] * 5]
+
+
+def test_work_that_is_interrupted_while_its_user_cancels_it_is_cancelled_and_does_not_run_again(site: Site) -> None:
+    site.operator().start()
+    member = _pool(site, preemption="LowerPriority")
+    _ask(site, "long", _long(site, "long"), retryPolicy="IfInterrupted")
+    _running(site, member, "long")
+    _ask(site, "urgent", _long(site, "urgent"), priority=10)
+    _running(site, member, "urgent")
+    site.until_status("long", reason="Preempted")
+    site.cancel("long")
+    answer = site.answer("long")
+    assert (answer["reason"], answer["preemption"]["count"]) == ("Cancelled", 1)
+    _let_end(site, "urgent")
+    assert site.answer("urgent")["result"] == "done"
+    assert site.counted(member) == ["long", "urgent"]

@@ -51,6 +51,8 @@ class Mode(Enum):
     """Calls get no answer until the mode is another one, as where a sync to the disk does not return."""
     FULL = "full"
     """Requests are refused, as where the volume's quota is used up; the figures say so."""
+    WORKS = "works"
+    """What is handed over runs until it is stopped."""
 
 
 @dataclass
@@ -110,27 +112,35 @@ class SimulatedBridge:
             if uid not in self.views:
                 self.handed_over.append(uid)
                 self.order.append(self.name)
-                self._finish(uid)
+                if self.mode is Mode.WORKS:
+                    now, state = datetime.now(UTC), RequestState.RUNNING
+                    self._tell(RequestView(id=request_id(uid), state=state, attempt=1, started_time=now))
+                else:
+                    self._finish(uid)
             return _json(RequestView(id=request_id(uid), state=RequestState.QUEUED, queued_time=datetime.now(UTC)))
         if uid not in self.views:
             return _error(404, "NotFound", "no such request")
         if http.method == "DELETE":
             del self.views[uid]
             return web.Response(status=204)
+        if http.method == "POST" and not self.views[uid].state.final:
+            self._finish(uid, Reason.CANCELLED)
         return _json(self.views[uid])
 
-    def _finish(self, uid: str) -> None:
+    def _finish(self, uid: str, reason: Reason = Reason.SUCCEEDED) -> None:
         self.processed += 1
         response = Response(
             id=request_id(uid),
-            status=Reason.SUCCEEDED.status,
-            outcome=Outcome.SUCCESS,
-            reason=Reason.SUCCEEDED,
-            result="3",
+            status=reason.status,
+            outcome=Outcome.SUCCESS if reason == Reason.SUCCEEDED else Outcome.FAILURE,
+            reason=reason,
+            result="3" if reason == Reason.SUCCEEDED else None,
             attempt=1,
         )
-        view = RequestView(id=request_id(uid), state=RequestState.ANSWERED, response=response, attempt=1)
-        self.views[uid] = view
+        self._tell(RequestView(id=request_id(uid), state=RequestState.ANSWERED, response=response, attempt=1))
+
+    def _tell(self, view: RequestView) -> None:
+        self.views[view.id] = view
         for stream in self.streams:
             stream.put_nowait(_event("request", view.to_json()))
 

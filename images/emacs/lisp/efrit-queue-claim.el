@@ -73,8 +73,9 @@
 (defun efrit-claim-take (entry)
   "Claim the request of ENTRY; return the `efrit-claim', or nil.
 Nil means that there is nothing to run: the file is gone, has changed, its id is
-answered, or the queue is another Emacs's by now.  Signal `efrit-claim-failed'
-when the journal cannot be written; the request is in requests/ again then."
+answered, this Emacs is to end, or the queue is another Emacs's by now.  Signal
+`efrit-claim-failed' when the journal cannot be written; the request is in
+requests/ again then."
   (efrit-queue-forget (efrit-entry-name entry))
   (efrit-files-isolated
     (let* ((request (efrit-entry-request entry))
@@ -91,6 +92,11 @@ when the journal cannot be written; the request is in requests/ again then."
              nil)
             ((not (equal (efrit-entry-stamp entry)  ; gate: claim-changed-file
                          (efrit-files-stamp (file-attributes to 'integer))))
+             (efrit-claim--take-back id to from)
+             nil)
+            ;; Whoever is about to end this Emacs waits for what was claimed before
+            ;; its pause was there, and for nothing else.
+            ((efrit-fence-paused-p)  ; gate: claim-paused
              (efrit-claim--take-back id to from)
              nil)
             ((not (efrit-claim--first-p request from to)) nil)  ; gate: claim-ended

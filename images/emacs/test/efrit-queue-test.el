@@ -394,6 +394,20 @@ REMEMBERED is t when it remembers answers of all requests, nil when of none."
     (efrit-queue-scan)
     (should (efrit-queue-test--claim))))
 
+(ert-deftest efrit-claim-of-what-waits-when-this-emacs-is-to-end-is-given-back ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    ;; After the server has looked for it.
+    (efrit-test-write "control" "pause" "")
+    (should-not (efrit-queue-test--claim))
+    (should (equal (efrit-test-names "requests") '("req_one.json")))
+    (should-not (efrit-test-names "processing"))
+    (should-not (efrit-queue-test--journal))
+    (delete-file (efrit-files-path "control/pause"))
+    (efrit-queue-scan)
+    (should (efrit-queue-test--claim))))
+
 (ert-deftest efrit-claim-that-cannot-be-given-back-is-given-back-later-and-runs ()
   (efrit-queue-test--with
     (efrit-test-submit "one")

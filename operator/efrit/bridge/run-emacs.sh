@@ -43,9 +43,8 @@ stop() {
     if [ -n "${EFRIT_EPHEMERAL_QUEUE:-}" ]; then  # gate: ephemeral-begun
         until_empty "$queue/requests"
     fi
+    # Emacs looks for the pause once more after it has moved a request there: what is there now is all that runs.
     if touch "$pause" 2>/dev/null; then
-        # Emacs may have been between its look for the pause and its claim.
-        sleep 0.1
         until_empty "$queue/processing"
     fi
     kill -s TERM "$child" 2>/dev/null

@@ -83,6 +83,12 @@ MUTANTS = (
         ("ert:efrit-claim-of-a-file-that-changed-meanwhile-reads-it-again",),
     ),
     Mutant(
+        "the second look for the end of this Emacs, once a request is claimed",
+        "claim-paused",
+        Never(),
+        ("ert:efrit-claim-of-what-waits-when-this-emacs-is-to-end-is-given-back",),
+    ),
+    Mutant(
         "the digest check of a second request under an answered id",
         "claim-second-digest",
         Always(),

@@ -93,6 +93,8 @@ class Reconciler:
             return
         early = self._store.early.serves(work)
         await self._actor.carry_out_all(work, decide_instance(snapshot, self._identity, self._clock(), early=early))
+        # Not where a call has failed: whether the StatefulSet was applied is not known then.
+        self._store.instances.replace_ended(key)
 
     async def _pool(self, key: Key, work: WorkKey) -> None:
         self._store.pools.requeue_waiting(key)

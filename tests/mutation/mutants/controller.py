@@ -6,6 +6,7 @@ from tests.mutation.operation import Always, Drop, Instead, Never, Value, Withou
 UNIT = "tests/unit/controller"
 
 RACES = f"{UNIT}/test_idle_race.py"
+UPDATES = f"{UNIT}/test_update_race.py"
 SELF_CHECK = f"{UNIT}/test_self_check.py"
 
 HEAD_START = f"{UNIT}/test_head_start.py"
@@ -619,5 +620,29 @@ MUTANTS = (
         "self-check-reason",
         Never(),
         (f"{SELF_CHECK}::test_an_emacs_that_fails_its_self_check_is_not_ready_and_said_to_be_so",),
+    ),
+    Mutant(
+        "the hold on new requests for a pod of another template than its StatefulSet has",
+        "outdated-pod",
+        Never(),
+        (f"{UNIT}/test_request_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",),
+    ),
+    Mutant(
+        "the look for hand-overs since the decision, before a StatefulSet is applied",
+        "replace-begins",
+        Never(),
+        (f"{UPDATES}::test_a_request_that_is_recorded_before_the_template_is_applied_is_worked_off_by_the_old_pod",),
+    ),
+    Mutant(
+        "the hold on hand-overs while a StatefulSet is being applied",
+        "submit-while-replaced",
+        Never(),
+        (f"{UPDATES}::test_a_hand_over_that_was_decided_before_does_not_begin_while_the_template_is_applied",),
+    ),
+    Mutant(
+        "what the bridge says of Emacs, before its pod is taken for broken",
+        "bridge-sees-emacs",
+        Never(),
+        (f"{UNIT}/test_rollout.py::test_a_pod_whose_bridge_sees_emacs_is_not_broken_because_the_kubelet_is_late",),
     ),
 )

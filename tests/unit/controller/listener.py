@@ -10,7 +10,7 @@ from efrit.controller.store.store import Store
 from tests.support.timeout import TIMEOUT
 
 KINDS = {"EfritInstance": "instances", "EfritRequest": "requests", "EfritPlan": "plans"}
-ALLOWED = ("handovers.submit_begins", "handovers.close_begins", "children.apply_begins")
+ALLOWED = ("handovers.submit_begins", "handovers.close_begins", "children.apply_begins", "instances.replace_begins")
 
 
 class _Part:

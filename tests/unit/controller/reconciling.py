@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from efrit.api import EfritInstance
 from efrit.api_group import API_VERSION
 from efrit.controller.act.bridges import Bridges
+from efrit.controller.manifests import build
+from efrit.controller.model import names
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.reconcile import Reconciler
@@ -16,6 +19,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import Reset
 from tests.support.factory import (
+    CONFIG,
     POD_UID,
     QUEUE_ID,
     Json,
@@ -70,15 +74,24 @@ class Rig:
         self.store.requests.observe(stored)
         return stored
 
-    def ready(self, *views: Any, pod: Json | None = None, **fields: Any) -> None:
-        """Show a ready and open instance whose bridge tells of these requests."""
+    def ready(self, *views: Any, pod: Json | None = None, template: str | None = None, **fields: Any) -> None:
+        """Show a ready and open instance whose bridge tells of these requests, its pod made from this template."""
         self.store.instances.observe(instance_json(**fields))
-        self.store.children.observe_statefulset(statefulset_json())
-        self.store.children.observe_pod(child(phase="Running", podIP="127.0.0.1") | (pod or {}))
+        statefulset, running = statefulset_json(), child(phase="Running", podIP="127.0.0.1") | (pod or {})
+        if template is not None:
+            for made in (statefulset, running):
+                made["metadata"]["annotations"] = {names.TEMPLATE_HASH: template}
+        self.store.children.observe_statefulset(statefulset)
+        self.store.children.observe_pod(running)
         for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *views, stats()):
             self.store.bridges.event(INSTANCE, POD_UID, event)
         opened = {"handover": {"state": "Open", "id": self.instance.facts.handover_id}}
         self.store.instances.observe(self.api.put(ALPHA, instance_json(status=opened, **fields)))
+
+    def wanted_template(self, **fields: Any) -> str:
+        """Return the digest of the pod template that an instance with these fields is to have."""
+        instance = EfritInstance.model_validate(instance_json(**fields))
+        return build(instance, CONFIG, self.reconciler._identity, 1, self.clock()).template_digest
 
     @property
     def instance(self) -> InstanceSnapshot:

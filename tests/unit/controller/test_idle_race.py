@@ -23,7 +23,8 @@ def idle(rig: Rig, rules: Json) -> None:
     """Show a ready instance that has been idle for an hour; requests may be handed to it at once."""
     sidecar = {"ports": [{"name": "bridge", "containerPort": rig.bridge.port}]}
     born = datetime.now(UTC) - timedelta(hours=1)
-    rig.ready(pod={"spec": {"initContainers": [sidecar]}}, created=born, spec={"idle": rules})
+    fields: Json = {"created": born, "spec": {"idle": rules}}
+    rig.ready(pod={"spec": {"initContainers": [sidecar]}}, template=rig.wanted_template(**fields), **fields)
     rig.store.first_list_complete(None)
     rig.bridge.answers[PUT] = (201, view().to_json())
 

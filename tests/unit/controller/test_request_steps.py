@@ -293,9 +293,19 @@ def _updating(
     [
         _updating("UpdateDraining", "new"),
         _updating("Updating"),
-        _updating("UpToDate", status="True", update_reserved=True),
+        _updating("UpToDate", "new", status="True", update_reserved=True),
+        _updating("UpToDate", "new", status="True", replacing=True),
+        _updating("UpToDate", status="True"),
+        _updating("UpdateHeld", status="False"),
     ],
-    ids=["drains", "its pod is about to be replaced", "its status is being written"],
+    ids=[
+        "drains",
+        "its pod is about to be replaced",
+        "its status is being written",
+        "its StatefulSet is being applied",
+        "a change that was applied at once while its pod started",
+        "another change while its pod is about to be replaced",
+    ],
 )
 def test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated(target: InstanceSnapshot) -> None:
     actions = decide(snapshot(target=target), LATER)
@@ -307,8 +317,13 @@ def test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated(targ
 
 @pytest.mark.parametrize(
     "target",
-    [_updating("Updating", "new"), _updating("UpdateHeld", status="False"), _updating("UpToDate", status="True")],
-    ids=["the new pod", "a held change", "up to date"],
+    [
+        _updating("Updating", "new"),
+        _updating("UpdateHeld", "new", status="False"),
+        _updating("UpToDate", "new", status="True"),
+        _updating("UpdateFailed", status="False"),
+    ],
+    ids=["the new pod", "a held change", "up to date", "an update that has failed, and nobody replaces the pod"],
 )
 def test_a_request_is_handed_to_the_updated_pod_and_while_a_change_is_held(target: InstanceSnapshot) -> None:
     assert of_kind(decide(snapshot(target=target), LATER), Submit)

@@ -187,6 +187,17 @@ def test_a_pod_in_which_nothing_can_run_is_repaired_at_once(
     assert (update.apply, update.started) == (True, None)
 
 
+@pytest.mark.parametrize("change", [RELEASE, SPEC], ids=["release", "spec"])
+def test_a_pod_whose_bridge_sees_emacs_is_not_broken_because_the_kubelet_is_late(
+    world: World, decide: Decide, change: Json
+) -> None:
+    starting = pod(phase="Pending", containers=(ContainerView("bridge", running=True), ContainerView("emacs")))
+
+    update = decide(world(change, pod=starting, bridge=BUSY))
+
+    assert (update.apply, update.reason) == (False, "UpdateHeld")
+
+
 @pytest.mark.parametrize("absent", [None, pod(deleting=True)], ids=["no pod", "a pod that is stopping"])
 def test_between_two_pods_the_user_gets_the_change_at_once_and_a_release_waits_for_its_turn(
     world: World, decide: Decide, absent: PodView | None

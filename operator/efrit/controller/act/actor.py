@@ -469,6 +469,8 @@ class Actor:
         for manifest in action.manifests:
             if only_changed and self._store.children.is_as_applied(action.instance, manifest):  # gate: resync-alone
                 continue
+            if _may_replace_pod(manifest) and not self._store.instances.replace_begins(action.instance):
+                raise Superseded("a request was handed over since the decision")
             self._store.children.apply_begins(action.instance, manifest)
             obj = await self._apply_child(action, manifest)
             self._store.children.child_applied(action.instance, manifest, obj)
@@ -613,6 +615,11 @@ class Actor:
         except ApiNotFound:
             return None
         return obj if obj["metadata"]["uid"] == action.uid else None
+
+
+def _may_replace_pod(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a child is a StatefulSet that is to have a pod."""
+    return bool(manifest["kind"] == "StatefulSet" and manifest.get("spec", {}).get("replicas") != 0)
 
 
 def _depth(action: Submit | CancelWork | FetchAnswer | Acknowledge) -> Depth:

@@ -19,7 +19,7 @@ from efrit.controller.decide.readiness import readiness
 from efrit.controller.manifests import Children
 from efrit.controller.model.rollout import RolloutView, UpdateCause, UpdateSlot
 from efrit.controller.model.snapshots import InstanceSnapshot
-from efrit.controller.model.views import PodView, StatefulSetView
+from efrit.controller.model.views import StatefulSetView
 
 UP_TO_DATE = "The pod template is up to date."
 REPLACED = "The pod is being replaced by one with the current template."
@@ -107,7 +107,7 @@ def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Chil
     cause = _cause(current, children)
     pod, reported, limits = snapshot.pod, _updated_condition(snapshot), snapshot.config.rollout
     absent = pod is None or pod.deleting
-    if _broken(pod) or (absent and cause == UpdateCause.SPEC):
+    if _broken(snapshot) or (absent and cause == UpdateCause.SPEC):
         # What was in doubt stays in doubt until the instance is Ready.
         at_once = Update(ConditionStatus.TRUE, UpdateReason.UP_TO_DATE, UP_TO_DATE, apply=True)
         if not _failed_trial(current, reported):
@@ -178,9 +178,13 @@ def _cause(current: StatefulSetView, children: Children) -> UpdateCause:
     return UpdateCause.RELEASE if same else UpdateCause.SPEC
 
 
-def _broken(pod: PodView | None) -> bool:
+def _broken(snapshot: InstanceSnapshot) -> bool:
     """Return whether the pod exists and Emacs cannot run in it: it crashes, or waits for an image or a node."""
+    pod, stats = snapshot.pod, snapshot.bridge.stats
     if pod is None or pod.deleting:
+        return False
+    if snapshot.available and stats is not None and stats.emacs.alive:  # gate: bridge-sees-emacs
+        # The kubelet reports a container that has started some time later.
         return False
     if pod.phase in ("Succeeded", "Failed"):
         return True
@@ -201,7 +205,7 @@ def _proven_idle(snapshot: InstanceSnapshot) -> bool:
 def nothing_runs(snapshot: InstanceSnapshot) -> bool:
     """Return whether replacing the pod now interrupts no request."""
     pod = snapshot.pod
-    return pod is None or pod.deleting or _broken(pod) or _proven_idle(snapshot)
+    return pod is None or pod.deleting or _broken(snapshot) or _proven_idle(snapshot)
 
 
 def _silence_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta:

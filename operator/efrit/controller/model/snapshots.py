@@ -44,6 +44,8 @@ class InstanceSnapshot:
     rollout: RolloutView = field(default_factory=RolloutView)
     update_reserved: bool = False
     """Whether an update was decided on whose status is still being written."""
+    replacing: bool = False
+    """Whether a StatefulSet is being applied that may replace the pod."""
     may_close: bool = False
     """Whether every open request that the instance may have got says so in its own status."""
     claimed: bool = False
@@ -71,16 +73,23 @@ class InstanceSnapshot:
     def held_for_update(self) -> bool:
         """Whether new requests wait until the pod is replaced."""
         updated = condition_of(self.instance.status.conditions, UPDATED)
-        if self.update_reserved:
+        if self.update_reserved or self.replacing:
             return True
-        if (
-            updated is None
-            or updated.status != ConditionStatus.UNKNOWN
-            or self.pod is None
-            or self.statefulset is None
-        ):
+        if updated is None or self.pod is None or self.statefulset is None:
             return False
-        return updated.reason == UpdateReason.DRAINING or self.pod.template_hash != self.statefulset.template_hash
+        if self._pod_is_outdated and updated.reason != UpdateReason.FAILED:  # gate: outdated-pod
+            return True
+        return updated.status == ConditionStatus.UNKNOWN and updated.reason == UpdateReason.DRAINING
+
+    @property
+    def _pod_is_outdated(self) -> bool:
+        """Whether the pod is of another template than the StatefulSet, whose controller stops it any moment.
+
+        That needs no update that was waited for: a template that is applied while the pod starts is applied at once.
+        """
+        if self.pod is None or self.statefulset is None:
+            return False
+        return self.pod.template_hash != self.statefulset.template_hash
 
     @property
     def handover_open(self) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from efrit.api import ConditionStatus, EfritInstance, condition_of
 from efrit.api.instance import READY, HandoverState
 from efrit.controller.decide.figures import EARLY_WRITES, MAX_WRITES
+from efrit.controller.decide.rollout import nothing_runs
 from efrit.controller.model.keys import RESYNC, Key, WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.store.handovers import Handovers
@@ -18,6 +20,9 @@ from efrit.controller.store.watched_objects import WatchedObjects
 
 MAX_REPORTED_FAILURES = 6
 """Failures in a row to apply children that count as a refusal: with the work queue's pauses, about two seconds."""
+
+RETRY_REPLACE = timedelta(seconds=1)
+"""When a StatefulSet is decided about again that was not applied because of a hand-over."""
 
 
 class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
@@ -137,6 +142,26 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry.facts = replace(entry.facts, handover_paused=False)
         self._index.requeue_waiting(instance)
         self._requeue_unbound(instance)
+
+    def replace_begins(self, instance: Key) -> bool:
+        """Let nothing be handed over while a StatefulSet is applied that may replace the pod.
+
+        False where a request has been handed over since the decision, or is just being: the pod may have come up.
+        """
+        entry, snapshot = self._index.instances[instance], self.snapshot(instance)
+        is_busy = snapshot is not None and snapshot.available and not nothing_runs(snapshot)
+        if entry.submitting or is_busy:  # gate: replace-begins
+            self._index.queue.add_after(WorkKey(EfritInstance.kind, *instance), RETRY_REPLACE.total_seconds())
+            return False
+        entry.replacing = True
+        return True
+
+    def replace_ended(self, instance: Key) -> None:
+        """Hand requests to an instance again whose StatefulSet was applied, or is not to be any more."""
+        entry = self._index.instances.get(instance)
+        if entry is not None and entry.replacing:
+            entry.replacing = False
+            self._index.requeue_waiting(instance)
 
     def _requeue_unbound(self, instance: Key) -> None:
         """Have requests reconciled that have no instance and may get this one."""
@@ -275,6 +300,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             controller_started=self._index.started,
             rollout=self._index.rollouts.view(),
             update_reserved=self._index.rollouts.is_reserved(key),
+            replacing=entry.replacing,
             may_close=deciding and self._handovers.may_close(key),
             claimed=entry.claim is not None or entry.taken_by is not None,
             waiting=len(entry.backlog),

@@ -147,6 +147,8 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
     views: RequestViews = field(default_factory=RequestViews)
     submitting: int = 0
     """Hand-overs whose outcome is not known yet."""
+    replacing: bool = False
+    """Whether a StatefulSet that may replace the pod is being applied, or was and nobody knows whether it is."""
     open_requests: set[Key] = field(default_factory=set)
     recorded_requests: set[Key] = field(default_factory=set)
     """Those of them whose status names the queue that they are being handed to."""

@@ -146,9 +146,13 @@ class TooManyStreams(BridgeError):
 
 
 class BridgeUnreachable(BridgeError):
-    """No answer from the bridge: connection refused, reset or timed out."""
+    """No answer from the bridge: connection refused, reset or timed out. `sent`: whether it may have got the call."""
 
     code = "Unreachable"
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 class BridgeUnresponsive(BridgeUnreachable):

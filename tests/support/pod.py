@@ -213,6 +213,14 @@ class Pod:
         assert self._bridge is not None
         self._bridge.send(signal.SIGSTOP if frozen else signal.SIGCONT)
 
+    @property
+    def bridge_is_told_to_stop(self) -> bool:
+        """Whether a SIGTERM waits for the bridge, which is frozen: Emacs has ended then."""
+        assert self._bridge is not None
+        status = Path(f"/proc/{self._bridge.pid}/status").read_text()
+        pending = next(line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:"))
+        return bool(int(pending, 16) & 1 << (signal.SIGTERM - 1))
+
     def kill(self) -> None:
         """SIGKILL to every process, as when the node loses power; whoever runs the pod starts them again."""
         for process in (self._emacs, self._bridge):

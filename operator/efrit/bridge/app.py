@@ -14,6 +14,7 @@ from msgspec import structs
 
 from efrit.bridge import health
 from efrit.bridge.auth import Tokens
+from efrit.bridge.departure import depart
 from efrit.bridge.events import EventLog
 from efrit.bridge.install import install
 from efrit.bridge.metrics import Metrics
@@ -96,6 +97,8 @@ class Bridge:
         )
         self._server = Server(make_app(self.queue, self.events, self._tokens, self), self._certificate)
         self._socket: socket.socket = listen(settings.bridge_host, settings.bridge_port)
+        self._is_ephemeral = settings.ephemeral_queue
+        self._leaving: asyncio.Task[None] | None = None
         self._started = self._ticked = time.monotonic()
         self._published: Stats | None = None
 
@@ -115,8 +118,31 @@ class Bridge:
         finally:
             self.stop()
             working.cancel()
+            if self._leaving is not None:
+                self._leaving.cancel()
             await asyncio.gather(serving, working, return_exceptions=True)
             await self.queue.close()
+
+    def leave(self) -> None:
+        """End as one does who is told to: with an ephemeral queue, once all on it is delivered. Told again, at once.
+
+        Where Emacs lives on, the bridge alone is started anew, and its queue with it.
+        """
+        ends_with_pod = self._is_ephemeral and self.queue.is_open
+        # gate: bridge-restarts-alone
+        ends_with_pod = ends_with_pod and not self.supervisor.sees_emacs
+        if self._leaving is None and ends_with_pod:
+            self._leaving = asyncio.create_task(self._depart(), name="departure")
+        else:
+            self.stop()
+
+    async def _depart(self) -> None:
+        try:
+            await depart(self.queue, self.events)
+        except EfritError as error:
+            log.error("the queue ends with what is on it: %s", error)
+        finally:
+            self.stop()
 
     def stop(self) -> None:
         """End the event streams, then the server, then everything."""
@@ -215,7 +241,7 @@ async def serve(settings: Settings) -> None:
     bridge = Bridge(settings)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, bridge.stop)
+        loop.add_signal_handler(number, bridge.leave)
     await bridge.run()
 
 

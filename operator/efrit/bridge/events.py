@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -55,6 +55,8 @@ class EventLog:
         self._seq = 0
         self._news = asyncio.Event()
         self.closed = False
+        self.readers = 0
+        """How many follow the stream."""
 
     def append(self, event: RequestView | Stats) -> None:
         """Tell every reader."""
@@ -98,8 +100,25 @@ class EventLog:
         snapshot: Snapshot,
         stats: Callable[[], Stats],
         keepalive: float = KEEPALIVE_SECONDS,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes]:
         """Yield the bytes of one reader's stream, until `close`."""
+        self.readers += 1
+        try:
+            parts = self._stream(last_event_id, queue_id, snapshot, stats, keepalive)
+            async with contextlib.aclosing(parts):
+                async for part in parts:
+                    yield part
+        finally:
+            self.readers -= 1
+
+    async def _stream(
+        self,
+        last_event_id: str | None,
+        queue_id: str,
+        snapshot: Snapshot,
+        stats: Callable[[], Stats],
+        keepalive: float,
+    ) -> AsyncGenerator[bytes]:
         position = self.position(last_event_id)
         if position is not None:
             # No id: it says nothing about how far the reader has come.

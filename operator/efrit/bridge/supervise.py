@@ -290,6 +290,11 @@ class Supervisor:
         self._process.close()
         self._process = None
 
+    @property
+    def sees_emacs(self) -> bool:
+        """Whether the Emacs of this queue runs, as of this moment."""
+        return self._process is not None and self._process.alive()
+
     def _alive(self) -> EmacsAlive | None:
         if self._process is None:
             return None

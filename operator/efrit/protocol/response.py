@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from efrit.errors import InvalidResponse, ProtocolError
 from efrit.protocol.enums import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus
@@ -14,6 +15,9 @@ from efrit.protocol.ids import RequestId
 from efrit.protocol.json_limits import exceeds_part_limit
 from efrit.protocol.model import Attempt, Count, PassThroughModel, WireModel, check_round_trip, read
 from efrit.protocol.session import Progress, Session, Usage
+
+NOT_BEGUN = "NotBegun"
+"""The error code of an answer which says that the request was given back by a queue that ends with its pod."""
 
 RESULTS = ".efrit/results"
 """Where in its workspace Emacs leaves results that are too long for an answer."""
@@ -61,6 +65,12 @@ class Response(PassThroughModel, frozen=True, kw_only=True):
             raise ValueError(f"status {self.status}, reason {self.reason} and outcome {self.outcome} contradict")
         if self.result_path is not None and not _is_result_file(self.result_path, self.id):
             raise ValueError(f"result_path must be /…/{RESULTS}/{self.id}.txt")
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether it is none: the queue ended before the request began, and another may run it."""
+        is_unbegun = self.error_code == NOT_BEGUN and self.reason is Reason.INTERRUPTED
+        return is_unbegun and self.started is None and self.attempt == 0
 
     @classmethod
     def complete(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +153,12 @@ def _is_result_file(path: str, rid: RequestId) -> bool:
         and path.isprintable()
         and not {"", ".", ".."} & set(path[1:].split("/"))
     )
+
+
+def given_back(rid: RequestId, timestamp: datetime) -> Response:
+    """Return what a queue that ends says of a request that it has not begun."""
+    message = "The queue ended with its pod before the request began."
+    return replace(failure(rid, Reason.INTERRUPTED, message, timestamp=timestamp), error_code=NOT_BEGUN)
 
 
 def failure(rid: RequestId, reason: Reason, error: str, *, timestamp: datetime, attempt: int = 0) -> Response:

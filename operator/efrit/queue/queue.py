@@ -16,6 +16,7 @@ from efrit.queue.archive import acknowledge
 from efrit.queue.cancel import orders
 from efrit.queue.cancellations import Cancellations
 from efrit.queue.durable import Disk, naming_failures
+from efrit.queue.give_back import GivenBack, is_answer_awaited
 from efrit.queue.housekeeping import Housekeeping
 from efrit.queue.layout import Area
 from efrit.queue.limits import QueueLimits
@@ -50,10 +51,12 @@ class DurableQueue:
         self.disk, self.index, self.upkeep, self.work_logs = parts.disk, parts.index, parts.upkeep, parts.work_logs
         self.scanner = Scanner(parts, on_heartbeat)
         self.housekeeping = Housekeeping(parts)
-        self._submissions = Submissions(parts, self.scanner.refresh, self.view)
+        # Not `view`: what is stored while the queue closes is not to be reported as refused.
+        self._submissions = Submissions(parts, self.scanner.refresh, self._view)
         self._cancellations = Cancellations(parts, self.scanner.refresh, self.view, self._submissions.until_stored)
+        self._given_back = GivenBack(parts, self.scanner.scan)
         self._recovered = False
-        self._open = False
+        self._open = self._ends = False
 
     @property
     def is_open(self) -> bool:
@@ -134,18 +137,40 @@ class DurableQueue:
         Raises `RequestTooLarge`, `RequestConflict`, `QueueFull`, `NoSpace`, `StorageError`, `QueueNotReady`.
         """
         self._require_open()
+        if self._ends:  # gate: ends-with-pod
+            raise QueueNotReady("the queue ends with its pod; hand the request over when there is another pod")
         return await self._submissions.submit(request)
+
+    async def give_back(self) -> int:
+        """Take nothing more, and give back what never began; return how much. Emacs must have ended.
+
+        Raises `StorageError`, `QueueNotReady`.
+        """
+        self._require_open()
+        self._ends = True
+        await self._submissions.until_all_stored()
+        return await self._given_back.collect()
+
+    @property
+    def awaits_acknowledgement(self) -> bool:
+        """Whether there is an answer, or a request that was given back, that nobody has acknowledged."""
+        return self.index.count(RequestState.ANSWERED) > 0 and any(map(is_answer_awaited, self.index))
 
     # Looking
 
     async def view(self, rid: RequestId, *, response: bool = True) -> RequestView:
         """Return one request, with its response if there is one. Raises `RequestNotFound`, `StorageError`."""
         self._require_open()
+        return await self._view(rid, response=response)
+
+    async def _view(self, rid: RequestId, *, response: bool = True) -> RequestView:
         entry = self.index.get(rid)
         if entry is not None and entry.state is not RequestState.ANSWERED:
             return entry.view()
         if entry is not None and not response:
             return entry.view()
+        if entry is not None and (given_back := self._given_back.view(entry)) is not None:
+            return given_back
         area = Area.RESPONSES if entry is not None else Area.ARCHIVE
         with naming_failures(f"read the answer to {rid}"):
             answer = await self.parts.worker.run(read_answer, self.disk, area, rid)
@@ -157,7 +182,7 @@ class DurableQueue:
         if entry is not None:
             # It left responses/ while we looked: acknowledged by somebody, or removed.
             self.index.remove(rid)
-            return await self.view(rid)
+            return await self._view(rid)
         raise RequestNotFound(f"no request {rid} waits, runs, is answered or archived here")
 
     def views(self) -> Iterator[RequestView]:
@@ -176,6 +201,9 @@ class DurableQueue:
         entry = self.index.get(rid)
         if entry is not None and entry.state is not RequestState.ANSWERED:
             raise NotAnswered(f"{rid} is {entry.state}: there is no answer to acknowledge yet")
+        if self._given_back.acknowledge(rid):
+            self.parts.forget(rid)
+            return
         with naming_failures(f"archive the answer to {rid}"):
             archived = await self.parts.worker.run(self._acknowledge_blocking, rid)
         self.parts.forget(rid)

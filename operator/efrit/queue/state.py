@@ -181,6 +181,14 @@ class Index:
         self._move(entry, sighting, now=now, monotonic=monotonic)
         return entry
 
+    def give_back(self, entry: Entry) -> None:
+        """Take in that a request was taken off the disk before it began: it is kept until that is acknowledged."""
+        self._counts[entry.state] -= 1
+        self._counts[RequestState.ANSWERED] += 1
+        entry.state = RequestState.ANSWERED
+        entry.running_since = entry.started_at = entry.stop = None
+        entry.attempt = 0
+
     def _bounded(self, metadata: dict[str, Any] | None) -> bytes | None:
         """Return `metadata` as it is kept; None where there is no memory left for it."""
         packed = packed_metadata(metadata)

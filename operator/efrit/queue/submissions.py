@@ -36,6 +36,11 @@ class Submissions:
         while (stored := self._being_stored.get(rid)) is not None:
             await stored.wait()
 
+    async def until_all_stored(self) -> None:
+        """Return once no submission is under way."""
+        for rid in list(self._being_stored):
+            await self.until_stored(rid)
+
     async def submit(self, request: Request) -> tuple[RequestView, bool]:
         """Store `request`; the flag says whether it is new. When this returns, the request survives a crash.
 

@@ -161,4 +161,16 @@ MUTANTS = (
         Never(),
         (f"{UNIT}/test_fast_start.py::test_a_dump_whose_maker_was_killed_is_not_tried_again_at_once",),
     ),
+    Mutant(
+        "the wait for the acknowledgement of what goes with its queue",
+        "departure",
+        Never(),
+        (f"{UNIT}/test_departure.py::test_it_lasts_until_everything_is_acknowledged",),
+    ),
+    Mutant(
+        "the end at once of a bridge whose Emacs lives on",
+        "bridge-restarts-alone",
+        Value("ends_with_pod"),
+        (f"{UNIT}/test_departure.py::test_only_a_queue_that_ends_with_its_pod_is_waited_for",),
+    ),
 )

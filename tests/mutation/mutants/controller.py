@@ -645,4 +645,37 @@ MUTANTS = (
         Never(),
         (f"{UNIT}/test_rollout.py::test_a_pod_whose_bridge_sees_emacs_is_not_broken_because_the_kubelet_is_late",),
     ),
+    Mutant(
+        "the end of the pod of what is given back",
+        "given-back-by-stop",
+        Never(),
+        (
+            f"{UNIT}/test_request_steps.py::"
+            "test_what_is_given_back_by_a_pod_that_is_not_known_to_stop_waits_for_that_news",
+        ),
+    ),
+    Mutant(
+        "the status of what is given back, before that is acknowledged",
+        "given-back-recorded",
+        Never(),
+        (
+            f"{UNIT}/test_request_steps.py::"
+            "test_what_a_queue_gave_back_with_its_pod_is_recorded_and_then_acknowledged",
+        ),
+    ),
+    Mutant(
+        "the next queue of what was recorded on a lost one and never sent there",
+        "recorded-alone",
+        Never(),
+        (
+            f"{UNIT}/test_request_steps.py::"
+            "test_what_was_recorded_on_a_lost_queue_and_never_on_it_is_recorded_on_the_next",
+        ),
+    ),
+    Mutant(
+        "the difference between a call that was cut off and one for which there was no connection",
+        "call-unsent",
+        Value("True"),
+        (f"{UNIT}/test_reconcile.py::test_a_request_for_which_no_bridge_was_there_is_handed_to_the_next_pod",),
+    ),
 )

@@ -281,4 +281,16 @@ MUTANTS = (
         (f"{UNIT}/test_queue.py::test_an_answer_under_a_wrong_name_does_not_cross_over",),
         silent=True,
     ),
+    Mutant(
+        "the sparing of what has begun, before the rest is given back",
+        "given-back-unbegun",
+        Never(),
+        (f"{UNIT}/test_give_back.py::test_what_has_begun_or_waits_to_be_run_again_is_not_given_back",),
+    ),
+    Mutant(
+        "the refusal of requests by a queue that ends with its pod",
+        "ends-with-pod",
+        Never(),
+        (f"{UNIT}/test_give_back.py::test_nothing_more_is_taken_and_what_is_just_being_stored_is_given_back",),
+    ),
 )

@@ -203,7 +203,7 @@ async def chunks(log: EventLog, last: str | None, count: int, keepalive: float =
             received.append(chunk)
             if len(received) == count:
                 break
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     return received
 
 
@@ -235,7 +235,7 @@ async def test_a_slow_reader_is_reset_in_its_open_stream() -> None:
         names.append(chunk.split(b"event: ")[1].split(b"\n")[0].decode())
         if len(names) == 4:
             break
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     assert names == ["reset", "request", "stats", "reset"]
 
 

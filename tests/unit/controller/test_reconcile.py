@@ -19,12 +19,14 @@ from efrit.controller.model.keys import RESYNC, WorkKey
 from efrit.controller.reconcile import Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from efrit.errors import BridgeUnreachable
-from efrit.protocol import Reason, RequestState, RequestView, request_id
+from efrit.errors import BridgeUnreachable, EfritError
+from efrit.protocol import Reason, RequestState, RequestView, Reset, request_id
+from efrit.protocol.response import given_back
 from tests.support.factory import (
     CONFIG,
     NOW,
     POD_UID,
+    QUEUE_ID,
     Json,
     answered,
     condition,
@@ -401,3 +403,120 @@ async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(ap
 
     reasons = [condition(api.objects[f"{TEAM}/efritinstances/{name}"]["status"], "Updated")[1] for name in names]
     assert sorted(reasons) == ["UpdateDraining", "UpdateQueued", "UpdateQueued"]
+
+
+# Ephemeral queues that end before they have begun a request.
+
+
+EPHEMERAL = {"queue": {"ephemeral": True}}
+NEXT_POD, NEXT_QUEUE = "pod-uid-2", "queue-2"
+
+
+def stop_pod(rig: Rig) -> None:
+    """Show that the pod of the instance is being deleted."""
+    stopping = child(phase="Running", podIP="127.0.0.1")
+    stopping["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    rig.store.children.observe_pod(stopping)
+
+
+def replace_pod(rig: Rig) -> None:
+    """Show the next pod of the instance, whose bridge tells of an empty queue."""
+    rig.store.children.observe_pod(child(uid=NEXT_POD, phase="Running", podIP="127.0.0.1"))
+    for event in (Reset(queue_id=NEXT_QUEUE, epoch="n"), stats(queue_id=NEXT_QUEUE)):
+        rig.store.bridges.event(INSTANCE, NEXT_POD, event)
+
+
+async def handed_over(rig: Rig) -> Json:
+    """Reconcile the request until it is handed over or final; return its status."""
+    for _ in range(5):
+        await rig.look()
+        if rig.status.get("phase") in ("Succeeded", "Failed") or ("PUT", ONE) in rig.bridge_calls:
+            break
+    return rig.status
+
+
+async def test_a_request_that_was_recorded_on_a_queue_and_not_sent_there_is_handed_to_the_next_pod(rig: Rig) -> None:
+    rig.ready(spec=EPHEMERAL)
+    rig.observe()
+    accept(rig)
+    await rig.look()
+    assert rig.status["queueID"] == QUEUE_ID
+    stop_pod(rig)
+    await rig.look()
+    replace_pod(rig)
+
+    assert (await handed_over(rig))["queueID"] == NEXT_QUEUE
+    assert rig.bridge_calls == [("PUT", ONE)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "phase"),
+    [
+        ((503, '{"error": {"code": "NotReady", "message": "the queue ends with its pod"}}'), "Queued"),
+        ((503, '{"error": {"code": "StorageError", "message": "it may be there"}}'), "Failed"),
+        ((0, ""), "Failed"),
+    ],
+    ids=["refused", "the disk has failed", "cut off"],
+)
+async def test_what_a_queue_that_ends_has_refused_is_handed_to_the_next_pod_and_nothing_that_it_may_have(
+    rig: Rig, answer: tuple[int, str], phase: str
+) -> None:
+    rig.ready(spec=EPHEMERAL)
+    rig.observe()
+    await rig.look()
+    rig.bridge.answers["PUT", ONE] = answer
+    with pytest.raises(EfritError):
+        await rig.look()
+    stop_pod(rig)
+    rig.bridge.calls.clear()
+    replace_pod(rig)
+    accept(rig)
+
+    assert (await handed_over(rig))["phase"] == phase
+    assert bool(rig.bridge_calls) == (phase == "Queued")
+
+
+async def test_a_request_for_which_no_bridge_was_there_is_handed_to_the_next_pod(rig: Rig) -> None:
+    rig.ready(spec=EPHEMERAL)
+    rig.observe()
+    await rig.look()
+    await rig.bridges.disconnect(INSTANCE)
+    rig.ready(spec=EPHEMERAL)
+    with pytest.raises(BridgeUnreachable):
+        await rig.look()
+    stop_pod(rig)
+    replace_pod(rig)
+    await rig.bridges.connect(rig.bridge.connect_action(pod_uid=NEXT_POD))
+    accept(rig)
+
+    assert (await handed_over(rig))["phase"] == "Queued"
+    assert rig.bridge_calls == [("PUT", ONE)]
+
+
+@pytest.mark.parametrize("acknowledged", [True, False], ids=["acknowledged", "its bridge ended before"])
+async def test_what_a_queue_gives_back_is_handed_to_the_next_pod(rig: Rig, acknowledged: bool) -> None:
+    rig.ready(spec=EPHEMERAL)
+    rig.observe()
+    accept(rig)
+    assert (await handed_over(rig))["queueID"] == QUEUE_ID
+    stop_pod(rig)
+    answer = structs.replace(view(state=RequestState.ANSWERED), response=given_back(request_id(UID), NOW))
+    rig.store.bridges.event(INSTANCE, POD_UID, answer)
+    await rig.look()
+    assert "queueID" not in rig.status
+    if acknowledged:
+        await rig.look()
+        assert rig.bridge_calls == [("PUT", ONE), ("DELETE", ONE)]
+    rig.bridge.calls.clear()
+    replace_pod(rig)
+
+    assert (await handed_over(rig))["queueID"] == NEXT_QUEUE
+    assert ("PUT", ONE) in rig.bridge_calls
+
+
+async def test_an_earlier_controllers_record_on_a_lost_queue_ends_interrupted(rig: Rig) -> None:
+    rig.ready(spec=EPHEMERAL)
+    rig.observe(status={"phase": "Queued", "queueID": "queue-0", "instanceName": "alpha"})
+
+    assert (await handed_over(rig))["reason"] == "Interrupted"
+    assert rig.bridge_calls == []

@@ -15,13 +15,15 @@ from efrit.controller.model.actions import (
     CancelWork,
     PatchStatus,
     ReadContent,
+    RequeueAfter,
     StoreResult,
     Submit,
     Wake,
 )
 from efrit.controller.model.snapshots import Handover, InstanceSnapshot, RequestSnapshot
 from efrit.controller.model.views import StatefulSetView
-from efrit.protocol import RequestState
+from efrit.protocol import RequestState, request_id
+from efrit.protocol.response import given_back
 from tests.support.factory import (
     NAMESPACE,
     NOW,
@@ -160,6 +162,52 @@ def test_what_the_second_queue_tells_does_not_undo_the_count_of_what_the_first_m
 
     lost_as_well = request(**RETRYABLE, status={**status, "queueID": "queue-0"})
     assert written(decide(snapshot(lost_as_well, target)))["reason"] == "Interrupted"
+
+
+# Ephemeral queues that ended before they began a request.
+
+GIVEN_BACK = view(state=RequestState.ANSWERED, answer=given_back(request_id(UID), NOW))
+ON_LOST_QUEUE = {"phase": "Queued", "reason": "Queued", "queueID": "queue-0", "instanceName": "alpha"}
+
+
+def _stopping(**fields: Any) -> InstanceSnapshot:
+    return ready(instance(spec=EPHEMERAL), pod=pod(deleting=True), **fields)
+
+
+def test_what_a_queue_gave_back_with_its_pod_is_recorded_and_then_acknowledged() -> None:
+    recorded = request(status={**ON_LOST_QUEUE, "handover": "Possible"})
+
+    told: Any = {"bridge_view": GIVEN_BACK, "handover": Handover("queue-0", absent=True)}
+
+    status = written(decide(snapshot(recorded, _stopping(), **told)))
+    assert (status["phase"], status["reason"]) == ("Pending", "Pending")
+    assert not {"queueID", "handover"} & status.keys()
+
+    actions = decide(snapshot(request(status=status), _stopping(), **told))
+    assert actions == [Acknowledge((NAMESPACE, "alpha"), UID)]
+
+
+def test_what_is_given_back_by_a_pod_that_is_not_known_to_stop_waits_for_that_news() -> None:
+    target = ready(instance(spec=EPHEMERAL))
+
+    actions = decide(snapshot(request(status=ON_LOST_QUEUE), target, bridge_view=GIVEN_BACK))
+
+    assert [type(action) for action in actions] == [RequeueAfter]
+
+
+@pytest.mark.parametrize("known", [{"never_submitted": True}, {"handover": Handover("queue-0", absent=True)}])
+def test_what_was_recorded_on_a_lost_queue_and_never_on_it_is_recorded_on_the_next(known: Any) -> None:
+    actions = decide(snapshot(request(status=ON_LOST_QUEUE), ready(instance(spec=EPHEMERAL)), **known))
+
+    assert written(actions)["queueID"] == QUEUE_ID
+    assert of_kind(actions, Submit) == []
+
+
+def test_what_was_never_sent_to_a_queue_that_is_away_ends_as_its_user_wants() -> None:
+    recorded = request(cancel=True, status=ON_LOST_QUEUE)
+
+    assert written(decide(snapshot(recorded, _stopping(), never_submitted=True)))["reason"] == "Cancelled"
+    assert written(decide(snapshot(recorded, _stopping()), LATER))["phase"] == "Pending"
 
 
 # Cancelling and waiting too long.

@@ -92,6 +92,8 @@ from efrit.errors import (
     NoSpace,
     NotAnswered,
     NotLeading,
+    QueueFull,
+    QueueNotReady,
     RequestConflict,
     RequestNotFound,
 )
@@ -311,12 +313,14 @@ class Actor:
         uid = str(action.request.id)
         if not self._store.handovers.submit_begins(action.instance, action.request_key, uid, action.handover_id):
             raise Superseded("the instance is not open under this id any more")
+        may_have_arrived = True
         try:
             view = await self._hand_over(action, uid)
         except InvalidRequest as error:
             self._store.handovers.bridge_refused(action.request_key, uid, error.message)
         except EfritError as error:
-            if isinstance(error, BridgeUnreachable):  # gate: may-have-arrived
+            may_have_arrived = _may_have_arrived(error)
+            if isinstance(error, BridgeUnreachable) and may_have_arrived:  # gate: may-have-arrived
                 self._store.handovers.handed_over(action.instance, action.request_key, uid)
             self._store.requests.action_failed(action.request_key, uid, "Submit", error)
             raise
@@ -326,7 +330,9 @@ class Actor:
         else:
             self._store.bridges.request_submitted(action.instance, view)
         finally:
-            self._store.handovers.submit_ended(action.instance, action.request_key, uid)
+            self._store.handovers.submit_ended(
+                action.instance, action.request_key, uid, may_have_arrived=may_have_arrived
+            )
 
     async def _hand_over(self, action: Submit, uid: str) -> RequestView:
         try:
@@ -403,6 +409,9 @@ class Actor:
         """Let the store know of what others must see while the status is being written."""
         if action.closes and not self._store.handovers.close_begins(action.key):
             raise Superseded("a request was handed over since the decision")
+        queue = action.status.get("queueID")
+        if action.kind == "EfritRequest" and queue not in (None, action.old.get("queueID")):
+            self._store.requests.queue_recorded(action.key, action.uid, queue)
 
     async def _settle_orphan(self, key: WorkKey, action: SettleOrphan) -> None:
         request, instance, uid = action.request_key, action.instance, action.uid
@@ -620,6 +629,13 @@ class Actor:
 def _may_replace_pod(manifest: Mapping[str, Any]) -> bool:
     """Return whether a child is a StatefulSet that is to have a pod."""
     return bool(manifest["kind"] == "StatefulSet" and manifest.get("spec", {}).get("replicas") != 0)
+
+
+def _may_have_arrived(error: EfritError) -> bool:
+    """Return whether a hand-over that failed may be on the queue all the same."""
+    if isinstance(error, BridgeUnreachable):
+        return error.sent
+    return not isinstance(error, QueueNotReady | QueueFull)
 
 
 def _depth(action: Submit | CancelWork | FetchAnswer | Acknowledge) -> Depth:

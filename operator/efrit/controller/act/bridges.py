@@ -56,6 +56,8 @@ LAST_UNREADABLE_SECONDS = 60.0
 READABLE_SECONDS = 60.0
 """A stream that could be read for so long makes up for those before that could not."""
 MAX_PROBLEM_CHARS = 200
+UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""There was no connection: the bridge cannot have got the call."""
 PROBE = "efrit-probe"
 """Id of a request that no queue has."""
 
@@ -283,7 +285,7 @@ class Bridges:
     ) -> bytes:
         link = self._links.get(instance)
         if link is None:
-            raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: not connected to its bridge")
+            raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: not connected to its bridge", sent=False)
         depth = Depth.READ if method == "GET" else Depth.WRITE
         try:
             async with asyncio.timeout(CALL_SECONDS):
@@ -303,7 +305,8 @@ class Bridges:
             # RuntimeError: the client was closed under us because the pod was replaced.
             link.bulkhead.failed(_failure_sentence(error), depth)
             kind = BridgeUnreachable if link.bulkhead.problem is None else BridgeUnresponsive
-            raise kind(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}") from error
+            sent = not isinstance(error, UNSENT)  # gate: call-unsent
+            raise kind(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}", sent=sent) from error
         if response.is_success:
             return response.content
         refusal = _error(response)

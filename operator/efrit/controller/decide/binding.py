@@ -148,7 +148,8 @@ def _bound(
 ) -> list[Action]:
     request = context.snapshot.request
     name = chosen.instance.metadata.name
-    update = {"instance_name": name}
+    # One that was never handed over may have been recorded on the queue of the instance before.
+    update: dict[str, object] = {"instance_name": name, "queue_id": None, "handover": None}
     session, home = request.spec.session, _home_of_session(context)
     if session is not None and home not in (None, name) and not request.status.session_left:
         update["session_left"] = session.id

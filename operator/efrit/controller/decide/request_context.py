@@ -51,6 +51,8 @@ class RequestContext:
     def may_be_handed_over(self) -> bool:
         """Whether the queue may hold the request, as far as this process knows."""
         snapshot, target = self.snapshot, self.snapshot.target
+        if self._was_recorded_alone:
+            return False
         return may_be_handed_over(
             snapshot.request,
             handover=snapshot.handover,
@@ -60,6 +62,12 @@ class RequestContext:
             opened_by_other=snapshot.opened_by_other,
             ephemeral=target is not None and bool(target.instance.spec.queue.ephemeral),
         )
+
+    @property
+    def _was_recorded_alone(self) -> bool:
+        """Whether its status names an ephemeral queue that is away by now and was never sent the request."""
+        target = self.snapshot.target
+        return self.snapshot.never_submitted and (target is None or not target.available)
 
     @cached_property
     def handover_mark(self) -> dict[str, object]:
@@ -78,6 +86,8 @@ class RequestContext:
         snapshot = self.snapshot
         if snapshot.handover is not None:
             return not snapshot.handover.absent
+        if self._was_recorded_alone:
+            return False
         return snapshot.bridge_view is not None or snapshot.request.status.queue_id is not None
 
     @property

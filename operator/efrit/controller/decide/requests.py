@@ -18,6 +18,7 @@ from efrit.api import (
 )
 from efrit.controller.decide import failed_actions, final_status, preemption
 from efrit.controller.decide.binding import bind, move_from_leaving_member, move_from_lost_node, session_wait
+from efrit.controller.decide.handover import is_away
 from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.open_status import open_status, queue_deadline, wait, write_after
 from efrit.controller.decide.queue_request import excess, queue_request
@@ -45,6 +46,8 @@ from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
 from efrit.protocol import RequestState
 
 RETRY_CANCEL = timedelta(seconds=2)
+RETRY_GIVEN_BACK = timedelta(seconds=1)
+"""When it is looked again whether the pod is being stopped: its bridge may have been faster than the watch."""
 # StatusLimits on the instance brings those that go first back at once: this is for figures that were missed.
 RETRY_HELD_BACK = timedelta(seconds=30)
 
@@ -116,6 +119,24 @@ def _final(context: RequestContext) -> list[Action] | None:
     return [*actions, *retention("EfritRequest", request, context.now)]
 
 
+def _given_back(context: RequestContext) -> list[Action] | None:
+    """Take back what an ephemeral queue had and did not begin before its pod ended: another queue may have it.
+
+    The status says so before the bridge may end: whoever leads next must not take it for lost with that queue.
+    """
+    snapshot, request, view = context.snapshot, context.snapshot.request, context.snapshot.bridge_view
+    if view is None or view.response is None or not view.response.is_given_back or snapshot.target is None:
+        return None
+    if not is_away(snapshot.target):  # gate: given-back-by-stop
+        # A bridge whose pod goes on has no reason to: nothing is handed over twice because code there says so.
+        return [RequeueAfter(RETRY_GIVEN_BACK)]
+    if request.status.queue_id is not None or request.status.handover is not None:  # gate: given-back-recorded
+        message = "Its pod was stopped before it began: it is handed over again."
+        update = {"queue_id": None, "handover": None, "queued_time": None}
+        return [final_status.patch(request, open_status(context, RequestReason.PENDING, message, update))]
+    return [Acknowledge(snapshot.target.instance.key, request.run_id)]
+
+
 def _answered(context: RequestContext) -> list[Action] | None:
     """Store an answer that is known, even where its instance is gone by now."""
     snapshot, view = context.snapshot, context.snapshot.bridge_view
@@ -156,6 +177,8 @@ def _queue_lost(context: RequestContext) -> list[Action] | None:
     if not handed_to or handed_to == target.bridge.queue_id:
         return None
     if snapshot.handover is not None and snapshot.handover.absent:
+        return None
+    if snapshot.never_submitted:  # gate: recorded-alone
         return None
     # A queue on a claim had all attempts; an ephemeral one was given one less (wire.attempts_on_queue).
     kept_one = target.instance.spec.queue.ephemeral and (request.status.attempt or 1) < request.spec.max_attempts
@@ -418,7 +441,7 @@ def _hand_over(context: RequestContext) -> list[Action] | None:
         message = f"EfritInstance {target.instance.metadata.name} is not ready yet."
         return wait(context, RequestReason.INSTANCE_NOT_READY, message, [Wake(target.instance.key)])
     ephemeral = target.instance.spec.queue.ephemeral
-    if ephemeral and request.status.queue_id is None:  # gate: ephemeral-recorded
+    if ephemeral and request.status.queue_id != target.bridge.queue_id:  # gate: ephemeral-recorded
         # A queue that dies with its pod cannot tell later that it had the request: say so first.
         update = {"queue_id": target.bridge.queue_id, "instance_name": target.instance.metadata.name}
         status = open_status(context, RequestReason.QUEUED, "It is being handed to the instance.", update)
@@ -440,6 +463,7 @@ CHECKS: tuple[Check, ...] = (
     _deleted,
     _final,
     preemption.interrupted,
+    _given_back,
     _answered,
     _queue_lost,  # gate: queue-lost
     _stop,

@@ -135,6 +135,7 @@ def _bridge(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]
                 "EFRIT_ARCHIVE_REQUESTS": queue.archive_requests,
                 "EFRIT_ARCHIVE_BYTES": queue.archive_bytes,
                 "EFRIT_REQUEST_TIMEOUT": limits.request_timeout_seconds,
+                **({"EFRIT_EPHEMERAL_QUEUE": "1"} if queue.ephemeral else {}),
                 # What came without one is a chat or command of somebody else's client.
                 **({"EFRIT_COMMAND_TIMEOUT": limits.command_timeout_seconds} if instance.spec.model else {}),
             }

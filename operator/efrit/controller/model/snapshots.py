@@ -187,6 +187,8 @@ class RequestSnapshot:
     """How long this process has known it, whatever happened to the clock meanwhile."""
     listed_at_start: bool = False
     """The request may be older than this process: another may have handed it over without having written so."""
+    never_submitted: bool = False
+    """This process has recorded the queue that the status names, and nobody has sent the request there."""
     opened_by_other: bool = False
     """Another process may have handed it over: it has opened the instance, which may be gone by now."""
     gone: bool = False

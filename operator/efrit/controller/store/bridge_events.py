@@ -163,7 +163,10 @@ class BridgeEvents:
         self._index.contents.discard(record.uid)
         _clear_failure(record, view)
         # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
-        record.handover = Handover(self._index.instances[instance].bridge.queue_id or "")
+        given_back = view.response is not None and view.response.is_given_back
+        record.handover = Handover(self._index.instances[instance].bridge.queue_id or "", absent=given_back)
+        if given_back:
+            record.may_have_arrived = False
         if key in self._index.instances[instance].open_requests:
             self._index.place(self._index.instances[instance], key)
         return True
@@ -186,7 +189,12 @@ class BridgeEvents:
         key = self._index.request_keys.get(uid)
         if key is not None:
             # With one that is over all is done in the same reconciliation, or once it leaves the watched selection.
-            if self._index.requests[key].open:
+            record = self._index.requests[key]
+            if record.open:
+                if record.handover is not None and record.handover.absent:
+                    # It is as if it had never been handed over.
+                    record.handover = None
+                    self._index.place(self._index.instances[instance], key)
                 self._index.requeue_request(key)
         elif view is not None:
             self._index.forget_orphan(instance, view)

@@ -41,7 +41,7 @@ class Handovers:
         target.submitting += 1
         return True
 
-    def submit_ended(self, instance: Key, request: Key, run_id: str) -> None:
+    def submit_ended(self, instance: Key, request: Key, run_id: str, *, may_have_arrived: bool = True) -> None:
         """Record that the call is over, and that what it left on the queue is remembered."""
         target = self._index.instances[instance]
         target.submitting -= 1
@@ -51,6 +51,7 @@ class Handovers:
         entry = self._index.requests.get(request)
         if entry is not None and entry.run_id == run_id:
             entry.submitting = False
+            entry.may_have_arrived |= may_have_arrived
 
     def handed_over(self, instance: Key, request: Key, run_id: str) -> None:
         """Remember that the queue of an instance may have a request, though nobody said so."""

@@ -252,6 +252,10 @@ class RequestRecord(Record):
     failure: ActionFailure | None = None
     submitting: bool = False
     """Whether a call that hands it over is under way."""
+    recorded_queue: str | None = None
+    """The ephemeral queue that this process has written into its status, or has tried to."""
+    may_have_arrived: bool = False
+    """Whether this process has sent it to a bridge, which did not refuse it."""
     parked: bool = False
     """Whether its hand-over waits for its bridge since it was last decided about: it comes back by itself."""
     first_seen: float = 0.0

@@ -29,6 +29,7 @@ from efrit.controller.store.records import (
 )
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiRefused, EfritError
+from efrit.protocol import RequestView
 
 MAX_SENTENCE_CHARS = 512
 MOST_LABEL_CHARS = 1024
@@ -155,8 +156,8 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         """Begin the next run of a request that was preempted; what a queue has of the former one is orphaned work."""
         self._index.request_keys.pop(previous.run_id, None)
         self._index.request_keys[entry.run_id] = entry.packed.key
-        entry.handover = entry.placement = entry.failure = None
-        entry.submitting = entry.parked = False
+        entry.handover = entry.placement = entry.failure = entry.recorded_queue = None
+        entry.submitting = entry.parked = entry.may_have_arrived = False
         target = previous.target
         if target is not None and previous.run_id in self._index.instances[target].views:
             self._index.add_orphan(entry.packed.key, Orphan(target, previous.run_id))  # gate: run-settled
@@ -195,6 +196,12 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.pool_lines.bound(entry, in_turn=in_turn)
             self._index.count_for(request, instance)
         self._index.update_work(before, instance)
+
+    def queue_recorded(self, key: Key, uid: str, queue: str) -> None:
+        """Remember which queue this process is about to write into a status that does not name it yet."""
+        entry = self.record(key, uid)
+        if entry is not None:
+            entry.recorded_queue = queue
 
     def content_read(self, key: Key, uid: str, obj: Mapping[str, Any]) -> None:
         """Take in a request that was read for its content, which is then at hand though the version is known."""
@@ -292,6 +299,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             else 0,
             seen_for=timedelta(seconds=self._index.monotonic() - entry.first_seen),
             listed_at_start=entry.listed_at_start,
+            never_submitted=self._is_never_submitted(entry, request, view),
             opened_by_other=target_key is not None and self._index.instances[target_key].facts.opened_by_other,
             gone=entry.gone,
             reduced_status=entry.reduced_status,
@@ -301,6 +309,18 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             failure=entry.failure,
             pool=place,
         )
+
+    def _is_never_submitted(self, entry: RequestRecord, request: EfritRequest, view: RequestView | None) -> bool:
+        """Return whether the queue that the status names cannot have the request.
+
+        It names the queue since this process leads, so nobody else can have sent the request there.
+        """
+        queue, target = request.status.queue_id, entry.target
+        if queue is None or target is None or queue != entry.recorded_queue or entry.may_have_arrived:
+            return False
+        if entry.submitting or entry.handover is not None or view is not None:
+            return False
+        return not self._index.instances[target].facts.opened_by_other
 
     def _pool_place(self, entry: RequestRecord, pool: PoolRecord, room: PoolRoom) -> PoolPlace:
         """Return the place of a request that waits for a member of its pool, or whose member leaves that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.integration.controller.fields.changes import SPEC, Change, new_variable
+from tests.integration.controller.fields.changes import BRIDGE, SPEC, Change, new_variable, variable
 from tests.support.kube import Json
 
 CLAIM = "PersistentVolumeClaim"
@@ -50,7 +50,9 @@ def gone(volume: str) -> Json:
 
 def gone_with_pod(volume: str) -> Json:
     """Return what a volume that goes with its pod differs in, its size apart."""
-    ephemeral_queue = new_variable("EFRIT_EPHEMERAL_QUEUE", "1") if volume == "queue" else {}
+    name = "EFRIT_EPHEMERAL_QUEUE"
+    of_bridge = {f"{BRIDGE}.env[{name}].name": name, **variable(BRIDGE, name, "1")}
+    ephemeral_queue = {**new_variable(name, "1"), **of_bridge} if volume == "queue" else {}
     return {f"{SPEC}.volumes[{volume}].persistentVolumeClaim": None, **gone(volume), **ephemeral_queue}
 
 

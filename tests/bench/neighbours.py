@@ -11,12 +11,10 @@ ends each request by a patch of its status as soon as it is seen, in a namespace
 from __future__ import annotations
 
 import os
-import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -24,8 +22,7 @@ from typing import NamedTuple
 import httpx
 import psutil
 
-from efrit.kube.resources import REQUESTS
-from tests.bench.other_machines import SPAWN, OtherNode, Rate, stand_aside
+from tests.bench.other_machines import Creators, OtherNode
 from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
 from tests.support.command_line import parser
@@ -39,10 +36,6 @@ SECONDS = int(os.environ.get("SECONDS", "20"))
 BURST = int(os.environ.get("BURST", "3000"))
 INSTANCES = int(os.environ.get("INSTANCES", "40"))
 RESYNC_SECONDS = 30
-CREATORS = 2
-PER_SECOND = 50.0
-AT_ONCE = 300
-"""The limits of kubectl, which each creator keeps: a burst is a file of requests that somebody applies."""
 SPEC = {"type": "eval", "content": "(+ 1 2)", "instanceRef": {"name": "one"}, "timeoutSeconds": 600}
 TIMEOUT_SECONDS = 120.0
 ENDED = {"phase": "Succeeded", "reason": "Succeeded", "result": "3"}
@@ -172,44 +165,6 @@ class Pair:
             return Row(title, self._trickle.measure(count), floor.result())
 
 
-def create(url: str, tls: tuple[str, str, str], path: str, names: list[str]) -> None:
-    """Create requests, one after the other: in a process of its own, as what measures must not wait for it."""
-    rate = Rate(PER_SECOND, AT_ONCE)
-    verify = ssl.create_default_context(cafile=tls[0])
-    verify.load_cert_chain(tls[1], tls[2])
-    with httpx.Client(base_url=url, verify=verify, timeout=60, trust_env=False) as client:
-        for name in names:
-            rate.wait()
-            client.post(path, json=REQUESTS.manifest({"name": name}, spec=SPEC)).raise_for_status()
-
-
-class Creators:
-    """Processes that create requests of the loud tenant: they are there before anything is measured."""
-
-    def __init__(self, tenants: Tenants) -> None:
-        plane = tenants.site.plane
-        pki = plane.authority
-        tls = (str(pki.ca), str(pki.certificate("admin")), str(pki.key("admin")))
-        self._pool = ProcessPoolExecutor(CREATORS, mp_context=SPAWN, initializer=stand_aside)
-        self._where = (plane.url, tls, REQUESTS.path(tenants.loud.namespace))
-        self.begin("warm", CREATORS)()
-
-    def begin(self, prefix: str, count: int) -> Callable[[], None]:
-        """Begin to create requests; return what waits for the last create."""
-        names = [f"{prefix}{number}" for number in range(count)]
-        creates = [self._pool.submit(create, *self._where, names[first::CREATORS]) for first in range(CREATORS)]
-
-        def wait() -> None:
-            for future in creates:
-                future.result()
-
-        return wait
-
-    def close(self) -> None:
-        """End the processes."""
-        self._pool.shutdown()
-
-
 def _settle(tenants: Tenants) -> None:
     """Wait until the loud tenant's requests have ended."""
     deadline = time.perf_counter() + 10 * TIMEOUT_SECONDS
@@ -248,7 +203,7 @@ def _refuse_instances(tenants: Tenants) -> None:
 
 
 def _measure(tenants: Tenants, loud: OtherNode) -> list[Row]:
-    creators = Creators(tenants)
+    creators = Creators(tenants.site.plane, tenants.loud.namespace, SPEC)
     pair = Pair(tenants)
     rows = [pair.row("idle")]
 

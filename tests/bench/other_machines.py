@@ -13,14 +13,19 @@ import functools
 import multiprocessing
 import os
 import signal
+import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import httpx
+
+from efrit.kube.resources import REQUESTS
 from tests.cluster.control_plane import ControlPlane
-from tests.support.kube import Kube
+from tests.support.kube import Json, Kube
 from tests.support.simulated_bridge import Mode, SimulatedBridge, SimulatedNode
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -28,6 +33,10 @@ AUTOGROUP = Path("/proc/self/autogroup")
 LAST_IN_LINE = 19
 NICE = int(os.environ.get("OTHERS_NICE", str(LAST_IN_LINE)))
 PR_SET_PDEATHSIG = 1
+CREATORS = 2
+PER_SECOND = 50.0
+AT_ONCE = 300
+"""The limits of kubectl, which each creator keeps: a burst is a file of requests that somebody applies."""
 
 
 def stand_aside() -> None:
@@ -61,6 +70,47 @@ class Rate:
                 self._tokens -= 1
                 return
             time.sleep((1 - self._tokens) / self._per_second)
+
+
+def _create(url: str, tls: tuple[str, str, str], path: str, manifests: list[Json]) -> None:
+    """Create requests, one after the other: in a process of its own, as what measures must not wait for it."""
+    rate = Rate(PER_SECOND, AT_ONCE)
+    verify = ssl.create_default_context(cafile=tls[0])
+    verify.load_cert_chain(tls[1], tls[2])
+    with httpx.Client(base_url=url, verify=verify, timeout=60, trust_env=False) as client:
+        for manifest in manifests:
+            rate.wait()
+            client.post(path, json=manifest).raise_for_status()
+
+
+class Creators:
+    """Processes that create requests of a namespace: they are there before anything is measured. Close them."""
+
+    def __init__(
+        self, plane: ControlPlane, namespace: str, spec: Json, labels: Mapping[str, str] | None = None
+    ) -> None:
+        pki = plane.authority
+        tls = (str(pki.ca), str(pki.certificate("admin")), str(pki.key("admin")))
+        self._pool = ProcessPoolExecutor(CREATORS, mp_context=SPAWN, initializer=stand_aside)
+        self._where = (plane.url, tls, REQUESTS.path(namespace))
+        self._spec, self._labels = spec, dict(labels or {})
+        self.begin("warm", CREATORS)()
+
+    def begin(self, prefix: str, count: int) -> Callable[[], None]:
+        """Begin to create requests, named by the prefix and a number; return what waits for the last create."""
+        names = [f"{prefix}{number}" for number in range(count)]
+        manifests = [REQUESTS.manifest({"name": name, "labels": self._labels}, spec=self._spec) for name in names]
+        creates = [self._pool.submit(_create, *self._where, manifests[first::CREATORS]) for first in range(CREATORS)]
+
+        def wait() -> None:
+            for future in creates:
+                future.result()
+
+        return wait
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown()
 
 
 class OtherNode:

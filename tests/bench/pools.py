@@ -23,6 +23,7 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.bench.other_machines import Creators
 from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
 from tests.support.command_line import parser
@@ -71,10 +72,15 @@ class Watch:
                     if status.get("phase") in self._ends:
                         self.ended.setdefault(name, time.perf_counter())
 
-    def seconds(self, names: Iterable[str]) -> list[float]:
-        """Return the seconds from the create of each request to the sight of its end, once all have ended."""
+    def until_ended(self, names: Iterable[str]) -> list[str]:
+        """Wait until the end of each of these was seen, and return their names."""
         names = list(names)
         until(lambda: all(name in self.ended for name in names) or None, "requests are open", TIMEOUT_SECONDS)
+        return names
+
+    def seconds(self, names: Iterable[str]) -> list[float]:
+        """Return the seconds from the create of each request to the sight of its end, once all have ended."""
+        names = self.until_ended(names)
         return [self.ended[name] - self.created[name] for name in names]
 
 
@@ -192,14 +198,12 @@ def _trickle(crew: Crew, prefix: str) -> list[float]:
     return crew.watch.seconds(names)
 
 
-def _beside_a_flow(crew: Crew) -> None:
+def _beside_a_flow(crew: Crew, creators: Creators) -> None:
     print(f"one request a second, alone           {milliseconds(_trickle(crew, 'alone'))}", flush=True)
-    names = [f"loud-{number}" for number in range(REQUESTS)]
-    loud = threading.Thread(target=crew.burst, args=(names, POOL, lambda _: "loud"))
-    loud.start()
+    wait = creators.begin("loud-", REQUESTS)
     print(f"the same beside a flow of {REQUESTS:<11} {milliseconds(_trickle(crew, 'beside'))}", flush=True)
-    loud.join()
-    crew.watch.seconds(names)
+    wait()
+    crew.watch.until_ended(f"loud-{number}" for number in range(REQUESTS))
 
 
 def _equal_flows(crew: Crew) -> None:
@@ -287,10 +291,13 @@ def _measure(plane: ControlPlane, kube: Kube, log: Path, folder: Path) -> None:
         controller = psutil.Process(tenants.operator.process.pid)
         crew.apply(replicas=1, fairness={"flowLabel": "flow"})
         crew.until(ready=1)
+        spec = {"type": "eval", "content": "(+ 1 2)", "timeoutSeconds": 600, **POOL}
+        creators = Creators(plane, crew.namespace, spec, {"flow": "loud"})
         print(f"load of the machine {os.getloadavg()[0]:.0f}")
         _pairs(crew)
         _bursts(crew, controller)
-        _beside_a_flow(crew)
+        _beside_a_flow(crew, creators)
+        creators.close()
         _equal_flows(crew)
         _from_zero(crew)
         _claims(crew, plane, log)

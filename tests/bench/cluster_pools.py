@@ -108,7 +108,7 @@ async def _from_zero(api: httpx.AsyncClient) -> None:
         gone = time.perf_counter() - began
     statuses = {name: watch.last[name]["status"] for name in names}
     right = sum(status.get("result") == str(int(name[5:]) + 1) for name, status in statuses.items())
-    attempts = Counter(status.get("attempts") for status in statuses.values())
+    attempts = Counter(status.get("attempt") for status in statuses.values())
     of_each = Counter(status["instanceName"] for status in statuses.values())
     print(f"{REQUEST_COUNT} requests to a pool at 0, created in {created:.0f} s: answered after {took:.0f} s,")
     print(f"  at 0 again after {gone:.0f} s, most members {max(sizes)}, load {os.getloadavg()[0]:.1f}")

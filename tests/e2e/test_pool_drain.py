@@ -20,7 +20,7 @@ pytestmark = pytest.mark.alone
 
 POOL = "moved"
 BUDGET = f"efrit-{POOL}"
-MEMBERS = 3
+MEMBERS = 2
 SHORT = 12
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 

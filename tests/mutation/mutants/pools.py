@@ -35,7 +35,7 @@ MUTANTS = (
     Mutant(
         "that what went first for its age is not interrupted for what waited beside it",
         "preempt-placed-before",
-        Never(),
+        Without(0),
         (f"{PREEMPTION}::test_what_got_its_member_while_the_other_waited_already_is_not_interrupted",),
     ),
     Mutant(

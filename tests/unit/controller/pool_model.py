@@ -572,7 +572,10 @@ class PoolWorld:
             self.broken.append(f"{name} is bound to {action.instance[1]}, which is no member")
         flow, most = _flow(request), self._fairness().get("maxRunningPerFlow")
         running = [obj for obj in self.open(REQUEST).values() if _has_place(obj)]
-        if before is None and most is not None and sum(_flow(obj) == flow for obj in running) >= most:
+        # One more of a flow that takes its own place is none more.
+        swapped = [obj for obj in self.open(REQUEST).values() if _interrupted_by(obj) == request["metadata"]["uid"]]
+        grows = before is None and flow not in map(_flow, swapped)
+        if grows and most is not None and sum(_flow(obj) == flow for obj in running) >= most:
             self.broken.append(f"flow {flow} has more than {most} requests on members")
         load = self.objects[POOL, "crew"]["spec"].get("placement", {}).get("maxLoadPerInstance", 2)
         bound = [self.objects[REQUEST, other] for other in self.bound_to(action.instance[1])]

@@ -44,8 +44,10 @@ def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
         return _bound(context, chosen)
     if place.victim is not None:
         return [*preemption.mark(context, place.victim), *_bound_in_place_of(context, place.victim)]
-    looks_again = place.victim_may_come and context.snapshot.seen_for < preemption.RETRIED_FOR
-    return _wait_for_member(context, place, preemption.RETRY_PREEMPT if looks_again else None)
+    seen_for = context.snapshot.seen_for
+    looks_again = place.victim_may_come and seen_for < preemption.RETRIED_FOR
+    # Each time twice as late: there may be thousands.
+    return _wait_for_member(context, place, max(preemption.RETRY_PREEMPT, seen_for) if looks_again else None)
 
 
 def _bound_in_place_of(context: RequestContext, victim: Victim) -> list[Action]:

@@ -10,7 +10,7 @@ Each step is recorded before the next is taken, in the status of the request tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from datetime import timedelta
 
@@ -54,28 +54,25 @@ def preempted_by(request: EfritRequest) -> str | None:
     return preemption.by_uid if preemption is not None and in_progress else None
 
 
-def victims(preemptor: Preemptor, requests: Iterable[Running]) -> list[Running]:
-    """Return the requests that may be interrupted for one that waits, the preferred one first.
+def preference(request: Running) -> tuple[object, ...]:
+    """Return what requests are sorted by before one is interrupted: the lowest priority, then what began last."""
+    began = -request.started.timestamp() if request.started is not None else 0.0
+    return request.priority, began, request.key
+
+
+def victims(preemptor: Preemptor, requests: Iterable[Running]) -> Iterator[Running]:
+    """Yield, of requests sorted by `preference`, those that may be interrupted for one that waits.
 
     Each has a lower priority, whatever the age of either, and got its member before the other came: what goes first
     for its age is not interrupted for one that waited beside it.
     """
-    return sorted(
-        (request for request in requests if _may_be_interrupted(preemptor, request)),
-        key=lambda request: (
-            request.priority,
-            -request.started.timestamp() if request.started is not None else 0.0,
-            request.key,
-        ),
-    )
-
-
-def _may_be_interrupted(preemptor: Preemptor, request: Running) -> bool:
-    if request.priority >= preemptor.priority:  # gate: preempt-priority
-        return False
-    if request.placed > preemptor.first_seen:  # gate: preempt-placed-before
-        return False
-    return _shares_allow(preemptor, request)
+    for request in requests:
+        if request.priority >= preemptor.priority:  # gate: preempt-priority
+            return
+        if request.placed <= preemptor.first_seen and _shares_allow(
+            preemptor, request
+        ):  # gate: preempt-placed-before
+            yield request
 
 
 def _shares_allow(preemptor: Preemptor, victim: Running) -> bool:

@@ -167,6 +167,8 @@ class BridgeEvents:
         record.handover = Handover(self._index.instances[instance].bridge.queue_id or "", absent=given_back)
         if given_back:
             record.may_have_arrived = False
+        if view.state == RequestState.RUNNING:
+            self._index.pool_lines.begun(record)
         if key in self._index.instances[instance].open_requests:
             self._index.place(self._index.instances[instance], key)
         return True

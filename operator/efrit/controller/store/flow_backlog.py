@@ -53,6 +53,8 @@ class FlowBacklog:
         """When they were last put in line anew for another label, by a monotonic clock."""
         self.held: set[Key] = set()
         """Requests that members have."""
+        self.changes = 0
+        """Grows with each change of what members have, or of what is known about that."""
         self._flows: dict[str, _Flow] = {}
         self._flow_of: dict[Key, str] = {}
         self._by_age = Backlog()
@@ -89,6 +91,7 @@ class FlowBacklog:
 
         in_turn: whether it was the next. What is taken out of turn costs the flows that wait nothing of their credit.
         """
+        self.changes += 1
         line = self._flows.setdefault(flow, _Flow())
         line.running += 1
         if is_paid:  # gate: flow-paid
@@ -100,6 +103,7 @@ class FlowBacklog:
 
     def ended(self, flow: str) -> None:
         """Count a request less that a member has."""
+        self.changes += 1
         line = self._flows.get(flow)
         if line is not None:
             line.running = max(0, line.running - 1)

@@ -80,6 +80,12 @@ class PoolLines:
         """Return the line of a pool, None where it has no open request."""
         return self._lines.get(pool)
 
+    def begun(self, record: RequestRecord) -> None:
+        """Take in that Emacs has begun a request that a member has."""
+        line = self._lines.get(record.packed.pool) if record.packed.pool is not None else None
+        if line is not None:
+            line.changes += 1
+
     def bound(self, record: RequestRecord, *, in_turn: bool = True) -> None:
         """Count a request of a pool, which is bound to a member or is about to be, as one that a member has."""
         pool = record.packed.pool
@@ -187,6 +193,7 @@ class PoolLines:
         if line is None:
             return
         line.shares = shares_of(fairness)
+        line.changes += 1
         if line.label == fairness.flow_label:
             return
         now = self._index.monotonic()

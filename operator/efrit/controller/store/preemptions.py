@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
+from itertools import islice
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from efrit.api.plan import PLAN_UID_LABEL
 from efrit.api.pool import PreemptionPolicy
 from efrit.controller.decide.placement import takes_requests
-from efrit.controller.decide.preemption import victims
+from efrit.controller.decide.preemption import preference, victims
 from efrit.controller.model.keys import Key
 from efrit.controller.model.preemption import FlowShare, Preemptor, Running
 from efrit.controller.model.snapshots import InstanceSnapshot, Victim
@@ -27,12 +29,26 @@ Choice = tuple[Victim | None, bool]
 NOBODY: Choice = None, False
 
 
+class Held(NamedTuple):
+    """What the members of a pool have, as far as the choice goes by it."""
+
+    changes: int
+    """Of the line, when this was made."""
+    running: list[Running]
+    """Requests that may be interrupted, the preferred one first."""
+    flows: dict[str, FlowShare]
+    interrupted: dict[str, Key]
+    """Requests that are being interrupted, by the UID of the one for which they are."""
+
+
 class Preemptions:
     """Finds the request that is interrupted for another one."""
 
     def __init__(self, index: Index, instances: Instances) -> None:
         self._index = index
         self._instances = instances
+        self._held: WeakKeyDictionary[FlowBacklog, Held] = WeakKeyDictionary()
+        """Thousands that wait are looked at one after the other: what each is compared with is made once for all."""
 
     def victim(self, waiting: RequestRecord, pool: PoolRecord) -> Choice:
         """Return the request that is interrupted for one that waits, and whether there may be one soon."""
@@ -44,63 +60,69 @@ class Preemptions:
         # Before all are listed nobody knows what each flow has.
         if not self._index.is_listed(key[0]):
             return NOBODY
-        marked = self._marked(waiting, line)
+        held = self._held_of(line)
+        marked = held.interrupted.get(waiting.uid)
         if marked is not None:
-            member = self._member(marked, waiting, pool)
-            return (Victim(marked.request, member, marked=True), False) if member is not None else (None, True)
-        running = list(self._running(waiting, line))
-        if running:
-            running = victims(self._preemptor(waiting, flow, line, pool), running)
-        for candidate in running[:MOST_CANDIDATES]:
+            # An earlier process chose it.
+            record = self._index.requests[marked]
+            member = self._member(record, waiting, pool)
+            return (Victim(record.request, member, marked=True), False) if member is not None else (None, True)
+        may_come = False
+        held.flows.setdefault(flow, FlowShare(0, line.shares.weight(flow)))
+        preemptor = self._preemptor(waiting, flow, held, pool)
+        for candidate in islice(victims(preemptor, held.running), MOST_CANDIDATES):
             record = self._index.requests[candidate.key]
             member = self._member(record, waiting, pool) if candidate.started is not None else None
             if member is not None:
                 return Victim(record.request, member), False
-        return None, bool(running)
+            may_come = True
+        return None, may_come
 
-    def _marked(self, waiting: RequestRecord, line: FlowBacklog) -> RequestRecord | None:
-        """Return the request whose status says that it is interrupted for this one: an earlier process chose it."""
-        held = (self._index.requests[key] for key in line.held)
-        return next((record for record in held if record.packed.preempted_by == waiting.uid), None)
-
-    def _preemptor(self, waiting: RequestRecord, flow: str, line: FlowBacklog, pool: PoolRecord) -> Preemptor:
-        leaving: Counter[str] = Counter()
-        flows = {flow}
-        for key in line.held:
-            record = self._index.requests[key]
-            if record.flow is not None:
-                flows.add(record.flow)
-                leaving[record.flow] += record.packed.preempted_by is not None
+    def _preemptor(self, waiting: RequestRecord, flow: str, held: Held, pool: PoolRecord) -> Preemptor:
         seen_for = timedelta(seconds=self._index.monotonic() - waiting.first_seen)
-        return Preemptor(
-            priority=waiting.packed.priority,
-            flow=flow,
-            first_seen=self._index.clock() - seen_for,
-            flows={
-                name: FlowShare(line.running_of(name) - leaving[name], line.shares.weight(name)) for name in flows
-            },
-            max_running=pool.object.spec.fairness.max_running_per_flow,
-        )
+        max_running = pool.object.spec.fairness.max_running_per_flow
+        return Preemptor(waiting.packed.priority, flow, self._index.clock() - seen_for, held.flows, max_running)
 
-    def _running(self, waiting: RequestRecord, line: FlowBacklog) -> Iterator[Running]:
+    def _held_of(self, line: FlowBacklog) -> Held:
+        held = self._held.get(line)
+        if held is None or held.changes != line.changes:
+            held = self._held[line] = self._made(line)
+        return held
+
+    def _made(self, line: FlowBacklog) -> Held:
+        running, interrupted, leaving = [], {}, Counter[str]()
+        flows: set[str] = set()
         for key in line.held:
             record = self._index.requests[key]
-            packed = record.packed
-            if not packed.preemptible or packed.priority >= waiting.packed.priority or packed.target is None:
+            if record.flow is None:
                 continue
+            flows.add(record.flow)
+            if record.packed.preempted_by is not None:
+                interrupted[record.packed.preempted_by] = key
+                leaving[record.flow] += 1
             # What a plan has is on its member: its requests stay there.
-            if PLAN_UID_LABEL in record.labels or record.flow is None:
-                continue
-            placed = record.placement.since if record.placement is not None else BEGINNING
-            view = self._index.instances[packed.target].views.get(record.run_id)
-            runs = view is not None and view.state == RequestState.RUNNING
-            started = (view.started_time or placed) if view is not None and runs else None
-            yield Running(key, packed.priority, record.flow, placed, started)
+            elif record.packed.preemptible and PLAN_UID_LABEL not in record.labels and record.packed.target:
+                running.append(self._running(record, record.packed.target, record.flow))
+        running.sort(key=preference)
+        shares = {name: FlowShare(line.running_of(name) - leaving[name], line.shares.weight(name)) for name in flows}
+        return Held(line.changes, running, shares, interrupted)
+
+    def _running(self, record: RequestRecord, member: Key, flow: str) -> Running:
+        placed = record.placement.since if record.placement is not None else BEGINNING
+        view = self._index.instances[member].views.get(record.run_id)
+        started = (view.started_time or placed) if view is not None and self._runs(record, member) else None
+        return Running(record.packed.key, record.packed.priority, flow, placed, started)
+
+    def _runs(self, record: RequestRecord, member: Key) -> bool:
+        view = self._index.instances[member].views.get(record.run_id)
+        return view is not None and view.state == RequestState.RUNNING
 
     def _member(self, record: RequestRecord, waiting: RequestRecord, pool: PoolRecord) -> InstanceSnapshot | None:
         """Return the member that has a request, if it would go on with the one that waits; otherwise None."""
         member = record.packed.target
-        if member is None or member not in self._index.pool_lines.members_of(pool.object.key):
+        if member is None or not (self._runs(record, member) or record.packed.preempted_by == waiting.uid):
+            return None
+        if member not in self._index.pool_lines.members_of(pool.object.key):
             return None
         if member[1] in pool.draining or member in self._index.claim_lines.held(pool.object.key):
             return None

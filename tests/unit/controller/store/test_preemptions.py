@@ -149,6 +149,30 @@ async def test_a_flow_takes_from_another_only_what_that_has_beyond_its_share(wor
 
 
 @on_virtual_time
+@pytest.mark.parametrize(
+    ("teams", "weights", "taken"),
+    [
+        # With the place that it takes, flow b would have two, and flow a one.
+        ("aab", {}, False),
+        ("aab", {"a": 2}, False),
+        ("aab", {"b": 2}, True),
+        # One each.
+        ("aa", {}, True),
+        ("aa", {"a": 2}, False),
+        ("aa", {"b": 2}, True),
+    ],
+)
+async def test_shares_go_by_the_weights_of_the_flows(world: World, teams: str, weights: Json, taken: bool) -> None:
+    fairness = {"flowLabel": "team", "weights": weights}
+    show_pool(world, runs(), runs("r1"), runs("r2"), placement={"maxLoadPerInstance": len(teams)}, fairness=fairness)
+    for number, team in enumerate(teams):
+        name, policy = f"r{number}" if number else "long", AGAIN if team == "a" else {}
+        obj = pool_request(name, status=BOUND, version=f"{22 + number}", labels={"team": team}, **policy)
+        world.store.requests.observe(obj)
+    assert (victim(world, labels={"team": "b"}) is not None) == taken
+
+
+@on_virtual_time
 async def test_what_an_earlier_process_interrupts_for_a_request_is_found_again(world: World) -> None:
     mark = {"preemption": {"inProgress": True, "byUID": "uid-urgent", "byName": "urgent"}}
     show_pool(world)

@@ -62,6 +62,8 @@ class Node:
         """Every pod there ever was; their directories stay until the site is closed."""
         self.broken_images: set[str] = set()
         """Images that cannot be pulled."""
+        self.reports_ready = False
+        """Report pods as Ready, which a PodDisruptionBudget counts by, while their containers run."""
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._forced: set[asyncio.Task[None]] = set()
         self._calls: set[asyncio.Task[httpx.Response]] = set()
@@ -179,7 +181,7 @@ class Node:
             elif not ours.started:
                 await self._start(ours)
             elif not pod["status"].get("podIP"):
-                await self._call("PATCH", "pods", name, "status", {"status": ours.status()})
+                await self._report(ours)
         for name in self._pods.keys() - pods.keys() - self._ending.keys():
             forced = self._pods.pop(name)
             if forced.started:
@@ -242,7 +244,13 @@ class Node:
                 return
             pod.mount_secret(secrets[name], volume)
         pod.start()
-        await self._call("PATCH", "pods", pod.name, "status", {"status": pod.status()})
+        await self._report(pod)
+
+    async def _report(self, pod: Pod) -> None:
+        status = pod.status()
+        if self.reports_ready:
+            status["conditions"] = [{"type": "Ready", "status": "True"}]
+        await self._call("PATCH", "pods", pod.name, "status", {"status": status})
 
     async def _tell(self, statefulset: Json, message: str) -> None:
         """Publish the StatefulSet controller's Event."""

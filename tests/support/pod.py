@@ -51,7 +51,8 @@ class Pod:
         self.manifest: Json = {
             "metadata": {
                 "name": self.name,
-                "labels": template["metadata"]["labels"],
+                # As the StatefulSet controller has it.
+                "labels": {**template["metadata"]["labels"], "statefulset.kubernetes.io/pod-name": self.name},
                 "annotations": template["metadata"]["annotations"],
                 "ownerReferences": [
                     {

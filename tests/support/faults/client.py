@@ -14,8 +14,8 @@ from typing import Protocol
 
 import httpx
 
-from tests.support.faults.history import Loss, Note, SubmittedRequest
-from tests.support.faults.pool_workload import MEMBER, ClaimSpec, PoolSpec
+from tests.support.faults.history import Eviction, Loss, Note, SubmittedRequest
+from tests.support.faults.pool_workload import BROKEN_IMAGE, MEMBER, ClaimSpec, PoolSpec
 from tests.support.faults.schedule import POOL_OPS, Op, Schedule, Step
 from tests.support.faults.workload import InstanceSpec, RequestSpec, SuspendedPlanSpec
 from tests.support.kube import Json, Kube, Refused
@@ -67,6 +67,7 @@ class WorkloadClient:
         self.created_at: dict[str, float] = {}
         self.namespace_deleted = False
         self.deleted_members: list[str] = []
+        self.evictions: list[Eviction] = []
         self.hits: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -104,7 +105,9 @@ class WorkloadClient:
         if pool.name in self.created_at:
             return
         self.note("user", "creates the pool", instance=pool.name)
-        self.retry(lambda: self._create("efritpools", pool.manifest()))
+        manifest = pool.manifest()
+        manifest["spec"]["template"]["spec"] |= self.member_spec(pool)
+        self.retry(lambda: self._create("efritpools", manifest))
         self.created_at[pool.name] = self.clock()
 
     def create_claim(self, claim: ClaimSpec) -> None:
@@ -134,8 +137,14 @@ class WorkloadClient:
                     expires=request.ttl is not None,
                     pool=request.pool,
                     flow=request.flow,
+                    session=request.session,
                 )
             )
+
+    def member_spec(self, pool: PoolSpec) -> Json:
+        """Return what the template of a pool has beside what its specification says."""
+        del pool
+        return {}
 
     def members(self) -> tuple[str, ...]:
         """Return the names of the pool's members, as last seen."""
@@ -158,6 +167,10 @@ class WorkloadClient:
             case Op.TEMPLATE:
                 template: Json = {"spec": {"template": {"spec": {"emacs": self.changed_emacs()}}}}
                 self.retry(lambda: kube.patch("efritpools", where, name, template))
+            case Op.BREAK | Op.ROLL_BACK:
+                image = BROKEN_IMAGE if step.op is Op.BREAK else None
+                broken: Json = {"spec": {"template": {"spec": {"emacs": {"image": image}}}}}
+                self.retry(lambda: kube.patch("efritpools", where, name, broken))
             case Op.RELEASE:
                 released: Json = {"spec": {"released": True}}
                 self.retry(lambda: kube.patch("efritclaims", where, name, released))
@@ -248,6 +261,7 @@ class WorkloadClient:
         *,
         queue: bool = False,
         held_back: bool = False,
+        graceful: bool = False,
     ) -> None:
         """Record that an Emacs ended.
 
@@ -257,12 +271,25 @@ class WorkloadClient:
         if self.schedule.pool is not None and not self.is_instance(instance):
             ephemeral = self.schedule.pool.ephemeral_queue or instance in self.deleted_members
         loss = Loss(
-            self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral, held_back=held_back
+            self.namespace,
+            instance,
+            begin,
+            end or float("inf"),
+            cause,
+            queue and ephemeral,
+            held_back=held_back,
+            graceful=graceful,
         )
         serving = self.serving(instance)
         with self._lock:
             self._open_losses += [(len(self.losses), serving)] if end is None else []
             self.losses.append(loss)
+
+    def record_eviction(self, instance: str, at: float, cause: str) -> None:
+        """Record that a pod was evicted: what runs may end, what waits in a queue on storage runs elsewhere."""
+        self.record_loss(instance, at, None, cause, queue=True, graceful=True)
+        with self._lock:
+            self.evictions.append(Eviction(at, instance))
 
     def serving(self, instance: str) -> str:
         """Return the UID of the pod whose Emacs serves an instance; empty while none does."""

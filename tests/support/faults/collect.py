@@ -16,10 +16,12 @@ from tests.support.faults import large_results
 from tests.support.faults.availability import total_seconds
 from tests.support.faults.base_run import FaultRun, RunPod
 from tests.support.faults.history import (
+    REMOVED,
     Allowance,
     Answer,
     Digest,
     History,
+    ObjectVersion,
     QueueFile,
     RequestVersion,
     SubmittedRequest,
@@ -110,6 +112,7 @@ def collect(
         pool_unsettled=pool_unsettled,
         deleted_by_users=tuple(run.deleted_members),
         undisturbed=_undisturbed(run, ended_at),
+        evictions=tuple(run.evictions),
         tenant_fault_until=tenant_fault_until,
         other_tenant_open=run.other_tenant_open(),
         healed_at=healed_at,
@@ -211,6 +214,7 @@ def _allowances(run: FaultRun) -> Iterator[Allowance]:
                 yield Allowance(reason, "its instance was created too late", request=submitted.name, runs=(0,))
     yield from _allowances_for_refusals(run)
     yield from _allowances_for_idleness(run)
+    yield from _allowances_for_sessions(run)
     if run.schedule.theme is Theme.CLOCKS:
         for step in run.schedule.faults:
             for request in run.schedule.requests:
@@ -237,6 +241,26 @@ def _allowances_for_refusals(run: FaultRun) -> Iterator[Allowance]:
         refused=run.refused_secrets(),
         full_volumes=run.full_volumes,
     )
+
+
+def _allowances_for_sessions(run: FaultRun) -> Iterator[Allowance]:
+    """Yield an allowance for each request whose session went with the member, or the Emacs, that had it."""
+    homes = {
+        str((version.status.get("session") or {}).get("id")): str(version.status.get("instanceName"))
+        for version in run.recorder.final.values()
+        if not version.status.get("sessionLeft")
+    }
+    left = {version.name for version in run.objects if version.kind == "efritinstances" and _has_left(version, run)}
+    lost = {loss.instance for loss in run.losses}
+    for request in run.submitted:
+        if request.session and homes.get(request.session, "") in left | lost:
+            why = "the member with its session is gone, or began anew without it"
+            yield Allowance("Rejected", why, request=request.name, runs=(0,))
+
+
+def _has_left(version: ObjectVersion, run: FaultRun) -> bool:
+    pool = run.schedule.pool
+    return version.event in REMOVED or pool is None or version.owner != f"EfritPool/{pool.name}"
 
 
 def _allowances_for_idleness(run: FaultRun) -> Iterator[Allowance]:

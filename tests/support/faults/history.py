@@ -60,6 +60,7 @@ class SubmittedRequest:
     deleted: whether the workload deletes it before it is final.
     expires: whether it has a time to live, after which it is deleted.
     pool: the pool that it is for; its `instances` are then all members that the pool has had.
+    session: id of the session that it goes on with.
     """
 
     namespace: str
@@ -74,6 +75,7 @@ class SubmittedRequest:
     expires: bool = False
     pool: str = ""
     flow: str = ""
+    session: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ class ObjectVersion:
     mode: operatingMode of an instance. replicas: of a StatefulSet. suspended, final: of a plan; final of a claim too.
     owner: kind and name of the controlling owner. instance_uid: of what a claim has. revision: of a pool's template,
     or the one that a member was made from. ready: whether an instance is Ready; asleep: suspended for idleness.
-    smallest, largest: how many members a pool may have.
+    smallest, largest: how many members a pool may have. broken: whether the template, or the member, has an image
+    that no node can pull.
     """
 
     at: float
@@ -141,6 +144,7 @@ class ObjectVersion:
     smallest: int = 0
     largest: int = 0
     phase: str = ""
+    broken: bool = False
 
 
 @dataclass(frozen=True)
@@ -214,6 +218,16 @@ class Loss:
     """How many runs it may have interrupted."""
     held_back: bool = False
     """Whether the pod was replaced only for a changed template: the operator promises to wait until it is idle."""
+    graceful: bool = False
+    """Whether what ran had the time to end: only what went with a queue can be lost."""
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """An eviction of an instance's pod that the API server has let happen, asked for at `at`."""
+
+    at: float
+    instance: str
 
 
 REMOVED = ("DELETED", "UNSEEN")
@@ -248,6 +262,7 @@ class History:
     objects: versions of instances, StatefulSets, plans, pools and claims.
     pool: the pool of the schedule. pool_unsettled: how the pool or its claims were not at rest at the end, if so.
     deleted_by_users: names of the members that users have deleted.
+    evictions: those of members' pods that were not refused.
     undisturbed: spans in which a controller led and the API server answered, without the time to settle.
     tenant_fault_until: when the fault of the other tenant was ended; None without one.
     other_tenant_open: names of the other tenant's requests that were open at the end.
@@ -274,6 +289,7 @@ class History:
     pool_unsettled: str = ""
     deleted_by_users: tuple[str, ...] = ()
     undisturbed: tuple[tuple[float, float], ...] = ()
+    evictions: tuple[Eviction, ...] = ()
     tenant_fault_until: float | None = None
     other_tenant_open: tuple[str, ...] = ()
     healed_at: float = 0.0

@@ -2,7 +2,10 @@
 
 I13 a pool makes no member beyond its size, and comes to rest. I14 a member that a claim has is that claim's alone.
 I15 no request waits while a member may take it. I16 no flow is served beyond its share while another waits, and none
-has more members than it may. I17 a claim ends only as its holder, its time or the loss of its member has it.
+has more members than it may. I17 a claim ends only as its holder, its time or the loss of its member has it. I18 the
+requests of a session run where it began, unless the pool only prefers that, and the time to wait is over. I19 a
+broken template takes no work, and costs no more members than may be unavailable. I20 no eviction takes a member that
+has had the same work for long.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from tests.support.faults.history import REMOVED, History, ObjectVersion, RequestVersion, SubmittedRequest
-from tests.support.faults.pool_workload import PoolSpec
+from tests.support.faults.pool_workload import PREFERRED, SESSION_FLOW, PoolSpec
 from tests.support.faults.violation import Violation
 
 STALE_SECONDS = 15.0
@@ -23,6 +26,10 @@ KNOWN_SECONDS = 2.0
 """After what time, undisturbed, a controller knows of a request."""
 IDLE_SECONDS = 10.0
 """How long, undisturbed, a request may wait beside a free member: much less than a second on an idle machine."""
+CLOCK_SECONDS = 1.5
+"""By how much less a controller may have waited: creations have no fractions of seconds."""
+GUARDED_SECONDS = 15.0
+"""After what time with the same work, undisturbed, a member is guarded: seven seconds by docs/pools.md."""
 CONCURRENT = 2.0
 """Requests that may be given out by decisions made before another was observed."""
 
@@ -49,8 +56,9 @@ def members_are_within_bounds(history: History) -> Iterator[Violation]:
         elif is_new:
             bound = _bound(sizes, version)
             is_rollout = len({member.revision for member in members.values()}) > 1
+            surge = pool.surge if is_rollout else 0
             # A member that a claim is about to have is replaced beside the write that gives it away.
-            if len(members) > bound + is_rollout + len(claims):
+            if len(members) > bound + surge + len(claims):
                 evidence = f"at {version.at:.2f} s: {', '.join(sorted(one.name for one in members.values()))}"
                 yield Violation("I13", "", f"the pool made member {len(members)} of {bound}", evidence)
 
@@ -183,6 +191,8 @@ def _waiting(state: _State, by_uid: Mapping[str, SubmittedRequest], now: float) 
         for uid, version in state.requests.items()
         if uid in by_uid
         and by_uid[uid].pool
+        # It waits for the member that has its session.
+        and not by_uid[uid].session
         and not version.status.get("instanceName")
         and not version.cancel
         and now - by_uid[uid].at > KNOWN_SECONDS
@@ -204,6 +214,7 @@ def flows_have_their_shares(history: History) -> Iterator[Violation]:
     for version in _everything(history):
         request = by_uid.get(version.uid) if isinstance(version, RequestVersion) else None
         is_given = request is not None and bool(request.pool) and version.uid not in given
+        is_given = is_given and request is not None and request.flow != SESSION_FLOW
         if not isinstance(version, RequestVersion) or not is_given or not version.status.get("instanceName"):
             state.take_in(version)
             continue
@@ -211,6 +222,7 @@ def flows_have_their_shares(history: History) -> Iterator[Violation]:
         given.add(version.uid)
         undisturbed = any(begin <= version.at <= end for begin, end in history.undisturbed)
         flows = {waiting.flow for waiting in _waiting(state, by_uid, version.at).values()} if undisturbed else set()
+        flows.discard(SESSION_FLOW)
         pairs = {(one, other) for one in flows for other in flows if one < other}
         served = {pair: served.get(pair, [0.0, 0.0]) for pair in pairs}
         state.take_in(version)
@@ -240,6 +252,107 @@ def _within_flow_bound(
         yield Violation("I16", request.name, sentence, f"at {version.at:.2f} s: {', '.join(running)}")
 
 
+def sessions_stay_at_home(history: History) -> Iterator[Violation]:
+    """Yield violations of I18."""
+    pool = history.pool
+    if pool is None:
+        return
+    homes: dict[str, str] = {}
+    left: set[str] = set()
+    for version in _everything(history):
+        if isinstance(version, ObjectVersion):
+            if version.kind == "efritinstances" and (version.event in REMOVED or not _of_pool(version, pool)):
+                left.add(version.name)
+            elif version.kind == "efritinstances":
+                left.discard(version.name)
+            continue
+        request, instance = history.by_uid.get(version.uid), str(version.status.get("instanceName") or "")
+        if request is None or not request.pool or not instance:
+            continue
+        own = str((version.status.get("session") or {}).get("id") or "")
+        home = homes.get(request.session, "")
+        if request.session and instance != home:
+            waited = version.at - request.at + CLOCK_SECONDS >= pool.affinity_wait
+            may_leave = pool.affinity == PREFERRED and (waited or home in left)
+            if not may_leave or version.status.get("sessionLeft") != request.session:
+                sentence = f"it was given to {instance}, its session is on {home or 'no member'}"
+                yield Violation(
+                    "I18", request.name, sentence, f"at {version.at:.2f} s, created at {request.at:.2f} s"
+                )
+                return
+            if own == request.session:
+                yield Violation("I18", request.name, f"{instance} goes on with a session that it has not", own)
+                return
+        elif request.session and own and own != request.session:
+            yield Violation("I18", request.name, "it has another session than the one that it goes on with", own)
+            return
+        if own:
+            homes.setdefault(own, instance)
+
+
+def broken_templates_take_nothing(history: History) -> Iterator[Violation]:
+    """Yield violations of I19."""
+    pool = history.pool
+    if pool is None:
+        return
+    members, broken, sizes = dict[str, ObjectVersion](), set[str](), list[ObjectVersion]()
+    taken: list[float] = []
+    """When a user or a claim has taken a member."""
+    for version in _everything(history):
+        if isinstance(version, RequestVersion):
+            request = history.by_uid.get(version.uid)
+            home = str(version.status.get("instanceName") or "")
+            if request is not None and request.pool and home in broken:
+                sentence = f"it was given to {home}, whose image cannot be pulled"
+                yield Violation("I19", request.name, sentence, f"at {version.at:.2f} s")
+                return
+        elif version.kind == "efritpools":
+            sizes.append(version)
+        elif version.kind == "efritinstances" and version.broken:
+            broken.add(version.name)
+        elif version.kind == "efritinstances":
+            before = members.get(version.uid)
+            _keep(members, version, _of_pool(version, pool))
+            if before is None or version.uid in members:
+                continue
+            if version.event not in REMOVED or version.name in history.deleted_by_users:
+                taken.append(version.at)
+            elif before.ready and sizes and sizes[-1].broken:
+                recent = sum(version.at - at < STALE_SECONDS for at in taken)
+                least = min(size.smallest for size in sizes) - pool.unavailable
+                if len(members) + recent < least:
+                    sentence = f"{version.name} was taken out for a broken template, {len(members)} members are left"
+                    yield Violation("I19", "", sentence, f"at {version.at:.2f} s, at least {least}")
+                    return
+
+
+def evictions_spare_long_work(history: History) -> Iterator[Violation]:
+    """Yield violations of I20."""
+    if history.pool is None:
+        return
+    for eviction in history.evictions:
+        since = eviction.at - GUARDED_SECONDS
+        undisturbed = any(begin <= since and eviction.at <= end for begin, end in history.undisturbed)
+        # One that is not Ready is evicted whatever it has.
+        was_hit = any(
+            note.fault and note.instance == eviction.instance and since - GUARDED_SECONDS < note.at < eviction.at
+            for note in history.notes
+        )
+        if not undisturbed or was_hit:
+            continue
+        for request in history.submitted:
+            versions = [one for one in history.versions_of.get(request.uid, ()) if one.at <= eviction.at]
+            on_it = [one.at for one in versions if _runs_on(one, eviction.instance)]
+            if on_it and on_it[0] < since and _runs_on(versions[-1], eviction.instance):
+                sentence = f"its member was evicted, though it had run for {eviction.at - on_it[0]:.1f} s"
+                yield Violation("I20", request.name, sentence, f"{eviction.instance} at {eviction.at:.2f} s")
+                return
+
+
+def _runs_on(version: RequestVersion, instance: str) -> bool:
+    return version.phase == "Running" and version.status.get("instanceName") == instance
+
+
 def _of_pool(version: ObjectVersion, pool: PoolSpec) -> bool:
     return version.owner == f"EfritPool/{pool.name}"
 
@@ -266,4 +379,7 @@ INVARIANTS: tuple[Callable[[History], Iterator[Violation]], ...] = (
     free_members_take_what_waits,
     flows_have_their_shares,
     claims_end_for_a_reason,
+    sessions_stay_at_home,
+    broken_templates_take_nothing,
+    evictions_spare_long_work,
 )

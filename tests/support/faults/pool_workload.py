@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FLOW_LABEL = "flow"
+BROKEN_IMAGE = "efrit/emacs:broken"
+"""An image that no node can pull."""
+SESSION_FLOW = "s"
+"""Flow of the requests of sessions, which go to the member that has theirs whatever other flows have."""
 MEMBER = "member-"
 """Begins the target of a step that hits a member: its number follows."""
+
+
+PREFERRED, REQUIRED = "Preferred", "Required"
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,13 @@ class PoolSpec:
     ephemeral_queue: bool = True
     suspend_after: int = 0
     """Seconds after which an idle member is suspended; 0: never."""
+    surge: int = 1
+    unavailable: int = 0
+    """Its maxSurge and maxUnavailable, while a template is rolled out."""
+    affinity: str = ""
+    """Its sessionAffinity; empty where its members have no model, so that nobody begins a session."""
+    affinity_wait: int = 0
+    """Seconds that a request waits for the member with its session; for Preferred alone."""
 
     def manifest(self) -> dict[str, Any]:
         """Return the EfritPool."""
@@ -45,7 +59,12 @@ class PoolSpec:
             "template": {"spec": member},
             "placement": {"strategy": self.strategy, "maxLoadPerInstance": self.max_load},
             "fairness": fairness,
+            "updateStrategy": {"maxSurge": self.surge, "maxUnavailable": self.unavailable},
         }
+        if self.affinity:
+            spec["placement"]["sessionAffinity"] = self.affinity
+        if self.affinity == PREFERRED:
+            spec["placement"]["affinityWaitSeconds"] = self.affinity_wait
         if self.autoscaled:
             limits = {"minReplicas": self.smallest, "maxReplicas": self.largest}
             spec["autoscaling"] = {**limits, "scaleDown": {"stabilizationSeconds": 1}}
@@ -62,6 +81,12 @@ class PoolSpec:
         parts += [f"{self.max_running} requests of a flow"] if self.max_running else []
         parts += [f"weights {dict(self.weights)}"] if self.weights else []
         parts += [f"members suspended after {self.suspend_after} s"] if self.suspend_after else []
+        parts += (
+            [f"surge {self.surge}, unavailable {self.unavailable}"]
+            if (self.surge, self.unavailable) != (1, 0)
+            else []
+        )
+        parts += [f"sessions {self.affinity} {self.affinity_wait or ''}".strip()] if self.affinity else []
         return ", ".join(parts)
 
 

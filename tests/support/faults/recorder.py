@@ -20,6 +20,7 @@ import httpx
 
 from tests.cluster.control_plane import ControlPlane
 from tests.support.faults.history import FINAL_PHASES, REMOVED, ObjectVersion, RequestVersion
+from tests.support.faults.pool_workload import BROKEN_IMAGE
 from tests.support.kube import Kube
 
 RETRY_SECONDS = 0.1
@@ -207,6 +208,7 @@ class ObjectRecorder(Watcher):
         replicas = spec.get("replicas", 0)
         owner: dict[str, Any] = next((one for one in meta.get("ownerReferences", ()) if one.get("controller")), {})
         ready = next((one["status"] for one in status.get("conditions", ()) if one["type"] == "Ready"), "")
+        template = spec.get("template", {}).get("spec", {}) if self._plural == "efritpools" else spec
         revision = meta.get("labels", {}).get("efrit.dev/pool-revision", "")
         version = ObjectVersion(
             at=self._clock(),
@@ -230,6 +232,7 @@ class ObjectRecorder(Watcher):
             smallest=int(scaling.get("minReplicas", replicas)),
             largest=int(scaling.get("maxReplicas", replicas)),
             phase=status.get("phase", ""),
+            broken=template.get("emacs", {}).get("image") == BROKEN_IMAGE,
         )
         with self._lock:
             self._versions.append(version)

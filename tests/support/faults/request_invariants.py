@@ -282,7 +282,8 @@ def _as_expected(
 
 
 def _allowed_by_fault(history: History, request: SubmittedRequest, final: RequestVersion, runs: int) -> bool:
-    if final.reason == "Interrupted" and runs <= request.attempts and _losses(history, request):
+    lost = [loss for loss in _losses(history, request) if loss.queue or not loss.graceful]
+    if final.reason == "Interrupted" and runs <= request.attempts and lost:
         return True
     for allowance in history.allowances:
         mine = allowance.instance in ("", *request.instances) and allowance.request in ("", request.name)

@@ -20,6 +20,7 @@ from tests.support.faults import collect
 from tests.support.faults.availability import total_seconds
 from tests.support.faults.base_run import FaultRun
 from tests.support.faults.checker import check
+from tests.support.faults.continued_sessions import ContinuedSessions
 from tests.support.faults.history import REMOVED, History, QueueFile
 from tests.support.faults.job_thread import JobThread
 from tests.support.faults.pool_state import pool_unsettled
@@ -33,6 +34,8 @@ STALE_FILE_SECONDS = 3.0
 """How long a temporary file lies before it counts as abandoned."""
 LONGEST_WAIT_SECONDS = 240.0
 """How long any wait lasts at most, whether or not a controller leads."""
+SESSION_SECONDS = 60.0
+"""How long after the last step requests of sessions wait for the ends of those before them."""
 ARMED_SECONDS = 4.0
 """How long faults of calls stay armed after the last step."""
 
@@ -82,18 +85,20 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
     schedule = run.schedule
     creations: list[tuple[float, Callable[[], None]]] = [
         *((instance.at, partial(run.create_instance, instance)) for instance in schedule.instances),
-        *((request.at, partial(run.submit, request)) for request in schedule.requests),
+        *((request.at, partial(run.submit, request)) for request in schedule.requests if not request.continues),
         *((plan.at, partial(run.create_suspended_plan, plan)) for plan in schedule.plans),
         *((0.0, partial(run.create_pool, pool)) for pool in [schedule.pool] if pool is not None),
         *((claim.at, partial(run.create_claim, claim)) for claim in schedule.claims),
     ]
     creations.sort(key=lambda creation: creation[0])
-    waiting, lasting = list(schedule.steps), list[tuple[float, Step]]()
+    waiting, lasting, sessions = list(schedule.steps), list[tuple[float, Step]](), ContinuedSessions(run)
     steps_done_at: float | None = None
     while True:
         now = run.clock()
         while creations and creations[0][0] <= now:
             user_thread.submit(creations.pop(0)[1])
+        for request in sessions.due(now):
+            user_thread.submit(partial(run.submit, request))
         running, answered = {execution.marker for execution in run.executions()}, len(run.final)
         for step in [step for step in waiting if _due(schedule, step.trigger, now, running, answered)]:
             waiting.remove(step)
@@ -112,6 +117,11 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
         run.tick()
         if not waiting and not lasting and not creations and user_thread.idle:
             steps_done_at = now if steps_done_at is None else steps_done_at
+            if sessions.open:
+                if now - steps_done_at > SESSION_SECONDS:
+                    sessions.drop_all()
+                time.sleep(TICK_SECONDS)
+                continue
             unspent = any(not armed.spent for armed in run.armed)
             everything_final = answered >= len(run.submitted)
             if not unspent or everything_final or now - steps_done_at > ARMED_SECONDS:

@@ -61,6 +61,8 @@ class Op(StrEnum):
     DELETE_NAMESPACE = "delete the namespace"
     SCALE = "scale the pool"
     TEMPLATE = "change the template of the pool"
+    BREAK = "roll out a broken image in the pool"
+    ROLL_BACK = "roll back the image of the pool"
     DELETE_MEMBER = "delete the member"
     RELEASE = "release the claim"
     DELETE_CLAIM = "delete the claim"
@@ -106,7 +108,7 @@ class Op(StrEnum):
         return self not in USER_OPS
 
 
-POOL_OPS = frozenset({Op.SCALE, Op.TEMPLATE, Op.DELETE_MEMBER, Op.RELEASE, Op.DELETE_CLAIM})
+POOL_OPS = frozenset({Op.SCALE, Op.TEMPLATE, Op.BREAK, Op.ROLL_BACK, Op.DELETE_MEMBER, Op.RELEASE, Op.DELETE_CLAIM})
 USER_OPS = POOL_OPS | {Op.CANCEL, Op.DELETE, Op.SUSPEND, Op.RESUME, Op.CHANGE, Op.DELETE_NAMESPACE}
 
 
@@ -250,6 +252,7 @@ def _request(request: RequestSpec) -> str:
     target = f"pool {request.pool}" if request.pool else request.instance or f"team {request.team}"
     parts = [f"{request.name} at {request.at:.2f} s: {request.kind.value} on {target}"]
     parts += [f"flow {request.flow}"] if request.flow else []
+    parts += [f"in the session of {request.continues}"] if request.continues else []
     options = {
         "seconds": request.seconds,
         "size": request.size,

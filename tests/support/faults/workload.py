@@ -40,6 +40,25 @@ HOSTILE_FORMS = (
 )
 """What an eval does to the Emacs that later requests use."""
 
+TALK = "talk"
+END_OF_FORM = ";; that is all"
+TALK_SCENARIO = f"""
+description = "Each command of a session has Emacs evaluate the form in it"
+[[turn]]
+turns = 0
+[[turn.reply]]
+tool = "todo_add"
+input = {{content = "Count"}}
+[[turn.reply]]
+tool = "eval_sexp"
+loose = true
+input = {{expr = '{{{{user =~ (\\(let .*\\)) {END_OF_FORM}}}}}'}}
+[[turn.reply]]
+tool = "session_complete"
+input = {{message = '{{{{user =~ (s\\d+t\\d+)}}}}'}}
+"""
+"""What the model of a pool's members plays. One turn: it does not depend on where an earlier command was cut off."""
+
 HOSTILE_SHARE = 0.12
 """Of the evals that only count."""
 
@@ -67,6 +86,8 @@ class Kind(StrEnum):
     """For an instance that does not exist: refused."""
     IMPATIENT = "impatient"
     """Waits for its start no longer than `queueTimeoutSeconds`."""
+    TALK = "talk"
+    """A command in a session, whose model has Emacs count."""
     STILLBORN = "stillborn"
     """Created with spec.cancel: never runs."""
 
@@ -142,6 +163,10 @@ class RequestSpec:
     pool: str = ""
     """An EfritPool instead of an instance."""
     flow: str = ""
+    continues: str = ""
+    """Name of the request whose session it goes on with."""
+    session: str = ""
+    """Id of that session, once it is known."""
 
     def content(self) -> str:
         """Return the Lisp, or the text of a chat."""
@@ -151,6 +176,8 @@ class RequestSpec:
         note = f'(format "{self.marker} %d %.3f\\n" (emacs-pid) (float-time))'
         # An earlier request of the same Emacs may have preferred another coding for the files of later ones.
         count = f'(let ((coding-system-for-write (quote utf-8-unix))) (write-region {note} nil "{self.counter}" t 0))'
+        if self.kind is Kind.TALK:
+            return f"{self.marker} (scenario={TALK}) {count} {END_OF_FORM}"
         return f"(progn {count} {self._rest()})"
 
     def _rest(self) -> str:
@@ -178,7 +205,7 @@ class RequestSpec:
     def manifest(self) -> dict[str, Any]:
         """Return the EfritRequest."""
         spec: dict[str, Any] = {
-            "type": "chat" if self.kind is Kind.CHAT else "eval",
+            "type": {Kind.CHAT: "chat", Kind.TALK: "command"}.get(self.kind, "eval"),
             "content": self.content(),
             "priority": self.priority,
         }
@@ -196,6 +223,8 @@ class RequestSpec:
             spec["queueTimeoutSeconds"] = self.queue_timeout
         if self.kind is Kind.STILLBORN:
             spec["cancel"] = True
+        if self.session:
+            spec["session"] = {"id": self.session}
         if self.ttl is not None:
             spec["ttlSecondsAfterFinished"] = self.ttl
         labels = {FLOW_LABEL: self.flow} if self.flow else {}
@@ -229,6 +258,8 @@ class RequestSpec:
                 return ExpectedEnd("Cancelled", runs=(0,))
             case Kind.LARGE | Kind.HUGE:
                 return ExpectedEnd("Succeeded", Digest.of(f'"{self.marker}{"x" * self.size}"'))
+            case Kind.TALK:
+                return ExpectedEnd("Succeeded", Digest.of(self.marker))
             case _:
                 return ExpectedEnd("Succeeded", Digest.of(f'"{self.marker}"'))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.faults.checker import check
-from tests.support.faults.history import History, ObjectVersion, RequestVersion, SubmittedRequest
+from tests.support.faults.history import Eviction, History, Note, ObjectVersion, RequestVersion, SubmittedRequest
 from tests.support.faults.pool_invariants import IDLE_SECONDS
 from tests.support.faults.pool_workload import PoolSpec
 from tests.unit.chaos.histories import SUCCEEDED, version
@@ -92,6 +92,37 @@ def line(*order: str, weights: dict[str, int] | None = None, most: int = 0, spec
     return history(submitted=tuple(requests), versions=tuple(versions), pool=chosen, ended_at=20.0)
 
 
+def talks(name: str = "r", at: float = 1.0, session: str = "s1") -> SubmittedRequest:
+    return replace(request(name, "s", at), session=session)
+
+
+def began(at: float = 0.5, rv: int = 5, to: str = "m1") -> RequestVersion:
+    """Return the version of a request that begins session s1."""
+    return version(at, rv, uid="uid-first", name="first", reason="Running", instanceName=to, session={"id": "s1"})
+
+
+def continued(at: float, rv: int, to: str, **status: Any) -> RequestVersion:
+    return version(at, rv, uid="uid-r", name="r", reason="Queued", instanceName=to, **status)
+
+
+def session(*versions: RequestVersion, objects: tuple[ObjectVersion, ...] = (), wait: int = 0) -> History:
+    """Return the history of a request that goes on with session s1, in a pool that waits so long for its member."""
+    crew = replace(CREW, affinity="Preferred" if wait else "Required", affinity_wait=wait)
+    both = (request("first", "s", 0.4), talks())
+    objects = (pool(0.2, 3, largest=2), member("m2", 0.3, 4), *objects)
+    return history(*objects, submitted=both, versions=(began(), *versions), pool=crew)
+
+
+def running(name: str, at: float, rv: int, to: str = "m1") -> RequestVersion:
+    return version(at, rv, uid=f"uid-{name}", name=name, phase="Running", reason="Running", instanceName=to)
+
+
+def broken(at: float = 1.0, rv: int = 5, size: int = 1) -> ObjectVersion:
+    return replace(pool(at, rv, largest=size, revision="r2"), broken=True)
+
+
+LEFT = {"sessionLeft": "s1"}
+EVICTED: dict[str, Any] = {"submitted": (request("r"),), "evictions": (Eviction(30.0, "m1"),)}
 ONE = {"submitted": (request("r"),)}
 LATE = 2.0 + 1.5 * IDLE_SECONDS
 BUSY = {"submitted": (request("r"), request("other"))}
@@ -152,6 +183,43 @@ KEPT: dict[str, History] = {
     "I17 a claim that is released": history(
         claim(1.0, 5), taken("m1", 1.1, 6), claim(1.2, 7, "Bound", "m1"), claim(2.0, 8, "Released", "m1")
     ),
+    "I18 a request on the member with its session": session(continued(1.1, 10, "m1", session={"id": "s1"})),
+    "I18 one that has waited as long as the pool says": session(continued(6.0, 10, "m2", **LEFT), wait=5),
+    "I18 one whose member is gone": session(
+        continued(1.2, 11, "m2", **LEFT), objects=(member("m1", 1.1, 10, "DELETED"),), wait=50
+    ),
+    "I18 one whose member a claim has": session(
+        continued(1.2, 11, "m2", **LEFT), objects=(taken("m1", 1.1, 10),), wait=50
+    ),
+    "I18 another session begins there": session(
+        continued(6.0, 10, "m2", **LEFT), continued(6.1, 11, "m2", **LEFT, session={"id": "s2"}), wait=5
+    ),
+    "I19 a broken template that makes a member": history(
+        broken(), member("m2", 1.1, 6, revision="r2", broken=True, ready=False)
+    ),
+    "I19 and takes one that may be unavailable": history(
+        broken(), member("m1", 1.1, 6, "DELETED"), pool=replace(CREW, unavailable=1)
+    ),
+    "I19 one that a user deletes meanwhile": history(
+        broken(), member("m1", 1.1, 6, "DELETED"), deleted_by_users=("m1",)
+    ),
+    "I19 and beside one that a claim takes, one that was on its way": history(
+        pool(0.8, 3, largest=2),
+        member("m2", 0.9, 4),
+        broken(size=2),
+        taken("m2", 1.1, 6),
+        member("m1", 1.2, 7, "DELETED"),
+    ),
+    "I20 an eviction of a member with shorter work": history(
+        **EVICTED, versions=(given("r", 20.0, 10), running("r", 20.1, 11))
+    ),
+    "I20 one whose work has ended": history(**EVICTED, versions=(running("r", 2.0, 10), gone("r", 29.0, 12))),
+    "I20 one that was hit": history(
+        **EVICTED, versions=(running("r", 2.0, 10),), notes=(Note(20.0, "fault", "SIGKILL", "", "m1", True),)
+    ),
+    "I20 one while no controller led": history(
+        **EVICTED, versions=(running("r", 2.0, 10),), undisturbed=((0.0, 10.0),)
+    ),
     "I17 a claim whose member a user has deleted": history(
         taken("m1", 1.1, 6),
         claim(1.2, 7, "Bound", "m1"),
@@ -191,6 +259,28 @@ BROKEN: dict[str, tuple[History, str]] = {
     "a flow that is served while another waits": (line(*"aaaaa"), "I16"),
     "flows served alike though one weighs more": (line(*"aaaaabbb", weights={"b": 5}), "I16"),
     "more of a flow than may run": (line(*"aba", most=1), "I16"),
+    "a request that leaves its session though the pool requires it": (
+        session(continued(9.0, 10, "m2", **LEFT)),
+        "I18",
+    ),
+    "one that does not wait": (session(continued(2.0, 10, "m2", **LEFT), wait=5), "I18"),
+    "one that does not say what it left": (session(continued(9.0, 10, "m2"), wait=5), "I18"),
+    "one that goes on elsewhere": (session(continued(9.0, 10, "m2", **LEFT, session={"id": "s1"}), wait=5), "I18"),
+    "one that begins another session at home": (session(continued(1.1, 10, "m1", session={"id": "s2"})), "I18"),
+    "a broken member that gets a request": (
+        history(
+            broken(),
+            member("m2", 1.1, 6, revision="r2", broken=True),
+            **ONE,
+            versions=(waits("r", 1.0, 10), given("r", 1.2, 11, "m2")),
+        ),
+        "I19",
+    ),
+    "a broken template that takes the last member": (history(broken(), member("m1", 1.1, 6, "DELETED")), "I19"),
+    "an eviction of a member that has worked for long": (
+        history(**EVICTED, versions=(running("r", 2.0, 10), running("r", 40.0, 12))),
+        "I20",
+    ),
     "a claim that lost a member that nobody deleted": (
         history(taken("m1", 1.1, 6), claim(1.2, 7, "Bound", "m1"), claim(2.0, 8, "Failed", "m1")),
         "I17",

@@ -11,11 +11,20 @@ from dataclasses import replace
 
 from tests.support.faults.api_proxy.rules import WRITE_EFFECTS, Effect
 from tests.support.faults.generators import parts
-from tests.support.faults.pool_workload import MEMBER, ClaimSpec, PoolSpec
+from tests.support.faults.pool_workload import (
+    MEMBER,
+    PREFERRED,
+    REQUIRED,
+    SESSION_FLOW,
+    ClaimSpec,
+    PoolSpec,
+)
 from tests.support.faults.schedule import CallFault, Op, Schedule, Step, Theme, Trigger
 from tests.support.faults.workload import InstanceSpec, Kind, RequestSpec
 
 POOL = "crew"
+LONG_SECONDS = 18.0
+"""Longer than it takes until the budget guards a member with this request."""
 FLOWS = (("a", 6), ("b", 2), ("c", 1))
 """Flows, and how many of ten requests each has."""
 WRITES = (
@@ -58,7 +67,80 @@ def generate(seed: int, rng: random.Random) -> Schedule:
     if controllers == 1 and rng.random() < 0.4:
         steps += [_call(rng, span) for _ in range(rng.randint(1, 4))]
     steps += [_fault(rng, schedule, span, controllers) for _ in range(rng.choice((0, 1, 1, 2)))]
-    return parts.finish(replace(schedule, claims=claims, controllers=controllers), steps)
+    schedule = replace(schedule, claims=claims, controllers=controllers)
+    for name, add in (("sessions", _sessions), ("rollout", _broken_rollout), ("drain", _drain)):
+        # A random source of its own, so that the rest of a seed's schedule does not depend on it.
+        schedule, more = add(random.Random(f"{name} {seed}"), schedule, span)  # noqa: S311
+        steps += more
+    return parts.finish(schedule, steps)
+
+
+def _sessions(rng: random.Random, schedule: Schedule, span: float) -> tuple[Schedule, list[Step]]:
+    """Have users talk to members, and go on with what they began."""
+    pool = schedule.pool
+    if pool is None or rng.random() < 0.5:
+        return schedule, []
+    preferred = rng.random() < 0.5
+    wait = rng.choice((0, 2, 2, 5)) if preferred else 0
+    pool = replace(pool, affinity=PREFERRED if preferred else REQUIRED, affinity_wait=wait)
+    # The members have a model: a chat that none may answer is for the instance beside them.
+    requests = [
+        replace(request, instance="i1", pool="", flow="") if request.kind is Kind.CHAT else request
+        for request in schedule.requests
+    ]
+    for _ in range(rng.choice((1, 1, 2))):
+        at, before = round(rng.uniform(0.0, span / 2), 2), ""
+        for _ in range(rng.randint(2, 4)):
+            number = len(requests) + 1
+            talk = RequestSpec(
+                f"t{number}",
+                f"s{schedule.seed}t{number}",
+                Kind.TALK,
+                at,
+                pool=pool.name,
+                flow=SESSION_FLOW,
+                attempts=rng.choice((1, 1, 2)),
+                continues=before,
+            )
+            requests.append(talk)
+            before, at = talk.name, round(at + rng.choice((0.0, 0.5, rng.uniform(0.0, 3.0))), 2)
+    return replace(schedule, requests=tuple(requests), pool=pool), []
+
+
+def _broken_rollout(rng: random.Random, schedule: Schedule, span: float) -> tuple[Schedule, list[Step]]:
+    """Have a user roll out an image that cannot be pulled, and take it back."""
+    pool = schedule.pool
+    if pool is None or rng.random() < 0.6:
+        return schedule, []
+    pool = replace(pool, surge=rng.choice((1, 1, 2)), unavailable=rng.choice((0, 0, 1)))
+    at = round(rng.uniform(0.1, span), 2)
+    back = round(at + rng.choice((0.3, 2.0, 5.0)), 2)
+    steps = [Step(Op.BREAK, Trigger(at), pool.name), Step(Op.ROLL_BACK, Trigger(back), pool.name)]
+    return replace(schedule, pool=pool), steps
+
+
+def _drain(rng: random.Random, schedule: Schedule, span: float) -> tuple[Schedule, list[Step]]:
+    """Have pods of members evicted, some of which have had the same request for long."""
+    if rng.random() < 0.6:
+        return schedule, []
+    steps = []
+    for _ in range(rng.choice((1, 2, 3))):
+        seconds = rng.choice((0.5, 5.0, 20.0))
+        steps.append(Step(Op.EVICT_POD, parts.moment(rng, schedule, span + 1), _member(rng), seconds))
+    if rng.random() < 0.3:
+        number = len(schedule.requests) + 1
+        long = RequestSpec(
+            f"l{number}",
+            f"s{schedule.seed}l{number}",
+            Kind.SLEEP,
+            0.0,
+            pool=POOL,
+            flow=FLOWS[-1][0],
+            seconds=LONG_SECONDS,
+        )
+        schedule = replace(schedule, requests=(long, *schedule.requests))
+        steps += [Step(Op.EVICT_POD, Trigger(LONG_SECONDS), f"{MEMBER}{number}", 10.0) for number in range(3)]
+    return schedule, steps
 
 
 def _pool(rng: random.Random, *, autoscaled: bool) -> PoolSpec:

@@ -18,6 +18,7 @@ from tests.support.faults.job_thread import JobThread
 from tests.support.faults.large_results import FullVolume
 from tests.support.faults.light.refusals import Quota, Refusal
 from tests.support.faults.light.tenant import OtherTenant
+from tests.support.faults.pool_workload import BROKEN_IMAGE
 from tests.support.faults.schedule import Op, Step, Theme
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ class Administration:
         if theme in (Theme.IDLE, Theme.ROLLOUT, Theme.POOLS):
             # Short requests may end in a pod that terminates, as in a cluster; the long ones of the schedule may not.
             node.grace_seconds = 5.0
+        if theme is Theme.POOLS:
+            node.broken_images.add(BROKEN_IMAGE)
+        if any(step.op is Op.EVICT_POD for step in self._run.schedule.steps):
+            # What was begun may end, as long as a request may take.
+            node.grace_seconds = 30.0
+            node.reports_ready = True
+            self._run.cluster.guard_disruptions()
         if theme is Theme.VOLUMES:
             node.provision = self._provision
         if other is not None:

@@ -17,13 +17,16 @@ from types import TracebackType
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.processes import Daemon
+from tests.model.running import Model, running
 from tests.support.compiled_lisp import compiled_lisp
 from tests.support.custom_resources import install_crds
 from tests.support.faults.large_results import AUDIT_POLICY
+from tests.support.faults.workload import TALK, TALK_SCENARIO
 from tests.support.kube import Kube
 from tests.support.processes import Process
 
 COLLECTORS = "namespace-controller,garbage-collector-controller"
+DISRUPTION = "disruption-controller"
 
 
 class LightCluster:
@@ -43,6 +46,9 @@ class LightCluster:
             )
         )
         self._collectors: Process | None = None
+        self._disruption: Process | None = None
+        self._model: Model | None = None
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> LightCluster:
         try:
@@ -62,7 +68,10 @@ class LightCluster:
 
     def close(self) -> None:
         """End every process, and remove the directory."""
+        self._open.close()
         self.collect_garbage(False)
+        if self._disruption is not None:
+            self._disruption.kill()
         self.plane.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -90,16 +99,30 @@ class LightCluster:
                 self._collectors.kill()
                 self._collectors = None
             return
-        if self._collectors is not None:
-            return
+        if self._collectors is None:
+            self._collectors = self._kubernetes(COLLECTORS)
+
+    def guard_disruptions(self) -> None:
+        """Run Kubernetes' controller of PodDisruptionBudgets, which counts the pods that they guard."""
+        if self._disruption is None or self._disruption.status is not None:
+            self._disruption = self._kubernetes(DISRUPTION)
+
+    def model(self) -> Model:
+        """Return the model that sessions have, which plays a script."""
+        if self._model is None:
+            self._model = self._open.enter_context(running())
+            self._model.play(TALK, TALK_SCENARIO)
+        return self._model
+
+    def _kubernetes(self, controllers: str) -> Process:
         programs.ensure_go_programs(["kube-controller-manager"])
         command: list[str | Path] = [
             programs.program("kube-controller-manager"),
             f"--kubeconfig={self.plane.kubeconfig}",
-            f"--controllers={COLLECTORS}",
+            f"--controllers={controllers}",
             "--leader-elect=false",
             "--secure-port=0",
             "--kube-api-qps=200",
             "--kube-api-burst=400",
         ]
-        self._collectors = Process(command, {}, self.directory / "collectors.log", self.directory)
+        return Process(command, {}, self.directory / f"{controllers}.log", self.directory)

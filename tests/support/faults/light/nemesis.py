@@ -9,7 +9,10 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from typing import TYPE_CHECKING
+
+import httpx
 
 from tests.support.faults.api_proxy.rules import ArmedFault
 from tests.support.faults.file_shim.points import ArmedFileFault
@@ -29,6 +32,10 @@ from tests.support.pod import Pod
 
 if TYPE_CHECKING:
     from tests.support.faults.light.run import LightRun
+
+
+EVICTION_SECONDS = 0.5
+"""Between two tries to evict a pod."""
 
 
 class LightNemesis(Nemesis):
@@ -117,6 +124,8 @@ class LightNemesis(Nemesis):
                 run.record_loss(pod.instance, now, run.clock(), step.op.value)
             case Op.DELETE_POD | Op.FORCE_POD:
                 self.delete_pod(step, pod)
+            case Op.EVICT_POD:
+                threading.Thread(target=self._evict, args=(step, pod), daemon=True).start()
             case Op.KILL_EMACS | Op.STOP_EMACS:
                 self._inject_emacs_fault(step, pod, now)
 
@@ -154,6 +163,42 @@ class LightNemesis(Nemesis):
                 raise
 
         run.retry(remove)
+
+    def _evict(self, step: Step, pod: Pod) -> None:
+        """Evict a pod, and try again where that is refused, as a drain of its node does."""
+        run, until = self._run, self._run.clock() + step.seconds
+        path = run.cluster.kube.path("pods", run.namespace, pod.name, "eviction")
+        options = {"preconditions": {"uid": pod.uid}}
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name},
+            "deleteOptions": options,
+        }
+        unanswered: float | None = None
+        while True:
+            began = run.clock()
+            try:
+                run.cluster.kube.call("POST", path, body)
+            except Refused as refused:
+                if refused.status in (404, 409):
+                    # It is another pod by now: a try that was not answered may have been heard.
+                    break
+                unanswered = None if refused.status == 429 else unanswered
+            except (httpx.TransportError, RuntimeError):
+                # RuntimeError: the connection was closed with the run.
+                unanswered = began if unanswered is None else unanswered
+            else:
+                unanswered = began if unanswered is None else unanswered
+                break
+            if run.clock() > until:
+                break
+            time.sleep(EVICTION_SECONDS)
+        if unanswered is None:
+            run.note("fault", "the eviction was refused", instance=pod.instance)
+        else:
+            run.note("fault", "it is evicted", instance=pod.instance, fault=True)
+            run.record_eviction(pod.instance, unanswered, step.op.value)
 
     def _inject_emacs_fault(self, step: Step, pod: Pod, now: float) -> None:
         run = self._run

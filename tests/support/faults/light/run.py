@@ -20,10 +20,12 @@ from tests.support.faults.light.cluster import LightCluster
 from tests.support.faults.light.controllers import Controller, is_emacs
 from tests.support.faults.light.nemesis import LightNemesis
 from tests.support.faults.pool_state import pool_unsettled
+from tests.support.faults.pool_workload import PoolSpec
 from tests.support.faults.recorder import ObjectRecorder, RequestRecorder
 from tests.support.faults.schedule import Op, Schedule, Theme
 from tests.support.faults.workload import COUNTER
-from tests.support.kube import until
+from tests.support.kube import Json, until
+from tests.support.model_access import secret, with_model
 from tests.support.pod import Pod
 from tests.support.site import Site
 
@@ -32,6 +34,8 @@ GRACE_SECONDS = 4
 SETTINGS = {"EFRIT_SWEEP_SECONDS": "2", "EFRIT_TARGET_GRACE_SECONDS": str(GRACE_SECONDS)}
 TWO_LEADERS = {"EFRIT_LEASE_SECONDS": "3"}
 RELAUNCH_SECONDS = 0.5
+KEY = "key"
+"""The Secret with the key of the model."""
 
 
 class LightRun(FaultRun):
@@ -65,6 +69,8 @@ class LightRun(FaultRun):
         self.site = Site(self.cluster.plane, self.cluster.kube, Path("/dev/null"), self.cluster.lisp, others=others)
         self.namespace = self.site.namespace
         self.nemesis.administration.open(other)
+        if schedule.pool is not None and schedule.pool.affinity:
+            secret(self.cluster.kube, self.namespace, KEY)
         self.recorder = RequestRecorder(self.cluster.plane, self.namespace, self.clock)
         self.recorder.start()
         for plural in ("efritinstances", "statefulsets", "efritplans", "efritpools", "efritclaims"):
@@ -203,6 +209,10 @@ class LightRun(FaultRun):
     def objects(self) -> tuple[ObjectVersion, ...]:
         """Return what was seen of instances, StatefulSets and plans."""
         return tuple(version for recorder in self._objects for version in recorder.versions)
+
+    def member_spec(self, pool: PoolSpec) -> Json:
+        """Return the model that members have where there are sessions."""
+        return {"model": with_model(self.cluster.model(), KEY)} if pool.affinity else {}
 
     def members(self) -> tuple[str, ...]:
         """Return the names of the members that the pool has now, the oldest first."""

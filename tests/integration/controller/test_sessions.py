@@ -104,6 +104,31 @@ def test_a_session_of_a_member_that_is_gone_begins_anew_on_another_where_the_poo
     talking.kube.delete("efritpools", talking.namespace, "crew")
 
 
+def test_a_command_that_makes_room_for_urgent_work_begins_again_in_a_session_of_its_own(
+    talking: Site, model: Model
+) -> None:
+    member = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}, "model": with_model(model)}
+    placement = {"maxLoadPerInstance": 1}
+    spec = {"replicas": 1, "template": {"spec": member}, "placement": placement, "preemption": "LowerPriority"}
+    talking.kube.create("efritpools", talking.namespace, {"metadata": {"name": "team"}, "spec": spec})
+    in_pool: Json = {"to": None, "poolRef": {"name": "team"}}
+    slow = "Act, then speak slowly. (scenario=slow-command)"
+    name = command(talking, slow, retryPolicy="IfInterrupted", **in_pool)
+    first = until_third_step(talking, name)["session"]["id"]
+
+    urgent = talking.answer(talking.ask('"urgent"', priority=5, **in_pool))
+    assert urgent["result"] == '"urgent"'
+    again = until_third_step(talking, name)
+    assert again["preemption"]["count"] == 1
+    assert again["session"]["id"] != first
+    talking.cancel(name)
+    answer = talking.answer(name)
+    assert (answer["reason"], answer["attempt"], answer["session"]["id"]) == ("Cancelled", 1, again["session"]["id"])
+    acted = talking.node.pod(urgent["instanceName"]).workspace / "acted.txt"
+    assert acted.read_text().split() == ["acted", "acted"]
+    talking.kube.delete("efritpools", talking.namespace, "team")
+
+
 def test_a_session_that_nobody_has_is_rejected(talking: Site) -> None:
     status = talking.answer(chat(talking, "Go on. (scenario=chat)", session={"id": "never-was"}, **SELECTED))
     assert status["reason"] == "Rejected"

@@ -186,7 +186,8 @@ It would hold up whatever runs when there is one."
   "Return a closure that puts back RECORDED functions and repairs timers.
 It is a list of (SYMBOL . FUNCTION).  A function that is only advised stays."
   (let ((advised-p efrit-guard--advised-p)
-        (repair-timers (efrit-guard--timers-repairer)))
+        (repair-timers (efrit-guard--timers-repairer))
+        (repair-conversion (efrit-guard--conversion-repairer)))
     (lambda ()
       (let ((rest recorded) pair current)
         (while rest
@@ -197,7 +198,17 @@ It is a list of (SYMBOL . FUNCTION).  A function that is only advised stays."
                       (and current (funcall advised-p current)))
             (fset (car pair) (cdr pair))  ; gate: restore-functions
             (setq efrit-guard--restored (cons (car pair) efrit-guard--restored)))))
-      (funcall repair-timers))))  ; gate: repair-timers
+      (funcall repair-timers)  ; gate: repair-timers
+      (funcall repair-conversion))))  ; gate: repair-conversion
+
+(defun efrit-guard--conversion-repairer ()
+  "Return a closure that makes the buffer writable in which Emacs converts text.
+Where it is read-only, Emacs does not take what a process writes."
+  (let ((get (symbol-function 'get-buffer)))
+    (lambda ()
+      (let ((buffer (funcall get " *code-conversion-work*")))
+        (when buffer
+          (with-current-buffer buffer (setq buffer-read-only nil)))))))
 
 (defun efrit-guard--timers-repairer ()
   "Return a closure that leaves nothing but timers in the lists of timers."

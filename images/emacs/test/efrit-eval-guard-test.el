@@ -36,6 +36,24 @@
     (advice-remove 'efrit-files-path #'apply)
     (efrit-guard-stop)))
 
+(ert-deftest efrit-guard-what-a-process-writes-arrives-after-every-buffer-was-made-read-only ()
+  (let* ((work (get-buffer-create " *code-conversion-work*"))
+         (arrived "")
+         (filter (lambda (_process text) (setq arrived (concat arrived text)))))
+    (unwind-protect
+        (progn
+          (efrit-guard-start)
+          (with-current-buffer work (setq buffer-read-only t))
+          (efrit-guard-restore)
+          (let ((process (make-process :name "writes" :command '("echo" "alpha") :buffer nil
+                                       :coding 'no-conversion :connection-type 'pipe
+                                       :filter filter)))
+            (efrit-test-wait (not (process-live-p process)))
+            (while (accept-process-output process))
+            (should (equal arrived "alpha\n"))))
+      (with-current-buffer work (setq buffer-read-only nil))
+      (efrit-guard-stop))))
+
 (ert-deftest efrit-guard-a-function-that-its-first-call-loaded-stays-loaded ()
   (let ((directory (make-temp-file "efrit-test-" t)) (late (intern "efrit-guard-test--late")))
     (unwind-protect

@@ -51,6 +51,13 @@ def test_a_chat_is_answered_and_continued_and_what_it_cost_is_counted(talking: I
     assert talking.metric('efrit_model_tokens_total{direction="output"}') == spent > 0
 
 
+def test_a_chat_is_answered_after_an_eval_has_made_every_buffer_read_only(talking: Instance) -> None:
+    form = "(mapc (lambda (b) (with-current-buffer b (setq buffer-read-only t))) (buffer-list))"
+    assert talking.eval("read-only", form).reason is Reason.SUCCEEDED
+    ask(talking, "after", "Good day, who are you? (scenario=chat)", "chat")
+    assert talking.answer("after").reason is Reason.SUCCEEDED
+
+
 def test_streamed_text_reaches_whoever_follows_the_work_log_before_the_answer_is_whole(talking: Instance) -> None:
     ask(talking, "slow", "Speak slowly. (scenario=slow)", "chat")
     texts, last_id = [], ""

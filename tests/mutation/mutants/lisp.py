@@ -346,6 +346,12 @@ MUTANTS = (
         ("ert:efrit-guard-leaves-nothing-but-timers-in-the-lists-of-timers",),
     ),
     Mutant(
+        "the repair of the buffer in which Emacs converts text",
+        "repair-conversion",
+        Instead("(ignore repair-conversion)"),
+        ("ert:efrit-guard-what-a-process-writes-arrives-after-every-buffer-was-made-read-only",),
+    ),
+    Mutant(
         "the end of an Emacs whose limits a request has lowered",
         "lowered-limits",
         Without(1),

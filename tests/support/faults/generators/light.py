@@ -54,7 +54,7 @@ RARE = {98: Theme.FROZEN, 99: Theme.AWAY}
 """Themes that take minutes, by the last two digits of a seed."""
 
 
-FIXED = (*range(len(CYCLE)), 3127, 4043)
+FIXED = (*range(len(CYCLE)), 226, 3127, 4043)
 """The seeds of every test run: a list, not a time, so that two test runs of one commit execute the same schedules.
 
 Those behind the first round broke a promise once."""

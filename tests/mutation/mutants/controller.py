@@ -676,6 +676,6 @@ MUTANTS = (
         "the difference between a call that was cut off and one for which there was no connection",
         "call-unsent",
         Value("True"),
-        (f"{UNIT}/test_reconcile.py::test_a_request_for_which_no_bridge_was_there_is_handed_to_the_next_pod",),
+        (f"{UNIT}/act/test_bridges.py::test_a_call_for_which_there_was_no_connection_is_known_not_to_have_arrived",),
     ),
 )

@@ -37,6 +37,7 @@ from efrit.errors import (
 )
 from efrit.protocol import DiskProblem, DiskStats, Request, RequestState, Reset
 from tests.support.factory import POD_UID, answered, instance, request, stats, view
+from tests.support.processes import free_port
 from tests.unit.controller.fake_bridge import INSTANCE, INSTANCE_UID, FakeBridge, fake_bridge
 from tests.unit.controller.listener import Listener
 
@@ -171,6 +172,20 @@ async def test_a_disconnected_instance_is_not_called(connected: Line) -> None:
         await connected.bridges.read(INSTANCE, UID)
     assert connected.heard.calls_of("bridges.bridge_disconnected") == [(INSTANCE,)]
     assert len(connected.bridges) == 0
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["cut off", "nobody listens"])
+async def test_a_call_for_which_there_was_no_connection_is_known_not_to_have_arrived(
+    line: Line, is_there: bool
+) -> None:
+    target = line.bridge.connect_action()
+    line.bridge.answers["PUT", ONE] = (0, "")
+    await line.bridges.connect(target if is_there else replace(target, port=free_port()))
+
+    with pytest.raises(BridgeUnreachable) as caught:
+        await line.bridges.submit(INSTANCE, queue_request(request(), instance()))
+
+    assert caught.value.sent == is_there
 
 
 async def test_disconnecting_what_is_not_connected_is_no_error(line: Line) -> None:

@@ -15,6 +15,12 @@ FAIR = f"{UNIT}/test_fair_queue.py"
 
 MUTANTS = (
     Mutant(
+        "the status that requests wait for, however many were written before",
+        "awaited-status",
+        Value("False"),
+        (f"{UNIT}/test_figures.py::test_what_requests_wait_for_is_written_however_many_statuses_were",),
+    ),
+    Mutant(
         "the turn of each namespace in the work queue",
         "namespace-turn",
         Instead("pass"),

@@ -15,6 +15,7 @@ from efrit.controller.manifests import Identity
 from efrit.controller.model.actions import PatchStatus, RequeueAfter
 from efrit.controller.model.keys import WorkKey
 from tests.support.factory import (
+    HANDOVER,
     NOW,
     POD_UID,
     Json,
@@ -208,3 +209,21 @@ def test_no_status_waits_longer_because_the_clock_was_set_back() -> None:
 
     assert figures.pause(ready(status_writes=many), NOW) == figures.WRITES_WITHIN
     assert figures.pause(ready(status_writes=many[1:]), NOW) == seconds(0)
+
+
+MANY = tuple(NOW - seconds(number) for number in range(figures.MAX_WRITES, 0, -1))
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"handover": {"state": "Closed"}}, id="requests may be handed over again"),
+        pytest.param({"handover": HANDOVER.to_wire(), "suspendedIdle": True}, id="it wakes"),
+    ],
+)
+def test_what_requests_wait_for_is_written_however_many_statuses_were(identity: Identity, status: Json) -> None:
+    """An instance that is suspended and woken every few seconds has work to do each time."""
+    awake = ready(instance(status=status), status_writes=MANY, open_requests=1)
+    assert any(isinstance(action, PatchStatus) for action in decide_instance(awake, identity, NOW))
+    other = ready(instance(status={"handover": HANDOVER.to_wire()}), status_writes=MANY, open_requests=1)
+    assert RequeueAfter(seconds(60 - figures.MAX_WRITES)) in decide_instance(other, identity, NOW)

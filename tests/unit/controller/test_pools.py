@@ -223,15 +223,22 @@ def test_a_request_that_has_just_come_makes_no_backlog_and_is_looked_at_again() 
 def test_while_claims_take_members_few_are_started_at_a_time() -> None:
     """Starting one takes a hundred times what a claim does, and claims would wait for it."""
     stock = [member("a"), member("b")]
-    taken = snapshot(5, *stock, claim_taken=NOW)
+    ample = decide(snapshot(5, *stock, claim_taken=NOW))
+    assert not of(ample, CreateMember)
+    assert RequeueAfter(REFILL_PAUSE) in ample
+    taken = snapshot(8, *stock, claim_taken=NOW)
     actions = decide(taken)
     assert len(of(actions, CreateMember)) == REFILLED_AT_ONCE
     assert RequeueAfter(REFILL_PAUSE) in actions
     starting = (member("c", ready=False), member("d", ready=False))
     assert not of(decide(replace(taken, members=(*taken.members, *starting))), CreateMember)
-    # A while after the last claim, or where none is left for the next one, there is no reason to wait.
-    assert len(of(decide(replace(taken, claim_taken=NOW - REFILL_PAUSE)), CreateMember)) == 3
-    assert len(of(decide(replace(taken, members=(member("a", load=1), member("b", ready=False)))), CreateMember)) == 3
+    # A while after the last claim there is no reason to wait.
+    assert len(of(decide(replace(taken, claim_taken=NOW - REFILL_PAUSE)), CreateMember)) == 6
+    # Where none is left, as many as claims wait for, and where requests wait as many as are wanted.
+    none_left = replace(taken, members=(member("a", load=1), member("b", ready=False)))
+    assert len(of(decide(none_left), CreateMember)) == REFILLED_AT_ONCE - 1
+    assert len(of(decide(replace(none_left, claims=3)), CreateMember)) == 2
+    assert len(of(decide(replace(none_left, pending=1)), CreateMember)) == 6
 
 
 def test_a_backlog_goes_on_until_nothing_waits() -> None:

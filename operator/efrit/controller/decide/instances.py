@@ -308,6 +308,12 @@ def _suspension_finding(snapshot: InstanceSnapshot, why_suspended: InstanceReaso
     return Finding(InstanceReason.SUSPENDED, "Suspended by spec.operatingMode: requests wait.")
 
 
+def _requests_wait_for(new: InstanceStatus, old: InstanceStatus) -> bool:
+    """Return whether requests wait for what the status is to say: each such write comes with a pod or a request."""
+    wakes = bool(old.suspended_idle) and not new.suspended_idle
+    return wakes or new.handover != old.handover  # gate: awaited-status
+
+
 def _status(
     snapshot: InstanceSnapshot,
     finding: Finding,
@@ -324,7 +330,7 @@ def _status(
     if new == old:
         return []
     pause = figures.pause(snapshot, now)
-    if pause > timedelta(0):
+    if pause > timedelta(0) and not _requests_wait_for(new, old):
         return [RequeueAfter(pause)]
     if figures.differ_alone(new, old):
         due = figures.due(snapshot)

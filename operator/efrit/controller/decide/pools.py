@@ -33,8 +33,10 @@ CREATED_AT_ONCE = 16
 """In one reconciliation; others have their turn before the next."""
 AT_ONCE = timedelta(0)
 REFILL_PAUSE = timedelta(seconds=1)
+AMPLE_SHARE = 4
 REFILLED_AT_ONCE = 2
-"""While claims take members that are there, and for so long after the last, so many are being started at a time."""
+"""While claims take members, none is started as long as more than one in AMPLE_SHARE of those wanted has no work, and
+then so many at a time; and for REFILL_PAUSE after the last claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def _create(snapshot: PoolSnapshot, count: int, now: datetime) -> list[Action]:
     ends = _refill_pause(snapshot, now)
     if ends is not None:
         starting = sum(not (member.serves or member.deleting) for member in snapshot.members)
-        count = min(count, max(0, REFILLED_AT_ONCE - starting))
+        count = min(count, CREATED_AT_ONCE, max(0, _started_at_once(snapshot, count) - starting))
     manifest = pool_member(snapshot.pool, snapshot.template, snapshot.revision)
     create = CreateMember(snapshot.pool.key, snapshot.pool.metadata.uid, manifest)
     actions: list[Action] = [create] * min(count, CREATED_AT_ONCE)
@@ -171,11 +173,22 @@ def _create(snapshot: PoolSnapshot, count: int, now: datetime) -> list[Action]:
 def _refill_pause(snapshot: PoolSnapshot, now: datetime) -> datetime | None:
     """Return until when few members are started at a time, None where as many as are wanted may be.
 
-    To start a member takes a hundred times what a claim does: whoever claims one that is there does not wait for
-    the start of others. Once none is left, claims wait for just that.
+    To start a member takes a hundred times what a claim does: whoever claims one that is there, or that comes back
+    from another claim, does not wait for the start of others.
     """
     taken = snapshot.claim_taken
     if taken is None or not taken <= now < taken + REFILL_PAUSE:
         return None
-    idle = any(member.ready and not member.has_work and not member.deleting for member in snapshot.members)
-    return taken + REFILL_PAUSE if idle else None  # gate: refill-pause
+    return taken + REFILL_PAUSE if _idle(snapshot) or not snapshot.pending else None  # gate: refill-pause
+
+
+def _idle(snapshot: PoolSnapshot) -> int:
+    return sum(member.ready and not member.has_work and not member.deleting for member in snapshot.members)
+
+
+def _started_at_once(snapshot: PoolSnapshot, missing: int) -> int:
+    """Return how many members are started at a time while claims come."""
+    idle, wanted = _idle(snapshot), len(snapshot.members) + missing
+    if idle * AMPLE_SHARE > wanted:
+        return 0
+    return REFILLED_AT_ONCE if idle else max(REFILLED_AT_ONCE, snapshot.claims)

@@ -159,6 +159,6 @@ def test_what_names_the_pool_of_another_tenant_does_not_reach_it(tenants: Tenant
     for _ in range(3):
         assert tenants.answer(quiet, pool=POOL)["phase"] == "Succeeded"
     assert len(bridge.handed_over) == 3
-    assert pool_status(tenants, quiet)["replicas"] == 1
+    until_pool(tenants, quiet, replicas=1)
     if by in ("a label", "a member that names the owner"):
         assert thief.handed_over == []

@@ -83,9 +83,11 @@ def _sessions(rng: random.Random, schedule: Schedule, span: float) -> tuple[Sche
     preferred = rng.random() < 0.5
     wait = rng.choice((0, 2, 2, 5)) if preferred else 0
     pool = replace(pool, affinity=PREFERRED if preferred else REQUIRED, affinity_wait=wait)
-    # The members have a model: a chat that none may answer is for the instance beside them.
+    # The members have a model: a chat that none may answer is for the instance beside them. So is what ends its
+    # Emacs, and with it the command of a session that waits for its model meanwhile.
+    elsewhere = {Kind.CHAT, Kind.DIE}
     requests = [
-        replace(request, instance="i1", pool="", flow="") if request.kind is Kind.CHAT else request
+        replace(request, instance="i1", pool="", flow="") if request.kind in elsewhere else request
         for request in schedule.requests
     ]
     for _ in range(rng.choice((1, 1, 2))):

@@ -231,6 +231,7 @@ STATUS: Mapping[str, tuple[Any, Any]] = {
     "queueID": ("q", "r"),
     # It has one value: the other is none.
     "handover": ("Possible", None),
+    "preemption": ({"count": 1}, {"count": 2}),
     "attempt": (1, 2),
     "queuedTime": ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
     "startTime": ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),

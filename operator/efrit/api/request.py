@@ -400,6 +400,12 @@ class EfritRequest(Resource):
         preemption = self.status.preemption
         return run_id(self.metadata.uid, preemption.count if preemption is not None else 0)
 
+    @property
+    def attempts_before(self) -> int:
+        """How many runs count for spec.maxAttempts that a queue had which the work was taken from again."""
+        preemption = self.status.preemption
+        return (preemption.attempts or 0) if preemption is not None else 0
+
 
 def run_id(uid: str, preemptions: int) -> str:
     """Return the id on the queue of a request that was preempted so many times."""

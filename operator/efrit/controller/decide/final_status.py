@@ -85,11 +85,6 @@ def _preempted(status: RequestStatus) -> RequestPreemption | None:
     )
 
 
-def _attempts_before(request: EfritRequest) -> int:
-    preemption = request.status.preemption
-    return (preemption.attempts or 0) if preemption is not None else 0
-
-
 def patch(request: EfritRequest, status: RequestStatus) -> PatchStatus:
     """Return the action that replaces a request's status by this one."""
     meta = request.metadata
@@ -145,7 +140,7 @@ def store_answer(
         "instance_name": instance_name,
         "pod_uid": pod_uid,
         # A replaced queue counts from one again.
-        "attempt": max(_attempts_before(request) + response.attempt, request.status.attempt or 0),
+        "attempt": max(request.attempts_before + response.attempt, request.status.attempt or 0),
         "queued_time": view.queued_time or request.status.queued_time,
         "start_time": response.started,
         "execution_seconds": round(response.execution_time, 6) if response.started else None,

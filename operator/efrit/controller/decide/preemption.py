@@ -114,7 +114,7 @@ def interrupt(context: RequestContext) -> list[Action] | None:
     handover = snapshot.handover
     if target.available and handover is not None and handover.absent and handover.refused is None:
         # The queue has been asked: the run is over, and its answer settled as that of one.
-        return put_back(context, attempts=_attempts_before(context))
+        return put_back(context, attempts=_attempts_that_count(context))
     if not (target.available or context.stoppable_in_stopping_pod):
         # Its file may lie on the volume: it is stopped when the instance runs again.
         return None
@@ -129,14 +129,13 @@ def interrupted(context: RequestContext) -> list[Action] | None:
         return None
     if view.response.reason != Reason.CANCELLED or request.spec.cancel:  # gate: preempt-own-end
         return None
-    return put_back(context, attempts=_attempts_before(context))
+    return put_back(context, attempts=_attempts_that_count(context))
 
 
-def _attempts_before(context: RequestContext) -> int:
+def _attempts_that_count(context: RequestContext) -> int:
     """Return how many runs count for spec.maxAttempts: those that Emacs did not survive, not the one just stopped."""
-    preemption, view = context.snapshot.request.status.preemption, context.snapshot.bridge_view
-    before = (preemption.attempts or 0) if preemption is not None else 0
-    return before + (max(view.attempt - 1, 0) if view is not None else 0)
+    view = context.snapshot.bridge_view
+    return context.snapshot.request.attempts_before + (max(view.attempt - 1, 0) if view is not None else 0)
 
 
 def put_back(context: RequestContext, *, attempts: int) -> list[Action]:

@@ -18,9 +18,7 @@ def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
     spec = request.spec
     if spec.retry_policy != RetryPolicy.IF_INTERRUPTED:
         return 1
-    preemption = request.status.preemption
-    used = (preemption.attempts or 0) if preemption is not None else 0
-    most = max(1, spec.max_attempts - used)
+    most = max(1, spec.max_attempts - request.attempts_before)
     if not instance.spec.queue.ephemeral:
         return most
     return 1 if (request.status.attempt or 0) >= spec.max_attempts else max(1, most - 1)

@@ -111,12 +111,6 @@ class RequestContext:
         )
 
     @property
-    def attempts_before(self) -> int:
-        """How many runs count for spec.maxAttempts that a queue had which it was taken from again."""
-        preemption = self.snapshot.request.status.preemption
-        return (preemption.attempts or 0) if preemption is not None else 0
-
-    @property
     def has_begun(self) -> bool:
         """Whether Emacs works on it, or has: the wait for a start is over, though it may wait to be run again."""
         if self.snapshot.request.status.preemption is not None:  # gate: preempted-has-begun

@@ -116,18 +116,20 @@ class PoolLines:
 
     def place_member(self, key: Key, before: PoolOwner | None, pool: PoolOwner | None) -> None:
         """Count an instance as a member of the pool that owns it, None where none does or it is gone."""
-        if self._move(key, before, pool) and before is not None:
-            self.requeue_key((key[0], before.name))
+        left = self._move(key, before, pool)
+        if left is not None:
+            self.requeue_key(left)
 
     def take_member(self, key: Key, pool: PoolOwner | None) -> None:
         """Count an instance as a member of its pool no more; the pool makes another once others have been taken."""
-        if self._move(key, pool, None) and pool is not None:
-            self.changed((key[0], pool.name))
+        left = self._move(key, pool, None)
+        if left is not None:
+            self.changed(left)
 
-    def _move(self, key: Key, before: PoolOwner | None, pool: PoolOwner | None) -> bool:
-        """Move an instance from one pool to another, and return whether it has left one."""
+    def _move(self, key: Key, before: PoolOwner | None, pool: PoolOwner | None) -> Key | None:
+        """Move an instance from one pool to another, and return the one that it has left."""
         regroup(self._members, key, before, pool)
-        return before is not None and before != pool
+        return (key[0], before.name) if before is not None and before != pool else None
 
     def members_of(self, pool: Key) -> set[Key]:
         """Return the instances that a pool owns."""

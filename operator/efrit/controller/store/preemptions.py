@@ -20,7 +20,7 @@ from efrit.controller.store.flow_backlog import FlowBacklog
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.records import PoolRecord, RequestRecord
-from efrit.protocol import RequestState
+from efrit.protocol import RequestState, RequestView
 
 MOST_CANDIDATES = 16
 """Requests whose members are looked at for one that waits."""
@@ -109,18 +109,21 @@ class Preemptions:
 
     def _running(self, record: RequestRecord, member: Key, flow: str) -> Running:
         placed = record.placement.since if record.placement is not None else BEGINNING
-        view = self._index.instances[member].views.get(record.run_id)
-        started = (view.started_time or placed) if view is not None and self._runs(record, member) else None
+        view = self._view_of_running(record, member)
+        started = (view.started_time or placed) if view is not None else None
         return Running(record.packed.key, record.packed.priority, flow, placed, started)
 
-    def _runs(self, record: RequestRecord, member: Key) -> bool:
+    def _view_of_running(self, record: RequestRecord, member: Key) -> RequestView | None:
+        """Return what the bridge of a member says of a request, None where Emacs does not run it."""
         view = self._index.instances[member].views.get(record.run_id)
-        return view is not None and view.state == RequestState.RUNNING
+        return view if view is not None and view.state == RequestState.RUNNING else None
 
     def _member(self, record: RequestRecord, waiting: RequestRecord, pool: PoolRecord) -> InstanceSnapshot | None:
         """Return the member that has a request, if it would go on with the one that waits; otherwise None."""
         member = record.packed.target
-        if member is None or not (self._runs(record, member) or record.packed.preempted_by == waiting.uid):
+        if member is None:
+            return None
+        if self._view_of_running(record, member) is None and record.packed.preempted_by != waiting.uid:
             return None
         if member not in self._index.pool_lines.members_of(pool.object.key):
             return None

@@ -126,7 +126,7 @@ async def _renewals(made: Crowd, renewals: list[datetime]) -> None:
     while True:
         async for _, lease in made.api.watch(LEASES, made.namespace, version):
             version = lease["metadata"]["resourceVersion"]
-            if lease["spec"].get("holderIdentity") == made.operator.name:
+            if lease["spec"].get("holderIdentity") == made.operator.identity:
                 renewals.append(datetime.fromisoformat(lease["spec"]["renewTime"]))
 
 

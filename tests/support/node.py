@@ -162,7 +162,9 @@ class Node:
         if self.collects:
             await self._collect_members()
             sets = [stateful_set for stateful_set in sets if not await self._orphaned(stateful_set)]
-        pods = {pod["metadata"]["name"]: pod for pod in await self._list("pods")}
+        # Others are not a StatefulSet's: those of controllers.
+        listed = [pod for pod in await self._list("pods") if pod["metadata"].get("ownerReferences")]
+        pods = {pod["metadata"]["name"]: pod for pod in listed}
         desired = {
             f"{stateful_set['metadata']['name']}-0": stateful_set
             for stateful_set in sets

@@ -14,6 +14,7 @@ import httpx
 from tests.cluster.control_plane import ControlPlane
 from tests.support.chart import Installed, token
 from tests.support.kube import Kube, until
+from tests.support.operator_pod import OperatorPod
 from tests.support.plain_http import NO_TLS
 from tests.support.processes import Process, free_port
 from tests.support.timeout import TIMEOUT
@@ -47,6 +48,8 @@ class Operator:
         self._env = {**installed.env, "EFRIT_TARGET_GRACE_SECONDS": str(GRACE_SECONDS)}
         self._process: Process | None = None
         self._port = 0
+        self._termination_log = directory / f"{name}.termination-log"
+        self._pod = OperatorPod(kube, namespace, name, installed.account, self._termination_log)
 
     @property
     def process(self) -> Process:
@@ -64,7 +67,8 @@ class Operator:
         return self._env["EFRIT_IDENTITY_SECRET"]
 
     def launch(self, **env: str) -> None:
-        """Start it and return at once."""
+        """Start it and return at once; a process that it had has ended, which its kubelet says now at the latest."""
+        self._pod.container_starts()
         self._port = free_port()
         program = Path(sys.executable).with_name("efrit-operator")
         self._env |= env
@@ -74,6 +78,7 @@ class Operator:
             "HOME": str(self._directory),
             "KUBECONFIG": str(self._kubeconfig),
             "EFRIT_POD_NAME": self.name,
+            "EFRIT_TERMINATION_LOG": str(self._termination_log),
             "EFRIT_HTTP_HOST": "127.0.0.1",
             "EFRIT_HTTP_PORT": str(self._port),
         }
@@ -136,8 +141,18 @@ class Operator:
         return 0.0
 
     def kill(self) -> None:
-        """SIGKILL, as when the node dies."""
+        """SIGKILL, as when the node dies: nobody is told."""
         self.process.kill()
+
+    def report_end(self) -> None:
+        """Have its kubelet say that it has ended, as it does within a second."""
+        assert self.ended
+        self._pod.container_ended()
+
+    @property
+    def identity(self) -> str:
+        """Who its process is, by what it has left for its kubelet."""
+        return self._termination_log.read_text()
 
     def stop(self) -> int:
         """SIGTERM; returns the exit status."""
@@ -151,6 +166,7 @@ class Operator:
         self.process.send(signal.SIGSTOP if frozen else signal.SIGCONT)
 
     def close(self) -> None:
+        self._pod.close()
         if self._process is not None:
             self._process.kill()
 

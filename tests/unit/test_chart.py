@@ -16,6 +16,7 @@ import pytest
 
 from efrit.api.crd import RESOURCES
 from efrit.api.pool import AVAILABLE, BACKLOGGED, PROGRESSING, SCALING_ACTIVE, SCALING_LIMITED
+from efrit.controller.settings import Settings
 from tests.support import yaml_documents
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,6 +202,14 @@ def test_the_pod_meets_the_restricted_pod_security_standard(name: str) -> None:
     assert "hostPort" not in container["ports"][0]
 
 
+def test_a_controller_that_has_ended_is_known_by_what_it_left_in_its_termination_log() -> None:
+    (container,) = pod(render())["containers"]
+    settings = Settings(operator_image="operator", emacs_image="emacs")
+    assert container["terminationMessagePath"] == settings.termination_log
+    # Its own words, not the end of its log.
+    assert container["terminationMessagePolicy"] == "File"
+
+
 def test_the_controller_is_probed_where_it_listens() -> None:
     (container,) = pod(of_set("everything"))["containers"]
     assert container["ports"] == [{"name": "http", "containerPort": 9090, "protocol": "TCP"}]
@@ -245,7 +254,7 @@ def test_a_team_can_install_it_without_any_cluster_wide_object() -> None:
     assert [m["kind"] for m in manifests if "namespace" not in m["metadata"]] == []
 
 
-def test_in_its_own_namespace_the_controller_reaches_its_lease_and_its_identity_only() -> None:
+def test_in_its_own_namespace_the_controller_reaches_its_lease_its_identity_and_its_pods_only() -> None:
     manifests = of_set("everything")
     role = only(manifests, "Role", "efrit-own-namespace")
     assert role["metadata"]["namespace"] == "efrit-system"
@@ -257,6 +266,7 @@ def test_in_its_own_namespace_the_controller_reaches_its_lease_and_its_identity_
             "resourceNames": ["efrit"],
             "verbs": ["get", "patch"],
         },
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["efrit-keys"], "verbs": ["get"]},
     ]

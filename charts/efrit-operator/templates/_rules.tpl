@@ -53,6 +53,10 @@ those of a pool, whose owner changes with a claim) and no reading of Secrets: `p
   resources: ["leases"]
   resourceNames: [{{ include "efrit-operator.leaseName" . | quote }}]
   verbs: ["get", "patch"]
+# Whether the one that holds the lease has ended.
+- apiGroups: [""]
+  resources: ["pods"]
+  verbs: ["list", "watch"]
 - apiGroups: [""]
   resources: ["secrets"]
   verbs: ["create"]

@@ -35,6 +35,7 @@ from efrit.controller.metrics_access import MetricsAccess
 from efrit.controller.metrics_server import serve_metrics
 from efrit.controller.namespaces import Namespaces
 from efrit.controller.pool_metrics import LABELS, PoolCollector
+from efrit.controller.process_end import ProcessEnds, leave_identity, process_identity
 from efrit.controller.reconcile import Reconciler
 from efrit.controller.resync import LISTS_AT_A_TIME, Resync
 from efrit.controller.retry import retry_while_unavailable
@@ -72,13 +73,16 @@ async def _run_to_the_end(settings: Settings) -> NoReturn:
 async def _run(settings: Settings) -> int:
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    log.info("efrit-operator %s starts as %s", __version__, settings.pod_name)
+    identity = process_identity(settings.pod_name)
+    log.info("efrit-operator %s starts as %s", __version__, identity)
+    # Before it asks for the lease: whoever holds that is to be known by it.
+    leave_identity(settings.termination_log, identity)
     health = Health()
     kube = await Kube.connect()
     servers = [await serve(health, settings.http_host, settings.http_port, with_metrics=not settings.metrics_auth)]
     if settings.metrics_auth:
         servers.append(await serve_metrics(MetricsAccess(kube.review), settings.http_host, settings.metrics_port))
-    lease = LeaseThread(lambda moves: _lease(settings, moves), settings.lease_seconds)
+    lease = LeaseThread(lambda moves: _lease(settings, identity, moves), settings.lease_seconds)
     process = _Process(settings, kube, health, stop, lease)
     holding = asyncio.create_task(lease.hold(process.lead), name="lease")
     stopping = asyncio.create_task(stop.wait(), name="stop")
@@ -104,10 +108,11 @@ async def _run(settings: Settings) -> int:
         log.info("efrit-operator stopped")
 
 
-async def _lease(settings: Settings, moves: Callable[[], bool]) -> tuple[Lease, Kube]:
+async def _lease(settings: Settings, identity: str, moves: Callable[[], bool]) -> tuple[Lease, Kube]:
     """Return the lease with a connection of its own, in the thread that keeps it."""
-    kube, seconds = await Kube.connect(), settings.lease_seconds
-    return Lease(kube, settings.operator_namespace, settings.lease_name, settings.pod_name, seconds, moves), kube
+    kube, namespace = await Kube.connect(), settings.operator_namespace
+    ends = ProcessEnds(kube, namespace)
+    return Lease(kube, namespace, settings.lease_name, identity, settings.lease_seconds, moves, ends), kube
 
 
 class _Process:

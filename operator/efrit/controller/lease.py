@@ -3,16 +3,18 @@
 The election is our own. The official client's (37.0.2) judges by the wall clock: set forward, it takes the lease of a
 living holder; set back, it waits that much longer for a dead one. Nor does it tell whether the lease still holds at
 this moment, which is what a process must know that was stopped and goes on. Here only the monotonic clock counts; the
-times in the Lease are for people.
+times in the Lease are for people. A lease whose holder is known to have ended (`process_end.py`) is taken at once:
+what has ended does nothing more, and what it had sent may arrive late, as it may from one that was stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from efrit.api.meta import rfc3339_micro
 from efrit.errors import ApiError, ApiNotFound
@@ -21,6 +23,22 @@ from efrit.kube.media_types import MERGE_PATCH
 from efrit.kube.resources import LEASES
 
 log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How often one that waits for the lease looks at it: how long it goes unnoticed that it was given back."""
+
+
+class Ends(Protocol):
+    """Which processes have ended."""
+
+    seen: asyncio.Event
+    """Set when the one that was asked about last is seen to have ended."""
+
+    def knows_ended(self, identity: str) -> bool:
+        """Return whether a process has ended for certain."""
+
+    def stop(self) -> None:
+        """Look for none any more."""
 
 
 class _HeldByOther(Exception):  # noqa: N818 - reads as what happened
@@ -38,9 +56,14 @@ class Lease:
         identity: str,
         seconds: float,
         moves: Callable[[], bool] = lambda: True,
+        ends: Ends | None = None,
     ) -> None:
-        """Hold `namespace/name` as `identity`. It is neither taken nor renewed while `moves` says no."""
+        """Hold `namespace/name` as `identity`, a name of this process alone.
+
+        It is neither taken nor renewed while `moves` says no. It is taken from a process that has ended by `ends`.
+        """
         self._moves = moves
+        self._ends = ends
         self._kube = kube
         self._namespace = namespace
         self._name = name
@@ -72,10 +95,21 @@ class Lease:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _acquire(self) -> None:
-        while True:
-            if self._moves() and await self._try():
-                return
-            await asyncio.sleep(self._pause)
+        try:
+            while not (self._moves() and await self._try()):
+                await self._until_next_look()
+        finally:
+            if self._ends is not None:
+                self._ends.stop()
+
+    async def _until_next_look(self) -> None:
+        """Wait for a moment, and no longer once the holder is seen to have ended."""
+        if self._ends is None or self._ends.seen.is_set():
+            await asyncio.sleep(LOOK_SECONDS)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._ends.seen.wait()
 
     async def _keep(self) -> None:
         """Renew it for ever; return when it could not be renewed in time, or somebody else has it."""
@@ -113,7 +147,8 @@ class Lease:
             await self._kube.call("POST", LEASES.path(self._namespace), body=manifest)
             return
         spec = lease.get("spec", {})
-        if spec.get("holderIdentity") not in (None, "", self._identity) and (ours or not self._is_expired(lease)):
+        holder = spec.get("holderIdentity")
+        if holder not in (None, "", self._identity) and (ours or not self._may_be_taken(lease, holder)):
             raise _HeldByOther
         # The resource version makes taking over a race that one process wins.
         body = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": self._spec(spec)}
@@ -122,6 +157,11 @@ class Lease:
     @property
     def _path(self) -> str:
         return LEASES.path(self._namespace, self._name)
+
+    def _may_be_taken(self, lease: dict[str, Any], holder: str) -> bool:
+        """Return whether its holder can do nothing more: it has ended, or cannot be sure of the lease any more."""
+        has_ended = self._ends is not None and self._ends.knows_ended(holder)
+        return self._is_expired(lease) or has_ended  # gate: holder-lives
 
     def _is_expired(self, lease: dict[str, Any]) -> bool:
         """Return whether its holder has not renewed it for as long as it lasts, before our own eyes."""

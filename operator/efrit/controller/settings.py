@@ -20,7 +20,7 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     watch_namespaces: tuple[str, ...] = ()
     #: Where the lease and the identity live.
     operator_namespace: str = "efrit-system"
-    #: Who this process is, for the lease.
+    #: The pod of this process, for the lease and for events.
     pod_name: str = field(default_factory=socket.gethostname)
     #: Image of the bridge: the operator's own.
     operator_image: str
@@ -31,6 +31,8 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     identity_secret: str = "efrit-operator-identity"  # noqa: S105 - a name
     lease_name: str = "efrit-operator"
     lease_seconds: Annotated[float, Meta(ge=3)] = 15
+    #: What the kubelet reports of this container once it has ended.
+    termination_log: str = "/dev/termination-log"
     http_host: str = "0.0.0.0"  # noqa: S104
     http_port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     #: Whether /metrics takes a token, over TLS and on a port of its own.

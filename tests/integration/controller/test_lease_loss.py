@@ -17,7 +17,7 @@ def take_the_lease(site: Site, operator: Operator) -> None:
 
     def lease_is_taken() -> bool:
         for lease in site.kube.list("leases", site.namespace):
-            if lease["spec"].get("holderIdentity") == operator.name:
+            if lease["spec"].get("holderIdentity") == operator.identity:
                 lease["spec"]["holderIdentity"] = "somebody-else"
                 try:
                     site.kube.replace("leases", site.namespace, lease)

@@ -590,6 +590,30 @@ MUTANTS = (
         silent=True,
     ),
     Mutant(
+        "the wait for the end of a leader that lives",
+        "holder-lives",
+        Always(),
+        (f"{UNIT}/test_lease.py::test_a_lease_somebody_holds_is_waited_for",),
+    ),
+    Mutant(
+        "the name of the process in its kubelet's word that it has ended",
+        "last-words",
+        Value("any(_last_words(pod))"),
+        (f"{UNIT}/test_process_end.py::test_nothing_else_says_that_a_process_has_ended",),
+    ),
+    Mutant(
+        "the pod in which a process's last words count",
+        "end-of-own-pod",
+        Never(),
+        (f"{UNIT}/test_process_end.py::test_nothing_else_says_that_a_process_has_ended",),
+    ),
+    Mutant(
+        "the difference between the end of one leader and that of the next",
+        "ended-identity",
+        Value("self._ended is not None"),
+        (f"{UNIT}/test_process_end.py::test_the_pod_of_the_next_holder_is_watched_and_no_other",),
+    ),
+    Mutant(
         "the question whose an object is before it is applied",
         "owned-child",
         Instead("return self._remember_applied(key, await self._kube.apply(manifest))"),

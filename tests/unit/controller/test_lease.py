@@ -21,6 +21,30 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/efrit-system/leases"
 LEASE = f"{LEASES}/efrit-operator"
 
 
+HOURS = 3600.0
+
+
+class Ended:
+    """The processes that have ended, as far as it is known."""
+
+    def __init__(self, *identities: str) -> None:
+        self.identities = set(identities)
+        self.asked: list[str] = []
+        self.stopped = False
+        self.seen = asyncio.Event()
+
+    def knows_ended(self, identity: str) -> bool:
+        self.asked.append(identity)
+        return identity in self.identities
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def ends(self, identity: str) -> None:
+        self.identities.add(identity)
+        self.seen.set()
+
+
 class Leading:
     """What runs while the lease is held."""
 
@@ -114,6 +138,52 @@ async def test_the_lease_of_a_holder_that_renews_no_more_is_taken_over(api: Fake
         await begun(leading)
 
     assert api.objects[LEASE]["spec"]["holderIdentity"] == "pod-1"
+
+
+@pytest.mark.parametrize("known", ["before", "while it waits"])
+async def test_the_lease_of_a_holder_that_has_ended_is_taken_long_before_it_runs_out(
+    api: FakeApi, kube: Kube, known: str
+) -> None:
+    api.put(LEASE, held_by("pod-0_a"))
+    leading, ended = Leading(), Ended(*(["pod-0_a"] if known == "before" else []))
+
+    async with holding(Lease(kube, "efrit-system", "efrit-operator", "pod-1_b", HOURS, ends=ended), leading):
+        if known != "before":
+            await api.until(lambda: len(api.made("GET")) >= 2)
+            assert not leading.began.is_set()
+            ended.ends("pod-0_a")
+        await begun(leading)
+
+    assert api.objects[LEASE]["spec"]["holderIdentity"] == "pod-1_b"
+    assert ended.stopped
+
+
+async def test_that_an_earlier_process_of_its_pod_has_ended_takes_no_lease_from_a_holder(
+    api: FakeApi, kube: Kube
+) -> None:
+    api.put(LEASE, held_by("pod-0_b"))
+    leading, ended = Leading(), Ended("pod-0_a", "pod-1_a")
+
+    async with holding(Lease(kube, "efrit-system", "efrit-operator", "pod-1_b", HOURS, ends=ended), leading):
+        await api.until(lambda: len(api.made("GET")) >= 3)
+        assert not leading.began.is_set()
+
+    assert set(ended.asked) == {"pod-0_b"}
+    assert api.made("PATCH") == []
+
+
+async def test_a_leader_keeps_its_lease_from_those_who_take_it_for_ended(api: FakeApi, kube: Kube) -> None:
+    """As after a kubelet that is wrong: it is told by the next renewal, and does nothing more."""
+    first, second = Leading(), Leading()
+
+    async with holding(lease(kube, "pod-0_a"), first) as task:
+        await begun(first)
+        async with holding(
+            Lease(kube, "efrit-system", "efrit-operator", "pod-1_b", 3, ends=Ended("pod-0_a")), second
+        ):
+            await begun(second)
+            await asyncio.wait_for(task, 30)
+            assert first.ended.is_set()
 
 
 async def test_a_race_for_the_lease_has_one_winner(api: FakeApi, kube: Kube) -> None:

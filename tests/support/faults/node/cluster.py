@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import httpx
 
+from efrit.controller.process_end import pod_of
 from efrit.kube.media_types import MERGE_PATCH, STRATEGIC_PATCH
 from tests.support.faults.node.host import Host, HostPod, Role
 from tests.support.kube import Json, Kube, Refused, until
@@ -135,7 +136,7 @@ class NodeCluster:
             holder: str | None = self.kube.call("GET", LEASE)["spec"].get("holderIdentity")
         except (httpx.TransportError, Refused):
             return None
-        return holder
+        return pod_of(holder) if holder else None
 
     def fresh_operator(self, replicas: int) -> None:
         """Have this many controllers, none of which has ever restarted, and one of which leads."""

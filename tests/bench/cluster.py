@@ -22,9 +22,9 @@ from efrit.kube.resources import INSTANCES, REQUESTS
 FINAL = ("Succeeded", "Failed")
 
 
-def client() -> httpx.AsyncClient:
-    """Return a client for the current context of KUBECONFIG (certificates or a token in it)."""
-    config = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
+def client(kubeconfig: Path | None = None) -> httpx.AsyncClient:
+    """Return a client for the current context of a kubeconfig (certificates or a token in it), that of KUBECONFIG."""
+    config = yaml.safe_load((kubeconfig or Path(os.environ["KUBECONFIG"])).read_text())
     context = next(
         context["context"] for context in config["contexts"] if context["name"] == config["current-context"]
     )

@@ -373,11 +373,11 @@ def test_instances_recognise_the_controller_by_a_label_no_value_changes() -> Non
 
 
 def test_a_single_controller_does_not_keep_its_node_from_being_drained() -> None:
-    assert "PodDisruptionBudget" not in kinds(render())
+    assert "PodDisruptionBudget" not in kinds(of_set("single"))
 
 
 def test_several_controllers_spread_and_are_disrupted_one_at_a_time() -> None:
-    manifests = of_set("ha")
+    manifests = render()
     budget = only(manifests, "PodDisruptionBudget")["spec"]
     assert budget["maxUnavailable"] == 1
     assert budget["selector"]["matchLabels"].items() <= template_labels(manifests).items()

@@ -18,12 +18,13 @@ from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.bulkhead import Depth
 from efrit.controller.act.confirm import Confirmations
 from efrit.controller.act.event_recorder import EventRecorder
+from efrit.controller.act.instance_children import InstanceChildrenActor
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.owned_children import OwnedChildren
 from efrit.controller.act.plan_actor import PlanActor
+from efrit.controller.act.pool_actor import PoolActor
 from efrit.controller.act.result_secret import create_result
 from efrit.controller.act.warning_events import WarningEvents
-from efrit.controller.manifests.member_owner import returned, taken
 from efrit.controller.model.actions import (
     Acknowledge,
     Action,
@@ -78,13 +79,9 @@ from efrit.controller.store.store import Store
 from efrit.errors import (
     ApiConflict,
     ApiError,
-    ApiExists,
-    ApiFailed,
-    ApiNamespaceTerminating,
     ApiNotFound,
     ApiRefused,
     ApiTooLarge,
-    ApiUnavailable,
     BridgeUnreachable,
     BridgeUnresponsive,
     EfritError,
@@ -97,7 +94,7 @@ from efrit.errors import (
     RequestConflict,
     RequestNotFound,
 )
-from efrit.kube.resources import INSTANCES, REQUESTS, STATEFULSETS, resource_named
+from efrit.kube.resources import REQUESTS, resource_named
 from efrit.protocol import RequestView, kind_label
 
 log = logging.getLogger(__name__)
@@ -134,7 +131,9 @@ class Actor:
         self._clock = clock
         self._name = name
         self._leading = leading
-        self._children = OwnedChildren(kube)
+        owned = OwnedChildren(kube)
+        self._children = InstanceChildrenActor(kube, store, owned)
+        self._pools = PoolActor(kube, store, owned)
         self._plans = PlanActor(kube, store)
         self._confirm = Confirmations(kube, store)
         self._warnings = WarningEvents(kube)
@@ -217,15 +216,15 @@ class Actor:
             case DisconnectBridge(instance=instance):
                 await self._bridges.disconnect(instance)
             case ApplyChildren():
-                await self._apply(action)
+                await self._children.apply(action)
             case ApplySecret():
-                await self._apply_child(action, action.manifest)
+                await self._children.apply_child(action, action.manifest)
             case KeepChildren():
-                await self._apply_each(action, only_changed=True)
+                await self._children.apply_each(action, only_changed=True)
             case StopPod():
-                await self._stop_pod(action)
+                await self._children.stop_pod(action)
             case IsolatePod():
-                await self._isolate_pod(action)
+                await self._children.isolate_pod(action)
             case Delete():
                 await self._delete(action)
             case PauseHandover(instance=instance):
@@ -249,13 +248,13 @@ class Actor:
             case Record():
                 await self._events.record(action)
             case CreateMember():
-                await self._create_member(action)
+                await self._pools.create_member(action)
             case ApplyDisruptionBudget():
-                await self._apply_disruption_budget(action)
+                await self._pools.apply_disruption_budget(action)
             case TakeMember():
-                await self._take_member(action)
+                await self._pools.take_member(action)
             case ReturnMember():
-                await self._change_owner(action, returned(action))
+                await self._pools.return_member(action)
             case CreateRequest():
                 await self._plans.create(action)
             case CancelRequest():
@@ -466,76 +465,6 @@ class Actor:
             return
         self._store.of(action.kind).observe(obj)
 
-    async def _apply(self, action: ApplyChildren) -> None:
-        await self._apply_each(action, only_changed=action.resync)
-        if not self._store.instances.applied(action.instance, action.uid, action.generation, action.digest):
-            raise Superseded(
-                "the children are accepted, which were refused before, or the instance is another by now"
-            )
-
-    async def _apply_each(self, action: ApplyChildren | KeepChildren, *, only_changed: bool) -> None:
-        """Apply children; only_changed: leave those alone that are known to be as they were applied."""
-        for manifest in action.manifests:
-            if only_changed and self._store.children.is_as_applied(action.instance, manifest):  # gate: resync-alone
-                continue
-            if _may_replace_pod(manifest) and not self._store.instances.replace_begins(action.instance):
-                raise Superseded("a request was handed over since the decision")
-            self._store.children.apply_begins(action.instance, manifest)
-            obj = await self._apply_child(action, manifest)
-            self._store.children.child_applied(action.instance, manifest, obj)
-
-    async def _stop_pod(self, action: StopPod) -> None:
-        """Scale a StatefulSet down. Raises Superseded where it is gone, or another one by now."""
-        body = {"metadata": {"uid": action.statefulset_uid}, "spec": {"replicas": 0}}
-        with self._record_refusals(action):
-            try:
-                obj = await self._kube.patch(STATEFULSETS, action.instance[0], action.statefulset, body)
-            except (ApiConflict, ApiNotFound) as error:
-                raise Superseded("the StatefulSet is another one by now") from error
-        self._store.children.observe_statefulset(obj)
-
-    async def _apply_child(
-        self, action: ApplyChildren | ApplySecret | KeepChildren, manifest: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Apply one child and return it. Raises Superseded where it was refused, which the store then knows."""
-        with self._record_refusals(action):
-            obj = await self._children.apply(manifest)
-        match manifest["kind"]:
-            case "StatefulSet":
-                self._store.children.observe_statefulset(obj)
-            case "PersistentVolumeClaim":
-                self._store.children.observe_claim(obj)
-            case "Secret":
-                self._store.children.secret_applied(action.instance)
-        return obj
-
-    @contextlib.contextmanager
-    def _record_refusals(
-        self, action: ApplyChildren | ApplySecret | KeepChildren | StopPod | IsolatePod
-    ) -> Iterator[None]:
-        """Tell the store why a child could not be written. Raises Superseded where it was refused."""
-        instance, uid, generation = action.instance, action.uid, action.generation
-        try:
-            yield
-        except ApiRefused as error:
-            self._store.instances.refused(instance, uid, generation, error.sentence)
-            raise Superseded("a child was refused") from error
-        except ApiFailed as error:
-            if self._store.instances.failed(instance, uid, generation, error.sentence):
-                raise Superseded("a child could not be applied for some time") from error
-            raise
-        except ApiUnavailable:
-            # It may have taken it all the same, which the watch may tell later, or never.
-            self._store.instances.apply_unanswered(instance)
-            raise
-
-    async def _isolate_pod(self, action: IsolatePod) -> None:
-        """Create the NetworkPolicy of a pod. Raises Superseded where it was refused, which the store then knows."""
-        # Its name has the pod's UID: an earlier attempt made it, or the process that led then.
-        with self._record_refusals(action), contextlib.suppress(ApiExists):
-            await self._kube.create(action.manifest)
-        self._store.children.pod_isolated(action.instance, action.pod_uid)
-
     async def _store_result(self, action: StoreResult) -> None:
         """Create the Secret of a result. Raises Superseded where it was refused, which the store then knows.
 
@@ -550,56 +479,6 @@ class Actor:
             self._store.requests.action_failed(action.request_key, action.uid, "StoreResult", error, refused=False)
             raise
         self._store.requests.result_stored(action.request_key, action.uid)
-
-    async def _create_member(self, action: CreateMember) -> None:
-        """Create a member of a pool. Raises Superseded where the API server refuses it, which the pool is to say."""
-        try:
-            obj = await self._kube.create(action.manifest)
-        except (ApiRefused, ApiNamespaceTerminating) as error:
-            self._store.pools.refused(action.pool, action.pool_uid, error.sentence)
-            raise Superseded("the member was refused") from error
-        # The next decision need not wait for the watch.
-        self._store.instances.observe(obj)
-        self._store.pools.created(action.pool, action.pool_uid)
-
-    async def _apply_disruption_budget(self, action: ApplyDisruptionBudget) -> None:
-        """Apply the budget of a pool; where that fails the rest of the decision stands, and it is tried again."""
-        try:
-            await self._children.apply(action.manifest, create=action.create)
-        except ApiError as error:
-            log.warning("the PodDisruptionBudget of EfritPool %s/%s: %s", *action.pool, error)
-            self._store.pools.budget_refused(action.pool, action.pool_uid, error.sentence)  # gate: budget-refused
-        else:
-            self._store.pools.budget_applied(action.pool, action.pool_uid, action.manifest)
-
-    async def _take_member(self, action: TakeMember) -> None:
-        """Make an exclusive claim the owner of a member. Raises Superseded where that is not to be had any more.
-
-        Where it is not known what came of it, the member stays out of its pool, and the claim tries it again.
-        """
-        if not self._store.claims.take_begins(action.claim, action.claim_uid, action.instance):
-            raise Superseded("the member is another's by now")
-        try:
-            await self._change_owner(action, taken(action))
-        except ApiRefused as error:
-            self._store.claims.take_refused(action.claim, action.claim_uid, error.sentence)
-            raise Superseded("the claim was refused the member") from error
-        except Superseded:
-            self._store.claims.take_ended(action.claim, action.claim_uid)
-            raise
-        self._store.claims.take_ended(action.claim, action.claim_uid)
-
-    async def _change_owner(self, action: TakeMember | ReturnMember, body: Mapping[str, Any]) -> None:
-        """Patch the owner of a member. Raises Superseded where it has changed since the decision, or is gone."""
-        try:
-            obj = await self._kube.patch(INSTANCES, *action.instance, body)
-        except (ApiConflict, ApiNotFound) as error:
-            try:
-                self._store.instances.observe(await self._kube.get(INSTANCES, *action.instance))
-            except ApiNotFound:
-                self._store.instances.observe_gone(action.instance, action.uid)
-            raise Superseded("the member has changed") from error
-        self._store.instances.observe(obj)
 
     async def _delete(self, action: Delete) -> None:
         """Delete an object. Raises Superseded where it has changed since the decision."""
@@ -624,11 +503,6 @@ class Actor:
         except ApiNotFound:
             return None
         return obj if obj["metadata"]["uid"] == action.uid else None
-
-
-def _may_replace_pod(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a child is a StatefulSet that is to have a pod."""
-    return bool(manifest["kind"] == "StatefulSet" and manifest.get("spec", {}).get("replicas") != 0)
 
 
 def _may_have_arrived(error: EfritError) -> bool:

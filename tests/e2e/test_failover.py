@@ -1,0 +1,61 @@
+"""A leader that is killed on its node: its kubelet says so, and the one that stands by is at work at once.
+
+The lease lasts ten minutes here: longer than any test waits, so that nobody can have waited for its end.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from efrit.controller.process_end import pod_of
+from tests.cluster import cli
+from tests.e2e.conftest import RELEASE, SYSTEM, operator_pods, wait_operator
+from tests.e2e.instance import Instance
+from tests.support.cluster_kube import Kube, kubectl, until
+from tests.support.faults.node.host import Host, Role
+
+pytestmark = pytest.mark.alone
+
+DEPLOYMENT = f"deployment/{RELEASE}"
+
+
+@pytest.fixture
+def two_operators(kube: Kube) -> Iterator[None]:
+    """Have two controllers with a long lease; afterwards one as before, of which none has ever ended."""
+
+    def set_up(replicas: int, lease: str) -> None:
+        kubectl("scale", DEPLOYMENT, f"--replicas={replicas}", "-n", SYSTEM)
+        kubectl("set", "env", DEPLOYMENT, lease, "-n", SYSTEM)
+        kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=180s")
+
+    set_up(2, "EFRIT_LEASE_SECONDS=600")
+    try:
+        until(lambda: len(operator_pods(kube)) == 2, "former controllers stay")
+        yield
+    finally:
+        set_up(1, "EFRIT_LEASE_SECONDS-")
+        wait_operator(kube)
+
+
+def _holder(kube: Kube) -> str | None:
+    """Return the process that holds the lease, of the pods that there are now."""
+    lease = json.loads(kubectl("get", "lease", RELEASE, "-n", SYSTEM, "-o", "json"))
+    holder: str = lease["spec"].get("holderIdentity") or ""
+    return holder if pod_of(holder) in {pod["metadata"]["name"] for pod in operator_pods(kube)} else None
+
+
+@pytest.mark.skipif(cli.choose().kind != "bare", reason="the node is out of reach")
+@pytest.mark.usefixtures("two_operators")
+def test_a_leader_killed_on_its_node_is_followed_long_before_its_lease_runs_out(kube: Kube, namespace: str) -> None:
+    instance = Instance.create(kube, namespace, "served").wait_ready()
+    before = until(lambda: _holder(kube), "none of them leads")
+    (leader,) = [pod for pod in Host().running(SYSTEM) if pod.name == pod_of(before)]
+
+    assert leader.send(Role.OPERATOR, signal.SIGKILL) is not None
+
+    assert instance.value("(+ 40 2)") == "42"
+    assert _holder(kube) not in (None, before)

@@ -16,6 +16,7 @@ from efrit.controller.decide.pools import decide_pool
 from efrit.controller.decide.requests import decide_orphans, decide_request
 from efrit.controller.model.actions import (
     Action,
+    Bind,
     ConfirmLeft,
     DisconnectBridge,
     FetchAnswer,
@@ -30,7 +31,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.turn import Turn
 
 MOST_READS = 3
-"""Decisions about a request in a row: its content is read, or its answer, and then decided with."""
+"""Decisions about a request in a row: it gets its instance, and its content is read, or its answer."""
 
 
 class Reconciler:
@@ -121,9 +122,11 @@ class Reconciler:
             snapshot = requests.snapshot(key)
             actions = decide_request(snapshot, self._clock()) if snapshot is not None else []
             carried_out = await self._actor.carry_out_all(work, actions)
-            if not (carried_out and any(isinstance(action, ReadContent | FetchAnswer) for action in actions)):
+            if not (carried_out and any(isinstance(action, ReadContent | FetchAnswer | Bind) for action in actions)):
                 break
             # At once: what was read may be dropped again as soon as others have their turn.
+            if requests.must_verify(key) is None:
+                self._store.decided_anew(work)
         # Of an earlier request of the name, too, which was deleted while a queue had it.
         await self._actor.carry_out_all(work, decide_orphans(key, self._store.bridges.orphans(key)))
         if requests.is_done(key):

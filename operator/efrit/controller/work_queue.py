@@ -183,6 +183,13 @@ class WorkQueue:
         elif self._delayed_background.put(key, _now() + seconds):
             self._heap_changed.set()
 
+    def decided_anew(self, key: WorkKey) -> None:
+        """Take in that who works on a key decides about it anew, with all that has had it reconciled again so far."""
+        if key in self._active:
+            self._dirty.discard(key)
+            self._deferred.discard(key)
+            self._ahead.pop(key, None)
+
     def forget(self, key: WorkKey) -> None:
         """Drop what is remembered of a key whose object is gone."""
         self._delayed.forget(key)

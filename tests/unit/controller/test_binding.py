@@ -91,6 +91,26 @@ def test_any_other_request_stays(change: Any) -> None:
     assert moved(replace(request_snapshot, **change)) == "lost"
 
 
+EPHEMERAL: Json = {"queue": {"ephemeral": True}}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "queue"),
+    [
+        (ready(instance(spec=EPHEMERAL)), QUEUE_ID),
+        (ready(instance()), None),
+        (ready(instance(spec=EPHEMERAL), handover_id="another"), None),
+    ],
+    ids=["an ephemeral queue", "a queue that outlives its pod", "not open yet"],
+)
+def test_the_ephemeral_queue_that_gets_a_request_next_is_recorded_with_its_instance(
+    chosen: InstanceSnapshot, queue: str | None
+) -> None:
+    unbound = request(target=None, selector={"matchLabels": {"team": "a"}})
+    status = written(decide_request(snapshot(unbound, candidates=(chosen,)), NOW))
+    assert (status["instanceName"], status.get("queueID")) == ("alpha", queue)
+
+
 def test_the_store_shows_the_other_instances_to_a_request_whose_node_is_lost() -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     labels = {"team": "a"}

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 
 from efrit.errors import ApiError
 from efrit.protocol import Reason
-from tests.support.factory import POD_UID, Json, answered, request_json
+from tests.support.factory import POD_UID, QUEUE_ID, Json, answered, request_json, view
 from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.reconciling import ALPHA, TEAM, WORK, Rig
 from tests.unit.controller.store.test_pools import member_json, pool_json
@@ -26,6 +26,7 @@ def ready_member(rig: Rig) -> None:
     rig.ready()
     member = {**rig.api.objects[ALPHA], "metadata": member_json()["metadata"]}
     rig.store.instances.observe(rig.api.put(ALPHA, member))
+    rig.bridge.answers["PUT", "/v1/requests/uid-work"] = (201, view("uid-work").to_json())
 
 
 def wait_for_pool(rig: Rig) -> None:
@@ -39,12 +40,41 @@ def load(rig: Rig) -> int:
     return snapshot.members[0].load
 
 
-async def test_a_request_of_a_pool_is_bound_to_a_member_by_one_write(rig: Rig) -> None:
+async def test_a_request_of_a_pool_is_bound_to_a_member_by_one_write_and_handed_over_at_once(rig: Rig) -> None:
     ready_member(rig)
     wait_for_pool(rig)
     await rig.look()
     assert [call.body["status"]["instanceName"] for call in rig.api.made("PATCH")] == ["alpha"]
+    assert rig.bridge_calls == [("PUT", "/v1/requests/uid-work")]
     assert load(rig) == 1
+
+
+async def test_a_request_of_a_member_with_an_ephemeral_queue_costs_no_write_more(rig: Rig) -> None:
+    ready_member(rig)
+    stored = rig.api.objects[ALPHA]
+    rig.store.instances.observe(rig.api.put(ALPHA, {**stored, "spec": {"queue": {"ephemeral": True}}}))
+    wait_for_pool(rig)
+    await rig.look()
+    (call,) = rig.api.made("PATCH")
+    assert call.body["status"]["queueID"] == QUEUE_ID
+    assert rig.bridge_calls == [("PUT", "/v1/requests/uid-work")]
+
+
+async def test_what_the_watch_tells_of_an_own_write_is_known(rig: Rig) -> None:
+    ready_member(rig)
+    wait_for_pool(rig)
+    await rig.look()
+    written = rig.api.objects[WORK]
+
+    def member(version: str) -> str | None:
+        again = {**written, "metadata": {**written["metadata"], "resourceVersion": version}, "status": {}}
+        rig.store.requests.observe_event(again)
+        snapshot = rig.store.requests.snapshot(("team", "work"))
+        assert snapshot is not None
+        return snapshot.request.status.instance_name
+
+    assert member(written["metadata"]["resourceVersion"]) == "alpha", "it was taken in again"
+    assert member("9999") is None
 
 
 async def test_a_binding_is_counted_once_it_is_written(rig: Rig) -> None:
@@ -128,7 +158,7 @@ async def test_a_request_that_continues_a_session_goes_to_its_member_though_that
     rig.store.requests.observe(rig.api.put(WORK, request))
     rig.store.requests.session_found(("team", "work"), "uid-work", "alpha")
     await rig.look()
-    status = rig.api.made("PATCH")[-1].body["status"]
+    status = rig.api.made("PATCH")[0].body["status"]
     assert (status["instanceName"], status["reason"]) == ("alpha", "Pending")
 
 

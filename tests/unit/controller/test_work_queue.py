@@ -83,6 +83,29 @@ async def test_a_key_added_while_it_is_worked_on_is_looked_at_once_more() -> Non
     assert starts == [0, 10]
 
 
+async def test_what_is_decided_about_anew_comes_back_only_for_what_came_after_that() -> None:
+    queue, starts = WorkQueue(), list[float]()
+
+    async def work(key: WorkKey) -> None:
+        starts.append(now())
+        queue.add(key)
+        queue.add(OTHER)
+        queue.decided_anew(key)
+        if len(starts) == 1:
+            queue.add(key)
+
+    async def only_first(key: WorkKey) -> None:
+        if key == KEY:
+            await work(key)
+
+    async with running(queue, only_first):
+        queue.add(KEY)
+        await elapse(1)
+
+    assert len(starts) == 2
+    assert len(queue) == 0
+
+
 async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
     queue, looks = WorkQueue(), Looks()
 

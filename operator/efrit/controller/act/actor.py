@@ -374,7 +374,7 @@ class Actor:
             self._store.requests.progress_dropped(action.key, action.uid)
             return
         metrics.STATUS_WRITES.labels(action.kind).inc()
-        self._store.requests.observe(obj)
+        self._store.requests.observe_written(obj)
 
     async def _send_patch(self, action: PatchStatus) -> dict[str, Any]:
         namespace, name = action.key
@@ -394,6 +394,7 @@ class Actor:
 
     async def _bind(self, action: Bind) -> None:
         """Bind a request; one that could not be is in nobody's way: its place on the instance is free again."""
+        self._begin_patch(action)
         in_turn = action.placed is None or action.placed.decision != Decision.PREEMPTING
         self._store.requests.assume(action.key, action.instance, in_turn=in_turn)
         try:
@@ -444,7 +445,7 @@ class Actor:
             await self._reread(action)
             raise
         metrics.STATUS_WRITES.labels(action.kind).inc()
-        self._store.of(action.kind).observe(obj)
+        self._store.of(action.kind).observe_written(obj)
         if action.kind == "EfritRequest":
             _count(action, self._clock())
         elif action.kind == "EfritInstance":

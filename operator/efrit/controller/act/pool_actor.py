@@ -39,7 +39,7 @@ class PoolActor:
             self._store.pools.refused(action.pool, action.pool_uid, error.sentence)
             raise Superseded("the member was refused") from error
         # The next decision need not wait for the watch.
-        self._store.instances.observe(obj)
+        self._store.instances.observe_written(obj)
         self._store.pools.created(action.pool, action.pool_uid)
 
     async def apply_disruption_budget(self, action: ApplyDisruptionBudget) -> None:
@@ -83,4 +83,4 @@ class PoolActor:
             except ApiNotFound:
                 self._store.instances.observe_gone(action.instance, action.uid)
             raise Superseded("the member has changed") from error
-        self._store.instances.observe(obj)
+        self._store.instances.observe_written(obj)

@@ -151,7 +151,8 @@ def _bound(
     request = context.snapshot.request
     name = chosen.instance.metadata.name
     # One that was never handed over may have been recorded on the queue of the instance before.
-    update: dict[str, object] = {"instance_name": name, "queue_id": None, "handover": None}
+    queue = _queue_to_record(chosen) if reason != RequestReason.PREEMPTING else None
+    update: dict[str, object] = {"instance_name": name, "queue_id": queue, "handover": None}
     session, home = request.spec.session, _home_of_session(context)
     if session is not None and home not in (None, name) and not request.status.session_left:
         update["session_left"] = session.id
@@ -172,6 +173,15 @@ def _bound(
         ),
     )
     return [bound] if chosen.accepts_requests else [bound, Wake(chosen.instance.key)]
+
+
+def _queue_to_record(chosen: InstanceSnapshot) -> str | None:
+    """Return the ephemeral queue that gets the request next, None where it is not handed over at once.
+
+    It has to be recorded before the hand-over: here it costs no write of its own.
+    """
+    is_next = chosen.handover_open and placement.takes_requests(chosen)
+    return chosen.bridge.queue_id if is_next and chosen.instance.spec.queue.ephemeral else None
 
 
 def _placed(

@@ -16,7 +16,6 @@ from efrit.api import (
     ClaimStatus,
     ConditionStatus,
     EfritClaim,
-    OperatingMode,
     ReleasePolicy,
     condition_of,
     with_condition,
@@ -25,7 +24,7 @@ from efrit.api.claim import CLAIM_READY
 from efrit.api.instance import READY
 from efrit.controller.decide.condition_state import ConditionState
 from efrit.controller.decide.idle import last_activity
-from efrit.controller.decide.placement import takes_requests
+from efrit.controller.decide.placement import sleeps, takes_requests
 from efrit.controller.model.actions import (
     Action,
     ConfirmMissing,
@@ -87,8 +86,8 @@ def _take(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
     if refusal is not None and refusal.until > now:
         message = f"The API server does not let this claim have a member: {refusal.sentence}"
         return [*_pending(snapshot, ClaimReason.REFUSED, message, now), RequeueAfter(refusal.until - now)]
-    free = [member for member in snapshot.candidates if is_ready(member) and takes_requests(member)]
-    asleep = [member for member in snapshot.candidates if _sleeps(member)]
+    free = [member for member in snapshot.candidates if is_free(member)]
+    asleep = [member for member in snapshot.candidates if sleeps(member)]
     if snapshot.ahead < len(free):
         return _taken(snapshot, _first(free, snapshot.revision), now)
     if snapshot.ahead < len(free) + len(asleep):
@@ -128,9 +127,9 @@ def is_ready(member: InstanceSnapshot) -> bool:
     return ready is not None and ready.status == ConditionStatus.TRUE
 
 
-def _sleeps(member: InstanceSnapshot) -> bool:
-    instance = member.instance
-    return instance.spec.operating_mode == OperatingMode.RUNNING and bool(instance.status.suspended_idle)
+def is_free(member: InstanceSnapshot) -> bool:
+    """Return whether a claim can be Bound to a member without work at once."""
+    return is_ready(member) and takes_requests(member)
 
 
 def _bind(snapshot: ClaimSnapshot, member: InstanceSnapshot, now: datetime) -> list[Action]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from efrit.api import InstanceReason, OperatingMode
+from efrit.api import EfritInstance, InstanceReason, OperatingMode
+from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.snapshots import InstanceSnapshot
 
 
@@ -81,11 +82,12 @@ def _quiet_since(snapshot: InstanceSnapshot) -> datetime | None:
 
 def last_activity(snapshot: InstanceSnapshot) -> datetime | None:
     """Return when the instance last had work; its creation counts, too."""
-    moments = (
-        snapshot.facts.last_activity,
-        snapshot.instance.status.last_activity_time,
-        snapshot.instance.metadata.creation_timestamp,
-    )
+    return last_activity_of(snapshot.instance, snapshot.facts)
+
+
+def last_activity_of(instance: EfritInstance, facts: InstanceFacts) -> datetime | None:
+    """Return when an instance last had work, by its status and what this process knows."""
+    moments = (facts.last_activity, instance.status.last_activity_time, instance.metadata.creation_timestamp)
     return max((moment for moment in moments if moment is not None), default=None)
 
 

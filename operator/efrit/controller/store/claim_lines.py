@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from efrit.api import EfritClaim
+from efrit.controller.decide.idle import last_activity_of
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.backlog import BEGINNING, Backlog
@@ -175,7 +176,8 @@ class ClaimLines:
         labels = instance.metadata.labels if instance is not None else {}
         asleep = instance is not None and bool(instance.status.suspended_idle)
         current = pool is not None and labels.get(names.REVISION_LABEL) == pool.revision
-        return asleep, not current, entry.facts.last_activity or BEGINNING, member[1]
+        used = last_activity_of(instance, entry.facts) if instance is not None else None
+        return asleep, not current, used or BEGINNING, member[1]
 
     def held(self, pool: Key) -> set[Key]:
         """Return the members that get no requests because as many exclusive claims wait: those with the fewest."""

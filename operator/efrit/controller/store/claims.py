@@ -9,6 +9,8 @@ from __future__ import annotations
 import heapq
 
 from efrit.api import EfritClaim
+from efrit.controller.decide.claims import is_free
+from efrit.controller.decide.placement import sleeps
 from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
@@ -128,28 +130,33 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         name = claim.status.instance_name
         entry = index.instances.get((key[0], name)) if name is not None else None
         waits = index.claim_lines.is_in_line(key)
+        ahead = index.claim_lines.ahead(key) if waits else 0
         return ClaimSnapshot(
             claim=claim,
             pool=pool.object if pool is not None else None,
             revision=pool.revision if pool is not None else "",
             member=self._instances.snapshot(owned) if owned is not None else None,
             taking=self._instances.snapshot(record.taking) if record.taking is not None else None,
-            candidates=self._candidates(pool_key) if waits else (),
-            ahead=index.claim_lines.ahead(key) if waits else 0,
+            candidates=self._candidates(pool_key, ahead) if waits else (),
+            ahead=ahead,
             listed=index.is_listed(key[0]),
             refusal=record.refusal,
             instance_seen=entry is not None and entry.instance is not None,
         )
 
-    def _candidates(self, pool: Key) -> tuple[InstanceSnapshot, ...]:
+    def _candidates(self, pool: Key, ahead: int) -> tuple[InstanceSnapshot, ...]:
+        """Return members that a claim may get, first those that are taken first: as many as go to those before it."""
         keys = self._index.claim_lines.idle_members(pool)
-        oldest = heapq.nsmallest(MAX_CANDIDATES, keys, key=self._index.claim_lines.preference)
-        snapshots = (self._instances.snapshot(key) for key in oldest)
-        return tuple(
-            snapshot
-            for snapshot in snapshots
-            if snapshot is not None and not snapshot.active_plans and not snapshot.suspended_plans
-        )
+        candidates, usable = list[InstanceSnapshot](), 0
+        for key in heapq.nsmallest(MAX_CANDIDATES, keys, key=self._index.claim_lines.preference):
+            snapshot = self._instances.snapshot(key)
+            if snapshot is None or snapshot.active_plans or snapshot.suspended_plans:
+                continue
+            candidates.append(snapshot)
+            usable += is_free(snapshot) or sleeps(snapshot)
+            if usable > ahead:
+                break
+        return tuple(candidates)
 
 
 def _pool_of(claim: EfritClaim) -> Key:

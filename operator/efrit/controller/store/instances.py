@@ -62,7 +62,11 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if refusal is not None and refused != (refusal, new.metadata.generation):
             # Labels change without a new generation.
             self.refused(new.key, new.metadata.uid, new.metadata.generation, refusal)
-        self._index.requeue_instance(new.key)
+        if claim is None and entry.claim is not None and _has_same_content(previous, entry.instance):
+            # Nothing has to be done about it because somebody claims it, and claims that wait are to be bound first.
+            self._index.queue.add_background(WorkKey(EfritInstance.kind, *new.key))
+        else:
+            self._index.requeue_instance(new.key)
         # As both are kept: of too many labels none is, and the object itself would differ each time.
         before, after = (
             scheduling_fingerprint(instance) if instance else None for instance in (previous, entry.instance)
@@ -305,6 +309,19 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             claimed=entry.claim is not None or entry.taken_by is not None,
             waiting=len(entry.backlog),
         )
+
+
+def _has_same_content(previous: EfritInstance | None, instance: EfritInstance | None) -> bool:
+    """Return whether two versions of an instance differ in labels, annotations and owners at most."""
+    if previous is None or instance is None:
+        return False
+    before, after = previous.metadata, instance.metadata
+    is_same = (before.uid, before.generation, before.deletion_timestamp) == (
+        after.uid,
+        after.generation,
+        after.deletion_timestamp,
+    )
+    return is_same and previous.status == instance.status
 
 
 def _observe_ready(entry: InstanceRecord, instance: EfritInstance) -> None:

@@ -86,6 +86,8 @@ class Record(ABC):
     """Whether somebody is asking why, and it has not left once more since."""
     reduced_status: bool = False
     """Whether the object is too large for a status of the usual size."""
+    written: str = ""
+    """The resourceVersion that this process wrote last, which the watch tells of once more."""
 
     @property
     @abstractmethod

@@ -71,6 +71,10 @@ class Store:
         """Let others be worked on beside an object whose reconciliation waits for what is slow."""
         self._index.queue.set_aside(key)
 
+    def decided_anew(self, key: WorkKey) -> None:
+        """Take in that a reconciliation decides anew, with all that has had it reconciled again so far."""
+        self._index.queue.decided_anew(key)
+
     def first_list_complete(self, namespace: str | None) -> None:
         """Record that every object of a namespace was listed once; None for the whole cluster."""
         self._index.first_list_complete(namespace)

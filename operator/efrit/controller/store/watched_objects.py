@@ -47,6 +47,30 @@ class WatchedObjects(ABC, Generic[T, R]):
         if record is None or record.uid is None or not is_older(new.metadata.resource_version, record.version):
             self._observed(new, record)
 
+    def observe_event(self, obj: Mapping[str, Any]) -> None:
+        """Take in an object that a watch tells of, unless this process has written and taken in this very version."""
+        if not self._is_written(obj["metadata"]):
+            self.observe(obj)
+
+    def observe_written(self, obj: Mapping[str, Any]) -> None:
+        """Take in an object as a write of this process has made it."""
+        self.observe(obj)
+        meta = obj["metadata"]
+        record = self.record((meta["namespace"], meta["name"]), meta["uid"])
+        if record is not None and record.version == meta["resourceVersion"]:
+            record.written = record.version
+
+    def _is_written(self, metadata: Mapping[str, Any]) -> bool:
+        """Return whether the record is of this very version, and this process has written it."""
+        record = self._records.get((metadata.get("namespace", ""), metadata["name"]))
+        version = metadata.get("resourceVersion")
+        return (
+            record is not None
+            and bool(record.written)
+            and record.written == record.version == version
+            and record.uid == metadata.get("uid")
+        )
+
     def observe_left(self, obj: Mapping[str, Any]) -> None:
         """Take in that an object left the watched selection: deleted, or final."""
         meta = obj["metadata"]

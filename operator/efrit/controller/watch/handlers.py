@@ -43,7 +43,7 @@ def registry(store: Store) -> kopf.OperatorRegistry:
     result = kopf.OperatorRegistry()
     kopf.on.login(registry=result, id="service-account")(kopf.login_with_service_account)
     kopf.on.login(registry=result, id="kubeconfig")(kopf.login_with_kubeconfig)
-    _watch(result, INSTANCES, store.instances.observe, store.instances.observe_left)
+    _watch(result, INSTANCES, store.instances.observe_event, store.instances.observe_left)
     return result
 
 

@@ -46,17 +46,20 @@ def watched_kinds(store: Store) -> tuple[Watched, ...]:
     children = store.children
     return (
         Watched(
-            REQUESTS, {"fieldSelector": names.OPEN_SELECTOR}, store.requests.observe, store.requests.observe_left
+            REQUESTS,
+            {"fieldSelector": names.OPEN_SELECTOR},
+            store.requests.observe_event,
+            store.requests.observe_left,
         ),
         Watched(PODS, child, children.observe_pod, children.forget_pod),
         Watched(STATEFULSETS, child, children.observe_statefulset, children.forget_statefulset),
         Watched(CLAIMS, child, children.observe_claim, children.forget_claim),
-        Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe, store.plans.observe_left),
-        Watched(POOLS, {}, store.pools.observe, store.pools.observe_left, optional=True),
+        Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe_event, store.plans.observe_left),
+        Watched(POOLS, {}, store.pools.observe_event, store.pools.observe_left, optional=True),
         Watched(
             EXCLUSIVE_CLAIMS,
             {"fieldSelector": names.UNENDED_SELECTOR},
-            store.claims.observe,
+            store.claims.observe_event,
             store.claims.observe_left,
             optional=True,
         ),

@@ -221,7 +221,7 @@ async def test_a_status_is_written_on_condition_of_version_and_uid_and_taken_in_
     (call,) = rig.api.made("PATCH")
     assert call.path == f"{WORK}/status"
     assert call.body == {"metadata": {"resourceVersion": version, "uid": UID}, "status": dict(write.status)}
-    ((obj,),) = rig.heard.calls_of("requests.observe")
+    ((obj,),) = rig.heard.calls_of("requests.observe_written")
     assert obj["status"] == write.status
     assert int(obj["metadata"]["resourceVersion"]) > int(version)
 
@@ -293,7 +293,7 @@ async def test_the_time_of_an_instances_status_is_told(rig: Rig) -> None:
 
     await rig.does(patch({"phase": "Ready"}, version=version, kind="EfritInstance"))
 
-    assert [name for name, _ in rig.heard.calls] == ["instances.observe", "instances.status_written"]
+    assert [name for name, _ in rig.heard.calls] == ["instances.observe_written", "instances.status_written"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.kube import Json, until
+from tests.support.pod import Pod
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
@@ -17,11 +18,13 @@ def _pool(site: Site, **spec: Any) -> str:
     manifest = {"metadata": {"name": "crew"}, "spec": fields}
     site.kube.create("efritpools", site.namespace, manifest, fieldValidation="Strict")
 
-    def ready() -> str | None:
-        names = [one["metadata"]["name"] for one in site.kube.list("efritinstances", site.namespace)]
-        return names[0] if names and site.condition(names[0], "Ready").get("status") == "True" else None
+    return until(lambda: _ready(site) or None, lambda: f"no member is ready\n{site.logs()}", TIMEOUT).pop()
 
-    return until(ready, lambda: f"no member is ready\n{site.logs()}", TIMEOUT)
+
+def _ready(site: Site) -> set[str]:
+    """Return the names of the instances that are ready."""
+    names = [one["metadata"]["name"] for one in site.kube.list("efritinstances", site.namespace)]
+    return {name for name in names if site.condition(name, "Ready").get("status") == "True"}
 
 
 def _ask(site: Site, name: str, content: str, *, labels: Json | None = None, **spec: Any) -> None:
@@ -132,3 +135,79 @@ def test_work_that_is_interrupted_while_its_user_cancels_it_is_cancelled_and_doe
     _let_end(site, "urgent")
     assert site.answer("urgent")["result"] == "done"
     assert site.counted(member) == ["long", "urgent"]
+
+
+def _interrupting(site: Site, member: str) -> Pod:
+    """Have a request interrupted for another one by a bridge that stands still, and return the pod of that."""
+    _ask(site, "long", _long(site, "long"), retryPolicy="IfInterrupted")
+    _running(site, member, "long")
+    pod = site.node.pod(member)
+    pod.freeze_bridge(True)
+    _ask(site, "urgent", site.count("urgent"), priority=10)
+    site.until_status("urgent", instanceName=member, reason="Preempting")
+    assert site.status("long")["preemption"]["inProgress"] is True
+    return pod
+
+
+def _scale(site: Site, replicas: int) -> None:
+    site.kube.patch("efritpools", site.namespace, "crew", {"spec": {"replicas": replicas}})
+
+
+def _until_pool(site: Site, **expected: Any) -> None:
+    def status() -> Json:
+        found: Json = site.kube.get("efritpools", site.namespace, "crew").get("status", {})
+        return found
+
+    until(
+        lambda: expected.items() <= status().items() or None,
+        lambda: f"the pool is not {expected}: {status()}\n{site.logs()}",
+        TIMEOUT,
+    )
+
+
+def test_work_that_is_interrupted_on_a_member_that_drains_runs_again_on_another(site: Site) -> None:
+    site.operator().start()
+    first = _pool(site, preemption="LowerPriority")
+    pod = _interrupting(site, first)
+    _scale(site, 0)
+    _until_pool(site, draining=1)
+    pod.freeze_bridge(False)
+    # Nobody else has room: the one that drains has it yet.
+    assert site.answer("urgent")["instanceName"] == first
+    site.until_status("long", reason="Preempted")
+    _until_pool(site, replicas=0, draining=0)
+    assert site.status("long")["reason"] == "Preempted"
+
+    _let_end(site, "long")
+    _scale(site, 1)
+    answer = site.answer("long")
+    assert (answer["phase"], answer["result"], answer["preemption"]["count"]) == ("Succeeded", "done", 1)
+    assert answer["instanceName"] != first
+    assert site.counted(answer["instanceName"]) == ["long"]
+
+
+def test_a_member_that_a_claim_gives_back_takes_work_while_that_is_interrupted_elsewhere(site: Site) -> None:
+    site.operator().start()
+    lent = _pool(site, preemption="LowerPriority")
+    claim = {"metadata": {"name": "ada"}, "spec": {"poolRef": {"name": "crew"}, "release": "Return"}}
+    site.kube.create("efritclaims", site.namespace, claim, fieldValidation="Strict")
+    until(
+        lambda: site.kube.get("efritclaims", site.namespace, "ada").get("status", {}).get("phase") == "Bound" or None,
+        lambda: f"the claim is not bound\n{site.logs()}",
+        TIMEOUT,
+    )
+    member = until(
+        lambda: _ready(site) - {lent} or None, lambda: f"no other member is ready\n{site.logs()}", TIMEOUT
+    ).pop()
+    pod = _interrupting(site, member)
+    _scale(site, 2)
+    site.kube.patch("efritclaims", site.namespace, "ada", {"spec": {"released": True}})
+    _until_pool(site, ready=2, replicas=2)
+    pod.freeze_bridge(False)
+    # It goes on where there is room, beside the urgent one.
+    _running(site, lent, "long")
+    assert site.answer("urgent")["instanceName"] == member
+    _let_end(site, "long")
+    answer = site.answer("long")
+    assert (answer["result"], answer["instanceName"], answer["preemption"]["count"]) == ("done", lent, 1)
+    assert (site.counted(member), site.counted(lent)) == (["long", "urgent"], ["long"])

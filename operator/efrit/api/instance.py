@@ -156,7 +156,7 @@ class InstanceSpec(ApiModel):
     tools: Tools = Field(default=Tools(), description=Tools.__doc__)
     idle: Idle | None = Field(default=None, description=Idle.__doc__)
     network: Network = Field(default=Network(), description=Network.__doc__)
-    pod_template: PodTemplate = Field(default=PodTemplate(), description=PodTemplate.__doc__)
+    pod_template: PodTemplate = Field(default_factory=PodTemplate, description=PodTemplate.__doc__)
 
     rules: ClassVar = (
         Rule(

@@ -50,7 +50,9 @@ class PoolTemplateMetadata(ApiModel):
 class PoolTemplate(ApiModel):
     """What each member is: an EfritInstance with this spec."""
 
-    metadata: PoolTemplateMetadata = Field(default=PoolTemplateMetadata(), description=PoolTemplateMetadata.__doc__)
+    metadata: PoolTemplateMetadata = Field(
+        default_factory=PoolTemplateMetadata, description=PoolTemplateMetadata.__doc__
+    )
     spec: InstanceSpec = Field(default=InstanceSpec(), description="The spec of an EfritInstance.")
 
     may_change: ClassVar = True
@@ -316,7 +318,7 @@ class PoolSpec(ApiModel):
     warm: Warm | None = Field(default=None, description=Warm.__doc__)
     template: PoolTemplate = Field(default=PoolTemplate(), description=PoolTemplate.__doc__)
     placement: Placement = Field(default=Placement(), description=Placement.__doc__)
-    fairness: Fairness = Field(default=Fairness(), description=Fairness.__doc__)
+    fairness: Fairness = Field(default_factory=Fairness, description=Fairness.__doc__)
     preemption: PreemptionPolicy = Field(
         default=PreemptionPolicy.NEVER,
         description="LowerPriority: for a request that comes when no member has room, one running request with a "

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from efrit.api.pool import PoolTemplate
 from efrit.api.request import MAX_PREEMPTIONS, run_id
 from efrit.controller.decide.claims import decide_claim
 from efrit.controller.decide.pools import decide_pool
@@ -64,6 +66,8 @@ CREW = (NAMESPACE, "crew")
 POOL, MEMBER, REQUEST, CLAIM = "EfritPool", "EfritInstance", "EfritRequest", "EfritClaim"
 FINAL = {"Succeeded", "Failed", "Expired", "Released"}
 SETTLED_WITHIN = timedelta(seconds=30)
+TEMPLATE = PoolTemplate().to_wire()
+"""What the API server puts where none is given."""
 MAX_SURGE = 1
 """Of a pool that says nothing else."""
 MOST_STEPS = 3000
@@ -150,7 +154,7 @@ class PoolWorld:
         self._made = 0
         self._writes_left: int | None = None
         self._dies_after_write = False
-        self._put(POOL, "crew", {"replicas": 2, "fairness": {"flowLabel": "team"}})
+        self._put(POOL, "crew", {"replicas": 2, "template": TEMPLATE, "fairness": {"flowLabel": "team"}})
         self.start()
 
     def now(self) -> datetime:
@@ -200,7 +204,7 @@ class PoolWorld:
         self._tell(obj)
 
     def _tell(self, obj: Json) -> None:
-        self.store.of(obj["kind"]).observe(copy.deepcopy(obj))
+        self.store.of(obj["kind"]).observe(json.loads(json.dumps(obj)))
 
     def _gone(self, kind: str, name: str) -> None:
         obj = self.objects.pop((kind, name))
@@ -318,7 +322,7 @@ class PoolWorld:
 
     def change_pool(self, change: Mapping[str, Any]) -> None:
         obj = self.objects[POOL, "crew"]
-        spec = {"fairness": {"flowLabel": "team"}, "placement": obj["spec"].get("placement", {})}
+        spec = {"fairness": {"flowLabel": "team"}, "placement": obj["spec"].get("placement", {}), "template": {}}
         spec["preemption"] = obj["spec"].get("preemption", "Never")
         size = {name: obj["spec"][name] for name in ("replicas", "autoscaling") if name in obj["spec"]}
         new = copy.deepcopy({**spec, **size, **change})
@@ -327,6 +331,7 @@ class PoolWorld:
         if "replicas" in change:
             new.pop("autoscaling", None)
         new["fairness"] = {"flowLabel": "team", **new["fairness"]}
+        new["template"] = {**TEMPLATE, **new["template"]}
         obj["spec"] = new
         obj["metadata"]["generation"] += 1
         self.placed.clear()

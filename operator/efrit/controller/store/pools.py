@@ -29,6 +29,7 @@ from efrit.controller.store.records import PoolRecord
 from efrit.controller.store.watched_objects import WatchedObjects
 
 REVISION_CHARS = 10
+NO_TEMPLATE = PoolTemplate()
 
 
 class Pools(WatchedObjects[EfritPool, PoolRecord]):
@@ -49,7 +50,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         else:
             is_changed = record.object.metadata.generation != new.metadata.generation
         template = new.spec.template
-        spec = new.spec.model_copy(update={"template": PoolTemplate()})
+        spec = new.spec.model_copy(update={"template": NO_TEMPLATE})
         metadata = new.metadata.model_copy(update={"annotations": {}, "labels": {}, "owner_references": ()})
         record.object = new.model_copy(update={"spec": spec, "metadata": metadata})
         if is_changed:  # gate: pool-spec-changed

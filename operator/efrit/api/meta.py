@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 
@@ -52,6 +52,17 @@ class Rule(NamedTuple):
         if self.reason:
             schema["reason"] = self.reason
         return schema
+
+
+VALIDATIONS = "x-kubernetes-validations"
+
+
+def field_rules(*rules: Rule) -> dict[str, JsonValue]:
+    """Return the `json_schema_extra` of a field with rules of its own, which are asked where the field is there.
+
+    Such a rule is cheap: at each look at a field of `self` the API server copies the schema of all fields of `self`.
+    """
+    return {VALIDATIONS: [dict[str, JsonValue](rule.as_schema()) for rule in rules]}
 
 
 class PrinterColumn(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from efrit.api.conditions import Condition
-from efrit.api.meta import ApiModel, MicroTime, PrinterColumn, Resource, Rule
+from efrit.api.meta import ApiModel, MicroTime, PrinterColumn, Resource, Rule, field_rules
 from efrit.api.reasons import RequestPhase
 from efrit.api.wire_types import RetryPolicyField, UsageField, resource_word
 from efrit.protocol.enums import Outcome, RequestType, RetryPolicy, SessionStatus
@@ -78,27 +78,42 @@ class SessionRef(ApiModel):
     )
 
 
-def _immutable(field: str) -> Rule:
-    return Rule(
-        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
-        f"spec.{field} is immutable: create a new EfritRequest instead.",
-    )
+def _kept(field: str) -> dict[str, JsonValue]:
+    """Return what the schema of a field says that may not become another one."""
+    return field_rules(Rule("self == oldSelf", _is_immutable(field)))
+
+
+def _neither_added_nor_removed(field: str) -> Rule:
+    """Return the rule of the spec for a field that it may do without, for which `_kept` is not asked then."""
+    return Rule(f"has(self.{field}) == has(oldSelf.{field})", _is_immutable(field))
+
+
+def _is_immutable(field: str) -> str:
+    return f"spec.{field} is immutable: create a new EfritRequest instead."
 
 
 class RequestSpec(ApiModel):
     """The work to do. Immutable, except that `cancel` can be set to true."""
 
-    instance_ref: LocalReference | None = Field(default=None, description="The EfritInstance that does the work.")
+    instance_ref: LocalReference | None = Field(
+        default=None,
+        description="The EfritInstance that does the work.",
+        json_schema_extra=_kept("instanceRef"),
+    )
     pool_ref: LocalReference | None = Field(
         default=None,
         description="A member of the EfritPool of this name does the work, once one has room. Without such a pool: "
         "the least loaded ready instance whose label efrit.dev/pool has this name.",
+        json_schema_extra=_kept("poolRef"),
     )
     selector: InstanceSelector | None = Field(
-        default=None, description="The least loaded ready instance with these labels does the work."
+        default=None,
+        description="The least loaded ready instance with these labels does the work.",
+        json_schema_extra=_kept("selector"),
     )
     type: Literal[RequestType.EVAL, RequestType.CHAT, RequestType.COMMAND] = Field(
-        description="eval runs Lisp, chat asks the model, command lets the model work with tools until it is done."
+        description="eval runs Lisp, chat asks the model, command lets the model work with tools until it is done.",
+        json_schema_extra=_kept("type"),
     )
     content: str = Field(
         min_length=1,
@@ -108,6 +123,7 @@ class RequestSpec(ApiModel):
     return_context: bool = Field(
         default=False,
         description="Also return Emacs' context after the work: buffers, current buffer, point, mode, directory.",
+        json_schema_extra=_kept("returnContext"),
     )
     timeout_seconds: int | None = Field(
         default=None,
@@ -116,6 +132,7 @@ class RequestSpec(ApiModel):
         description="Longest running time in seconds, queueing excluded; default: the instance's "
         "limits.requestTimeoutSeconds for an eval, limits.commandTimeoutSeconds for a chat or command. More than "
         "limits.maxTimeoutSeconds is Rejected.",
+        json_schema_extra=_kept("timeoutSeconds"),
     )
     queue_timeout_seconds: int | None = Field(
         default=None,
@@ -123,19 +140,29 @@ class RequestSpec(ApiModel):
         le=30 * MAX_TIMEOUT_SECONDS,
         description="Longest wait in seconds before the work starts; it then ends TimedOut without having run. "
         "Default: that of the installation, a week if its administrator sets no other.",
+        json_schema_extra=_kept("queueTimeoutSeconds"),
     )
-    budget: Budget | None = Field(default=None, description="Upper bounds of a command.")
-    session: SessionRef | None = Field(default=None, description="The session to continue.")
+    budget: Budget | None = Field(
+        default=None,
+        description="Upper bounds of a command.",
+        json_schema_extra=_kept("budget"),
+    )
+    session: SessionRef | None = Field(
+        default=None,
+        description="The session to continue.",
+        json_schema_extra=_kept("session"),
+    )
     priority: int = Field(
         default=0,
         ge=-1000,
         le=1000,
         description="Higher runs earlier. Each point is worth 60 seconds of waiting, so that none starves. A pool "
         "may interrupt running work for a request of higher priority (spec.preemption of the EfritPool).",
+        json_schema_extra=_kept("priority"),
     )
     retry_policy: RetryPolicyField = Field(
         default=RetryPolicy.NEVER,
-        json_schema_extra={"default": resource_word(RetryPolicy.NEVER)},
+        json_schema_extra={"default": resource_word(RetryPolicy.NEVER), **_kept("retryPolicy")},
         description="IfInterrupted runs the work again when Emacs died in the middle of it, or when a pool "
         "interrupted it for a request of higher priority: only for work that is safe to run twice.",
     )
@@ -146,10 +173,17 @@ class RequestSpec(ApiModel):
         description="Upper bound of runs with retryPolicy IfInterrupted; one that a pool interrupted for a request "
         "of higher priority does not count. On an ephemeral queue the last one is kept for the case that the queue "
         "is lost with its pod.",
+        json_schema_extra=_kept("maxAttempts"),
     )
     cancel: bool = Field(
         default=False,
         description="Set to true to stop the work. What it has done by then is not undone.",
+        json_schema_extra=field_rules(
+            Rule(
+                "self || !oldSelf",  # gate: cancel-kept
+                "spec.cancel cannot be taken back: create a new EfritRequest instead.",
+            )
+        ),
     )
     ttl_seconds_after_finished: int | None = Field(
         default=None,
@@ -157,11 +191,13 @@ class RequestSpec(ApiModel):
         le=10 * 365 * 86_400,
         description="Delete the request this many seconds after it is final. Default: that of the installation, 30 "
         "days if its administrator sets no other.",
+        json_schema_extra=_kept("ttlSecondsAfterFinished"),
     )
 
     rules: ClassVar = (
         Rule(
-            "[has(self.instanceRef), has(self.poolRef), has(self.selector)].filter(given, given).size() == 1",
+            "has(self.instanceRef) ? !has(self.poolRef) && !has(self.selector) "
+            ": has(self.poolRef) != has(self.selector)",
             "name exactly one target: spec.instanceRef, spec.poolRef or spec.selector.",
         ),
         Rule(
@@ -176,26 +212,18 @@ class RequestSpec(ApiModel):
             "!has(self.session) || self.type != 'eval'",
             "spec.session continues a chat or a command: an eval has no session, leave it out.",
         ),
-        Rule(
-            "!has(oldSelf.cancel) || !oldSelf.cancel || (has(self.cancel) && self.cancel)",  # gate: cancel-kept
-            "spec.cancel cannot be taken back: create a new EfritRequest instead.",
-        ),
+        # Not beside the field, as that refuses with the whole value.
+        Rule("self.content == oldSelf.content", _is_immutable("content")),  # gate: content-immutable
         *(
-            _immutable(name)
+            _neither_added_nor_removed(name)
             for name in (
                 "instanceRef",
                 "poolRef",
                 "selector",
-                "type",
-                "content",  # gate: content-immutable
-                "returnContext",
                 "timeoutSeconds",
                 "queueTimeoutSeconds",
                 "budget",
                 "session",
-                "priority",
-                "retryPolicy",
-                "maxAttempts",
                 "ttlSecondsAfterFinished",
             )
         ),

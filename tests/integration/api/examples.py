@@ -155,7 +155,7 @@ def _content() -> Iterator[Example]:
 
 
 def _cancel() -> Iterator[Example]:
-    rule = Rule(REQUESTS, "spec", "spec.cancel cannot be taken back")
+    rule = Rule(REQUESTS, "spec.cancel", "spec.cancel cannot be taken back")
     yield Example(rule, "cancelled", request(cancel=True), accepted=True, old=request(cancel=False))
     yield Example(rule, "still cancelled", request(cancel=True), accepted=True, old=request(cancel=True))
     yield Example(rule, "taken back", request(cancel=False), accepted=False, old=request(cancel=True))
@@ -180,20 +180,35 @@ CHANGES: Mapping[str, tuple[Any, Any, Json]] = {
 }
 """Field of RequestSpec -> two values and what the rest of the spec needs beside them."""
 
-OPTIONAL = ("timeout_seconds", "queue_timeout_seconds", "budget", "session", "ttl_seconds_after_finished")
+ABSENT: Mapping[str, Json] = {
+    "instance_ref": {"instanceRef": None, "poolRef": {"name": "a"}},
+    "pool_ref": {},
+    "selector": {},
+    "timeout_seconds": {},
+    "queue_timeout_seconds": {},
+    "budget": {"type": "command"},
+    "session": {"type": "chat"},
+    "ttl_seconds_after_finished": {},
+}
+"""Field of RequestSpec that may be absent -> what the rest of the spec needs then."""
 
 
 def _immutable() -> Iterator[Example]:
     for name, (before, after, beside) in CHANGES.items():
         field = RequestSpec.model_fields[name].alias or name
-        rule = Rule(REQUESTS, "spec", f"spec.{field} is immutable")
+        rule = Rule(REQUESTS, "spec" if name == "content" else f"spec.{field}", f"spec.{field} is immutable")
         old, new = request(**{**beside, field: before}), request(**{**beside, field: after})
         yield Example(rule, f"{field} kept", old, accepted=True, old=old)
         yield Example(rule, f"{field} changed", new, accepted=False, old=old)
-        if name in OPTIONAL:
-            absent = request(**beside)
-            yield Example(rule, f"{field} added", new, accepted=False, old=absent)
-            yield Example(rule, f"{field} removed", absent, accepted=False, old=old)
+        if name in ABSENT:
+            present = Rule(REQUESTS, "spec", rule.message)
+            absent = request(**ABSENT[name])
+            yield Example(present, f"{field} kept", old, accepted=True, old=old)
+            yield Example(present, f"{field} still absent", absent, accepted=True, old=absent)
+            yield Example(present, f"{field} added", new, accepted=False, old=absent)
+            yield Example(present, f"{field} removed", absent, accepted=False, old=old)
+        elif name not in BASES[REQUESTS]["spec"]:
+            yield Example(rule, f"{field} left out again", request(), accepted=False, old=new)
 
 
 STATUS: Mapping[str, tuple[Any, Any]] = {

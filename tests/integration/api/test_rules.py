@@ -35,7 +35,7 @@ def room(kube: Kube) -> str:
 
 def _identifier(rule: Rule) -> str:
     """Return the name of a rule's test: `requests-spec.cancel-cannot-be-taken-back`."""
-    where = [rule.where] if rule.where and not rule.message.startswith(f"{rule.where}.") else []
+    where = [rule.where] if rule.where and not rule.message.startswith(rule.where) else []
     words = [rule.plural.removeprefix("efrit"), *where, *rule.message.split()]
     return "-".join(word.strip("[],:…") for word in words)
 

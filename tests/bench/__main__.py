@@ -64,7 +64,7 @@ async def measure() -> tuple[list[Row], dict[str, Any]]:
         figures["rss"] = memory()
         rows.append(("bridge RSS", "<= 60 MB", f"{figures['rss']['bridge'] / 1e6:.1f} MB"))
         rows.append(("controller RSS after the burst", "", f"{figures['rss']['controller'] / 1e6:.1f} MB"))
-        rows.append(("operator image", "<= 250 MB", f"{image_size() / 1e6:.0f} MB"))
+        rows.append(("operator image", "<= 180 MB", f"{image_size() / 1e6:.0f} MB"))
         jobs = await job_per_task(api)
         figures["job_seconds"] = jobs
         job = statistics.median(jobs)

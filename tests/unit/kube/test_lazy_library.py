@@ -70,3 +70,26 @@ def test_a_package_that_is_not_installed_is_left_alone(packages: Path) -> None:
 def test_the_client_loads_nothing_of_the_synchronous_half(tmp_path: Path) -> None:
     loaded = "[name for name in sys.modules if name.startswith('kubernetes.') and 'kubernetes.aio' not in name]"
     assert output(f"import efrit.kube.client, efrit.kube.connection\nprint({loaded})", tmp_path) == "[]"
+
+
+LEFT_OUT = """
+import sys
+class LeftOut:
+    def find_spec(self, name, path=None, target=None):
+        if ".client.api." in name or ".client.models." in name:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, LeftOut())
+import efrit.bridge.app, efrit.cli.program, efrit.client.cluster.backend, efrit.controller.app, efrit.mcp.app
+import asyncio
+from kubernetes.aio.client import Configuration
+from efrit.controller.act.kube import Kube
+async def connect():
+    await Kube(Configuration(host="http://127.0.0.1:1")).close()
+asyncio.run(connect())
+print("works")
+"""
+"""As in the operator's image, whose Dockerfile removes the library's classes for each kind and its calls."""
+
+
+def test_no_program_needs_what_the_image_leaves_out_of_the_library(tmp_path: Path) -> None:
+    assert output(LEFT_OUT, tmp_path) == "works"

@@ -98,6 +98,7 @@ class Operator:
         self.launch(**env)
         roles = "leading" if leading else ("leading", "standby")
         until(lambda: self.role() in roles if self.role() else None, lambda: f"not {roles}:\n{self.process.tail()}")
+        until(self._pod.reported, "its pod is not reported")
 
     @property
     def ended(self) -> bool:

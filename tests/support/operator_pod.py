@@ -18,7 +18,7 @@ PAUSE_SECONDS = 0.2
 
 
 class OperatorPod:
-    """One pod with one container. What cannot be reported now is reported once the API server is there again."""
+    """One pod with one container, reported by a thread: an API server that is away or stands still is told later."""
 
     def __init__(self, kube: Kube, namespace: str, name: str, account: str, log: Path) -> None:
         """log: the termination log of the container that runs now, or ran last."""
@@ -29,8 +29,12 @@ class OperatorPod:
         self._log = log
         self._restarts = -1
         self._last: Json = {}
-        self._lock = threading.Lock()
-        self._reports = 0
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._report: Json | None = None
+        """What the API server is yet to be told."""
+        self._closed = False
+        self._refusal: Refused | None = None
 
     def container_starts(self) -> None:
         """Report a container that runs, after one that has ended if there was one; its log is empty."""
@@ -38,22 +42,30 @@ class OperatorPod:
             self._last = self._terminated()
         self._restarts += 1
         self._log.write_text("")
-        self._report({"running": {}})
+        self._tell({"running": {}})
 
     def container_ended(self) -> None:
         """Report that the container has ended, and what it left in its log."""
-        self._report(self._terminated())
+        self._tell(self._terminated())
+
+    def reported(self) -> bool:
+        """Whether the API server has been told all there is to tell. Raises Refused."""
+        with self._changed:
+            if self._refusal is not None:
+                raise self._refusal
+            return self._report is None
 
     def close(self) -> None:
         """Report nothing any more."""
-        with self._lock:
-            self._reports += 1
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
     def _terminated(self) -> Json:
         return {"terminated": {"exitCode": 137, "reason": "Error", "message": self._log.read_text()}}
 
-    def _report(self, state: Json) -> None:
-        status: Json = {
+    def _tell(self, state: Json) -> None:
+        report: Json = {
             "name": CONTAINER,
             "image": "efrit/operator",
             "imageID": "",
@@ -62,33 +74,39 @@ class OperatorPod:
             "state": state,
             "lastState": self._last,
         }
-        with self._lock:
-            self._reports += 1
-            number = self._reports
-        if not self._write(number, status):
-            threading.Thread(target=self._write_later, args=(number, status), daemon=True).start()
+        with self._changed:
+            self._report = report
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"kubelet of {self._name}", daemon=True)
+                self._thread.start()
 
-    def _write_later(self, number: int, status: Json) -> None:
-        while not self._write(number, status):
-            time.sleep(PAUSE_SECONDS)
-
-    def _write(self, number: int, status: Json) -> bool:
-        """Write a status unless there is a later one; False where the API server is away."""
-        with self._lock:
-            if number != self._reports:
-                return True
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._report is not None)
+                report = self._report
+                if self._closed or report is None:
+                    return
             try:
-                if self._kube.find("pods", self._namespace, self._name) is None:
-                    self._kube.create("pods", self._namespace, self._manifest())
-                body = {"status": {"phase": "Running", "containerStatuses": [status]}}
-                self._kube.patch("pods", self._namespace, self._name, body, "status")
+                self._write(report)
             except httpx.TransportError:
-                return False
+                time.sleep(PAUSE_SECONDS)
+                continue
             except Refused as error:
-                if error.status < 500:
-                    raise
-                return False
-            return True
+                if error.status >= 500:
+                    time.sleep(PAUSE_SECONDS)
+                    continue
+                self._refusal = error
+            with self._changed:
+                if self._report is report:
+                    self._report = None
+
+    def _write(self, report: Json) -> None:
+        if self._kube.find("pods", self._namespace, self._name) is None:
+            self._kube.create("pods", self._namespace, self._manifest())
+        body = {"status": {"phase": "Running", "containerStatuses": [report]}}
+        self._kube.patch("pods", self._namespace, self._name, body, "status")
 
     def _manifest(self) -> Json:
         container = {"name": CONTAINER, "image": "efrit/operator"}

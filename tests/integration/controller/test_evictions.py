@@ -34,7 +34,7 @@ def _pool(site: Site, replicas: int) -> dict[str, str]:
         return bool(status.get("ready") == replicas)
 
     until(is_ready, lambda: f"the pool is not ready\n{site.logs()}", TIMEOUT)
-    pods = site.kube.list("pods", site.namespace)
+    pods = site.kube.list("pods", site.namespace, labelSelector="efrit.dev/instance")
     for pod in pods:
         name = pod["metadata"]["name"]
         # As the StatefulSet controller and the kubelet have it.

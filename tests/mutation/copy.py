@@ -73,6 +73,9 @@ class Copy:
         """Yield the copy without that step, whole again afterwards."""
         if any(test.startswith(ERT) for test in mutant.tests):
             self._compiled = ["--compiled", str(self._compile_lisp())]
+        if any(not test.startswith(ERT) for test in mutant.tests):
+            # What it imports is whole.
+            self._start_warm_pytest()
         marker = marker_of(mutant.gate)
         path = self.root / marker.file
         whole = path.read_text()
@@ -114,18 +117,26 @@ class Copy:
             raise RuntimeError(f"pytest {' '.join(tests)} ended with {code}:\n{output}")
         return failures
 
-    def _warm_pytest(self, arguments: list[str]) -> tuple[int, str]:
+    def _start_warm_pytest(self) -> subprocess.Popen[str]:
+        """Return what runs pytest, once it has imported all it keeps."""
         if self._warm is None:
             command = [str(self.python), "-m", "tests.mutation.warm_pytest", str(TIMEOUT_SECONDS)]
             self._warm = subprocess.Popen(
                 command, cwd=self.root, env=_environment(), stdin=PIPE, stdout=PIPE, text=True, bufsize=1
             )
-        assert self._warm.stdin is not None
-        assert self._warm.stdout is not None
-        self._warm.stdin.write(json.dumps(arguments) + "\n")
-        line = self._warm.stdout.readline()
+            assert self._warm.stdout is not None
+            if not self._warm.stdout.readline():
+                raise RuntimeError(f"what runs pytest ended with {self._warm.wait()}")
+        return self._warm
+
+    def _warm_pytest(self, arguments: list[str]) -> tuple[int, str]:
+        warm = self._start_warm_pytest()
+        assert warm.stdin is not None
+        assert warm.stdout is not None
+        warm.stdin.write(json.dumps(arguments) + "\n")
+        line = warm.stdout.readline()
         if not line:
-            raise RuntimeError(f"what runs pytest ended with {self._warm.wait()}")
+            raise RuntimeError(f"what runs pytest ended with {warm.wait()}")
         answer = json.loads(line)
         return answer["code"], answer["output"]
 

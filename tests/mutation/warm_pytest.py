@@ -3,24 +3,33 @@
     python -m tests.mutation.warm_pytest SECONDS
 
 Each line on stdin is a JSON list of pytest's arguments; each on stdout an object with its exit `code` and `output`.
-Nothing of this project is imported before the fork, so that each run sees the sources as they are then.
+The product is imported as it is at the start, too. A fork imports anew what has another source by then, and all that
+leads to it, so that each run sees the sources as they are; half a second of a processor is saved for most mutants.
 """
 
 from __future__ import annotations
 
+import ast
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, NamedTuple
 
+import prometheus_client
 import pytest
+from prometheus_client.metrics import MetricWrapperBase
 
 LIBRARIES = Path(__file__).with_name("libraries.py")
-OURS = ("efrit", "tests")
+PRODUCT = "efrit"
+OURS = (PRODUCT, "tests")
 
 
 def import_libraries() -> None:
@@ -29,13 +38,68 @@ def import_libraries() -> None:
         _run_at(sink, ["-q", "-p", "no:cacheprovider", str(LIBRARIES)])
 
 
-def run(arguments: list[str], seconds: float) -> tuple[int, str]:
+class Product(NamedTuple):
+    """The modules of the product as they are imported: the source of each, and which import it, by name."""
+
+    sources: Mapping[str, str]
+    importers: Mapping[str, set[str]]
+
+
+def import_product() -> Product:
+    """Import all of it."""
+    package = importlib.import_module(PRODUCT)
+    for module in pkgutil.walk_packages(package.__path__, f"{PRODUCT}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    product = product_of({name: _source(name) for name in sys.modules if name.partition(".")[0] == PRODUCT})
+    # A fork that collects garbage would copy what it looks through.
+    gc.freeze()
+    return product
+
+
+def _source(name: str) -> str:
+    return Path(str(sys.modules[name].__file__)).read_text()
+
+
+def product_of(sources: Mapping[str, str]) -> Product:
+    """Return which modules import which, by their sources."""
+    importers: dict[str, set[str]] = {}
+    for importer, source in sources.items():
+        for name in _imported(source):
+            importers.setdefault(name, set()).add(importer)
+    return Product(sources, importers)
+
+
+def to_import_anew(product: Product, changed: Collection[str]) -> set[str]:
+    """Return the modules that changed, and all that lead to one of these: a package takes along what is in it."""
+    found: set[str] = set()
+    left = set(changed)
+    while left:
+        name = left.pop()
+        found.add(name)
+        inside = {other for other in product.sources if other.startswith(f"{name}.")}
+        left |= (product.importers.get(name, set()) | inside) - found
+    return found
+
+
+def _imported(source: str) -> set[str]:
+    """Return the names that may be modules: what is imported, and from where."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def run(arguments: list[str], seconds: float, product: Product) -> tuple[int, str]:
     """Return exit code and output of one run; killed with all it has started when the time is over."""
     with TemporaryFile("w+") as sink:
         pid = os.fork()
         if pid == 0:
             os.setsid()
-            _forget_ours()
+            _forget_changed(product)
             code = _run_at(sink, arguments)
             os._exit(code)
         waiting = os.pidfd_open(pid)
@@ -66,16 +130,25 @@ def _run_at(sink: IO[str], arguments: list[str]) -> int:
             os.close(descriptor)
 
 
-def _forget_ours() -> None:
+def _forget_changed(product: Product) -> None:
+    stale = to_import_anew(product, [name for name, source in product.sources.items() if _source(name) != source])
+    registered = prometheus_client.REGISTRY
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
-        del sys.modules[name]
+        if name in product.sources and name not in stale:
+            continue
+        for value in vars(sys.modules.pop(name)).values():
+            # A metric of this name is made once more.
+            if isinstance(value, MetricWrapperBase) and value in registered._collector_to_names:
+                registered.unregister(value)
 
 
 def main(seconds: float) -> None:
-    """Serve until stdin ends."""
+    """Serve until stdin ends; the first line is empty, when all is imported."""
     import_libraries()
+    product = import_product()
+    print("{}", flush=True)
     for line in sys.stdin:
-        code, output = run(json.loads(line), seconds)
+        code, output = run(json.loads(line), seconds, product)
         print(json.dumps({"code": code, "output": output}), flush=True)
 
 

@@ -19,6 +19,7 @@ from tests.mutation.mutants import MUTANTS
 from tests.mutation.operation import Misplaced
 from tests.mutation.sources import python
 from tests.mutation.sources.markers import marker_of, markers
+from tests.mutation.warm_pytest import product_of, to_import_anew
 
 LISP_TESTS = "".join(path.read_text() for path in (REPOSITORY / "images/emacs/test").glob("*-test.el"))
 
@@ -89,3 +90,23 @@ def test_bytecode_of_the_original_is_not_taken_for_the_mutant(tmp_path: Path) ->
     assert imported() == "1"
     replace_text(module, "TAKEN = 0\n")
     assert imported() == "0"
+
+
+def test_what_changed_is_imported_anew_with_all_that_leads_to_it_and_nothing_else() -> None:
+    sources = {
+        "p": "",
+        "p.api": "from p.api.spec import Spec",
+        "p.api.spec": "import p.words as words",
+        "p.api.plan": "",
+        "p.words": "",
+        "p.act": "def later():\n    from p import api",
+        "p.apart": "from p.act2 import x",
+    }
+    anew = {
+        "p.apart": {"p.apart"},
+        "p.act": {"p.act"},
+        "p.words": {"p.words", "p.api", "p.api.spec", "p.api.plan", "p.act"},
+        "p": set(sources),
+    }
+    for changed, expected in anew.items():
+        assert to_import_anew(product_of(sources), [changed]) == expected

@@ -5,9 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import pty
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -18,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.forked_programs import can_be_forked
+from tests.support.forked_programs import Forked, can_be_forked
 from tests.support.forked_programs import run as run_forked
 from tests.support.timeout import TIMEOUT
 
@@ -92,14 +90,20 @@ class Terminal:
 
     def __init__(self, program: Program, name: str, *words: str) -> None:
         self.shown = ""
-        pid, self._fd = pty.fork()
-        if pid == 0:
-            command = program.command(name, *words)
-            os.chdir(program.cwd or ".")
-            env = {**program.env, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-            os.execve(command[0], command, env)  # noqa: S606
-        self.pid = pid
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        command, cwd = program.command(name, *words), program.cwd or Path.cwd()
+        env = {**program.env, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+        self._fd, its = os.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self._process: Forked | subprocess.Popen[bytes]
+        if can_be_forked(command, env):
+            self._process = Forked(command, env, cwd, streams=(its, its, its), start_new_session=True)
+        else:
+            # --ctty: Ctrl-C reaches it.
+            self._process = subprocess.Popen(
+                ["setsid", "--ctty", *command], env=env, cwd=cwd, stdin=its, stdout=its, stderr=its
+            )
+        os.close(its)
+        self.pid = self._process.pid
 
     def expect(self, text: str, seconds: float = TIMEOUT) -> None:
         """Read until `text` is shown, and forget what came before its end."""
@@ -124,16 +128,16 @@ class Terminal:
                 pass
         except OSError:
             pass
-        _, status = os.waitpid(self.pid, 0)
+        code = self._process.wait()
         self.pid = 0
         os.close(self._fd)
-        return os.waitstatus_to_exitcode(status)
+        return code
 
     def __enter__(self) -> Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            self._process.kill()
+            self._process.wait()
             os.close(self._fd)

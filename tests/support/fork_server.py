@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import fcntl
 import functools
 import gc
 import importlib
@@ -21,6 +22,7 @@ import select
 import signal
 import socket
 import sys
+import termios
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -114,6 +116,8 @@ def prepare(job: Job) -> Callable[[], Any]:
     for number, descriptor in enumerate(job.descriptors[:3]):
         os.dup2(descriptor, number)
     os.closerange(3, 4096)
+    if job.session and os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(job.cwd)
     os.environ.clear()
     os.environ.update(job.env)

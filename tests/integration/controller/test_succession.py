@@ -57,6 +57,8 @@ def test_a_leader_that_was_killed_is_followed_as_soon_as_its_kubelet_says_so(sit
     leader.start(leading=False)
     assert (leader.role(), standby.role()) == ("standby", "leading")
     assert leader.identity != before
+    assert leader.stop() == 0
+    assert "Traceback" not in leader.process.log.read_text()
 
 
 def test_a_controller_that_is_alone_follows_itself_when_its_container_is_restarted(site: Site) -> None:

@@ -19,14 +19,19 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from aiohttp import web
 
 from efrit.protocol import (
+    MAX_BATCH_ELEMENTS,
+    BatchElement,
+    BatchOperation,
+    BatchResult,
     DiskProblem,
     DiskStats,
     EmacsStats,
+    ErrorDetail,
     Outcome,
     Reason,
     RequestState,
@@ -55,6 +60,18 @@ class Mode(Enum):
     """What is handed over runs until it is stopped."""
 
 
+METHODS = {BatchOperation.SUBMIT: "PUT", BatchOperation.CANCEL: "POST", BatchOperation.ACKNOWLEDGE: "DELETE"}
+"""What an element of a batch is as a call of its own."""
+
+
+class Refusal(NamedTuple):
+    """What is said of a call that is not taken."""
+
+    status: int
+    code: str
+    message: str
+
+
 @dataclass
 class SimulatedBridge:
     """One instance's; used by the thread of its node alone, but for what is said to be read."""
@@ -62,6 +79,8 @@ class SimulatedBridge:
     name: str
     mode: Mode = Mode.ANSWERS
     flooding: bool = False
+    takes_batches: bool = True
+    """Not: it gets a call for each request, as a bridge of an earlier version."""
     ends_streams: bool = False
     """Whether each stream of events ends after its first flood."""
     connections: int = 0
@@ -92,7 +111,10 @@ class SimulatedBridge:
         emacs = EmacsStats(alive=True, responsive=True, version="30.1")
         full = DiskProblem.FULL if self.mode is Mode.FULL else None
         disk = DiskStats(total_bytes=1 << 30, free_bytes=0 if full else 1 << 29, problem=full)
-        return Stats(queue_id=f"queue-{self.name}", emacs=emacs, processed=self.processed, disk=disk)
+        most = MAX_BATCH_ELEMENTS if self.takes_batches else 0
+        return Stats(
+            queue_id=f"queue-{self.name}", emacs=emacs, processed=self.processed, disk=disk, batch_elements=most
+        )
 
     async def call(self, http: web.Request) -> web.StreamResponse:
         self.in_flight += 1
@@ -100,15 +122,33 @@ class SimulatedBridge:
         try:
             while self.mode is Mode.HANGS:
                 await self.changed.wait()
-            return self._answer(http)
+            return _http(self._answer(http.method, http.match_info["uid"]))
         finally:
             self.in_flight -= 1
 
-    def _answer(self, http: web.Request) -> web.Response:
-        uid = http.match_info["uid"]
-        if http.method == "PUT" and self.mode is Mode.FULL:
-            return _error(507, "NoSpace", "the volume is full")
-        if http.method == "PUT":
+    async def batch(self, http: web.Request) -> web.StreamResponse:
+        elements = [BatchElement.parse(line) for line in (await http.read()).splitlines()]
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            while self.mode is Mode.HANGS:
+                await self.changed.wait()
+            results = [self._result(index, element) for index, element in enumerate(elements)]
+            return web.Response(body=b"".join(results), content_type="application/x-ndjson")
+        finally:
+            self.in_flight -= 1
+
+    def _result(self, index: int, element: BatchElement) -> bytes:
+        answer = self._answer(METHODS[element.op], element.id)
+        if isinstance(answer, Refusal):
+            error = ErrorDetail(code=answer.code, message=answer.message)
+            return BatchResult(index=index, error=error).to_line()
+        return BatchResult(index=index, request=answer).to_line()
+
+    def _answer(self, method: str, uid: str) -> RequestView | Refusal | None:
+        if method == "PUT" and self.mode is Mode.FULL:
+            return Refusal(507, "NoSpace", "the volume is full")
+        if method == "PUT":
             if uid not in self.views:
                 self.handed_over.append(uid)
                 self.order.append(self.name)
@@ -117,15 +157,15 @@ class SimulatedBridge:
                     self._tell(RequestView(id=request_id(uid), state=state, attempt=1, started_time=now))
                 else:
                     self._finish(uid)
-            return _json(RequestView(id=request_id(uid), state=RequestState.QUEUED, queued_time=datetime.now(UTC)))
+            return RequestView(id=request_id(uid), state=RequestState.QUEUED, queued_time=datetime.now(UTC))
         if uid not in self.views:
-            return _error(404, "NotFound", "no such request")
-        if http.method == "DELETE":
+            return Refusal(404, "NotFound", "no such request")
+        if method == "DELETE":
             del self.views[uid]
-            return web.Response(status=204)
-        if http.method == "POST" and not self.views[uid].state.final:
+            return None
+        if method == "POST" and not self.views[uid].state.final:
             self._finish(uid, Reason.CANCELLED)
-        return _json(self.views[uid])
+        return self.views[uid]
 
     def _finish(self, uid: str, reason: Reason = Reason.SUCCEEDED) -> None:
         self.processed += 1
@@ -181,12 +221,13 @@ def _event(name: str, data: str) -> bytes:
     return f"event: {name}\ndata: {data}\n\n".encode()
 
 
-def _json(view: RequestView) -> web.Response:
-    return web.Response(text=view.to_json(), content_type="application/json")
-
-
-def _error(status: int, code: str, message: str) -> web.Response:
-    return web.json_response({"error": {"code": code, "message": message}}, status=status)
+def _http(answer: RequestView | Refusal | None) -> web.Response:
+    if isinstance(answer, Refusal):
+        error = {"code": answer.code, "message": answer.message}
+        return web.json_response({"error": error}, status=answer.status)
+    if answer is None:
+        return web.Response(status=204)
+    return web.Response(text=answer.to_json(), content_type="application/json")
 
 
 class SimulatedNode:
@@ -255,6 +296,7 @@ class SimulatedNode:
             tls.load_cert_chain(pair)
         app = web.Application()
         app.router.add_get("/v1/events", bridge.events)
+        app.router.add_post("/v1/batch", bridge.batch)
         app.router.add_route("*", "/v1/requests/{uid}", bridge.call)
         app.router.add_route("*", "/v1/requests/{uid}/cancel", bridge.call)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)

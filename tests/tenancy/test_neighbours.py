@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from efrit.controller.act.bulkhead import MOST_CALLS
+from efrit.controller.act.handover_batch import MOST_BATCHES
 from efrit.controller.act.stream_rate import BURST
 from tests.support.kube import until
 from tests.support.simulated_bridge import FLOOD, Mode
@@ -11,12 +14,16 @@ from tests.support.tenants import Tenants
 WAITING = 130
 
 
-def test_a_hung_disk_holds_few_calls_and_another_tenant_is_answered(tenants: Tenants) -> None:
+@pytest.mark.parametrize(("batches", "most"), [(True, MOST_BATCHES), (False, MOST_CALLS)])
+def test_a_hung_disk_holds_few_calls_and_another_tenant_is_answered(
+    tenants: Tenants, batches: bool, most: int
+) -> None:
     loud, quiet, node = tenants.loud, tenants.quiet, tenants.node
+    loud.bridge.takes_batches = batches
     node.do(lambda: loud.bridge.set(Mode.HANGS))
     for number in range(WAITING):
         loud.ask(f"w{number}")
-    until(lambda: loud.bridge.in_flight == MOST_CALLS or None, "the bridge was not called")
+    until(lambda: loud.bridge.in_flight == most or None, "the bridge was not called")
 
     for _ in range(5):
         assert tenants.answer(quiet)["phase"] == "Succeeded"
@@ -37,7 +44,7 @@ def test_a_hung_disk_holds_few_calls_and_another_tenant_is_answered(tenants: Ten
     tenants.until_ready(loud, reason="Ready")
     until(lambda: loud.finished() == WAITING or None, lambda: f"{loud.finished()} of {WAITING} have ended")
     # One more for the probe of a bridge that nobody waits for.
-    assert loud.bridge.most_in_flight <= MOST_CALLS + 1
+    assert loud.bridge.most_in_flight <= most + 1
     assert len(loud.bridge.handed_over) == len(set(loud.bridge.handed_over)) == WAITING
 
 

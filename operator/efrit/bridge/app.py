@@ -26,7 +26,7 @@ from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.bridge.tls import Certificate
 from efrit.errors import ConfigurationError, EfritError, QueueNotReady, StorageError
 from efrit.log_format import OneLineFormatter
-from efrit.protocol import DiskProblem, DiskStats, RequestState, RequestView, Stats, from_epoch
+from efrit.protocol import MAX_BATCH_ELEMENTS, DiskProblem, DiskStats, RequestState, RequestView, Stats, from_epoch
 from efrit.queue.durable import Disk
 from efrit.queue.queue import DurableQueue
 from efrit.queue.space import Space
@@ -215,6 +215,7 @@ class Bridge:
             uptime_seconds=now - self._started,
             emacs=self.supervisor.stats(now),
             disk=disk_stats(self.queue.upkeep.space, self.queue.upkeep.trouble),
+            batch_elements=MAX_BATCH_ELEMENTS,
         )
 
     def metrics(self) -> bytes:

@@ -14,8 +14,10 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from efrit.bridge.auth import Tokens
+from efrit.bridge.batch import Batch, read_batch
 from efrit.bridge.events import EventLog
 from efrit.bridge.metrics import CONTENT_TYPE
 from efrit.bridge.work_log_sse import work_log_events
@@ -35,6 +37,7 @@ from efrit.errors import (
     Unauthorized,
 )
 from efrit.protocol import (
+    MAX_BATCH_BYTES,
     ErrorBody,
     ErrorDetail,
     Request,
@@ -121,6 +124,7 @@ def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, bridge: Brid
             Route(request_path + "/progress", guarded(api.progress), methods=["GET"]),
             Route(request_path + "/cancel", guarded(api.cancel), methods=["POST"]),
             Route("/v1/requests", guarded(api.list), methods=["GET"]),
+            Route("/v1/batch", guarded(api.batch), methods=["POST"]),
             Route("/v1/events", guarded(api.events), methods=["GET"]),
             Route("/v1/stats", guarded(api.stats), methods=["GET"]),
             Route("/healthz", health.healthz, methods=["GET"]),
@@ -156,13 +160,13 @@ class _Api:
 
     async def _body(self, http: HttpRequest) -> bytes:
         limit = _ESCAPED * self._queue.limits.max_request_bytes + _ENVELOPE_BYTES
-        parts, size = [], 0
-        async for part in http.stream():
-            size += len(part)
-            if size > limit:
-                raise RequestTooLarge(f"the request is longer than {limit} bytes")
-            parts.append(part)
-        return b"".join(parts)
+        return await _bounded_body(http, limit, "request")
+
+    async def batch(self, http: HttpRequest) -> HttpResponse:
+        if not self._queue.is_open:
+            raise QueueNotReady("the queue is not open yet; try again")
+        elements = read_batch(await _bounded_body(http, MAX_BATCH_BYTES, "batch"))
+        return _BatchResponse(Batch(self._queue, elements, self._bridge.wake_supervisor))
 
     async def get(self, http: HttpRequest) -> HttpResponse:
         return _json(await self._queue.view(_known_id(http)))
@@ -260,6 +264,35 @@ class _Api:
                 # Without its answer, like a long one: the reader fetches it once it can be read.
                 log.warning("%s", error)
                 yield listed
+
+
+class _BatchResponse(HttpResponse):
+    """The results of a batch, each as soon as it is known. Goes on to the end where the client goes away."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(media_type="application/x-ndjson")
+        del self.headers["content-length"]
+        self._batch = batch
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+        async for lines, last in self._batch.results():
+            if not begun:
+                if last:
+                    self.headers["content-length"] = str(len(lines))
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                begun = True
+            await send({"type": "http.response.body", "body": lines, "more_body": not last})
+
+
+async def _bounded_body(http: HttpRequest, limit: int, kind: str) -> bytes:
+    parts, size = [], 0
+    async for part in http.stream():
+        size += len(part)
+        if size > limit:
+            raise RequestTooLarge(f"the {kind} is longer than {limit} bytes")
+        parts.append(part)
+    return b"".join(parts)
 
 
 class _Health:

@@ -158,7 +158,7 @@ class _Process:
         )
         queue = WorkQueue()
         store = Store(queue, settings.controller_config(), _now)
-        bridges = self._bridges = Bridges(identity, store, _now)
+        bridges = self._bridges = Bridges(identity, store, _now, lambda: self._lease.held)
         actor = Actor(self._kube, bridges, store, _now, settings.pod_name, lambda: self._lease.held)
         namespaces = self._namespaces(store)
         reconciler = Reconciler(store, actor, identity, _now, namespaces.is_served)

@@ -74,6 +74,10 @@ class WorkQueue:
         """Workers by namespace."""
         self._aside: set[WorkKey] = set()
         """Keys that are worked on and have given their worker to others."""
+        self._detaching: set[WorkKey] = set()
+        """Keys whose work goes on once their worker has finished its part."""
+        self._detached: set[WorkKey] = set()
+        """Keys whose work goes on without a worker, and those whose worker has yet to finish its part."""
         self._in_background = 0
         self._background_taken = _now()
         """When a key of the background was taken last, or the first came after there was none."""
@@ -207,6 +211,24 @@ class WorkQueue:
             self._release_worker(key.namespace)
             self._wake()
 
+    def detach(self, key: WorkKey) -> None:
+        """Have the work on a key go on without a worker, from the end of its part on, until `release`.
+
+        Until then it is the only work on its key, and counts as under way.
+        """
+        if key in self._active:
+            self._detaching.add(key)
+            self._detached.add(key)
+
+    def release(self, key: WorkKey, error: Exception | None = None) -> None:
+        """End the work on a key that was detached; error: what it failed with, so that it is tried again."""
+        if key not in self._detached:
+            return
+        self._detached.discard(key)
+        self._settle(key, error)
+        if key not in self._detaching:
+            self._end(key)
+
     async def run(self, work: Callable[[WorkKey], Awaitable[None]], workers: int) -> None:
         """Work for ever with this many workers."""
         self._workers = workers
@@ -236,7 +258,12 @@ class WorkQueue:
 
     @property
     def _free(self) -> int:
-        return self._workers - len(self._active) + len(self._aside)
+        return self._workers - self._held
+
+    @property
+    def _held(self) -> int:
+        """How many workers are held."""
+        return self._holding.total()
 
     def _may_begin(self, namespace: str) -> bool:
         free = self._free
@@ -317,38 +344,56 @@ class WorkQueue:
             self._in_background += background
             # There may be more: whoever finds nothing goes to sleep again.
             self._wake()
+            error: Exception | None = None
             try:
                 async with asyncio.timeout(LONGEST_WORK_SECONDS):
                     await work(key)
-            except EfritError as error:
-                self._retry(key, error)
-            except Exception as error:
-                log.exception("%s %s/%s: unexpected", *key)
-                self._retry(key, error, quiet=True)
-            else:
-                self._failures.pop(key, None)
+            except Exception as failure:  # noqa: BLE001 - logged, and tried again
+                error = failure
             finally:
-                self._finished(key, began, background=background)
+                self._finished(key, began, error, background=background)
             if self.done % KEYS_IN_A_ROW == 0:  # gate: queue-yields
                 # Keys that wait for nothing, and have one another worked on again, would keep all else from running.
                 await asyncio.sleep(0)
 
-    def _finished(self, key: WorkKey, began: float, *, background: bool) -> None:
+    def _finished(self, key: WorkKey, began: float, error: Exception | None, *, background: bool) -> None:
+        """Take in that a worker has finished its part."""
         now = _now()
         self.done += 1
         self._progress = now
-        del self._active[key]
         self._in_background -= background
         if key in self._aside:
             self._aside.discard(key)
         else:
             self._release_worker(key.namespace)
         self._measure_pace()
+        detached = key in self._detaching
+        self._detaching.discard(key)
+        if error is not None or not detached:
+            self._settle(key, error)
+        if key not in self._detached:  # gate: one-work-per-key
+            self._end(key)
+        self._ready.charge(key.namespace, now - began)
+        self._wake()
+
+    def _settle(self, key: WorkKey, error: Exception | None) -> None:
+        """Have work that failed tried again, and forget earlier failures of what did not."""
+        if error is None:
+            self._failures.pop(key, None)
+        elif isinstance(error, EfritError):
+            self._retry(key, error)
+        else:
+            log.error("%s %s/%s: unexpected", *key, exc_info=error)
+            self._retry(key, error, quiet=True)
+
+    def _end(self, key: WorkKey) -> None:
+        """Let others be worked on under this key."""
+        del self._active[key]
+        now = _now()
         if key in self._deferred:
             self._background.put(key, now)
         elif key in self._dirty:
             self._ready.put(key, now, self._ahead.get(key))
-        self._ready.charge(key.namespace, now - began)
         self._wake()
 
     def _release_worker(self, namespace: str) -> None:

@@ -19,6 +19,13 @@ from efrit.protocol.enums import (
 )
 from efrit.protocol.events import Event, EventId, LogEnd, Reset, parse_event
 from efrit.protocol.fields import RequestIdField, SessionId
+from efrit.protocol.handover import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ELEMENTS,
+    BatchElement,
+    BatchOperation,
+    BatchResult,
+)
 from efrit.protocol.ids import (
     MAX_ID_LENGTH,
     RequestId,
@@ -51,8 +58,13 @@ from efrit.protocol.view import (
 )
 
 __all__ = [
+    "MAX_BATCH_BYTES",
+    "MAX_BATCH_ELEMENTS",
     "MAX_ID_LENGTH",
     "PROTOCOL_VERSION",
+    "BatchElement",
+    "BatchOperation",
+    "BatchResult",
     "Budget",
     "Digest",
     "DiskProblem",

@@ -126,7 +126,7 @@ class Stats(WireModel, frozen=True, kw_only=True):
 
     `pending`, `processing`, `unacknowledged` count what is there now; `processed` = `succeeded` +
     `failed` counts answers over the life of the volume, `interrupted` those of the failed whose Emacs died. `disk` is
-    None where a bridge does not tell.
+    None where a bridge does not tell. `batch_elements` is how many elements a batch may have, 0 where none is taken.
     """
 
     queue_id: QueueId
@@ -142,6 +142,7 @@ class Stats(WireModel, frozen=True, kw_only=True):
     uptime_seconds: Seconds = 0.0
     emacs: EmacsStats = EmacsStats()
     disk: DiskStats | None = None
+    batch_elements: Count = 0
 
 
 class SelfCheckReport(WireModel, frozen=True, kw_only=True):

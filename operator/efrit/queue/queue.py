@@ -6,10 +6,10 @@ Knows nothing of HTTP, processes or Kubernetes.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from efrit.errors import NotAnswered, QueueNotReady, RequestNotFound, StorageError
+from efrit.errors import EfritError, NotAnswered, QueueNotReady, RequestNotFound, StorageError
 from efrit.protocol import Reason, Request, RequestId, RequestState, RequestView, from_epoch
 from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import acknowledge
@@ -197,24 +197,47 @@ class DurableQueue:
 
     async def acknowledge(self, rid: RequestId) -> None:
         """Archive the response. Repeating it is allowed. Raises `NotAnswered`, `RequestNotFound`, `StorageError`."""
-        self._require_open()
-        entry = self.index.get(rid)
-        if entry is not None and entry.state is not RequestState.ANSWERED:
-            raise NotAnswered(f"{rid} is {entry.state}: there is no answer to acknowledge yet")
-        if self._given_back.acknowledge(rid):
-            self.parts.forget(rid)
-            return
-        with naming_failures(f"archive the answer to {rid}"):
-            archived = await self.parts.worker.run(self._acknowledge_blocking, rid)
-        self.parts.forget(rid)
-        if not archived:
-            raise RequestNotFound(f"no answer to {rid} is here or in the archive")
+        refusals = await self.acknowledge_all([rid])
+        if rid in refusals:
+            raise refusals[rid]
 
-    def _acknowledge_blocking(self, rid: RequestId) -> bool:
-        archived = self.upkeep.retry_with_space(acknowledge, self.disk, rid, reserve=True)
-        if archived:
-            self.upkeep.retention.record_archived(rid, time.time())
-        return archived
+    async def acknowledge_all(self, rids: Sequence[RequestId]) -> dict[RequestId, EfritError]:
+        """Archive several responses; return why those were not that were not, as `acknowledge` would raise it.
+
+        Raises `QueueNotReady`.
+        """
+        self._require_open()
+        refusals: dict[RequestId, EfritError] = {}
+        on_disk: list[RequestId] = []
+        for rid in dict.fromkeys(rids):
+            entry = self.index.get(rid)
+            if entry is not None and entry.state is not RequestState.ANSWERED:
+                refusals[rid] = NotAnswered(f"{rid} is {entry.state}: there is no answer to acknowledge yet")
+            elif self._given_back.acknowledge(rid):
+                self.parts.forget(rid)
+            else:
+                on_disk.append(rid)
+        if on_disk:
+            refusals |= await self.parts.worker.run(self._acknowledge_blocking, on_disk)
+        for rid in on_disk:
+            if not isinstance(refusals.get(rid), StorageError):
+                self.parts.forget(rid)
+        return refusals
+
+    def _acknowledge_blocking(self, rids: Sequence[RequestId]) -> dict[RequestId, EfritError]:
+        refusals: dict[RequestId, EfritError] = {}
+        for rid in rids:
+            try:
+                with naming_failures(f"archive the answer to {rid}"):
+                    archived = self.upkeep.retry_with_space(acknowledge, self.disk, rid, reserve=True)
+            except EfritError as error:
+                refusals[rid] = error
+                continue
+            if archived:
+                self.upkeep.retention.record_archived(rid, time.time())
+            else:
+                refusals[rid] = RequestNotFound(f"no answer to {rid} is here or in the archive")
+        return refusals
 
     async def cancel(self, rid: RequestId, *, running: bool = True) -> RequestView:
         """Answer a pending request `Cancelled`; with `running`, order a running one to stop. A response stays.

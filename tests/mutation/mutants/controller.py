@@ -11,6 +11,7 @@ SELF_CHECK = f"{UNIT}/test_self_check.py"
 
 HEAD_START = f"{UNIT}/test_head_start.py"
 BULKHEAD = f"{UNIT}/act/test_bulkhead.py"
+BATCHES = f"{UNIT}/act/test_batches.py"
 FAIR = f"{UNIT}/test_fair_queue.py"
 
 MUTANTS = (
@@ -707,5 +708,42 @@ MUTANTS = (
         "call-unsent",
         Value("True"),
         (f"{UNIT}/act/test_bridges.py::test_a_call_for_which_there_was_no_connection_is_known_not_to_have_arrived",),
+    ),
+    Mutant(
+        "the bound of what waits for batches, over all bridges",
+        "gathered-bytes",
+        Value("line"),
+        (f"{BATCHES}::test_what_is_large_travels_alone",),
+    ),
+    Mutant(
+        "the limit of batches that are under way to one bridge",
+        "few-batches",
+        Without(1),
+        (f"{UNIT}/act/test_handover_batch.py",),
+    ),
+    Mutant(
+        "the one answer that an element of a batch gets",
+        "answered-once",
+        Never(),
+        (f"{UNIT}/act/test_handover_batch.py",),
+    ),
+    Mutant(
+        "the word to those of a batch that its answer says nothing of: they are told again",
+        "batch-told-again",
+        Instead("pass"),
+        (f"{BATCHES}::test_an_answer_that_ends_early_is_told_likewise",),
+        silent=True,
+    ),
+    Mutant(
+        "the look at the lease before a batch that has waited is sent",
+        "batch-leading",
+        Never(),
+        (f"{BATCHES}::test_nothing_is_sent_once_the_lease_may_be_somebody_elses",),
+    ),
+    Mutant(
+        "the only work on a key, while its call goes on without a worker",
+        "one-work-per-key",
+        Always(),
+        (f"{UNIT}/test_work_queue.py",),
     ),
 )

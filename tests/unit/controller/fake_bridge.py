@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,17 @@ from aiohttp import web
 from efrit.controller.model.actions import ConnectBridge
 from efrit.controller.model.credentials import Identity, credentials
 from efrit.controller.model.keys import Key
-from efrit.protocol import Event, RequestView, Reset
+from efrit.protocol import (
+    BatchElement,
+    BatchOperation,
+    BatchResult,
+    ErrorBody,
+    ErrorDetail,
+    Event,
+    RequestState,
+    RequestView,
+    Reset,
+)
 from tests.support.factory import POD_UID, QUEUE_ID, stats
 from tests.support.timeout import TIMEOUT
 
@@ -74,6 +84,10 @@ class FakeBridge:
     refuse_streams: int = 0
     gate: asyncio.Event | None = None
     """Calls are answered once it is set."""
+    batches: list[list[BatchElement]] = field(default_factory=list)
+    """What came in batches."""
+    results: Callable[[list[BatchElement]], AsyncIterator[bytes]] | None = None
+    """What is sent as the answer to a batch, part by part; None: no batch is taken, as by an earlier bridge."""
 
     def connect_action(self, pod_uid: str = POD_UID, instance_uid: str = INSTANCE_UID) -> ConnectBridge:
         """Return the action that connects to this server."""
@@ -97,6 +111,44 @@ class FakeBridge:
             http.transport.abort()
         return web.Response(status=status, text=body, content_type="application/json")
 
+    async def batch(self, http: web.Request) -> web.StreamResponse:
+        if http.headers.get("Authorization") != f"Bearer {self.token}":
+            return _error(401, "Unauthorized", "a valid bearer token is required")
+        if self.results is None:
+            return _error(404, "NotFound", "there is nothing at this path")
+        elements = [BatchElement.parse(line) for line in (await http.read()).splitlines()]
+        self.batches.append(elements)
+        if self.gate is not None:
+            await self.gate.wait()
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(http)
+        async for part in self.results(elements):
+            if not part:
+                assert http.transport is not None
+                http.transport.abort()
+            await response.write(part)
+        return response
+
+    async def answered(self, elements: list[BatchElement]) -> AsyncIterator[bytes]:
+        """Answer each element of a batch as the call of its own is answered."""
+        methods = {
+            BatchOperation.SUBMIT: ("PUT", ""),
+            BatchOperation.CANCEL: ("POST", "/cancel"),
+            BatchOperation.ACKNOWLEDGE: ("DELETE", ""),
+        }
+        for index, element in enumerate(elements):
+            method, ending = methods[element.op]
+            status, body = self.answers.get((method, f"/v1/requests/{element.id}{ending}"), (404, ""))
+            if status == 0:
+                yield b""
+            elif status == 404 and not body:
+                yield result(index, element, "NotFound")
+            elif status >= 400:
+                yield BatchResult(index=index, error=ErrorBody.parse(body).error).to_line()
+            else:
+                view = RequestView.parse(body) if body else None
+                yield BatchResult(index=index, request=view).to_line()
+
     async def events(self, http: web.Request) -> web.StreamResponse:
         if http.headers.get("Authorization") != f"Bearer {self.token}":
             return _error(401, "Unauthorized", "a valid bearer token is required")
@@ -110,6 +162,21 @@ class FakeBridge:
         with contextlib.suppress(ConnectionError):
             await stream.follow()
         return response
+
+
+def result(index: int, element: BatchElement, refusal: str = "") -> bytes:
+    """Return what a bridge says of an element that it has taken, or refuses with this code."""
+    if refusal:
+        return BatchResult(index=index, error=ErrorDetail(code=refusal, message="why")).to_line()
+    acknowledged = element.op is BatchOperation.ACKNOWLEDGE
+    view = None if acknowledged else RequestView(id=element.id, state=RequestState.QUEUED)
+    return BatchResult(index=index, request=view).to_line()
+
+
+async def takes_all(elements: list[BatchElement]) -> AsyncIterator[bytes]:
+    """Answer every element, the last one first."""
+    for index, element in reversed(list(enumerate(elements))):
+        yield result(index, element)
 
 
 def _error(status: int, code: str, message: str) -> web.Response:
@@ -129,6 +196,7 @@ async def fake_bridge(
     bridge = FakeBridge(token=issued.token)
     app = web.Application()
     app.router.add_get("/v1/events", bridge.events)
+    app.router.add_post("/v1/batch", bridge.batch)
     app.router.add_route("*", "/v1/requests/{tail:.*}", bridge.request)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()

@@ -72,6 +72,12 @@ class Listener:
     def set_aside(self, *arguments: Any) -> None:
         self.call("set_aside")(*arguments)
 
+    def detach(self, *arguments: Any) -> None:
+        self.call("detach")(*arguments)
+
+    def release(self, *arguments: Any) -> None:
+        self.call("release")(*arguments)
+
     def calls_of(self, name: str) -> list[tuple[Any, ...]]:
         """Return the arguments of every call of this name."""
         return [arguments for called, arguments in self.calls if called == name]

@@ -360,3 +360,99 @@ async def test_keys_that_have_one_another_worked_on_for_ever_leave_the_loop_its_
         others_had_a_turn.set()
     assert {KEY, OTHER} == set(order)
     assert len(order) < 1000
+
+
+# Work that goes on without a worker.
+
+
+@dataclass
+class Detaching:
+    """Detaches its keys, and remembers when each was looked at."""
+
+    queue: WorkQueue
+    error: Exception | None = None
+    times: dict[WorkKey, list[float]] = field(default_factory=dict)
+
+    async def __call__(self, key: WorkKey) -> None:
+        self.times.setdefault(key, []).append(now())
+        self.queue.detach(key)
+        if self.error is not None:
+            raise self.error
+
+
+async def test_work_that_is_detached_holds_no_worker_and_is_the_only_work_on_its_key() -> None:
+    queue = WorkQueue()
+    work = Detaching(queue)
+    async with running(queue, work):
+        queue.add(KEY)
+        queue.add(OTHER)
+        await elapse(1)
+        assert (work.times, queue.active) == ({KEY: [0.0], OTHER: [0.0]}, 2)
+        queue.add(KEY)
+        await elapse(10)
+        assert work.times[KEY] == [0.0]
+
+        queue.release(KEY)
+        await elapse(1)
+
+        assert work.times[KEY] == [0.0, 11.0]
+        queue.release(KEY)
+        queue.release(OTHER)
+        # Not known any more: nothing happens.
+        queue.release(OTHER)
+        assert queue.active == 0
+
+
+async def test_detached_work_that_fails_is_tried_again_later_and_later() -> None:
+    queue = WorkQueue()
+    work = Detaching(queue)
+    async with running(queue, work):
+        queue.add(KEY)
+        pauses = []
+        for _ in range(5):
+            await elapse(LAST_BACKOFF_SECONDS)
+            failed = now()
+            queue.release(KEY, ApiUnavailable("away"))
+            await elapse(LAST_BACKOFF_SECONDS)
+            pauses.append(work.times[KEY][-1] - failed)
+    assert pauses[0] < 2 * FIRST_BACKOFF_SECONDS
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 8 * FIRST_BACKOFF_SECONDS
+
+
+async def test_work_that_fails_after_it_was_detached_is_tried_again_once_it_is_over() -> None:
+    queue = WorkQueue()
+    work = Detaching(queue, ApiUnavailable("away"))
+    async with running(queue, work):
+        queue.add(KEY)
+        await elapse(10)
+        assert work.times[KEY] == [0.0]
+        queue.release(KEY)
+        await elapse(1)
+        assert len(work.times[KEY]) == 2
+
+
+async def test_work_that_ends_before_its_worker_has_finished_leaves_nothing_behind() -> None:
+    queue, looks = WorkQueue(), list[float]()
+
+    async def work(key: WorkKey) -> None:
+        looks.append(now())
+        queue.detach(key)
+        queue.release(key)
+        await elapse(5)
+
+    async with running(queue, work):
+        queue.add(KEY)
+        await elapse(1)
+        queue.add(KEY)
+        await elapse(1)
+        assert (looks, queue.active) == ([0.0], 1)
+        await elapse(20)
+        assert (looks, queue.active) == ([0.0, 5.0], 0)
+
+
+async def test_what_is_not_worked_on_cannot_be_detached() -> None:
+    queue = WorkQueue()
+    queue.detach(KEY)
+    queue.release(KEY, ApiUnavailable("away"))
+    assert (queue.active, queue.failed) == (0, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -95,9 +96,11 @@ from efrit.errors import (
     RequestNotFound,
 )
 from efrit.kube.resources import REQUESTS, resource_named
-from efrit.protocol import RequestView, kind_label
+from efrit.protocol import BatchElement, BatchOperation, RequestId, RequestView, kind_label
 
 log = logging.getLogger(__name__)
+
+BridgeCall = Submit | CancelWork | FetchAnswer | Acknowledge
 
 USED = {
     "input": "inputTokens",
@@ -138,13 +141,16 @@ class Actor:
         self._confirm = Confirmations(kube, store)
         self._warnings = WarningEvents(kube)
         self._events = EventRecorder(kube, clock, name)
+        self._calls: set[asyncio.Task[None]] = set()
+        """Calls that go on without a worker; they end with the connections to their bridges."""
 
     async def carry_out_all(self, key: WorkKey, actions: Iterable[Action]) -> bool:
         """Carry out a decision about `key`, action by action, as long as it stands; return whether it did."""
-        remaining = iter(actions)
+        remaining = deque(actions)
         try:
-            for action in remaining:
-                await self.carry_out(key, action)
+            while remaining:
+                action = remaining.popleft()
+                await self.carry_out(key, action, detachable=all(map(_needs_no_outcome, remaining)))
         except Superseded as cause:
             log.debug("%s %s/%s: the decision is superseded: %s", *key, cause)
             if isinstance(cause, Parked):
@@ -158,8 +164,10 @@ class Actor:
         """Take in that the reconciliation of a key is over: a place it was given and did not use goes to others."""
         self._bridges.key_reconciled(key)
 
-    async def carry_out(self, key: WorkKey, action: Action) -> None:
+    async def carry_out(self, key: WorkKey, action: Action, *, detachable: bool = False) -> None:
         """Carry out one action of a decision about `key`.
+
+        detachable: a call to a bridge may go on when this returns; the key is not reconciled again until it is over.
 
         Raises Superseded where the rest of the decision does not stand, EfritError where it should be tried again.
         """
@@ -180,7 +188,7 @@ class Actor:
                 self._store.pools.drain(pool, uid, members)
             case _:
                 self._require_lease(action)
-                await self._write(key, action)
+                await self._write(key, action, detachable)
 
     def _require_lease(self, action: Action) -> None:
         # A process that was stopped for a while goes on in the middle of things: somebody else may lead by now.
@@ -189,10 +197,10 @@ class Actor:
                 f"{self._name} cannot be sure that it holds the lease: {type(action).__name__} is not done"
             )
 
-    async def _write(self, key: WorkKey, action: Action) -> None:
+    async def _write(self, key: WorkKey, action: Action, detachable: bool) -> None:
         match action:
             case Submit() | CancelWork() | FetchAnswer() | Acknowledge():
-                await self._call_in_bulkhead(key, action)
+                await self._call_in_bulkhead(key, action, detachable)
             case PatchStatus(droppable=True):
                 await self._write_progress(action)
             case Bind():
@@ -266,11 +274,18 @@ class Actor:
             case _:
                 raise TypeError(f"{action!r} is no action")
 
-    async def _call_in_bulkhead(self, key: WorkKey, action: Submit | CancelWork | FetchAnswer | Acknowledge) -> None:
+    async def _call_in_bulkhead(self, key: WorkKey, action: BridgeCall, detachable: bool) -> None:
         """Call the bridge. Raises Parked where too many calls to it are under way, or none are made at all."""
+        line = self._batch_line(action)
         try:
-            with self._bridges.call(action.instance, key, _depth(action)), self._yield_worker_if_slow(key):
-                await self._call_bridge(action)
+            with contextlib.ExitStack() as place:
+                together = line is not None
+                place.enter_context(self._bridges.call(action.instance, key, _depth(action), together=together))
+                if together and detachable:
+                    self._detach(key, action, line, place.pop_all())
+                    return
+                with self._yield_worker_if_slow(key):
+                    await self._call_bridge(action, line)
         except Parked as parked:
             if isinstance(action, Submit):
                 self._store.requests.parked(action.request_key, str(action.request.id))
@@ -287,6 +302,40 @@ class Actor:
                     self._store.requeue_after(key, SAY_UNRESPONSIVE)
             raise
 
+    def _batch_line(self, action: BridgeCall) -> bytes | None:
+        """Return what of a call travels in a batch, None where it is to be made on its own."""
+        element = batch_element(action)
+        return None if element is None else self._bridges.batch_line(action.instance, element)
+
+    def _detach(self, key: WorkKey, action: BridgeCall, line: bytes | None, place: contextlib.ExitStack) -> None:
+        """Have a call go on without a worker: in a burst many wait for the same batch."""
+        self._store.detach(key)
+        task = asyncio.create_task(self._call_detached(key, action, line, place), name="batch-element")
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    async def _call_detached(
+        self, key: WorkKey, action: BridgeCall, line: bytes | None, place: contextlib.ExitStack
+    ) -> None:
+        failure: Exception | None = None
+        try:
+            with place:
+                await self._call_bridge(action, line)
+        except Superseded as cause:
+            log.debug("%s %s/%s: the call is superseded: %s", *key, cause)
+        except Exception as error:  # noqa: BLE001 - the work queue logs it, and comes back to the key
+            failure = error
+        finally:
+            self._store.release(key, failure)
+        if failure is None and isinstance(action, Acknowledge):
+            self._forget_finished(key)
+
+    def _forget_finished(self, key: WorkKey) -> None:
+        """Drop a request with which nothing is left to do once its answer is acknowledged."""
+        request = (key.namespace, key.name)
+        if key.kind == "EfritRequest" and self._store.requests.is_done(request):
+            self._store.requests.drop(request)
+
     @contextlib.contextmanager
     def _yield_worker_if_slow(self, key: WorkKey) -> Iterator[None]:
         """Have others worked on meanwhile, where what is done in this block takes long."""
@@ -296,25 +345,25 @@ class Actor:
         finally:
             timer.cancel()
 
-    async def _call_bridge(self, action: Submit | CancelWork | FetchAnswer | Acknowledge) -> None:
+    async def _call_bridge(self, action: BridgeCall, line: bytes | None) -> None:
         match action:
             case Submit():
-                await self._submit(action)
+                await self._submit(action, line)
             case CancelWork():
-                await self._cancel(action)
+                await self._cancel(action, line)
             case FetchAnswer():
                 await self._fetch(action)
             case Acknowledge(instance=instance, uid=uid):
-                await self._bridges.acknowledge(instance, uid)
+                await self._bridges.acknowledge(instance, uid, line)
                 self._store.bridges.answer_acknowledged(instance, uid)
 
-    async def _submit(self, action: Submit) -> None:
+    async def _submit(self, action: Submit, line: bytes | None) -> None:
         uid = str(action.request.id)
         if not self._store.handovers.submit_begins(action.instance, action.request_key, uid, action.handover_id):
             raise Superseded("the instance is not open under this id any more")
         may_have_arrived = True
         try:
-            view = await self._hand_over(action, uid)
+            view = await self._hand_over(action, uid, line)
         except InvalidRequest as error:
             self._store.handovers.bridge_refused(action.request_key, uid, error.message)
         except EfritError as error:
@@ -333,17 +382,18 @@ class Actor:
                 action.instance, action.request_key, uid, may_have_arrived=may_have_arrived
             )
 
-    async def _hand_over(self, action: Submit, uid: str) -> RequestView:
+    async def _hand_over(self, action: Submit, uid: str, line: bytes | None) -> RequestView:
         try:
-            return await self._bridges.submit(action.instance, action.request)
+            return await self._bridges.submit(action.instance, action.request, line)
         except RequestConflict:
             # UIDs are unique: it is the same request, handed over under other defaults of its instance.
             self._store.handovers.handed_over(action.instance, action.request_key, uid)
             return await self._bridges.read(action.instance, uid)
 
-    async def _cancel(self, action: CancelWork) -> None:
+    async def _cancel(self, action: CancelWork, line: bytes | None) -> None:
+        instance, uid = action.instance, action.uid
         try:
-            view = await self._bridges.cancel(action.instance, action.uid, action.request, running=action.running)
+            view = await self._bridges.cancel(instance, uid, action.request, line, running=action.running)
         except RequestNotFound:
             self._store.handovers.absent(action.request_key, action.uid, "")
         except InvalidRequest as error:
@@ -513,7 +563,25 @@ def _may_have_arrived(error: EfritError) -> bool:
     return not isinstance(error, QueueNotReady | QueueFull)
 
 
-def _depth(action: Submit | CancelWork | FetchAnswer | Acknowledge) -> Depth:
+def batch_element(action: BridgeCall) -> BatchElement | None:
+    """Return a call as an element of a batch, None for one that cannot be one."""
+    match action:
+        case Submit(request=request):
+            return BatchElement(op=BatchOperation.SUBMIT, id=request.id, request=request)
+        case CancelWork(uid=uid, request=request, running=running):
+            return BatchElement(op=BatchOperation.CANCEL, id=RequestId(uid), request=request, running=running)
+        case Acknowledge(uid=uid):
+            return BatchElement(op=BatchOperation.ACKNOWLEDGE, id=RequestId(uid))
+        case FetchAnswer():
+            return None
+
+
+def _needs_no_outcome(action: Action) -> bool:
+    """Return whether an action may be carried out before it is known what came of the one before it."""
+    return isinstance(action, RequeueAfter | DeleteLater)
+
+
+def _depth(action: BridgeCall) -> Depth:
     match action:
         case Submit():
             return Depth.SUBMIT

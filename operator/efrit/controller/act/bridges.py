@@ -1,7 +1,8 @@
 """The connections to the bridges: one event stream and one small connection pool per running instance.
 
 A stream resumes where it broke off; its events go to the store as they arrive. Answers are read from it, so
-that an answer costs no call of its own.
+that an answer costs no call of its own. Where a bridge takes batches, as its figures say, what is handed over,
+acknowledged and cancelled travels in them (handover_calls.py); an earlier bridge gets a call for each.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import logging
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,9 @@ import httpx
 from httpx_sse import SSEError, aconnect_sse
 
 from efrit.controller.act.bridge_transport import BridgeTransport, TooLong, read_events
-from efrit.controller.act.bulkhead import MOST_CALLS, Bulkhead, Depth
+from efrit.controller.act.bulkhead import FAILURES, MOST_CALLS, Bulkhead, Depth
+from efrit.controller.act.handover_batch import MAX_ELEMENT_BYTES, MOST_BATCHES
+from efrit.controller.act.handover_calls import HandoverCalls
 from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.controller.model.actions import ConnectBridge, Parked
 from efrit.controller.model.credentials import Identity, generation_of, server_name, token, trusted_certificates
@@ -31,12 +34,13 @@ from efrit.errors import (
     BridgeUnresponsive,
     EfritError,
     ProtocolError,
+    QueueNotReady,
     RequestNotFound,
     StorageError,
     Unauthorized,
     error_for_code,
 )
-from efrit.protocol import ErrorBody, Event, Request, RequestView, Stats
+from efrit.protocol import BatchElement, ErrorBody, Event, Request, RequestView, Stats
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +49,13 @@ CALL_TIMEOUT = httpx.Timeout(15, connect=5)
 CALL_SECONDS = 60
 # The bridge sends a comment every 10 s: half a minute of silence is a broken stream.
 STREAM_TIMEOUT = httpx.Timeout(30, connect=5)
-# One for the stream, one for a probe. Each costs the bridge a quarter of a megabyte of TLS buffer.
-LIMITS = httpx.Limits(max_connections=MOST_CALLS + 2, max_keepalive_connections=MOST_CALLS + 2, keepalive_expiry=60)
+MOST_CONNECTIONS = MOST_CALLS + MOST_BATCHES + 2
+"""One for the stream, one for a probe. Each costs the bridge a quarter of a megabyte of TLS buffer."""
+LIMITS = httpx.Limits(
+    max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=60
+)
+MAX_GATHERED_BYTES = 16 * 1024 * 1024
+"""Lines of all batches that wait or are under way; beyond it each call is made on its own, by a worker."""
 # What a bridge says of an error ends in a status.
 MAX_MESSAGE_CHARS = 1000
 FIRST_BACKOFF_SECONDS = 0.1
@@ -58,6 +67,9 @@ READABLE_SECONDS = 60.0
 MAX_PROBLEM_CHARS = 200
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """There was no connection: the bridge cannot have got the call."""
+# RuntimeError: the client was closed under us because the pod was replaced.
+UNANSWERED = (httpx.TransportError, httpx.InvalidURL, RuntimeError, TimeoutError)
+NOT_FOUND = 404
 PROBE = "efrit-probe"
 """Id of a request that no queue has."""
 
@@ -80,6 +92,9 @@ class _Link:
     """Which token is tried: the one that worked last."""
     task: asyncio.Task[None] = field(init=False)
     bulkhead: Bulkhead = field(init=False)
+    batches: HandoverCalls = field(init=False)
+    takes_batches: bool = False
+    """Whether its last figures said that it does."""
     probe: asyncio.Task[None] | None = None
     full: bool = False
     """Whether its last figures said that the volume takes no work."""
@@ -118,8 +133,15 @@ class _LinkCallbacks:
 class Bridges:
     """All connections. `connect` and `disconnect` say what is wanted; the rest keeps it so."""
 
-    def __init__(self, identity: Identity, store: Store, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        store: Store,
+        clock: Callable[[], datetime] | None = None,
+        leading: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._identity = identity
+        self._leading = leading
         self._clock = clock or (lambda: datetime.now(UTC))
         self._store = store
         self._links: dict[Key, _Link] = {}
@@ -127,6 +149,7 @@ class Bridges:
         self._rates = Shared()
         self._large_bodies = asyncio.Semaphore()
         self._trust: tuple[int, ssl.SSLContext] | None = None
+        self._gathered_bytes = 0
 
     def __len__(self) -> int:
         return len(self._links)
@@ -150,6 +173,9 @@ class Bridges:
         client = httpx.AsyncClient(base_url=url, transport=transport, timeout=CALL_TIMEOUT, trust_env=False)
         link = _Link(target, client, transport, url, lambda: self._tokens(target.instance_uid), generation, rate)
         link.bulkhead = Bulkhead(_LinkCallbacks(self, link))
+        link.batches = HandoverCalls(
+            lambda body: self._send_batch(link, body), lambda error: self._unusable_batch(link, error), self._leading
+        )
         self._links[target.instance] = link
         link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(target.instance)}")
         link.task.add_done_callback(self._log_failed_stream)
@@ -174,10 +200,24 @@ class Bridges:
         """How many bridges do not answer."""
         return sum(link.bulkhead.problem is not None for link in self._links.values())
 
-    def call(self, instance: Key, key: WorkKey, depth: Depth) -> AbstractContextManager[None]:
-        """Make the call of a key in this block. Raises Parked where it has to wait: the key comes back by itself."""
+    def call(
+        self, instance: Key, key: WorkKey, depth: Depth, *, together: bool = False
+    ) -> AbstractContextManager[None]:
+        """Make the call of a key in this block. Raises Parked where it has to wait: the key comes back by itself.
+
+        together: as an element of a batch.
+        """
         link = self._links.get(instance)
-        return link.bulkhead.call(key, depth) if link is not None else nullcontext()
+        return link.bulkhead.call(key, depth, together=together) if link is not None else nullcontext()
+
+    def batch_line(self, instance: Key, element: BatchElement) -> bytes | None:
+        """Return the line of an element that travels in a batch, None where it is to have a call of its own."""
+        link = self._links.get(instance)
+        if link is None or not link.takes_batches:
+            return None
+        line = element.to_line()
+        together = len(line) <= MAX_ELEMENT_BYTES and self._gathered_bytes + len(line) <= MAX_GATHERED_BYTES
+        return line if together else None  # gate: gathered-bytes
 
     def key_reconciled(self, key: WorkKey) -> None:
         """Take in that the reconciliation of a key is over: a place it was given and did not use goes to others."""
@@ -219,8 +259,14 @@ class Bridges:
             log.warning("%s/%s: its bridge does not answer: %s", *instance, problem)
         self._store.bridges.bridge_responsive(instance, problem)
 
-    async def submit(self, instance: Key, request: Request) -> RequestView:
-        """PUT a request. Raises the QueueError the bridge names, or BridgeUnreachable."""
+    async def submit(self, instance: Key, request: Request, line: bytes | None = None) -> RequestView:
+        """Hand over a request, as `line` of a batch or on its own.
+
+        Raises the QueueError the bridge names, or BridgeUnreachable.
+        """
+        if line is not None:
+            view = await self._in_batch(instance, line, Depth.SUBMIT)
+            return self._batched_view(instance, view, request.id, Depth.SUBMIT)
         body = await self._call("PUT", instance, request.id, content=request.to_json().encode(), json=True)
         return self._view(instance, body, request.id, Depth.SUBMIT)
 
@@ -229,21 +275,33 @@ class Bridges:
         return self._view(instance, await self._call("GET", instance, uid), uid)
 
     async def cancel(
-        self, instance: Key, uid: str, request: Request | None = None, *, running: bool = True
+        self,
+        instance: Key,
+        uid: str,
+        request: Request | None = None,
+        line: bytes | None = None,
+        *,
+        running: bool = True,
     ) -> RequestView:
         """Ask to withdraw a request, or, if `running`, to stop it; with `request` to refuse it should it come later.
 
         Raises RequestNotFound, InvalidRequest, BridgeUnreachable.
         """
+        if line is not None:
+            view = await self._in_batch(instance, line, Depth.WRITE)
+            return self._batched_view(instance, view, uid, Depth.WRITE)
         content = request.to_json().encode() if request is not None else None
         where = f"{uid}/cancel" if running else f"{uid}/cancel?only=waiting"
         body = await self._call("POST", instance, where, content=content, json=bool(content))
         return self._view(instance, body, uid, Depth.WRITE)
 
-    async def acknowledge(self, instance: Key, uid: str) -> None:
+    async def acknowledge(self, instance: Key, uid: str, line: bytes | None = None) -> None:
         """Say that the answer is stored. A request that is unknown was acknowledged long ago."""
         try:
-            await self._call("DELETE", instance, uid)
+            if line is not None:
+                await self._in_batch(instance, line, Depth.WRITE, lingers=True)
+            else:
+                await self._call("DELETE", instance, uid)
         except RequestNotFound:
             log.debug("%s/%s: acknowledged request %s is gone from its queue", *instance, uid)
         self._count_answer(instance, Depth.WRITE)
@@ -276,52 +334,107 @@ class Bridges:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await link.batches.close()
         link.bulkhead.close()
         link.rate.close()
         await link.client.aclose()
 
-    async def _call(
-        self, method: str, instance: Key, where: str, *, content: bytes | None = None, json: bool = False
-    ) -> bytes:
+    def _connected(self, instance: Key) -> _Link:
         link = self._links.get(instance)
         if link is None:
             raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: not connected to its bridge", sent=False)
+        return link
+
+    async def _call(
+        self, method: str, instance: Key, where: str, *, content: bytes | None = None, json: bool = False
+    ) -> bytes:
+        link = self._connected(instance)
         depth = Depth.READ if method == "GET" else Depth.WRITE
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                request = httpx.Request(
-                    method,
-                    f"{link.url}/v1/requests/{where}",
-                    content=content,
-                    headers=link.headers() | ({"Content-Type": "application/json"} if json else {}),
-                    extensions={**_tls_name(link.target), "timeout": CALL_TIMEOUT.as_dict()},
-                )
+                media_type = {"Content-Type": "application/json"} if json else {}
+                request = _http_request(link, method, f"requests/{where}", content, media_type)
                 response = await link.transport.handle_async_request(request)
                 try:
                     await response.aread()
                 finally:
                     await response.aclose()
-        except (httpx.TransportError, httpx.InvalidURL, RuntimeError, TimeoutError) as error:
-            # RuntimeError: the client was closed under us because the pod was replaced.
-            link.bulkhead.failed(_failure_sentence(error), depth)
-            kind = BridgeUnreachable if link.bulkhead.problem is None else BridgeUnresponsive
-            sent = not isinstance(error, UNSENT)  # gate: call-unsent
-            raise kind(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}", sent=sent) from error
+        except UNANSWERED as error:
+            raise self._unanswered(link, error, depth) from error
         if response.is_success:
             return response.content
-        refusal = _error(response)
+        raise self._refused(link, _error(response), depth, submits=method == "PUT")
+
+    async def _in_batch(
+        self, instance: Key, line: bytes, depth: Depth, *, lingers: bool = False
+    ) -> RequestView | None:
+        """Have a line travel in a batch, and return what the bridge said of its request. Raises as `_call` does."""
+        link = self._connected(instance)
+        self._gathered_bytes += len(line)
+        try:
+            result = await link.batches.add(line, lingers=lingers)
+        finally:
+            self._gathered_bytes -= len(line)
+        if result.error is None:
+            return result.request
+        refusal = error_for_code(result.error.code, result.error.message[:MAX_MESSAGE_CHARS])
+        raise self._refused(link, refusal, depth, submits=depth is Depth.SUBMIT)
+
+    async def _send_batch(self, link: _Link, body: bytes) -> AsyncGenerator[bytes]:
+        """Send a batch and yield the parts of its answer. Raises EfritError, once it is counted."""
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                request = _http_request(link, "POST", "batch", body, {"Content-Type": "application/x-ndjson"})
+                response = await link.transport.handle_async_request(request)
+                try:
+                    if response.is_success:
+                        async for part in response.aiter_raw():
+                            yield part
+                    else:
+                        await response.aread()
+                finally:
+                    await response.aclose()
+        except UNANSWERED as error:
+            for _ in range(min(body.count(b"\n"), FAILURES) - 1):
+                # As many calls of their own would have failed.
+                self._unanswered(link, error, Depth.WRITE)
+            raise self._unanswered(link, error, Depth.WRITE) from error
+        if response.status_code == NOT_FOUND:
+            # An earlier bridge has come in its place.
+            link.takes_batches = False
+            raise QueueNotReady("the bridge takes no batches any more: each request is handed over on its own")
+        if not response.is_success:
+            raise self._refused(link, _error(response), Depth.WRITE, submits=False)
+
+    def _unanswered(self, link: _Link, error: Exception, depth: Depth) -> BridgeUnreachable:
+        """Count a call that got no answer, and return what to raise."""
+        link.bulkhead.failed(_failure_sentence(error), depth)
+        kind = BridgeUnreachable if link.bulkhead.problem is None else BridgeUnresponsive
+        sent = not isinstance(error, UNSENT)  # gate: call-unsent
+        namespace, name = link.target.instance
+        return kind(f"{namespace}/{name}: its bridge does not answer: {error!r}", sent=sent)
+
+    def _refused(self, link: _Link, refusal: EfritError, depth: Depth, *, submits: bool) -> EfritError:
+        """Count a call that was refused, and return what to raise."""
         if type(refusal) is BridgeError:
             link.bulkhead.failed(f"{refusal.message[:MAX_PROBLEM_CHARS]}.", depth)
         elif isinstance(refusal, StorageError):
-            link.bulkhead.succeeded(depth)
-            if method == "PUT":
+            link.bulkhead.succeeded(min(depth, Depth.WRITE))
+            if submits:
                 link.bulkhead.queue_full(refusal.message[:MAX_PROBLEM_CHARS])
         else:
             # What is refused need not have been tried.
             link.bulkhead.succeeded()
         if isinstance(refusal, Unauthorized):
             link.next_token()
-        raise refusal
+        return refusal
+
+    def _unusable_batch(self, link: _Link, error: EfritError) -> EfritError:
+        """Count an answer to a batch that cannot be used, and return what to tell those it said nothing of."""
+        namespace, name = link.target.instance
+        link.bulkhead.failed(f"{error.message[:MAX_PROBLEM_CHARS]}.", Depth.WRITE)
+        # It may have got the batch; what it made of it is unknown.
+        return BridgeUnreachable(f"{namespace}/{name}: its answer to a batch cannot be used: {error.message}")
 
     def _count_answer(self, instance: Key, depth: Depth, problem: str | None = None) -> None:
         """Count the answer to a call, one that cannot be used as none."""
@@ -342,9 +455,21 @@ class Bridges:
         self._count_answer(instance, depth)
         return view
 
-    def _requeue_when_space(self, link: _Link, event: Event) -> None:
-        """Have requests tried again once the figures do not say any more that the volume takes none."""
+    def _batched_view(self, instance: Key, view: RequestView | None, uid: str, depth: Depth) -> RequestView:
+        if view is None or view.id != uid:
+            error = _other_view(uid, "none" if view is None else view.id)
+            self._count_answer(instance, depth, error.message)
+            raise error
+        self._count_answer(instance, depth)
+        return view
+
+    def _take_figures(self, link: _Link, event: Event) -> None:
+        """Learn from figures whether batches are taken, and have requests tried again once there is room for them."""
         if isinstance(event, Stats):
+            link.takes_batches = event.batch_elements > 0
+            if link.takes_batches:
+                link.batches.limit(event.batch_elements)
+            link.bulkhead.take_batches(link.takes_batches)
             full = event.disk is not None and event.disk.problem is not None
             if link.full and not full:
                 link.bulkhead.queue_has_space()
@@ -377,7 +502,7 @@ class Bridges:
                             link.bulkhead.stream_opened()
                         if event is not None:
                             busy_since = loop.time()
-                            self._requeue_when_space(link, event)
+                            self._take_figures(link, event)
                             self._store.bridges.event(instance, pod_uid, event)
                             link.rate.worked(loop.time() - busy_since)
                         last_id = event_id or last_id
@@ -410,8 +535,24 @@ class Bridges:
 def _view(body: bytes, uid: str) -> RequestView:
     view = RequestView.parse(body)
     if view.id != uid:
-        raise BridgeError(f"asked about request {uid}, the bridge told of {view.id}")
+        raise _other_view(uid, view.id)
     return view
+
+
+def _other_view(uid: str, told: str) -> BridgeError:
+    return BridgeError(f"asked about request {uid}, the bridge told of {told}")
+
+
+def _http_request(
+    link: _Link, method: str, where: str, content: bytes | None, headers: dict[str, str]
+) -> httpx.Request:
+    return httpx.Request(
+        method,
+        f"{link.url}/v1/{where}",
+        content=content,
+        headers=link.headers() | headers,
+        extensions={**_tls_name(link.target), "timeout": CALL_TIMEOUT.as_dict()},
+    )
 
 
 def _failure_sentence(error: Exception) -> str:

@@ -1,5 +1,7 @@
 """The calls to one bridge: few at a time, and none of a kind that does not get through. Makes no call itself.
 
+What travels in batches counts by the element: there are more places for those than for calls of their own.
+
 A key that would have to wait for its call is parked instead, without a worker: when a call ends, the key that has
 waited longest is invited, which is to say reconciled again. An invitation that is not used, as its request is gone by
 now, goes to the next.
@@ -18,13 +20,16 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from efrit.controller.model.actions import Parked
 from efrit.controller.model.keys import WorkKey
+from efrit.protocol import MAX_BATCH_ELEMENTS
 
 MOST_CALLS = 4
 """Calls to one bridge at a time: what arrives together is synced to its disk together."""
+MOST_TOGETHER = 2 * MAX_BATCH_ELEMENTS
+"""Elements of batches that wait, or whose answer does: one batch gathers while another is under way."""
 FAILURES = 3
 """Calls in a row that open the circuit breaker, or streams that cannot be read."""
 FIRST_PAUSE_SECONDS = 2.0
@@ -40,6 +45,13 @@ class Depth(IntEnum):
     """Its disk."""
     SUBMIT = 2
     """Room on its disk."""
+
+
+class _Kind(NamedTuple):
+    """What a key waits for: a call of this depth, as an element of a batch or one of its own."""
+
+    depth: Depth
+    together: bool
 
 
 class BulkheadCallbacks(Protocol):
@@ -63,9 +75,15 @@ class Bulkhead:
 
     def __init__(self, callbacks: BulkheadCallbacks) -> None:
         self._callbacks = callbacks
+        self.places = MOST_CALLS
+        """Calls and elements of batches at a time: more once the bridge takes batches."""
         self._in_flight = 0
-        self._parked: dict[Depth, OrderedDict[WorkKey, None]] = {depth: OrderedDict() for depth in Depth}
-        self._invited: set[WorkKey] = set()
+        self._alone = 0
+        """Those of them that are no elements of batches."""
+        self._parked: dict[_Kind, OrderedDict[WorkKey, None]] = {
+            _Kind(depth, together): OrderedDict() for depth in Depth for together in (False, True)
+        }
+        self._invited: dict[WorkKey, _Kind] = {}
         self._failures = dict.fromkeys(Depth, 0)
         self._unreadable = 0
         self._broken: dict[Depth, str] = {}
@@ -95,40 +113,62 @@ class Bulkhead:
         return next((self._broken[depth] for depth in (Depth.READ, Depth.WRITE) if depth in self._broken), None)
 
     @contextmanager
-    def call(self, key: WorkKey | None, depth: Depth = Depth.READ) -> Iterator[None]:
-        """Make a call in this block, for `key` or as a probe. Raises Parked once the key has its place."""
-        probing = self._enter(key, depth)
+    def call(self, key: WorkKey | None, depth: Depth = Depth.READ, *, together: bool = False) -> Iterator[None]:
+        """Make a call in this block, for `key` or as a probe. Raises Parked once the key has its place.
+
+        together: as an element of a batch.
+        """
+        probing = self._enter(key, _Kind(depth, together))
         self._in_flight += 1
+        self._alone += not together
         try:
             yield
         finally:
             self._in_flight -= 1
+            self._alone -= not together
             if probing:
                 self._probing = False
             self._invite_next()
 
-    def _enter(self, key: WorkKey | None, depth: Depth) -> bool:
-        others = len(self._invited) - (key in self._invited)
-        probing = self._blocks(depth)
+    def take_batches(self, taken: bool) -> None:
+        """Take in whether the bridge takes batches."""
+        places = MOST_TOGETHER if taken else MOST_CALLS
+        if places != self.places:
+            self.places = places
+            self._invite_next()
+
+    def _enter(self, key: WorkKey | None, kind: _Kind) -> bool:
+        probing = self._blocks(kind.depth)
         if probing:
+            others = len(self._invited) - (key in self._invited)
             if _now() < self._retry_at or self._probing or others:
-                self._park(key, depth)
+                self._park(key, kind)
             self._probing = True
-        elif self._in_flight + others >= MOST_CALLS:  # gate: few-calls
-            self._park(key, depth)
+        elif not self._has_place(kind, key):  # gate: few-calls
+            self._park(key, kind)
         if key is not None:
             self._unpark(key)
-            self._invited.discard(key)
+            self._invited.pop(key, None)
         return probing
+
+    def _has_place(self, kind: _Kind, key: WorkKey | None = None) -> bool:
+        """Return whether one call more of this kind may be made, beside those of others that are invited."""
+        others = len(self._invited) - (key in self._invited)
+        if self._in_flight + others >= self.places:
+            return False
+        if kind.together:
+            return True
+        alone = sum(invited != key and not other.together for invited, other in self._invited.items())
+        return self._alone + alone < MOST_CALLS
 
     def _blocks(self, depth: Depth) -> bool:
         return any(broken_depth <= depth for broken_depth in self._broken)
 
-    def _park(self, key: WorkKey | None, depth: Depth) -> None:
-        if key is not None and key not in self._parked[depth]:
+    def _park(self, key: WorkKey | None, kind: _Kind) -> None:
+        if key is not None and key not in self._parked[kind]:
             self._unpark(key)
-            self._parked[depth][key] = None
-        problem = min(((level, why) for level, why in self._broken.items() if level <= depth), default=None)
+            self._parked[kind][key] = None
+        problem = min(((level, why) for level, why in self._broken.items() if level <= kind.depth), default=None)
         if problem is None:
             raise Parked("too many calls to its bridge are under way", None)
         raise Parked("calls to its bridge do not get through", problem[1], no_room=problem[0] is Depth.SUBMIT)
@@ -139,7 +179,7 @@ class Bulkhead:
 
     def key_reconciled(self, key: WorkKey) -> None:
         """Take in that an invited key was reconciled, whether or not it has made a call."""
-        self._invited.discard(key)
+        self._invited.pop(key, None)
         self._invite_next()  # gate: unused-invitation
 
     def succeeded(self, depth: Depth = Depth.READ) -> None:
@@ -215,7 +255,7 @@ class Bulkhead:
         newly = [depth_below for depth_below in Depth if depth_below >= depth and not self._blocks(depth_below)]
         self._broken.setdefault(depth, problem)
         self._report_problem()
-        for key in [key for depth_below in newly for key in self._parked[depth_below]]:
+        for key in [key for kind, keys in self._parked.items() if kind.depth in newly for key in keys]:
             self._callbacks.requeue(key)
 
     def _due(self) -> None:
@@ -244,21 +284,21 @@ class Bulkhead:
 
     def _invite_next(self) -> None:
         """Invite whoever may call now: first what ends work, as it makes room."""
-        for depth, keys in self._parked.items():
-            while keys and not self._blocks(depth) and self._in_flight + len(self._invited) < MOST_CALLS:
-                self._invite(keys)
+        for kind, keys in self._parked.items():
+            while keys and not self._blocks(kind.depth) and self._has_place(kind):
+                self._invite(kind)
         if not self._broken or _now() < self._retry_at or self._probing or self._invited:
             return
-        waiting = next((keys for depth, keys in self._parked.items() if keys and self._blocks(depth)), None)
+        waiting = next((kind for kind, keys in self._parked.items() if keys and self._blocks(kind.depth)), None)
         silent = [depth for depth in self._broken if depth is not Depth.SUBMIT]
         if waiting is not None:
             self._invite(waiting)
         elif silent:
             self._callbacks.probe(max(silent))
 
-    def _invite(self, keys: OrderedDict[WorkKey, None]) -> None:
-        key, _ = keys.popitem(last=False)
-        self._invited.add(key)
+    def _invite(self, kind: _Kind) -> None:
+        key, _ = self._parked[kind].popitem(last=False)
+        self._invited[key] = kind
         self._callbacks.invite(key)
 
 

@@ -75,6 +75,14 @@ class Store:
         """Take in that a reconciliation decides anew, with all that has had it reconciled again so far."""
         self._index.queue.decided_anew(key)
 
+    def detach(self, key: WorkKey) -> None:
+        """Have the reconciliation of an object go on without a worker until `release`."""
+        self._index.queue.detach(key)
+
+    def release(self, key: WorkKey, error: Exception | None = None) -> None:
+        """End a reconciliation that was detached; error: what it failed with, so that it is tried again."""
+        self._index.queue.release(key, error)
+
     def first_list_complete(self, namespace: str | None) -> None:
         """Record that every object of a namespace was listed once; None for the whole cluster."""
         self._index.first_list_complete(namespace)

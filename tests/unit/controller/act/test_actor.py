@@ -35,7 +35,8 @@ from efrit.errors import (
     NotLeading,
     QueueFull,
 )
-from tests.support.factory import Json, answered, instance_json, request_json, seconds, view
+from efrit.protocol import MAX_BATCH_ELEMENTS
+from tests.support.factory import Json, answered, instance_json, request_json, seconds, stats, view
 from tests.unit.controller.act.acting import (
     ALPHA,
     APP,
@@ -132,10 +133,18 @@ CALLS: dict[
 }
 
 
+@pytest.mark.parametrize("batched", [False, True], ids=["alone", "in a batch"])
 @pytest.mark.parametrize(("action", "replies", "error", "calls"), CALLS.values(), ids=CALLS)
 async def test_what_a_bridge_says_is_told(
-    rig: Rig, action: Any, replies: dict[str, tuple[int, str]], error: type[Exception] | None, calls: list[Any]
+    rig: Rig,
+    action: Any,
+    replies: dict[str, tuple[int, str]],
+    error: type[Exception] | None,
+    calls: list[Any],
+    batched: bool,
 ) -> None:
+    if batched:
+        await takes_batches(rig)
     for method, reply in replies.items():
         rig.bridge.answers[method, f"{ONE}/cancel" if method == "POST" else ONE] = reply
 
@@ -143,6 +152,53 @@ async def test_what_a_bridge_says_is_told(
         await rig.does(action)
 
     assert [call for call in rig.heard.calls if call[0] in OUTCOMES] == calls
+
+
+async def takes_batches(rig: Rig) -> None:
+    """Have the bridge say that it takes batches."""
+    rig.bridge.results = rig.bridge.answered
+    await (await rig.bridge.reader()).tell(stats(batch_elements=MAX_BATCH_ELEMENTS))
+    await rig.heard.hears("bridges.event")
+
+
+@pytest.mark.parametrize(
+    ("action", "reply", "told"),
+    [
+        (SUBMIT, VIEW, "bridges.request_submitted"),
+        (SUBMIT, failure(429, "QueueFull"), "requests.action_failed"),
+        (ACKNOWLEDGE, (204, ""), "bridges.answer_acknowledged"),
+        (CANCEL, (202, view().to_json()), "bridges.view"),
+    ],
+)
+async def test_a_call_in_a_batch_goes_on_without_a_worker_and_its_key_is_released_after_it(
+    rig: Rig, action: Any, reply: tuple[int, str], told: str
+) -> None:
+    await takes_batches(rig)
+    rig.bridge.answers |= {("PUT", ONE): reply, ("DELETE", ONE): reply, ("POST", f"{ONE}/cancel"): reply}
+    rig.bridge.gate = asyncio.Event()
+
+    assert await rig.actor.carry_out_all(RECONCILED, [action, RequeueAfter(LATER)])
+
+    assert rig.heard.calls_of("detach") == [(RECONCILED,)]
+    assert rig.heard.calls_of("requeue_after") == [(RECONCILED, LATER)]
+    assert not rig.heard.calls_of("release")
+    rig.bridge.gate.set()
+    key, error = await rig.heard.hears("release")
+    assert key == RECONCILED
+    assert isinstance(error, QueueFull) if reply[0] == 429 else error is None
+    assert [name for name, _ in rig.heard.calls if name in (told, "release")] == [told, "release"]
+
+
+async def test_a_call_whose_outcome_is_awaited_by_what_follows_keeps_its_worker(rig: Rig) -> None:
+    await takes_batches(rig)
+    rig.bridge.answers["DELETE", ONE] = failure(409, "NotAnswered")
+    follows = patch({"phase": "Succeeded"}, version="1")
+
+    with pytest.raises(NotAnswered):
+        await rig.actor.carry_out_all(RECONCILED, [ACKNOWLEDGE, follows])
+
+    assert not rig.heard.calls_of("detach")
+    assert rig.api.calls == []
 
 
 async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(rig: Rig) -> None:

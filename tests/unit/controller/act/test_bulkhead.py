@@ -14,6 +14,7 @@ from efrit.controller.act.bulkhead import (
     FIRST_PAUSE_SECONDS,
     LAST_PAUSE_SECONDS,
     MOST_CALLS,
+    MOST_TOGETHER,
     Bulkhead,
     Depth,
 )
@@ -92,6 +93,39 @@ async def test_of_a_hundred_keys_few_call_at_a_time_and_the_others_follow_in_the
     parked(bulkhead, "late")
     with bulkhead.call(key(MOST_CALLS)):
         assert bulkhead.in_flight == MOST_CALLS
+
+
+async def test_of_a_bridge_that_takes_batches_more_elements_are_under_way_and_as_few_calls_of_their_own() -> None:
+    bulkhead, around = made()
+    with ExitStack() as calls:
+        for number in range(MOST_CALLS):
+            calls.enter_context(bulkhead.call(key(number), together=True))
+        with pytest.raises(Parked), bulkhead.call(key("waits"), together=True):
+            pass
+
+        bulkhead.take_batches(True)
+
+        assert around.invited == [key("waits")]
+        bulkhead.key_reconciled(key("waits"))
+        alone = [ExitStack() for _ in range(MOST_CALLS)]
+        for number, call in enumerate(alone):
+            call.enter_context(bulkhead.call(key(f"alone-{number}")))
+        parked(bulkhead, "one more alone")
+        with pytest.raises(Parked), bulkhead.call(key("and one"), Depth.SUBMIT):
+            pass
+        # No place of theirs: nobody is invited over and over.
+        bulkhead.key_reconciled(key("one more alone"))
+        assert around.invited == [key("waits")]
+        for number in range(MOST_TOGETHER - 2 * MOST_CALLS):
+            calls.enter_context(bulkhead.call(key(f"more-{number}"), together=True))
+        with pytest.raises(Parked), bulkhead.call(key("too many"), together=True):
+            pass
+
+        alone[0].close()
+
+        assert around.invited == [key("waits"), key("one more alone")]
+        for call in alone[1:]:
+            call.close()
 
 
 async def test_a_place_that_nobody_uses_goes_to_the_next() -> None:

@@ -1,0 +1,126 @@
+"""One batch of a controller: each line is done as the call of its own would be, and answered once it is on the disk.
+
+All are begun together: submissions are stored by one group commit, acknowledgements in one turn of the disk thread.
+None waits for another to be answered. The wire is `efrit.protocol.handover`; no HTTP here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from efrit.bridge.events import inlined
+from efrit.errors import EfritError, InvalidRequest, RequestTooLarge
+from efrit.protocol import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ELEMENTS,
+    BatchElement,
+    BatchOperation,
+    BatchResult,
+    ErrorDetail,
+    RequestView,
+)
+from efrit.queue.queue import DurableQueue
+
+log = logging.getLogger(__name__)
+
+Element = BatchElement | EfritError
+"""A line that was read, or why it cannot be."""
+
+
+def read_batch(body: bytes) -> list[Element]:
+    """Return the elements of a batch. Raises `RequestTooLarge`, `InvalidRequest` for one that is none at all."""
+    if len(body) > MAX_BATCH_BYTES:
+        raise RequestTooLarge(f"the batch is longer than {MAX_BATCH_BYTES} bytes")
+    lines = body.removesuffix(b"\n").split(b"\n")
+    if len(lines) > MAX_BATCH_ELEMENTS:
+        raise RequestTooLarge(f"the batch has {len(lines)} elements, {MAX_BATCH_ELEMENTS} are allowed")
+    return [_read(line) for line in lines]
+
+
+def _read(line: bytes) -> Element:
+    try:
+        return BatchElement.parse(line)
+    except InvalidRequest as error:
+        return error
+
+
+class Batch:
+    """One batch that is being worked on. `wake` has the supervisor look at what is to be stopped."""
+
+    def __init__(self, queue: DurableQueue, elements: Sequence[Element], wake: Callable[[], None]) -> None:
+        self._queue = queue
+        self._elements = elements
+        self._wake = wake
+        self._ready: list[BatchResult] = []
+        self._news = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Not awaited where the client goes away: what has begun is finished."""
+
+    async def results(self) -> AsyncIterator[tuple[bytes, bool]]:
+        """Yield lines of results as they are known, and whether they are the last."""
+        remaining = len(self._elements)
+        self._begin()
+        while remaining:
+            await self._news.wait()
+            self._news.clear()
+            ready, self._ready = self._ready, []
+            remaining -= len(ready)
+            yield b"".join(result.to_line() for result in ready), not remaining
+
+    def _begin(self) -> None:
+        acknowledged: list[tuple[int, BatchElement]] = []
+        for index, element in enumerate(self._elements):
+            if isinstance(element, EfritError):
+                self._put(index, element)
+            elif element.op is BatchOperation.ACKNOWLEDGE:
+                acknowledged.append((index, element))
+            else:
+                self._start(self._answer(index, self._carry_out(element)))
+        if acknowledged:
+            self._start(self._acknowledge(acknowledged))
+
+    def _start(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, index: int, work: Awaitable[RequestView]) -> None:
+        try:
+            self._put(index, await work)
+        except EfritError as error:
+            self._put(index, error)
+        except Exception:
+            log.exception("element %d of a batch: unexpected", index)
+            self._put(index, EfritError("internal error; see the bridge log"))
+
+    async def _carry_out(self, element: BatchElement) -> RequestView:
+        if element.op is BatchOperation.SUBMIT and element.request is not None:
+            view, _ = await self._queue.submit(element.request)  # gate: stored-before-told
+            return view
+        try:
+            if element.request is not None:
+                return await self._queue.decline(element.request, running=element.running)
+            return await self._queue.cancel(element.id, running=element.running)
+        finally:
+            self._wake()
+
+    async def _acknowledge(self, elements: Sequence[tuple[int, BatchElement]]) -> None:
+        try:
+            refusals = await self._queue.acknowledge_all([element.id for _, element in elements])
+        except Exception as error:
+            if not isinstance(error, EfritError):
+                log.exception("the acknowledgements of a batch: unexpected")
+            internal = error if isinstance(error, EfritError) else EfritError("internal error; see the bridge log")
+            refusals = dict.fromkeys((element.id for _, element in elements), internal)
+        for index, element in elements:
+            self._put(index, refusals.get(element.id))
+
+    def _put(self, index: int, outcome: RequestView | EfritError | None) -> None:
+        if isinstance(outcome, EfritError):
+            error = ErrorDetail(code=outcome.code, message=outcome.message)
+            self._ready.append(BatchResult(index=index, error=error))
+        else:
+            self._ready.append(BatchResult(index=index, request=None if outcome is None else inlined(outcome)))
+        self._news.set()

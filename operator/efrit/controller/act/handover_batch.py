@@ -1,0 +1,131 @@
+"""Which elements go to a bridge together, and when; and what its answer says of each. No I/O: clocks are parameters.
+
+A group commit: while one call is under way the next elements gather. The first of a quiet time goes at once. Where
+many come, calls follow each other more slowly, the more the last one had to hand over: what waits for its turn in
+Emacs loses nothing by it, and a call costs as much for one as for ten. An acknowledgement waits for company a while
+longer, as nobody waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from efrit.errors import BridgeError
+from efrit.protocol import MAX_BATCH_BYTES, MAX_BATCH_ELEMENTS, BatchResult
+
+MAX_ELEMENT_BYTES = 32 * 1024
+"""A longer line travels alone, by the call of its own."""
+MOST_BATCHES = 2
+"""Calls with batches that are under way to one bridge at a time: the second passes a first that has stuck."""
+STUCK_SECONDS = 0.25
+"""A call that takes longer holds the next ones no more: one of its elements may wait for what takes long."""
+PACE_SECONDS = 0.01
+"""From the begin of one call to that of the next, for each request that the first handed over."""
+LONGEST_PACE_SECONDS = 0.1
+LINGER_SECONDS = 0.05
+"""How long an acknowledgement waits for what travels with it."""
+MAX_RESULT_BYTES = 256 * 1024
+"""Bytes of one line of an answer: an answer within it has at most 64 KiB, as within an event."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Generic[T]):
+    """An element that waits for a call. `ticket`: what is told of its result; `since`: on the caller's clock."""
+
+    line: bytes
+    ticket: T
+    since: float
+    lingers: bool
+
+
+class Gathering(Generic[T]):
+    """The elements that wait for a call to one bridge, and the begins of the calls that are under way."""
+
+    def __init__(self) -> None:
+        self.most = MAX_BATCH_ELEMENTS
+        """Elements that one batch may have."""
+        self._waiting: deque[Waiting[T]] = deque()
+        self._urgent = 0
+        self._bytes = 0
+        self._under_way: list[float] = []
+        self._next_at = float("-inf")
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, line: bytes, ticket: T, now: float, *, lingers: bool = False) -> None:
+        """Have an element wait; lingers: it need not go at once."""
+        self._waiting.append(Waiting(line, ticket, now, lingers))
+        self._urgent += not lingers
+        self._bytes += len(line)
+
+    def due(self, now: float) -> float | None:
+        """Return when the next call is to begin; None while nothing waits, or no more calls may be under way."""
+        if not self._waiting or len(self._under_way) >= MOST_BATCHES:  # gate: few-batches
+            return None
+        is_full = len(self._waiting) >= self.most or self._bytes >= MAX_BATCH_BYTES
+        at = now if is_full or self._urgent else self._waiting[0].since + LINGER_SECONDS
+        free_at = max(self._under_way, default=float("-inf")) + STUCK_SECONDS
+        return max(at, free_at, float("-inf") if is_full else self._next_at)
+
+    def take(self, now: float) -> list[Waiting[T]]:
+        """Return the elements of a call that begins now, at most as many as a batch may have, in their order."""
+        batch: list[Waiting[T]] = []
+        size = 0
+        while self._waiting and len(batch) < self.most:
+            size += len(self._waiting[0].line)
+            if batch and size > MAX_BATCH_BYTES:
+                break
+            element = self._waiting.popleft()
+            self._urgent -= not element.lingers
+            self._bytes -= len(element.line)
+            batch.append(element)
+        handed_over = sum(not element.lingers for element in batch)
+        self._under_way.append(now)
+        self._next_at = now + min(PACE_SECONDS * handed_over, LONGEST_PACE_SECONDS)
+        return batch
+
+    def ended(self, began: float) -> None:
+        """Take in that the call is over that began at this time."""
+        self._under_way.remove(began)
+
+    def clear(self) -> list[Waiting[T]]:
+        """Return what waits, and forget it."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._urgent = self._bytes = 0
+        return waiting
+
+
+class Results:
+    """Reads the answer to a batch of so many elements, as it comes. A bridge may send anything."""
+
+    def __init__(self, count: int) -> None:
+        self._missing = set(range(count))
+        self._rest = b""
+
+    @property
+    def missing(self) -> Sequence[int]:
+        """The elements that nothing was said of yet."""
+        return sorted(self._missing)
+
+    def feed(self, part: bytes) -> Iterator[BatchResult]:
+        """Yield the results that are whole with this part. Raises `BridgeError`, `ProtocolError`."""
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        if len(self._rest) > MAX_RESULT_BYTES:
+            raise BridgeError(f"a line of the bridge's answer is longer than {MAX_RESULT_BYTES} bytes")
+        for line in lines:
+            if len(line) > MAX_RESULT_BYTES:
+                raise BridgeError(f"a line of the bridge's answer is longer than {MAX_RESULT_BYTES} bytes")
+            result = BatchResult.parse(line)
+            if result.index not in self._missing:  # gate: answered-once
+                raise BridgeError(
+                    f"the bridge told of element {result.index} of a batch, which it was not asked about"
+                )
+            self._missing.remove(result.index)
+            yield result

@@ -333,9 +333,10 @@ It leaves a question, too, once there is nobody to answer it."
 
 (defun efrit-eval-install ()
   "Keep the code of requests from waiting for a user."
-  ;; A trampoline for the primitive would start a compiler.
-  (cl-progv '(comp-enable-subr-trampolines native-comp-enable-subr-trampolines)
-      '(nil nil)
+  ;; A trampoline for the primitive would start a compiler.  Only to ask whether one is wanted, the compiler is loaded
+  ;; where Emacs has it: that is memory of each daemon.
+  (cl-progv '(comp-enable-subr-trampolines native-comp-enable-subr-trampolines features)
+      (list nil nil (remq 'native-compile features))
     (advice-add 'recursive-edit :before #'efrit-eval--refuse-recursion))
   ;; In a daemon without a terminal, `debug' ends Emacs.
   (advice-add 'debug :around #'efrit-eval--debug)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+from asyncio import sslproto
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,9 @@ import uvicorn
 
 from efrit.bridge.connection import Connection
 from efrit.bridge.tls import Certificate
+
+sslproto.SSLProtocol.max_size = 32 * 1024
+"""The buffer that asyncio keeps for each TLS connection; a record has 16 KiB at most, and its own default is 256."""
 
 KEEP_ALIVE_SECONDS = 600
 """Longer than the controller's client keeps an idle connection: the one that uses it closes it."""

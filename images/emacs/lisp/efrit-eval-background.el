@@ -49,6 +49,9 @@
 (defvar efrit-background--stops nil
   "What was stopped lately as (NAME OWNER TIME COUNT), the latest first.")
 
+(defvar efrit-background--request-run nil
+  "Non-nil once a request has run in this Emacs.")
+
 (defvar efrit-background--threads nil
   "The threads that requests have left behind and that may run.")
 
@@ -65,6 +68,7 @@
 (defun efrit-background-record (id)
   "Record that the request ID has left what exists now and did not before.
 ID is nil for what was there before it, whoever made that."
+  (when id (setq efrit-background--request-run t))
   (dolist (object (efrit-background--objects))
     (when (eq (gethash object efrit-background--owners 'unknown) 'unknown)
       (puthash object id efrit-background--owners)
@@ -86,6 +90,21 @@ It calls nothing by its name."
           (setq efrit-background--threads (delq thread efrit-background--threads))
           (when (eq (car-safe (thread-last-error t)) 'quit)
             (efrit-background--log (list "thread" thread nil))))))))
+
+(defun efrit-background-quiet-p ()
+  "Return non-nil when nothing but the server's own can begin by itself.
+What was there before the first request counts as its own."
+  ;; Emacs makes some of it once its start is over.
+  (unless efrit-background--request-run (efrit-background-record nil))
+  (let ((objects (efrit-background--objects)) object (count 0) (quiet t))
+    (while (and quiet objects)
+      (setq object (pop objects)
+            count (1+ count)
+            quiet (and (< count efrit-background--most-owned)
+                       (or (and (timerp object)
+                                (efrit-background--own-p (timer--function object)))
+                           (null (gethash object efrit-background--owners 'unknown))))))
+    quiet))
 
 ;;;; What runs
 

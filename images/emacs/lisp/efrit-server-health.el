@@ -53,6 +53,10 @@
 (defvar efrit-health--limited 0
   "How many heartbeats in a row a limit of this process has prevented.")
 
+(defvar efrit-health-rest nil
+  "Seconds from one heartbeat to the next while this Emacs rests, or nil.
+Else there is one each `efrit-heartbeat-seconds'.")
+
 (defvar efrit-health-serving "serving"
   "What this Emacs says that it does: starting, serving or ended.")
 
@@ -70,6 +74,7 @@
         efrit-health--problem nil
         efrit-health--written 0.0
         efrit-health--limited 0
+        efrit-health-rest nil
         efrit-health--shown nil))
 
 (defun efrit-health--add (key amount)
@@ -114,6 +119,7 @@
       ,@(when efrit-health--model-key
           `((model_key . ,efrit-health--model-key)))
       (attended . ,(if (efrit-background-attended-p) t :false))
+      (rest . ,(or efrit-health-rest :null))
       (self_check . ,(efrit-self-check-facts))
       (current . ,(if request (efrit-request-id request) :null))
       (attempt . ,(if claim (efrit-claim-attempt claim) :null))
@@ -174,6 +180,10 @@ On a full disk it can still be written over the last one, of the same size.")
          (setq efrit-health--limited (1+ efrit-health--limited))))))
   (setq efrit-health--written (float-time)))
 
+(defun efrit-health-well-p ()
+  "Return non-nil when the queue can be served and heartbeats written."
+  (and (null efrit-health--problem) (= efrit-health--limited 0)))
+
 (defun efrit-health-limited-p ()
   "Return non-nil when a limit of this process has prevented heartbeats."
   (> efrit-health--limited 1))
@@ -190,9 +200,17 @@ On a full disk it can still be written over the last one, of the same size.")
   (unless (< -0.001 (- (float-time) efrit-health--written) efrit-health--pause)
     (efrit-health-beat)))
 
+(defun efrit-health-set-rest (seconds)
+  "Say that this Emacs lives, and that the next heartbeat is SECONDS from now.
+With SECONDS nil it comes as usual."
+  (let ((changes (not (equal seconds efrit-health-rest))))
+    (setq efrit-health-rest seconds)
+    (if changes (efrit-health-beat) (efrit-health-beat-if-stale))))
+
 (defun efrit-health-beat-age ()
-  "Return the seconds since the last heartbeat."
-  (- (float-time) efrit-health--written))
+  "Return the seconds since the last heartbeat, without those of the rest after it."
+  (- (float-time) efrit-health--written
+     (if efrit-health-rest (- efrit-health-rest efrit-heartbeat-seconds) 0)))
 
 (defun efrit-health-begin (claim &optional now)
   "Say that CLAIM is being worked on; with NOW, whenever that was said last."

@@ -8,6 +8,10 @@
 ;; server (an event, the regular tick, a signal) also revives the others, since
 ;; the code of a request may have removed any of them.  A tick also ends an Emacs
 ;; that only seems to serve.
+;;
+;; In a pod an Emacs rests when nothing goes on and nothing is left that could begin
+;; by itself: its ticks are rare, and its heartbeat says how rare.  A request wakes it by
+;; its event at once; the bridge sends a signal if it does not.
 
 ;;; Code:
 
@@ -59,12 +63,13 @@
   (unless (efrit-server-busy-p) (efrit-guard-restore))
   (setq efrit-server-overdue nil)
   ;; Whatever happens in this tick, the next two are set.
-  (efrit-server--set-ticks)  ; gate: next-tick
+  (efrit-server--set-ticks efrit-heartbeat-seconds)  ; gate: next-tick
   (efrit-server-entry (efrit-server--end-if-superseded))
   (efrit-server--end-if-unwound)
   (efrit-server--end-if-stuck)
   (efrit-server-entry (efrit-server--end-if-blind))
   (let ((efrit-server-ticking t)) (efrit-server--run-tick))
+  (when efrit-health-rest (efrit-server--set-ticks efrit-health-rest))
   ;; A signal that came while a callback ran, this one included, was not heard.
   (when efrit-server-busy (efrit-interrupt-now-if-ordered)))
 
@@ -122,22 +127,56 @@ That may have made a step of the way to a claim do nothing, and no error tells."
                 (efrit-guard-altered-p))
            (efrit-server-give-up "requests are not claimed with the functions as they are now")))))
 
-(defun efrit-server--set-ticks ()
-  "Set the timers of the next tick and of the one that goes off in its stead.
+(defconst efrit-server--rest-seconds 10.5
+  "Seconds between two ticks of an Emacs that rests.
+A little more than `efrit-self-check-seconds', so that each has a check.")
+
+(defun efrit-server--may-rest-p ()
+  "Return non-nil when nothing goes on, and an event or a signal tells of work.
+Without a bridge nobody would send a signal, and others who share the queue go
+by the heartbeat."
+  ;; gate: may-rest
+  (and efrit-bridge-p
+       efrit-server-up
+       (> efrit-server--rest-seconds efrit-heartbeat-seconds)
+       (efrit-server--watching-p)
+       (not (or (efrit-server-busy-p) efrit-server-held efrit-sessions
+                efrit-server-stuck efrit-server-unclaimed
+                (> (efrit-queue-pending) 0)
+                (efrit-self-check-holds-p)
+                (efrit-background-attended-p)))
+       (efrit-health-well-p)
+       (efrit-background-quiet-p)
+       (not (efrit-guard-altered-p))))
+
+(defun efrit-server-stir ()
+  "Rest no longer: something is to be done."
+  (when efrit-health-rest
+    (setq efrit-health-rest nil)
+    (efrit-server--set-ticks efrit-heartbeat-seconds)))
+
+(defun efrit-server-on-frame (_frame)
+  "Have the heartbeat say at once that somebody has come."
+  (efrit-server-tick-soon))
+
+(defun efrit-server--set-ticks (seconds)
+  "Set the timers of the tick in SECONDS and of the one that goes off in its stead.
 Both are set anew for each tick: a throw out of a repeating timer would end it,
 and Emacs lets other timers be late while one that repeats goes off."
   (dolist (timer (list efrit-server-tick efrit-server-spare-tick))
     (when (timerp timer) (cancel-timer timer)))
   (setq efrit-server-tick
-        (run-with-timer efrit-heartbeat-seconds nil efrit-server-tick-function)
+        (run-with-timer seconds nil efrit-server-tick-function)
         efrit-server-spare-tick
-        (run-with-timer (* 1.5 efrit-heartbeat-seconds) nil efrit-server-tick-function)))
+        (run-with-timer (+ seconds (* 0.5 efrit-heartbeat-seconds)) nil
+                        efrit-server-tick-function)))
 
 (defun efrit-server--ticks-set-p ()
   "Return non-nil when both ticks are set."
-  (and (efrit-server--timer-set-p efrit-server-tick (* 3 efrit-heartbeat-seconds))
-       (efrit-server--timer-set-p efrit-server-spare-tick
-                                  (* 3 efrit-heartbeat-seconds))))
+  (let ((seconds (+ (or efrit-health-rest efrit-heartbeat-seconds)
+                    (* 2 efrit-heartbeat-seconds))))
+    (and (efrit-server--timer-set-p efrit-server-tick seconds)
+         (efrit-server--timer-set-p efrit-server-spare-tick seconds))))
 
 (defun efrit-server--run-tick ()
   "Do what is to be done with every tick."
@@ -146,7 +185,7 @@ and Emacs lets other timers be late while one that repeats goes off."
     (unless (efrit-server-busy-p)
       (efrit-files-make-directories)
       (efrit-server-check-self))
-    (efrit-health-beat-if-stale)
+    (efrit-health-set-rest (and (efrit-server--may-rest-p) efrit-server--rest-seconds))
     (when (and (efrit-health-limited-p) (not (efrit-server-busy-p)))
       (efrit-server-give-up "a limit of this process keeps it from the heartbeat"))
     (efrit-health-update-key-state)
@@ -157,7 +196,9 @@ and Emacs lets other timers be late while one that repeats goes off."
       (efrit-server--settle-strays)  ; gate: settle-strays
       ;; The list of results is that of the Emacs whose queue this is.
       (when (efrit-fence-holds-p) (efrit-results-delete-stale))
-      (unless (or efrit-sessions (efrit-queue-next)) (garbage-collect-maybe 4))
+      ;; What goes on resting has the time for it, and gives memory back.
+      (unless (or efrit-sessions (efrit-queue-next))
+        (garbage-collect-maybe (if efrit-health-rest 16 4)))
       (setq efrit-server-dirty t)  ; gate: emacs-rescan
       ;; A timer does not run within itself: work done here would stop the beat.
       (unless (efrit-server--timer-set-p efrit-server-soon 10)
@@ -213,7 +254,7 @@ Emacs looks at its timers before it takes a signal as an event."
 (defun efrit-server-arm ()
   "Set up the tick and the watch where they are missing."
   (efrit-background-arm)
-  (unless (efrit-server--ticks-set-p) (efrit-server--set-ticks))
+  (unless (efrit-server--ticks-set-p) (efrit-server--set-ticks efrit-heartbeat-seconds))
   (unless (efrit-server--watching-p)
     (efrit-server-watch)))
 

@@ -20,6 +20,7 @@
 (require 'efrit-server-request)
 
 (declare-function efrit-server-arm "efrit-server-tick" ())
+(declare-function efrit-server-stir "efrit-server-tick" ())
 
 ;;;; Whether answers are right
 
@@ -80,6 +81,7 @@ Sessions take turns with requests: a step, a request, a step."
              (setq session (efrit-session-next)
                    entry (and (not (efrit-server-draining-p))
                               (efrit-queue-next (efrit-sessions-under-way))))
+             (when (or session entry) (efrit-server-stir))
              (when session (efrit-server-step session))
              (when entry (efrit-server-serve entry))
              (and (or session entry)

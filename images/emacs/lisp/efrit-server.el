@@ -91,6 +91,7 @@
   (define-key special-event-map [sigusr2] #'efrit-server-on-sigusr2)
   (define-key special-event-map [file-notify] #'efrit-server-handle-notification)
   (add-hook 'kill-emacs-hook #'efrit-server--on-exit)
+  (add-hook 'after-make-frame-functions #'efrit-server-on-frame)
   (setq efrit-session-wake-function #'efrit-server-wake
         efrit-interrupt-heard-function #'efrit-health-beat
         efrit-interrupt-idle-function #'efrit-server-tick-soon
@@ -176,7 +177,8 @@ Signal `efrit-queue-taken' when it is another one's."
   (efrit-watchdog-stop)
   (efrit-guard-stop)
   (efrit-eval-uninstall)
-  (remove-hook 'kill-emacs-hook #'efrit-server--on-exit))
+  (remove-hook 'kill-emacs-hook #'efrit-server--on-exit)
+  (remove-hook 'after-make-frame-functions #'efrit-server-on-frame))
 
 (provide 'efrit-server)
 ;;; efrit-server.el ends here

@@ -152,6 +152,29 @@
     (efrit-test-wait (equal (alist-get 'state (efrit-test-heartbeat)) "idle"))
     (should (efrit-test-answer-p "long"))))
 
+(ert-deftest efrit-server-rests-while-nothing-goes-on-and-nothing-is-left-behind ()
+  (efrit-test-with-daemon nil
+    (cl-flet ((rest () (alist-get 'rest (efrit-test-heartbeat))))
+      (efrit-test-wait (equal (rest) 10.5))
+      (should (equal (efrit-test-value "timer" "(progn (defvar my-timer (run-with-timer 1000 nil #'ignore)) 1)") "1"))
+      (efrit-server-test--beats-p 3)
+      (should-not (rest))
+      ;; A request finds it awake or resting, and is begun at once.
+      (should (equal (efrit-test-value "cancel" "(progn (cancel-timer my-timer) 2)") "2"))
+      (efrit-test-wait (equal (rest) 10.5))
+      (should (equal (efrit-test-value "advice" "(progn (advice-add 'efrit-queue-scan :before #'ignore) 3)") "3"))
+      (efrit-server-test--beats-p 3)
+      (should-not (rest))
+      (should (equal (efrit-test-value "none" "(progn (advice-remove 'efrit-queue-scan #'ignore) 4)") "4"))
+      (efrit-test-wait (equal (rest) 10.5))
+      (let ((before (alist-get 'time (efrit-test-heartbeat))))
+        (signal-process efrit-test-daemon 'SIGUSR2)
+        (efrit-test-wait (not (equal before (alist-get 'time (efrit-test-heartbeat))))))))
+  ;; Nobody would wake it where there is no bridge.
+  (efrit-test-with-daemon ("EFRIT_BRIDGE=")
+    (efrit-server-test--beats-p 3)
+    (should-not (alist-get 'rest (efrit-test-heartbeat)))))
+
 (ert-deftest efrit-server-beats-while-code-waits-however-it-was-found ()
   ;; Without a watch, every request is found by the tick.
   (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.3")

@@ -4,6 +4,7 @@ Crash-only: a part that fails for good ends the process, and the kubelet starts 
 """
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
@@ -35,6 +36,8 @@ from efrit.queue.upkeep import DiskTrouble
 log = logging.getLogger("efrit.bridge")
 
 _REFRESH_SECONDS = 1.0
+_REST_SECONDS = 10.0
+"""The same while nothing goes on. Token and certificate are looked at as often."""
 # The age of the oldest waiting request is reported in steps: a queue that stands still shows in it alone.
 _AGE_STEP_SECONDS = 10.0
 
@@ -93,7 +96,7 @@ class Bridge:
             ),
             on_signal=self._metrics.signalled,
             on_restart=self._metrics.restarted,
-            on_change=self._publish_stats,
+            on_change=self._emacs_changed,
         )
         self._server = Server(make_app(self.queue, self.events, self._tokens, self), self._certificate)
         self._socket: socket.socket = listen(settings.bridge_host, settings.bridge_port)
@@ -101,6 +104,7 @@ class Bridge:
         self._leaving: asyncio.Task[None] | None = None
         self._started = self._ticked = time.monotonic()
         self._published: Stats | None = None
+        self._stirred = asyncio.Event()
 
     @property
     def port(self) -> int:
@@ -169,13 +173,29 @@ class Bridge:
             await asyncio.sleep(_REFRESH_SECONDS)
 
     async def _publish(self) -> None:
-        """Publish, once a second, changed figures, rotated tokens and certificates."""
+        """Publish changed figures, rotated tokens and certificates: once a second, seldom while nothing goes on."""
         while True:
             self._ticked = time.monotonic()
             self._tokens.refresh()
             self._certificate.refresh()
             self._publish_stats()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        if not self._rests():
             await asyncio.sleep(_REFRESH_SECONDS)
+            return
+        self._stirred.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_REST_SECONDS):
+                await self._stirred.wait()
+
+    def _rests(self) -> bool:
+        return self.supervisor.rests and not self.queue.index.open_count and self.queue.upkeep.is_healthy
+
+    def _emacs_changed(self) -> None:
+        self._publish_stats()
+        self._stirred.set()
 
     def _publish_stats(self) -> None:
         stats = self.stats()
@@ -187,8 +207,8 @@ class Bridge:
     def _request_changed(self, view: RequestView) -> None:
         self._metrics.changed(view)
         self.events.append(view)
-        if view.state in (RequestState.RUNNING, RequestState.ANSWERED):
-            self.supervisor.wake(view)
+        self._stirred.set()
+        self.supervisor.wake(view)
 
     # What the routes ask for
 

@@ -5,7 +5,9 @@ waiting for the timeout. An Emacs that nothing occupies and whose heartbeat has 
 was set back its timers sleep that much longer, and code that a request has left behind is stopped by the signal. If
 it stays silent although it could run, it is killed after the grace time, and six seconds after its last heartbeat at
 the latest; if it cannot run, or a person works in it, after the stall time: nothing that waits would ever be
-answered. While something occupies it, no heartbeat can come: silence begins with the end of that at the earliest.
+answered. While something occupies it, no heartbeat can come: silence begins with the end of that at the earliest. An
+Emacs that rests has said when its next heartbeat comes, and is silent from then on; where a request waits, from when
+that came, since it is to begin at once.
 One whose self-check fails (`efrit.queue.self_check`) is killed while nothing occupies it.
 
 Several may run at once: one eval at most, which occupies Emacs, and sessions, which occupy it while they run a tool
@@ -45,6 +47,7 @@ class EmacsAlive:
 
     `occupied`: when something last occupied it. `unresponsive`: the seconds of the present silence in which it could
     run and did not answer. `attended`: a person may be working in it. `cause`: why its self-check asks for a restart.
+    `rest`: how much later than usual its next heartbeat may come. `waiting`: since when a request waits, if one does.
     """
 
     since: float
@@ -54,6 +57,8 @@ class EmacsAlive:
     unresponsive: float = 0.0
     attended: bool = False
     cause: RestartCause | None = None
+    rest: float = 0.0
+    waiting: float | None = None
 
 
 @dataclass(frozen=True)
@@ -123,8 +128,13 @@ def is_occupied(runs: Sequence[Run], current: RequestId | None) -> bool:
 
 
 def silence(emacs: EmacsAlive, now: float) -> float:
-    """Return for how many seconds Emacs could have given a sign of life and gave none."""
-    return now - max(emacs.heard, emacs.since, emacs.occupied)  # gate: silence-occupied
+    """Return for how many seconds Emacs could have given a sign of life and gave none; below 0 while it rests."""
+    since = max(emacs.heard, emacs.since, emacs.occupied)  # gate: silence-occupied
+    # What occupied it after its last heartbeat has ended the rest that was told there.
+    rested = since + (emacs.rest if since == emacs.heard else 0.0)  # gate: rest-ended
+    if emacs.waiting is not None:  # gate: rest-waiting
+        rested = min(rested, max(since, emacs.waiting))
+    return now - rested
 
 
 def hears_orders(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:

@@ -1,7 +1,8 @@
 """Keeps an eye on Emacs: is it there, does it answer, does a request overrun its time.
 
 Reads the heartbeat, holds the process, carries out what `efrit.bridge.overrun` decides. It never starts
-Emacs: run-emacs does, in the other container.
+Emacs: run-emacs does, in the other container. While Emacs rests, as its heartbeat tells, it looks as seldom as that
+comes; a request, a heartbeat and the end of Emacs wake it.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ from efrit.protocol import (
 )
 from efrit.queue.layout import HEARTBEAT, Area
 from efrit.queue.process_place import here
-from efrit.queue.process_sample import ResponseMeter
+from efrit.queue.process_sample import WAKE_SECONDS, ResponseMeter
 from efrit.queue.queue import DurableQueue
 from efrit.queue.self_check import RestartCause, SelfCheck, SelfCheckMonitor
 from efrit.queue.state import Entry
@@ -53,8 +54,10 @@ log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 5.0
 _TICK_SECONDS = 1.0
-# A gap this long between two ticks means that we were stopped: silence meanwhile proves nothing.
-_WE_SLEPT_SECONDS = 5.0
+# A gap longer than meant by this between two ticks says that we were stopped: silence meanwhile proves nothing.
+_WE_SLEPT_SECONDS = 4.0
+_LONGEST_REST_SECONDS = 15.0
+"""What a heartbeat may announce; less than that after which a loop counts as stuck."""
 _LONGEST_PROBLEM = 300
 
 
@@ -81,6 +84,7 @@ class Supervisor:
         on_restart: Callable[[], None] = lambda: None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_change` is called when Emacs starts, ends or rests no longer."""
         self._queue = queue
         self._settings = settings or SupervisorSettings()
         self._on_signal, self._on_restart, self._on_change = on_signal, on_restart, on_change
@@ -101,13 +105,19 @@ class Supervisor:
         self._last_answered: RequestId | None = None
         self._self_check = SelfCheckMonitor(self._settings.stall)
         self._restarted: EmacsRestart | None = None
+        #: Since when a request waits.
+        self._waiting: float | None = None
+        #: Whether there is nothing to look at before the next heartbeat.
+        self.rests = False
+        self._pause_seconds = _TICK_SECONDS
         self.beat = time.monotonic()
 
     def wake(self, view: RequestView | None = None) -> None:
         """Ask for a look at once: the request of `view` changed, or Emacs gave a sign of life."""
         if view is not None and view.state is RequestState.ANSWERED:
             self._last_answered = view.id
-        self._poked.set()
+        if self.rests or view is None or view.state is not RequestState.QUEUED:
+            self._poked.set()
 
     async def run(self) -> None:
         """Supervise until cancelled."""
@@ -121,22 +131,38 @@ class Supervisor:
     async def _pause(self) -> None:
         now = time.monotonic()
         due = next_check(self._runs(), self._alive(), self._asked, self._settings.kill_grace, now)
-        seconds = _TICK_SECONDS
+        self._pause_seconds = _TICK_SECONDS
+        rested, rest = self.rests, self._rest_seconds(now)
+        self.rests = rest > 0
+        if self.rests:
+            self._pause_seconds = rest + WAKE_SECONDS
+        elif rested:
+            self._on_change()
         if due is not None:
-            seconds = min(seconds, max(0.01, due - now))
+            self._pause_seconds = min(self._pause_seconds, max(0.01, due - now))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._pause_seconds):
                 await self._poked.wait()
         self._poked.clear()
 
+    def _rest_seconds(self, now: float) -> float:
+        """Return for how long nothing needs to be looked at unless something wakes us."""
+        alive, process = self._alive(), self._process
+        # Without a pidfd nobody tells of the end of Emacs, without inotify nobody of a heartbeat.
+        told_of_all = process is not None and process.pidfd >= 0 and self._queue.parts.watch.working
+        if alive is None or not told_of_all or self._queue.index.open_count:
+            return 0.0
+        return max(0.0, -silence(alive, now))
+
     async def _tick(self) -> None:
         now = time.monotonic()
-        if now - self.beat > _WE_SLEPT_SECONDS and self._heard is not None:
+        if now - self.beat > self._pause_seconds + _WE_SLEPT_SECONDS and self._heard is not None:
             self._heard = now
             self._unresponsive.restart()
         self.beat = now
         self._read_heartbeat(now)
         runs = self._runs()
+        self._note_waiting(now)
         self._note_silence(runs, now)
         alive = self._alive()
         if alive is not None and not hears_orders(runs, alive, now):
@@ -201,6 +227,12 @@ class Supervisor:
         after = "" if self._last_answered is None else f"; the last answer was that of {self._last_answered}"
         return f"silent for {seconds:.0f} s while no request ran{after}"
 
+    def _note_waiting(self, now: float) -> None:
+        if not self._queue.index.count(RequestState.QUEUED):
+            self._waiting = None
+        elif self._waiting is None:
+            self._waiting = now
+
     def _note_silence(self, runs: Sequence[Run], now: float) -> None:
         beat, before = self._heartbeat, self._is_occupied
         self._is_occupied = is_occupied(runs, None if beat is None else beat.current)
@@ -209,7 +241,9 @@ class Supervisor:
         if occupied:
             self._occupied = now
         sample = None if self._process is None else self._process.sample()
-        self._unresponsive.note(sample, now, occupied=occupied)
+        alive = self._alive()
+        due = 0.0 if alive is None else silence(alive, now)
+        self._unresponsive.note(sample, now, occupied=occupied or due <= 0, due_seconds=due)
 
     def _may_have_ended(self, rid: RequestId | None) -> bool:
         """Return whether Emacs may be done with a request that the index calls running, and be busy with another.
@@ -247,9 +281,12 @@ class Supervisor:
                 self._new_boot(beat, now, restarted=previous is not None)
             if not self._first_look:
                 self._self_check.observe(_self_check(beat), now)
-        self._first_look = False
         if self._process is None and beat is not None and self._killed_boot != beat.boot:
             self._open_process(beat)
+        if self._first_look and beat is not None and beat.rest and self._process is not None:
+            # It would not be heard of for a while.
+            self._interrupt(self._process, insist=False)
+        self._first_look = False
         if self._process is not None and not self._process.alive():
             self._ended()
 
@@ -307,7 +344,17 @@ class Supervisor:
             self._unresponsive.seconds,
             beat is not None and beat.attended,
             self._self_check.cause(time.monotonic()),
+            self._rest(),
+            self._waiting,
         )
+
+    def _rest(self) -> float:
+        """Return how much later than usual the heartbeat after the last one may come."""
+        beat = self._heartbeat
+        # One that lay there when we started proves nothing.
+        if beat is None or beat.rest is None or self._heard is None:
+            return 0.0
+        return max(0.0, min(beat.rest, _LONGEST_REST_SECONDS) - _TICK_SECONDS)
 
     def _runs(self) -> list[Run]:
         now = time.monotonic()
@@ -334,8 +381,9 @@ class Supervisor:
         busy = [run for run in runs if is_occupied([run], current)]
         first = min(busy, key=lambda run: run.since, default=None)
         age = None if self._heard is None else max(0.0, now - self._heard)
-        # What occupied Emacs kept it from its heartbeat.
-        fresh = age is not None and min(age, now - self._occupied) < FRESH_SECONDS
+        # What occupied Emacs kept it from its heartbeat, and while it rests none is due.
+        late = self._rest() if self._heard is not None and self._heard >= self._occupied else 0.0
+        fresh = age is not None and min(age - late, now - self._occupied) < FRESH_SECONDS
         limit = self._settings.kill_grace + FRESH_SECONDS
         in_time = any(now - run.since < run.timeout + limit for run in busy)
         problem = self._self_check.problem if alive else None

@@ -180,7 +180,7 @@ class Heartbeat(WireModel, frozen=True, kw_only=True):
     """The file Emacs writes once a second; the only thing it tells about itself.
 
     `server` says where `pid` was given; an earlier Emacs does not. `attended` says that a person may be working in
-    this Emacs; then `self_check` is None.
+    this Emacs; then `self_check` is None. `rest`: seconds until the next one, from an Emacs with nothing to do.
     """
 
     boot: Name
@@ -195,6 +195,7 @@ class Heartbeat(WireModel, frozen=True, kw_only=True):
     attempt: Attempt | None = None
     sessions: Count = 0
     attended: bool = False
+    rest: Seconds | None = None
     model_key: ModelKey | None = None
     self_check: SelfCheckReport | None = None
     problem: str | None = None

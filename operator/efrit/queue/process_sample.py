@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 
@@ -58,11 +59,17 @@ class ResponseMeter:
         """Begin anew: the process answered, or its silence until now proves nothing."""
         self.seconds, self._last = 0.0, None
 
-    def note(self, sample: Sample | None, now: float, *, occupied: bool = False) -> None:
-        """Take note of the sample made at `now`. `occupied`: until then its work kept it from answering."""
+    def note(
+        self, sample: Sample | None, now: float, *, occupied: bool = False, due_seconds: float = math.inf
+    ) -> None:
+        """Take note of the sample made at `now`. `occupied`: until then its work kept it from answering.
+
+        due_seconds: for how long an answer is due, at most what of the time since the last sample counts.
+        """
         if occupied:  # gate: unresponsive-occupied
             self.restart()
         if self._last is not None and sample is not None:
             before, moment = self._last
-            self.seconds += could_run(before, sample, now - moment)
+            counted = min(now - moment, due_seconds)  # gate: unresponsive-rest
+            self.seconds += could_run(before, sample, counted)
         self._last = None if sample is None else (sample, now)

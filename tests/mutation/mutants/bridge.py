@@ -5,6 +5,7 @@ from tests.mutation.operation import Always, Instead, Never, Value, Without
 
 UNIT = "tests/unit/bridge"
 FAILS = "test_an_emacs_whose_self_check_fails_is_killed_unless_something_occupies_it"
+RESTS = "test_an_emacs_that_rests_is_silent_from_when_something_is_due"
 CHECKS = "tests/unit/queue/test_self_check.py"
 
 MUTANTS = (
@@ -60,7 +61,7 @@ MUTANTS = (
     Mutant(
         "the silence of an Emacs that begins with the end of what occupied it",
         "silence-occupied",
-        Value("now - max(emacs.heard, emacs.since)"),
+        Value("max(emacs.heard, emacs.since)"),
         (f"{UNIT}/test_overrun.py::test_silence_counts_from_when_something_last_occupied_emacs",),
     ),
     Mutant(
@@ -68,6 +69,24 @@ MUTANTS = (
         "unresponsive-occupied",
         Never(),
         (f"{UNIT}/test_overrun.py::test_what_occupies_emacs_does_not_count_as_time_in_which_it_could_have_answered",),
+    ),
+    Mutant(
+        "the end of an Emacs' rest with what occupied it since",
+        "rest-ended",
+        Value("since + emacs.rest"),
+        (f"{UNIT}/test_overrun.py::{RESTS}",),
+    ),
+    Mutant(
+        "the end of an Emacs' rest when a request comes",
+        "rest-waiting",
+        Never(),
+        (f"{UNIT}/test_overrun.py::{RESTS}",),
+    ),
+    Mutant(
+        "the rest of an Emacs, which is no time in which it should have answered",
+        "unresponsive-rest",
+        Value("now - moment"),
+        (f"{UNIT}/test_overrun.py::test_only_time_in_which_an_answer_was_due_counts",),
     ),
     Mutant(
         "the number of the run in its pause",

@@ -200,6 +200,12 @@ MUTANTS = (
         ("ert:efrit-session-fault-a-record-that-cannot-be-written-at-first-changes-no-answer",),
     ),
     Mutant(
+        "the look whether anything goes on, or could begin by itself, before Emacs rests",
+        "may-rest",
+        Always(),
+        ("ert:efrit-server-rests-while-nothing-goes-on-and-nothing-is-left-behind",),
+    ),
+    Mutant(
         "the next tick, set before anything is done in this one",
         "next-tick",
         Drop(),

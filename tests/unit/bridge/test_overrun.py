@@ -222,6 +222,22 @@ def test_silence_counts_from_when_something_last_occupied_emacs(
     assert decide(runs, emacs, signals, PATIENCE, now) == expected
 
 
+@pytest.mark.parametrize(
+    ("emacs", "silent_from"),
+    [
+        pytest.param(EmacsAlive(0, 100, rest=9), 109, id="nothing is due before"),
+        pytest.param(EmacsAlive(0, 100, rest=9, waiting=104), 104, id="a request has come, which it is to begin"),
+        pytest.param(EmacsAlive(0, 100, rest=9, waiting=95), 100, id="it came before the heartbeat"),
+        pytest.param(EmacsAlive(0, 100, rest=9, waiting=115), 109, id="it came when it was silent already"),
+        pytest.param(EmacsAlive(0, 100, rest=9, occupied=105), 105, id="an eval has ended its rest"),
+        pytest.param(EmacsAlive(0, 100, waiting=104), 100, id="it does not rest"),
+    ],
+)
+def test_an_emacs_that_rests_is_silent_from_when_something_is_due(emacs: EmacsAlive, silent_from: float) -> None:
+    assert decide([], emacs, {}, PATIENCE, silent_from + 2.9) == []
+    assert decide([], emacs, {}, PATIENCE, silent_from + 3) == [Wake()]
+
+
 START_SECONDS = 2.0
 """In which another Emacs serves."""
 
@@ -306,3 +322,11 @@ def test_what_was_silent_before_a_heartbeat_does_not_count() -> None:
     for now in (4, 5):
         meter.note(WAITS, now)
     assert meter.seconds == 1
+
+
+def test_only_time_in_which_an_answer_was_due_counts() -> None:
+    meter = ResponseMeter()
+    meter.note(WAITS, 100)
+    meter.note(WAITS, 112, due_seconds=3)
+    meter.note(WAITS, 113, due_seconds=4)
+    assert meter.seconds == 4

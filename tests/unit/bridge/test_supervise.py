@@ -151,7 +151,7 @@ async def supervised(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIte
         on_restart=lambda: restarts.append(time.monotonic()),
     )
     queue.scanner.on_heartbeat = supervisor.wake
-    queue.parts.on_change = lambda view: supervisor.wake()
+    queue.parts.on_change = supervisor.wake
     await queue.open()
     tasks = [asyncio.create_task(queue.run()), asyncio.create_task(supervisor.run())]
     yield Supervised(queue, supervisor, tmp_path / "queue", signals, restarts)
@@ -305,6 +305,74 @@ async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
     assert emacs.process.poll() is None
     monkeypatch.setattr(disk, "sync_dir", synced)
     await supervised.until_in(RequestState.ANSWERED)
+
+
+async def test_an_emacs_that_rests_is_looked_at_seldom_and_told_of_a_request_it_does_not_begin(
+    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(supervise, "time", clock)
+    await supervised.until(lambda: supervised.stats()["alive"])
+    supervised.beat(emacs.pid, number=1, rest=10)
+    await supervised.until(lambda: supervised.supervisor.rests)
+    clock.ahead += 9
+    assert supervised.supervisor.stats(clock.monotonic()).responsive
+    await supervised.queue.submit(a_request("a"))
+    await supervised.until(lambda: not supervised.supervisor.rests)
+    assert emacs.signals() == []
+    clock.ahead += 3
+    await supervised.until(emacs.interrupts)
+    # What came of it is a heartbeat, and the request goes on waiting.
+    supervised.beat(emacs.pid, number=2, rest=10)
+    await supervised.until_next_look()
+    assert supervised.signals == []
+    assert not supervised.supervisor.rests
+
+
+async def test_the_rest_of_an_emacs_ends_with_it(supervised: Supervised, emacs: LookAlike) -> None:
+    await supervised.until(lambda: supervised.stats()["alive"])
+    supervised.beat(emacs.pid, number=1, rest=10)
+    await supervised.until(lambda: supervised.supervisor.rests)
+    emacs.process.kill()
+    await supervised.until(lambda: not supervised.stats()["alive"])
+
+
+async def test_a_resting_emacs_that_is_silent_when_its_rest_is_over_is_killed(
+    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(supervise, "time", clock)
+    await supervised.until(lambda: supervised.stats()["alive"])
+    supervised.beat(emacs.pid, number=1, rest=10)
+    await supervised.until(lambda: supervised.supervisor.rests)
+    clock.ahead += 9
+    supervised.supervisor.wake()
+    await supervised.until_next_look()
+    assert emacs.signals() == []
+    clock.ahead += 3
+    supervised.supervisor.wake()
+    await supervised.until(emacs.interrupts)
+    assert emacs.process.poll() is None
+    clock.ahead += 3
+    supervised.supervisor.wake()
+    await supervised.until(lambda: emacs.process.poll() is not None)
+
+
+async def test_a_resting_emacs_found_at_start_is_asked_for_a_sign_of_life(
+    tmp_path: Path, look_alike: Callable[[], LookAlike]
+) -> None:
+    queue = DurableQueue(tmp_path / "queue")
+    await queue.open()
+    emacs = look_alike()
+    supervisor = Supervisor(queue)
+    made = Supervised(queue, supervisor, tmp_path / "queue")
+    made.beat(emacs.pid, rest=10)
+    task = asyncio.create_task(supervisor.run())
+    await made.until(lambda: emacs.signals() == ["SIGUSR2"])
+    assert made.stats()["responsive"] is False
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await queue.close()
 
 
 @pytest.mark.parametrize("supervised", [replace(SETTINGS, stall=3)], indirect=True)

@@ -133,7 +133,7 @@ half-hour: .venv/ready tools-test ## play docs/first-half-hour.md on a fresh hom
 	$(ON_CLUSTER) EFRIT_WRITE_HALF_HOUR=1 $(BIN)/pytest tests/integration/docs/test_half_hour.py $(PYTEST_FLAGS)
 
 .PHONY: bench
-bench: .venv/ready ## figures on a cluster whose etcd syncs to disk
+bench: .venv/ready ## figures on a cluster whose etcd syncs to disk, beside those of the last release, 25 minutes (QUICK=1: 8)
 	$(MAKE) install CLUSTER_FLAGS=--fsync
 	$(ON_CLUSTER) $(BIN)/python -m tests.bench
 

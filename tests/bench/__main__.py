@@ -1,6 +1,9 @@
-"""`make bench`: what the whole path costs on this cluster, beside a pod per task.
+"""`make bench`: what the whole path costs on this cluster, beside its floor and beside a pod per task.
 
-Prints one table (figure, what was aimed for, what was seen) and writes build/bench.json.
+One table of all figures with what was aimed for and what was kept from the last release (figures.json), then what has
+become worse by more than the noise; build/bench.json has the figures, build/bench.svg a picture of the costs of each
+part. Each piece also runs alone: `python -m tests.bench.NAME`. With QUICK=1 sizes are smaller; no piece is begun once
+MINUTES (25) are over, and the table says so. KEEP=RELEASE writes the run into figures.json.
 """
 
 from __future__ import annotations
@@ -12,24 +15,26 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from efrit.kube import resources
-from tests.bench import cluster, evals, laptop, mcp, plans, turns
-from tests.bench.quantile import quantile
+from tests.bench import cluster, crowded, evals, laptop, load, mcp, path, plans, turns
+from tests.support import figures, plot
 from tests.support.cluster_kube import Kube
 from tests.support.command_line import parser
+from tests.support.figures import Figure
 from tests.support.model_service import ModelService
 
 NAMESPACE = "efrit-bench"
 INSTANCE = "bench"
-SERIAL = int(os.environ.get("SERIAL", "200"))
-BURST = int(os.environ.get("BURST", "500"))
-STARTS = int(os.environ.get("STARTS", "5"))
-JOBS = int(os.environ.get("JOBS", "5"))
+QUICK = bool(os.environ.get("QUICK"))
+STARTS = int(os.environ.get("STARTS", "2" if QUICK else "5"))
+JOBS = int(os.environ.get("JOBS", "2" if QUICK else "5"))
+MINUTES = float(os.environ.get("MINUTES", "25"))
 EMACS_IMAGE = os.environ.get("BENCH_EMACS_IMAGE", "localhost/efrit/emacs:30-dev")
 
 REQUESTS = resources.REQUESTS.path(NAMESPACE)
@@ -37,47 +42,80 @@ INSTANCES = resources.INSTANCES.path(NAMESPACE)
 JOBS_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 
 Row = tuple[str, str, str]
+BEGAN = time.monotonic()
 
 
-async def measure() -> tuple[list[Row], dict[str, Any]]:
-    """Run every measurement; rows for people, figures for programs."""
-    figures: dict[str, Any] = {**(here := await asyncio.to_thread(laptop.measure))}
-    rows: list[Row] = laptop.rows(here)
+def say(line: str) -> None:
+    """Tell whoever waits how far it is."""
+    print(f"[{time.monotonic() - BEGAN:6.0f} s] {line}", file=sys.stderr, flush=True)
+
+
+class Report:
+    """What all pieces found."""
+
+    def __init__(self) -> None:
+        self.figures: list[Figure] = []
+        self.panels: list[plot.Bars | plot.Curves] = []
+        self.left_out: list[str] = []
+
+    def piece(self, title: str, measure: Callable[[], None]) -> None:
+        """Run a piece that adds to this report, if there is time left."""
+        if time.monotonic() - BEGAN > MINUTES * 60:
+            self.left_out.append(title)
+            return
+        say(title)
+        measure()
+
+    def add(self, rows: list[Row]) -> None:
+        """Add the rows of a piece."""
+        self.figures += figures.of_rows(rows)
+
+
+def pieces(report: Report) -> Mapping[str, Callable[[], None]]:
+    """Return every piece, in its order."""
+
+    def whole_path() -> None:
+        result = asyncio.run(path.run(say))
+        report.figures += result.figures
+        report.panels += result.panels()
+
+    def beside() -> None:
+        rows, curves = crowded.measure(say)
+        report.figures += rows
+        report.panels += curves
+
+    return {
+        "an eval on this machine, without a cluster": lambda: report.add(laptop.rows(laptop.measure())),
+        "starts, memory, plans, a Job for each eval": lambda: report.add(asyncio.run(on_cluster())),
+        "evals one after the other, bursts, rates, and their floor": whole_path,
+        "beside many instances and requests": beside,
+        "turns of a model": lambda: report.add(turns.measure()[0]),
+        "an eval by way of the MCP server": lambda: report.add(asyncio.run(mcp.measure())[0]),
+        "hostile evals": lambda: report.add(evals.measure()[0]),
+    }
+
+
+async def on_cluster() -> list[Row]:
+    """Measure what only a cluster with a kubelet has."""
+    rows: list[Row] = []
     async with cluster.client() as api:
         await fresh_namespace(api)
         starts = await apply_to_ready(api, INSTANCE)
-        figures["apply_to_ready_seconds"] = starts
         rows.append(("apply -> Ready, p50", "<= 5 s", f"{statistics.median(starts):.2f} s (n={len(starts)})"))
         bare = await apply_to_ready(api, "ephemeral", queue={"ephemeral": True}, workspace={"ephemeral": True})
-        figures["apply_to_ready_ephemeral_seconds"] = bare
-        rows.append(("the same without volumes to provision", "", f"{statistics.median(bare):.2f} s (n={len(bare)})"))
-        warm = await serial(api, "warm", 20)
-        del warm
-        latencies = await serial(api, "serial", SERIAL)
-        figures["serial_seconds"] = latencies
-        p50, p99 = quantile(latencies, 0.5), quantile(latencies, 0.99)
-        rows.append((f"create -> answer seen, {SERIAL} serial evals, p50", "<= 25 ms", f"{p50 * 1000:.1f} ms"))
-        rows.append(("the same, p99", "<= 120 ms", f"{p99 * 1000:.1f} ms"))
-        seconds = await burst(api)
-        figures["burst_seconds"] = seconds
-        rows.append((f"burst of {BURST}", ">= 80/s", f"{BURST / seconds:.0f}/s ({seconds:.2f} s)"))
-        figures["rss"] = memory()
-        rows.append(("bridge RSS", "<= 60 MB", f"{figures['rss']['bridge'] / 1e6:.1f} MB"))
-        rows.append(("controller RSS after the burst", "", f"{figures['rss']['controller'] / 1e6:.1f} MB"))
+        rows.append(("apply -> Ready without volumes", "", f"{statistics.median(bare):.2f} s (n={len(bare)})"))
+        target = load.Target(api, NAMESPACE, (INSTANCE,))
+        await load.burst(target, "burst", 500)
+        rss = memory()
+        rows.append(("bridge RSS after a burst of 500", "<= 60 MB", f"{rss['bridge'] / 1e6:.1f} MB"))
+        rows.append(("controller RSS after the burst", "", f"{rss['controller'] / 1e6:.1f} MB"))
         rows.append(("operator image", "<= 180 MB", f"{image_size() / 1e6:.0f} MB"))
         jobs = await job_per_task(api)
-        figures["job_seconds"] = jobs
-        job = statistics.median(jobs)
-        rows.append((f"a Job per eval, p50 (n={len(jobs)})", "", f"{job:.2f} s = {job / p50:.0f} times ours"))
-        more, of_plans = await planned(api)
-        rows += more
-        figures |= of_plans
+        rows.append(("a Job per eval, p50", "", f"{statistics.median(jobs):.2f} s (n={len(jobs)})"))
+        rows += (await planned(api))[0]
         await cluster.call(api, "DELETE", f"/api/v1/namespaces/{NAMESPACE}")
-        figures["idle_controller_rss"] = idle_controller()
-        rows.append(
-            ("idle controller RSS, freshly started", "<= 120 MB", f"{figures['idle_controller_rss'] / 1e6:.1f} MB")
-        )
-    return rows, figures
+        rows.append(("idle controller RSS", "<= 120 MB", f"{idle_controller() / 1e6:.1f} MB"))
+    return rows
 
 
 async def fresh_namespace(api: httpx.AsyncClient) -> None:
@@ -104,37 +142,6 @@ async def apply_to_ready(api: httpx.AsyncClient, last: str, **spec: Any) -> list
             if name != last:
                 await cluster.call(api, "DELETE", f"{INSTANCES}/{name}")
     return seconds
-
-
-async def serial(api: httpx.AsyncClient, prefix: str, count: int) -> list[float]:
-    """Send evals one after the other; seconds from sending the create to the watcher's sight of the answer."""
-    seconds = []
-    async with cluster.watching(api, REQUESTS, cluster.is_final) as watch:
-        await asyncio.sleep(0.5)
-        for number in range(count):
-            name = f"{prefix}-{number}"
-            began = time.perf_counter()
-            await cluster.call(api, "POST", REQUESTS, cluster.request(name, INSTANCE))
-            await watch.wait_for({name}, 30)
-            seconds.append(watch.seen[name] - began)
-    return seconds
-
-
-async def burst(api: httpx.AsyncClient) -> float:
-    """Send many evals at once; seconds from the first create to the last answer."""
-    names = {f"burst-{number}" for number in range(BURST)}
-    limit = asyncio.Semaphore(16)
-
-    async def create(name: str) -> None:
-        async with limit:
-            await cluster.call(api, "POST", REQUESTS, cluster.request(name, INSTANCE))
-
-    async with cluster.watching(api, REQUESTS, cluster.is_final) as watch:
-        await asyncio.sleep(0.5)
-        began = time.perf_counter()
-        await asyncio.gather(*map(create, names))
-        await watch.wait_for(names, 120)
-        return max(watch.seen[name] for name in names) - began
 
 
 async def planned(api: httpx.AsyncClient) -> tuple[list[Row], dict[str, Any]]:
@@ -244,24 +251,33 @@ def image_size() -> int:
     )
 
 
+def against_jobs(found: list[Figure]) -> Iterator[Figure]:
+    """Yield how many times as long a Job takes as an eval."""
+    values = {figure.name: figure.value for figure in found}
+    job, ours = values.get("a Job per eval, p50"), values.get("create -> answer seen, one after the other, p50")
+    if job and ours:
+        yield Figure("a Job per eval beside an eval", job * 1000 / ours, "times")
+
+
 def main() -> int:
     """Measure, print, keep."""
-    rows, figures = asyncio.run(measure())
-    more, of_turns = turns.measure()
-    rows += more
-    figures["turns"] = of_turns
-    more, of_evals = evals.measure()
-    rows += more
-    figures["evals"] = of_evals
-    more, of_mcp = asyncio.run(mcp.measure())
-    rows += more
-    figures |= of_mcp
-    width = max(len(row[0]) for row in rows)
-    print(f"\n{'figure'.ljust(width)}  {'aimed for':>10}  seen")
-    for name, goal, measured in rows:
-        print(f"{name.ljust(width)}  {goal:>10}  {measured}")
+    report = Report()
+    for title, measure in pieces(report).items():
+        report.piece(title, measure)
+    report.figures += against_jobs(report.figures)
+    kept = figures.load()
+    print("\n".join(figures.table(report.figures, kept)))
+    print(f"\n{figures.machine()}, load {os.getloadavg()[1]:.1f}, {(time.monotonic() - BEGAN) / 60:.0f} minutes")
+    for title in report.left_out:
+        print(f"left out, as {MINUTES:g} minutes were over: {title}")
+    worse = list(figures.worse(report.figures, kept))
+    print(f"\nworse than {kept.get('release', 'nothing kept')} by more than the noise: {len(worse) or 'nothing'}")
+    print("\n".join(worse))
     Path("build").mkdir(exist_ok=True)
-    Path("build/bench.json").write_text(json.dumps(figures, indent=1))
+    Path("build/bench.json").write_text(json.dumps([figure._asdict() for figure in report.figures], indent=1))
+    plot.write(Path("build/bench.svg"), report.panels)
+    if release := os.environ.get("KEEP"):
+        figures.keep(report.figures, release)
     return 0
 
 

@@ -74,6 +74,8 @@ class Watch:
         self._done = done
         self.seen: dict[str, float] = {}
         self.last: dict[str, Mapping[str, Any]] = {}
+        self.begun = asyncio.Event()
+        """Set once it misses nothing."""
         self._changed = asyncio.Event()
 
     async def wait_for(self, names: set[str], seconds: float) -> None:
@@ -88,6 +90,7 @@ class Watch:
         version = (await call(api, "GET", f"{where}?limit=1"))["metadata"]["resourceVersion"]
         query = f"{where}?watch=1&resourceVersion={version}"
         async with api.stream("GET", query, timeout=None) as stream:
+            self.begun.set()
             async for line in stream.aiter_lines():
                 now = time.perf_counter()
                 obj = json.loads(line)["object"]
@@ -100,14 +103,18 @@ class Watch:
 
 @asynccontextmanager
 async def watching(api: httpx.AsyncClient, where: str, done: Any) -> AsyncIterator[Watch]:
-    """Follow a collection for the length of the block."""
+    """Follow a collection for the length of the block, in which nothing is missed."""
     watch = Watch(done)
-    task = asyncio.create_task(watch.follow(api, where))
+    task, begun = asyncio.create_task(watch.follow(api, where)), asyncio.create_task(watch.begun.wait())
     try:
+        await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
         yield watch
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        begun.cancel()
+        await asyncio.gather(task, begun, return_exceptions=True)
 
 
 def is_final(obj: Mapping[str, Any]) -> bool:

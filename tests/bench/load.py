@@ -56,25 +56,25 @@ class Burst(NamedTuple):
 
 async def serial(target: Target, prefix: str, count: int) -> list[float]:
     """Send evals one after the other; the seconds of each."""
-    async with _watching(target) as watch:
+    async with cluster.watching(target.api, target.where, cluster.is_final) as watch:
         return await _in_turn(target, prefix, count, watch)
 
 
 async def burst(target: Target, prefix: str, count: int) -> Burst:
     """Send many evals at once."""
-    async with _watching(target) as watch:
+    async with cluster.watching(target.api, target.where, cluster.is_final) as watch:
         return await _at_once(target, prefix, count, watch)
 
 
 async def floor_serial(target: Target, prefix: str, count: int) -> list[float]:
     """Do what `serial` does in a namespace that no operator serves."""
-    async with _watching(target) as watch, _ending(target):
+    async with cluster.watching(target.api, target.where, cluster.is_final) as watch, _ending(target):
         return await _in_turn(target, prefix, count, watch)
 
 
 async def floor(target: Target, prefix: str, count: int) -> Burst:
     """Do what `burst` does in a namespace that no operator serves."""
-    async with _watching(target) as watch, _ending(target):
+    async with cluster.watching(target.api, target.where, cluster.is_final) as watch, _ending(target):
         return await _at_once(target, prefix, count, watch)
 
 
@@ -98,7 +98,7 @@ async def at_rate(target: Target, prefix: str, rate: float, seconds: float) -> l
         created[f"{prefix}-{number}"] = time.perf_counter()
         await target.create(f"{prefix}-{number}", number)
 
-    async with _watching(target) as watch:
+    async with cluster.watching(target.api, target.where, cluster.is_final) as watch:
         began, tasks = time.perf_counter(), []
         for number in range(round(rate * seconds)):
             await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
@@ -148,13 +148,6 @@ async def _at_once(target: Target, prefix: str, count: int, watch: cluster.Watch
 
 
 @asynccontextmanager
-async def _watching(target: Target) -> AsyncIterator[cluster.Watch]:
-    async with cluster.watching(target.api, target.where, cluster.is_final) as watch:
-        await asyncio.sleep(0.5)
-        yield watch
-
-
-@asynccontextmanager
 async def _ending(target: Target) -> AsyncIterator[None]:
     """End each request of the namespace as soon as a watch shows it, for the length of the block."""
     limit, patches = asyncio.Semaphore(AT_ONCE), set[asyncio.Task[None]]()
@@ -174,6 +167,5 @@ async def _ending(target: Target) -> AsyncIterator[None]:
         return False
 
     async with cluster.watching(target.api, target.where, seen):
-        await asyncio.sleep(0.5)
         yield
         await asyncio.gather(*patches)

@@ -89,8 +89,10 @@ class ClaimLines:
                 entry.pool = entry.pool_in_object
                 self._index.labels.put(instance, entry.object.metadata.labels if entry.claim is None else None)
                 self._index.pool_lines.place_member(instance, None, entry.pool)
-                self._index.requeue_instance(instance)
-                self._index.pool_lines.requeue_for_member(instance)
+                if entry.claim is None:
+                    # Otherwise whoever has seen that the claim owns it has had it reconciled.
+                    self._index.requeue_instance(instance)
+                    self._index.pool_lines.requeue_for_member(instance)
         self.line_up(record.object.key)
 
     def line_up(self, claim: Key) -> None:

@@ -85,6 +85,33 @@ async def test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_
     assert (names(world), claim_of(world).taking, pool_of(world).claims) == ([], None, 1)
 
 
+async def test_a_member_that_its_claim_has_is_looked_at_after_all_else_unless_more_has_changed(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    await world.settle()
+    assert take(world, "one")
+    world.store.instances.observe(claimed_json())
+    world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
+    assert world.queue.background == 1
+    assert ("Instance", "alpha") in await world.looks()
+
+    changed = claimed_json(version="61")
+    changed["metadata"]["generation"] += 1
+    world.store.instances.observe(changed)
+    assert world.queue.background == 0
+    assert ("Instance", "alpha") in await world.looks()
+
+
+async def test_a_claim_chooses_among_as_many_members_as_those_before_it_and_it_need(world: World) -> None:
+    begin(world)
+    for name in ("beta", "delta", "gamma"):
+        world.store.instances.observe(member_json(name, status={**READY, "suspendedIdle": True}))
+    world.store.claims.observe(claim_json("one"))
+    world.store.claims.observe(claim_json("two", created=1))
+    # Of alpha no pod is known: nobody can have it at once.
+    assert (free(world), free(world, "two")) == (["alpha", "beta"], ["alpha", "beta", "delta"])
+
+
 async def test_a_pool_remembers_when_a_claim_took_a_member(world: World) -> None:
     begin(world)
     world.store.claims.observe(claim_json("one"))

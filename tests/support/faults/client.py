@@ -138,6 +138,7 @@ class WorkloadClient:
                     pool=request.pool,
                     flow=request.flow,
                     session=request.session,
+                    priority=request.priority,
                 )
             )
 

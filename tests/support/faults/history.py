@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from efrit.api.request import run_id
 from efrit.queue.reserve import FILES
 from tests.support.faults.pool_workload import PoolSpec
 
@@ -61,6 +62,7 @@ class SubmittedRequest:
     expires: whether it has a time to live, after which it is deleted.
     pool: the pool that it is for; its `instances` are then all members that the pool has had.
     session: id of the session that it goes on with.
+    priority: its spec.priority.
     """
 
     namespace: str
@@ -76,6 +78,7 @@ class SubmittedRequest:
     pool: str = ""
     flow: str = ""
     session: str = ""
+    priority: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,12 @@ class RequestVersion:
     def final(self) -> bool:
         """Whether the status is final."""
         return self.phase in FINAL_PHASES
+
+    @property
+    def preemption(self) -> Json:
+        """How it was interrupted for other requests, empty where it was not."""
+        preemption: Json = self.status.get("preemption") or {}
+        return preemption
 
 
 @dataclass(frozen=True)
@@ -179,7 +188,7 @@ class QueueFile:
 
 @dataclass(frozen=True)
 class Answer:
-    """A response file in archive/ or responses/ at the end of the run."""
+    """A response file in archive/ or responses/ at the end of the run. `uid`: id of the run that it answers."""
 
     namespace: str
     instance: str
@@ -326,6 +335,19 @@ class History:
         for execution in self.ran:
             counts[execution.namespace, execution.marker] = counts.get((execution.namespace, execution.marker), 0) + 1
         return counts
+
+    def of_run(self, uid: str) -> SubmittedRequest | None:
+        """Return the request of a run, whose id is its UID, with a number where an earlier run was interrupted."""
+        return self.by_uid.get(uid.partition(".")[0])
+
+    def preemptions(self, request: SubmittedRequest) -> int:
+        """Return how many runs of a request were interrupted for other requests."""
+        last = self.last(request)
+        return int(last.preemption.get("count", 0)) if last is not None else 0
+
+    def last_run(self, request: SubmittedRequest) -> str:
+        """Return the id of the last run of a request."""
+        return run_id(request.uid, self.preemptions(request))
 
     def homes(self, request: SubmittedRequest) -> tuple[str, ...]:
         """Return the instances that may have had a request: of a pool's members those it was given to."""

@@ -5,17 +5,19 @@ I15 no request waits while a member may take it. I16 no flow is served beyond it
 has more members than it may. I17 a claim ends only as its holder, its time or the loss of its member has it. I18 the
 requests of a session run where it began, unless the pool only prefers that, and the time to wait is over. I19 a
 broken template takes no work, and costs no more members than may be unavailable. I20 no eviction takes a member that
-has had the same work for long.
+has had the same work for long. I21 nothing is interrupted but for one request of higher priority each, where the pool
+allows it, what is interrupted may run twice, and that often at most.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TypeVar
 
+from efrit.api.request import MAX_PREEMPTIONS
 from tests.support.faults.history import REMOVED, History, ObjectVersion, RequestVersion, SubmittedRequest
 from tests.support.faults.pool_workload import PREFERRED, SESSION_FLOW, PoolSpec
 from tests.support.faults.violation import Violation
@@ -245,7 +247,11 @@ def _within_flow_bound(
     running = [
         by_uid[uid].name
         for uid, other in state.requests.items()
-        if uid in by_uid and by_uid[uid].flow == request.flow and other.status.get("instanceName")
+        if uid in by_uid
+        and by_uid[uid].flow == request.flow
+        and other.status.get("instanceName")
+        # Its place is another's already.
+        and not other.preemption.get("inProgress")
     ]
     if most and len(running) > most:
         sentence = f"members had {len(running)} requests of flow {request.flow}, which may have {most}"
@@ -342,15 +348,46 @@ def evictions_spare_long_work(history: History) -> Iterator[Violation]:
             continue
         for request in history.submitted:
             versions = [one for one in history.versions_of.get(request.uid, ()) if one.at <= eviction.at]
-            on_it = [one.at for one in versions if _runs_on(one, eviction.instance)]
-            if on_it and on_it[0] < since and _runs_on(versions[-1], eviction.instance):
+            on_it = [one.at for one in _last_stretch(versions, eviction.instance)]
+            if on_it and on_it[0] < since:
                 sentence = f"its member was evicted, though it had run for {eviction.at - on_it[0]:.1f} s"
                 yield Violation("I20", request.name, sentence, f"{eviction.instance} at {eviction.at:.2f} s")
                 return
 
 
+def _last_stretch(versions: Sequence[RequestVersion], instance: str) -> list[RequestVersion]:
+    """Return the last versions in which a request runs on an instance: it may have been interrupted in between."""
+    return list(takewhile(lambda one: _runs_on(one, instance), reversed(versions)))[::-1]
+
+
 def _runs_on(version: RequestVersion, instance: str) -> bool:
     return version.phase == "Running" and version.status.get("instanceName") == instance
+
+
+def urgent_work_takes_what_may_run_twice(history: History) -> Iterator[Violation]:
+    """Yield violations of I21."""
+    pool, taken = history.pool, dict[str, str]()
+    if pool is None:
+        return
+    for version in history.versions:
+        request = history.by_uid.get(version.uid)
+        if request is None or not version.preemption:
+            continue
+        by, times = str(version.preemption.get("byUID", "")), int(version.preemption.get("count", 0))
+        urgent, evidence = history.by_uid.get(by), f"at {version.at:.2f} s for {version.preemption.get('byName')}"
+        if not pool.preempts or not request.pool:
+            yield Violation("I21", request.name, "it was interrupted, though its pool does not allow that", evidence)
+        elif request.attempts == 1 or request.session:
+            yield Violation("I21", request.name, "it was interrupted, though it may not run twice", evidence)
+        elif urgent is not None and urgent.priority <= request.priority:
+            yield Violation("I21", request.name, "it was interrupted for one that is not more urgent", evidence)
+        elif times > MAX_PREEMPTIONS:
+            yield Violation("I21", request.name, f"it was interrupted {times} times", evidence)
+        elif taken.setdefault(by, request.name) != request.name:
+            yield Violation("I21", request.name, f"it was interrupted, and so was {taken[by]}", evidence)
+        else:
+            continue
+        return
 
 
 def _of_pool(version: ObjectVersion, pool: PoolSpec) -> bool:
@@ -382,4 +419,5 @@ INVARIANTS: tuple[Callable[[History], Iterator[Violation]], ...] = (
     sessions_stay_at_home,
     broken_templates_take_nothing,
     evictions_spare_long_work,
+    urgent_work_takes_what_may_run_twice,
 )

@@ -42,6 +42,8 @@ class PoolSpec:
     """Its sessionAffinity; empty where its members have no model, so that nobody begins a session."""
     affinity_wait: int = 0
     """Seconds that a request waits for the member with its session; for Preferred alone."""
+    preempts: bool = False
+    """Whether urgent requests take the place of others."""
 
     def manifest(self) -> dict[str, Any]:
         """Return the EfritPool."""
@@ -61,6 +63,8 @@ class PoolSpec:
             "fairness": fairness,
             "updateStrategy": {"maxSurge": self.surge, "maxUnavailable": self.unavailable},
         }
+        if self.preempts:
+            spec["preemption"] = "LowerPriority"
         if self.affinity:
             spec["placement"]["sessionAffinity"] = self.affinity
         if self.affinity == PREFERRED:
@@ -87,6 +91,7 @@ class PoolSpec:
             else []
         )
         parts += [f"sessions {self.affinity} {self.affinity_wait or ''}".strip()] if self.affinity else []
+        parts += ["urgent requests take the place of others"] if self.preempts else []
         return ", ".join(parts)
 
 

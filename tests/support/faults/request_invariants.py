@@ -90,12 +90,13 @@ def everything_ends(history: History) -> Iterator[Violation]:
 def begun_as_often_as_allowed(history: History) -> Iterator[Violation]:
     """Yield violations of I3."""
     for request in history.submitted:
-        runs = history.runs(request)
-        if runs > request.attempts:
+        # A run that was interrupted for another request is no attempt.
+        runs, allowed = history.runs(request), request.attempts + history.preemptions(request)
+        if runs > allowed:
             yield Violation(
                 "I3",
                 request.name,
-                f"it ran {runs} times, {request.attempts} allowed",
+                f"it ran {runs} times, {allowed} allowed",
                 ", ".join(
                     f"pid {execution.pid} on {execution.instance}"
                     for execution in history.ran
@@ -105,7 +106,8 @@ def begun_as_often_as_allowed(history: History) -> Iterator[Violation]:
             continue
         final = history.final(request)
         reported = final.status.get("attempt") if final else None
-        if final and isinstance(reported, int) and reported < runs and final.status.get("startTime"):
+        counted = runs - history.preemptions(request)
+        if final and isinstance(reported, int) and reported < counted and final.status.get("startTime"):
             yield Violation("I3", request.name, f"its status reports {reported} attempts, it ran {runs} times")
 
 
@@ -157,7 +159,8 @@ def what_never_ran_never_ran(history: History) -> Iterator[Violation]:
     """Yield violations of I5."""
     for request in history.submitted:
         final, runs = history.final(request), history.runs(request)
-        if final is None or runs == 0 or final.phase == "Succeeded":
+        # What was interrupted for another request may never run again, and its status says that it has run.
+        if final is None or runs <= history.preemptions(request) or final.phase == "Succeeded":
             continue
         message = str((final.status.get("error") or {}).get("message", ""))
         unbegun = final.reason in ("Cancelled", "TimedOut") and not final.status.get("attempt")
@@ -167,14 +170,13 @@ def what_never_ran_never_ran(history: History) -> Iterator[Violation]:
 
 def nothing_is_left_behind(history: History) -> Iterator[Violation]:
     """Yield violations of I6."""
-    requests = history.by_uid
     archived: dict[tuple[str, str], set[str]] = {}
     for file in history.files:
         if not file.live or file.reserved:
             continue
         place = f"{file.instance}/{file.queue}/{file.area}/{file.name}"
         uid = match[1] if (match := _UID.match(file.name)) else ""
-        owner = requests.get(uid)
+        owner = history.of_run(uid)
         if file.area in OPEN_AREAS:
             yield Violation("I6", owner.name if owner else "", f"{file.area}/ still has a file at the end", place)
         elif file.area == "archive":
@@ -185,13 +187,15 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
         else:
             yield Violation("I6", "", "a file lies where none should be", place)
     for (queue, uid), kinds in archived.items():
-        if kinds == {"resp"} and _declined_on_a_full_volume(history, requests[uid]):
+        owner = history.of_run(uid)
+        assert owner is not None
+        if kinds == {"resp"} and _declined_on_a_full_volume(history, owner):
             continue
         if kinds - {"log"} != {"req", "resp"}:
             missing = "answer" if kinds == {"req"} else "request"
-            yield Violation("I6", requests[uid].name, f"the archive has no {missing} of it", queue)
+            yield Violation("I6", owner.name, f"the archive has no {missing} of it", queue)
     for namespace, name in history.secrets:
-        owner = requests.get(name.removeprefix("efrit-result-"))
+        owner = history.by_uid.get(name.removeprefix("efrit-result-"))
         if owner is None or owner.namespace != namespace:
             yield Violation("I6", "", "a result Secret belongs to no request", f"{namespace}/{name}")
 
@@ -223,6 +227,7 @@ def nothing_crosses(history: History) -> Iterator[Violation]:
 def _runs_are_at_home(history: History) -> Iterator[Violation]:
     owners = {(submitted.namespace, submitted.marker): submitted for submitted in history.submitted}
     homes: dict[str, set[str]] = {}
+    most = {request.name: 1 + history.preemptions(request) for request in history.submitted}
     for ran in history.ran:
         owner = owners.get((ran.namespace, ran.marker))
         if owner is None:
@@ -232,13 +237,13 @@ def _runs_are_at_home(history: History) -> Iterator[Violation]:
         else:
             homes.setdefault(owner.name, set()).add(ran.instance)
     for name, places in homes.items():
-        if len(places) > 1:
-            yield Violation("I7", name, "it ran on more than one instance", ", ".join(sorted(places)))
+        if len(places) > most[name]:
+            yield Violation("I7", name, f"it ran on more than {most[name]} instances", ", ".join(sorted(places)))
 
 
 def _answers_are_at_home(history: History) -> Iterator[Violation]:
     for answer in history.answers:
-        owner = history.by_uid.get(answer.uid)
+        owner = history.of_run(answer.uid)
         place = f"{answer.namespace}/{answer.instance}"
         if owner is None or owner.namespace != answer.namespace:
             yield Violation("I7", "", "there is a response to an unknown request", f"{answer.uid} on {place}")
@@ -273,6 +278,7 @@ def _as_expected(
     history: History, request: SubmittedRequest, final: RequestVersion, runs: int, digest: Digest | None
 ) -> bool:
     spare = sum(loss.runs for loss in _losses(history, request) if not loss.held_back) if request.attempts > 1 else 0
+    spare += history.preemptions(request)
 
     def fits(end: ExpectedEnd) -> bool:
         same_result = end.any_result or end.result == digest
@@ -283,7 +289,7 @@ def _as_expected(
 
 def _allowed_by_fault(history: History, request: SubmittedRequest, final: RequestVersion, runs: int) -> bool:
     lost = [loss for loss in _losses(history, request) if loss.queue or not loss.graceful]
-    if final.reason == "Interrupted" and runs <= request.attempts and lost:
+    if final.reason == "Interrupted" and runs <= request.attempts + history.preemptions(request) and lost:
         return True
     for allowance in history.allowances:
         mine = allowance.instance in ("", *request.instances) and allowance.request in ("", request.name)
@@ -329,7 +335,7 @@ def _digest(history: History, request: SubmittedRequest, final: RequestVersion) 
 
 
 def _answers_of(history: History, request: SubmittedRequest) -> list[Answer]:
-    return [answer for answer in history.answers if answer.uid == request.uid]
+    return [answer for answer in history.answers if answer.uid == history.last_run(request)]
 
 
 def _losses(history: History, request: SubmittedRequest, *, queue: bool = False) -> list[Loss]:

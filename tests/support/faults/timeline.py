@@ -36,7 +36,7 @@ def life_of(history: History, name: str) -> str:
     facts += [
         f"  answer: on {answer.instance}, queue {answer.queue}, {answer.area}/: {_short(answer.response)}"
         for answer in history.answers
-        if answer.uid == request.uid
+        if history.of_run(answer.uid) == request
     ]
     where = "/".join(request.instances)
     head = f"{name} ({request.uid}), marker {request.marker}, on {where}, {request.attempts} attempts"

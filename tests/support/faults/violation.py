@@ -26,6 +26,7 @@ Invariant = Literal[
     "I18",
     "I19",
     "I20",
+    "I21",
 ]
 
 

@@ -105,6 +105,19 @@ def answered_with(result: str) -> History:
     )
 
 
+def preempted(count: int = 1, runs: int = 2, **status: Any) -> History:
+    """Return the history of a request whose first run was interrupted for another request, and settled."""
+    last = f"{UID}.{count}" if count else UID
+    status_fields = {"instanceName": "two", "preemption": {"count": count} if count else None, **status}
+    return history(
+        submitted=(submitted_request(instances=("one", "two"), attempts=2),),
+        versions=(OPEN, final(**status_fields)),
+        ran=(ran(), *(ran(instance="two"),) * (runs - 1)),
+        files=(*archived(), *archived(f"{UID}.1", "q2")),
+        answers=(answer(reason="Cancelled", result=None), answer(last, "two", "q2")),
+    )
+
+
 def allowing(**where: Any) -> History:
     return replace(LATE, allowances=(Allowance("TimedOut", "Emacs stood still", **where),))
 
@@ -125,9 +138,13 @@ KEPT: dict[str, History] = {
     ),
     "I2 an end in time after the faults": replace(SLOW, healed_at=5.0),
     "I3 as many runs as attempts": TWICE,
+    "I3 and one more on another member after each preemption": preempted(),
     "I4 a large result": large(WHOLE, LARGE),
     "I4 a large result that Emacs cut": large(LONGER, LARGE, cut_by_emacs=True, reported_sha256=""),
     "I5 what was cancelled while it ran": cancelled_of("Cancelled"),
+    "I5 what was cancelled while it waited to run again": cancelled_of(
+        "Cancelled", attempt=None, startTime=None, preemption={"count": 1}
+    ),
     "I6 the space that a queue keeps for answers": with_files(leftover_file("tmp", "reserve_31")),
     "I6 nobody tidies a queue that went with its pod": with_files(leftover_file("processing", live=False)),
     "I6 a cancelled answer alone on a full volume": replace(ANSWER_ALONE, hits={"fill a volume of": 1}),
@@ -161,6 +178,8 @@ BROKEN: dict[str, tuple[History, set[str]]] = {
         {"I3"},
     ),
     "a status that tells of fewer attempts than there were": (replace(TWICE, versions=(OPEN, final())), {"I3"}),
+    "more runs than attempts and preemptions": (preempted(runs=4, attempt=3), {"I3", "I8"}),
+    "two runs, none of which was interrupted": (preempted(count=0, attempt=2), {"I1", "I7", "I8"}),
     "success without a run": (history(ran=()), {"I4", "I8"}),
     "a result that is not the response's": (history(answers=(answer(result='"other"'),)), {"I4"}),
     "a large result that is not what its reference says": (large(WHOLE, LARGE[:-1]), {"I4", "I8"}),

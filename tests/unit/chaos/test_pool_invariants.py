@@ -121,6 +121,19 @@ def broken(at: float = 1.0, rv: int = 5, size: int = 1) -> ObjectVersion:
     return replace(pool(at, rv, largest=size, revision="r2"), broken=True)
 
 
+def preempted(by: str = "urgent", preempts: bool = True, more: tuple[str, ...] = (), **fields: Any) -> History:
+    """Return the history of a request that is interrupted for one of priority 5, and of others that are too."""
+    count = fields.pop("count", 1)
+    victims = [replace(request(name), **{"attempts": 2, **fields}) for name in ("r", *more)]
+    urgent = replace(request("urgent", at=0.5), priority=5)
+    mark = {"inProgress": True, "byUID": f"uid-{by}", "byName": by, "count": count}
+    versions = [given("urgent", 0.6, 9)]
+    versions += [given(victim.name, 1.1, 10 + place) for place, victim in enumerate(victims)]
+    versions += [replace(one, at=2.0, status={**one.status, "preemption": mark}) for one in versions[1:]]
+    numbered = tuple(replace(one, resource_version=20 + place) for place, one in enumerate(versions))
+    return history(submitted=(urgent, *victims), versions=numbered, pool=replace(CREW, preempts=preempts))
+
+
 LEFT = {"sessionLeft": "s1"}
 EVICTED: dict[str, Any] = {"submitted": (request("r"),), "evictions": (Eviction(30.0, "m1"),)}
 ONE = {"submitted": (request("r"),)}
@@ -220,6 +233,9 @@ KEPT: dict[str, History] = {
     "I20 one while no controller led": history(
         **EVICTED, versions=(running("r", 2.0, 10),), undisturbed=((0.0, 10.0),)
     ),
+    "I21 work that is interrupted for urgent work": preempted(),
+    "I21 as it may be five times": preempted(count=5),
+    "I21 and for what nobody knows any more": preempted("stranger"),
     "I17 a claim whose member a user has deleted": history(
         taken("m1", 1.1, 6),
         claim(1.2, 7, "Bound", "m1"),
@@ -281,6 +297,11 @@ BROKEN: dict[str, tuple[History, str]] = {
         history(**EVICTED, versions=(running("r", 2.0, 10), running("r", 40.0, 12))),
         "I20",
     ),
+    "an interruption that the pool does not allow": (preempted(preempts=False), "I21"),
+    "one of work that may not run twice": (preempted(attempts=1), "I21"),
+    "one of work that is as urgent": (preempted(priority=5), "I21"),
+    "one too many": (preempted(count=6), "I21"),
+    "two for one request": (preempted(more=("s",)), "I21"),
     "a claim that lost a member that nobody deleted": (
         history(taken("m1", 1.1, 6), claim(1.2, 7, "Bound", "m1"), claim(2.0, 8, "Failed", "m1")),
         "I17",

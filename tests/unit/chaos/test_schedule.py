@@ -116,6 +116,16 @@ def test_a_pool_is_big_enough_in_the_end_for_what_waits() -> None:
         assert not sizes or int(sizes[-1]) > 0, schedule.describe()
 
 
+def test_urgent_requests_of_some_pools_take_the_place_of_others() -> None:
+    for schedules in (SCHEDULES, [generate(seed) for seed in FIXED]):
+        pools = [schedule for schedule in schedules if schedule.pool is not None and schedule.pool.preempts]
+        assert pools
+        for schedule in pools:
+            requests = [request for request in schedule.requests if request.pool]
+            least = min(request.priority for request in requests if request.attempts > 1)
+            assert max(request.priority for request in requests) > least, schedule.describe()
+
+
 def test_every_claim_of_a_schedule_is_ended_by_its_holder() -> None:
     for schedule in SCHEDULES:
         ended = {step.target for step in schedule.steps if step.op in (Op.RELEASE, Op.DELETE_CLAIM)}

@@ -27,6 +27,10 @@ LONG_SECONDS = 18.0
 """Longer than it takes until the budget guards a member with this request."""
 FLOWS = (("a", 6), ("b", 2), ("c", 1))
 """Flows, and how many of ten requests each has."""
+QUIET_SECONDS = 6.0
+"""After what time most requests have ended."""
+PRIORITIES = (0, 0, 0, 5, 50, 100)
+"""Of requests of which some take the place of others."""
 WRITES = (
     ("create", "efritinstances", ""),
     ("delete", "efritinstances", ""),
@@ -68,7 +72,13 @@ def generate(seed: int, rng: random.Random) -> Schedule:
         steps += [_call(rng, span) for _ in range(rng.randint(1, 4))]
     steps += [_fault(rng, schedule, span, controllers) for _ in range(rng.choice((0, 1, 1, 2)))]
     schedule = replace(schedule, claims=claims, controllers=controllers)
-    for name, add in (("sessions", _sessions), ("rollout", _broken_rollout), ("drain", _drain)):
+    parts_of_it = {
+        "sessions": _sessions,
+        "rollout": _broken_rollout,
+        "drain": _drain,
+        "preemption": _preemption,
+    }
+    for name, add in parts_of_it.items():
         # A random source of its own, so that the rest of a seed's schedule does not depend on it.
         schedule, more = add(random.Random(f"{name} {seed}"), schedule, span)  # noqa: S311
         steps += more
@@ -143,6 +153,39 @@ def _drain(rng: random.Random, schedule: Schedule, span: float) -> tuple[Schedul
         schedule = replace(schedule, requests=(long, *schedule.requests))
         steps += [Step(Op.EVICT_POD, Trigger(LONG_SECONDS), f"{MEMBER}{number}", 10.0) for number in range(3)]
     return schedule, steps
+
+
+def _preemption(rng: random.Random, schedule: Schedule, span: float) -> tuple[Schedule, list[Step]]:
+    """Have urgent requests take the place of others, most of which may run twice."""
+    pool = schedule.pool
+    if pool is None or rng.random() < 0.5:
+        return schedule, []
+    requests = [_with_priority(rng, request) if request.pool else request for request in schedule.requests]
+    # Once most have ended there are enough for all places, and urgent ones that come while those run.
+    places = max(pool.largest, 2) * pool.max_load
+    for number in range(1, places + rng.choice((2, 3, 4)) + 1):
+        is_urgent = number > places
+        at = span + QUIET_SECONDS + (rng.uniform(1.0, 4.0) if is_urgent else 0.0)
+        request = RequestSpec(
+            f"p{number}",
+            f"s{schedule.seed}p{number}",
+            Kind.SLEEP,
+            round(at, 2),
+            pool=pool.name,
+            flow=rng.choice([FLOWS[0][0], FLOWS[0][0], FLOWS[1][0]]) if is_urgent else FLOWS[0][0],
+            seconds=0.2 if is_urgent else 5.0,
+            attempts=rng.choice((1, 2)) if is_urgent else 2,
+            priority=rng.choice((50, 100)) if is_urgent else 0,
+        )
+        requests.append(request)
+    return replace(schedule, pool=replace(pool, preempts=True), requests=tuple(requests)), []
+
+
+def _with_priority(rng: random.Random, request: RequestSpec) -> RequestSpec:
+    attempts = max(request.attempts, 2) if request.kind is not Kind.CHAT and rng.random() < 0.7 else request.attempts
+    if request.kind is Kind.COUNT and rng.random() < 0.5:
+        request = replace(request, kind=Kind.SLEEP, seconds=rng.choice((0.5, 1.5, 3.0)))
+    return replace(request, attempts=attempts, priority=rng.choice(PRIORITIES))
 
 
 def _pool(rng: random.Random, *, autoscaled: bool) -> PoolSpec:

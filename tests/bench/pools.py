@@ -1,9 +1,9 @@
 """`python -m tests.bench.pools`: what a pool adds to a request, and how it shares its members. Simulated bridges.
 
 No cluster: a real API server and controller. In one run, beside each other: requests that name an instance and
-requests of a pool, one after the other in turns and in bursts; a flow of REQUESTS beside one request a second of
-another flow; flows that are equal; a pool that goes from 0 to MEMBERS and back; CLAIMS exclusive claims, RATE a
-second, and what the controller writes for each.
+requests of a pool, one after the other in turns, with queues on storage and ephemeral ones, and in bursts; a flow of
+REQUESTS beside one request a second of another flow; flows that are equal; a pool that goes from 0 to MEMBERS and
+back; CLAIMS exclusive claims, RATE a second, and what the controller writes for each.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.support.fixtures import AUDIT_POLICY, audited
 from tests.support.kube import Json, Kube, until
 from tests.support.simulated_bridge import SimulatedBridge
 from tests.support.site import FINAL
-from tests.support.tenants import Tenants
+from tests.support.tenants import EPHEMERAL, Tenants
 
 REQUESTS = int(os.environ.get("REQUESTS", "2000"))
 PAIRS = int(os.environ.get("PAIRS", "100"))
@@ -165,12 +165,29 @@ def jain(shares: Iterable[int]) -> float:
 
 
 def _pairs(crew: Crew) -> None:
-    seconds: dict[str, list[float]] = {"instance": [], "pool": []}
-    for number in range(PAIRS):
-        for kind, target in (("instance", INSTANCE), ("pool", POOL)):
-            seconds[kind] += crew.watch.seconds([crew.ask(f"{kind}-{number}", target)])
-    for kind, values in seconds.items():
-        print(f"one after the other, of the {kind:<9} {milliseconds(values)}", flush=True)
+    pairs = {"": {"instance": INSTANCE, "pool": POOL}, ", ephemeral queue": _ephemeral(crew)}
+    for queue, targets in pairs.items():
+        seconds: dict[str, list[float]] = {kind: [] for kind in targets}
+        for number in range(PAIRS):
+            for kind, target in targets.items():
+                name = f"{kind}-{number}{'-ephemeral' if queue else ''}"
+                seconds[kind] += crew.watch.seconds([crew.ask(name, target)])
+        for kind, values in seconds.items():
+            print(f"one after the other, of the {kind + queue:<25} {milliseconds(values)}", flush=True)
+
+
+def _ephemeral(crew: Crew) -> dict[str, Json]:
+    """Create an instance and a pool of one whose queues go with their pods, and return them as targets."""
+    pool = {"metadata": {"name": "brief"}, "spec": {"replicas": 1, "template": {"spec": EPHEMERAL}}}
+    crew.kube.create("efritinstances", crew.namespace, {"metadata": {"name": "short"}, "spec": EPHEMERAL})
+    crew.kube.create("efritpools", crew.namespace, pool)
+    crew.tenants.until_ready(crew.tenants.quiet, "short", status="True")
+
+    def ready() -> bool | None:
+        return crew.kube.get("efritpools", crew.namespace, "brief").get("status", {}).get("ready") == 1 or None
+
+    until(ready, "the pool brief has no member", TIMEOUT_SECONDS)
+    return {"instance": {"instanceRef": {"name": "short"}}, "pool": {"poolRef": {"name": "brief"}}}
 
 
 def _bursts(crew: Crew, controller: psutil.Process) -> None:

@@ -39,9 +39,9 @@ demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|b
 # Two lanes side by side, each of tiers one after the other: about as long as each other, and about one processor's worth.
 # Fast tiers come first, so that most failures are told early.
 # What only computes is nice to the cluster, whose programs have leases to renew.
-LANES := $(foreach tier,lisp fuzz,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) GATE=--tested test-mutants' \
+LANES := $(foreach tier,lisp fuzz tenancy,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) GATE=--tested test-mutants' \
   $(foreach tier,chaos-seeds integration,'$(MAKE) test-$(tier)') -- \
-  $(foreach tier,unit tenancy chaos-plans e2e,'$(MAKE) test-$(tier)')
+  $(foreach tier,unit chaos-plans e2e,'$(MAKE) test-$(tier)')
 
 .PHONY: test
 test: .venv/ready tools-test ## every tier, in two lanes side by side

@@ -2,9 +2,10 @@
 
 No cluster. A create and one final status, as the controller writes it, COUNT (40) times in each of TURNS (12) turns,
 by a client that does nothing else. Variants: as it is; without rules (CEL); with the rules of another clone
-(BEFORE=PATH); without managedFields; with watches; with a result of 8 KiB; in the end with the policies of the chart.
-Prints milliseconds of a processor for each, API server and etcd together: the median of the turns, and the median and
-the middle half of what that is beside "as it is" in the same turn.
+(BEFORE=PATH); without managedFields; a PUT; with watches; with a result of 8 KiB; at last with the chart's policies.
+Prints KB that the API server allocates for each (the median of the turns, to which other work of the machine does not
+matter), and milliseconds of a processor, API server and etcd together: the median, and the median and the middle half
+of what that is beside "as it is" in the same turn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from efrit.kube.media_types import MERGE_PATCH
+from efrit.kube.media_types import JSON, MERGE_PATCH
 from tests.bench import cluster, processors
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -64,6 +65,8 @@ class Variant(NamedTuple):
     fields: bool = True
     watches: int = 0
     result: str = "3"
+    put: bool = False
+    """Whether the status is put, not merged: the API server need not make JSON of what there is."""
 
 
 USUAL, POLICIES = "as it is", "with the policies of the chart"
@@ -71,6 +74,7 @@ VARIANTS = {
     USUAL: Variant(),
     "without rules": Variant("without-rules.dev"),
     "without managedFields": Variant(fields=False),
+    "a PUT of the status": Variant(put=True),
     "one watch": Variant(watches=1),
     "four watches": Variant(watches=4),
     "a result of 8 KiB": Variant(result="x" * 8192),
@@ -95,6 +99,13 @@ def _without_rules(node: Any) -> Any:
     return [_without_rules(item) for item in node] if isinstance(node, list) else node
 
 
+class Taken(NamedTuple):
+    """Of each request: milliseconds of a processor, and KB that the API server has allocated."""
+
+    processor: float
+    allocated: float
+
+
 class Bench:
     """One API server and a namespace."""
 
@@ -104,13 +115,15 @@ class Bench:
         self._leaders = {"API server": plane.apiserver.pid() or 0, "etcd": plane.etcd.pid() or 0}
         self._number = 0
 
-    async def taken(self, variant: Variant) -> float:
-        """Return the milliseconds for each of COUNT requests."""
+    async def taken(self, variant: Variant) -> Taken:
+        """Return what each of COUNT requests takes."""
         where = f"/apis/{variant.group}/v1alpha1/namespaces/{self._namespace}/efritrequests"
         async with AsyncExitStack() as stack:
             for _ in range(variant.watches):
                 await stack.enter_async_context(cluster.watching(self._api, where, lambda _: False))
             await asyncio.sleep(0.5)
+            # What telling it allocates is taken off.
+            first, allocated = await self._allocated(), await self._allocated()
             before = processors.of_sessions(self._leaders)
             limit = asyncio.Semaphore(AT_ONCE)
 
@@ -121,7 +134,14 @@ class Bench:
             self._number += COUNT
             await asyncio.gather(*(once(f"r{self._number - number}") for number in range(COUNT)))
             await asyncio.sleep(0.5)
-            return sum(processors.between(before, processors.of_sessions(self._leaders), COUNT).values())
+            processor = sum(processors.between(before, processors.of_sessions(self._leaders), COUNT).values())
+            more = await self._allocated() - allocated - (allocated - first)
+            return Taken(processor, more / COUNT / 1000)
+
+    async def _allocated(self) -> float:
+        metrics = (await self._api.get("/metrics")).text
+        line = next(line for line in metrics.splitlines() if line.startswith("go_memstats_alloc_bytes_total "))
+        return float(line.split()[1])
 
     async def _write(self, where: str, name: str, variant: Variant) -> None:
         reset: dict[str, Any] = {} if variant.fields else {"managedFields": [{}]}
@@ -132,14 +152,16 @@ class Bench:
         }
         made = (await cluster.call(self._api, "POST", where, body))["metadata"]
         meta = {"uid": made["uid"], "resourceVersion": made["resourceVersion"], **reset}
-        patch = json.dumps({"metadata": meta, "status": {**STATUS, "result": variant.result}})
-        headers = {"Content-Type": MERGE_PATCH}
-        query = {"fieldManager": "efrit-operator"}
-        answer = await self._api.patch(f"{where}/{name}/status", params=query, content=patch, headers=headers)
+        change: dict[str, Any] = {"metadata": meta, "status": {**STATUS, "result": variant.result}}
+        method, kind = ("PUT", JSON) if variant.put else ("PATCH", MERGE_PATCH)
+        if variant.put:
+            change = {**body, "metadata": {"name": name, **meta}, "status": change["status"]}
+        path = f"{where}/{name}/status?fieldManager=efrit-operator"
+        answer = await self._api.request(method, path, content=json.dumps(change), headers={"Content-Type": kind})
         answer.raise_for_status()
 
 
-async def measure(chosen: Sequence[str], say: Callable[[str], None]) -> dict[str, list[float]]:
+async def measure(chosen: Sequence[str], say: Callable[[str], None]) -> dict[str, list[Taken]]:
     """Return what each variant took in each turn."""
     with ControlPlane() as plane, closing(Kube(plane)) as kube:
         install_crds(kube)
@@ -154,7 +176,7 @@ async def measure(chosen: Sequence[str], say: Callable[[str], None]) -> dict[str
             until(lambda listed=listed: plane.request(listed), f"{listed} is not served")  # type: ignore[misc]
         async with cluster.client(plane.kubeconfig) as api:
             bench = Bench(plane, kube, api)
-            taken: dict[str, list[float]] = {title: [] for title in variants}
+            taken: dict[str, list[Taken]] = {title: [] for title in variants}
             for variant in variants.values():
                 await bench.taken(variant)
             for turn in range(TURNS):
@@ -171,12 +193,17 @@ async def measure(chosen: Sequence[str], say: Callable[[str], None]) -> dict[str
 def main(chosen: Sequence[str]) -> int:
     """Measure and print."""
     taken = asyncio.run(measure(chosen, lambda line: print(line, file=sys.stderr, flush=True)))
-    base = taken[USUAL]
-    print(f"ms of a processor for a create and a final status ({TURNS} turns of {COUNT}); beside {USUAL!r}")
+    base = [each.processor for each in taken[USUAL]]
+    print(f"a create and a final status, {TURNS} turns of {COUNT}: KB allocated; ms of a processor; beside {USUAL!r}")
     for title, values in taken.items():
-        differences = [value - usual for value, usual in zip(values, base, strict=True)]
+        spent = [each.processor for each in values]
+        differences = [value - usual for value, usual in zip(spent, base, strict=True)]
         low, middle, high = statistics.quantiles(differences, n=4)
-        print(f"  {title:<32} {statistics.median(values):6.2f}  {middle:+6.2f} ({low:+.2f} to {high:+.2f})")
+        allocated = statistics.median(each.allocated for each in values)
+        print(
+            f"  {title:<32} {allocated:6.0f}  {statistics.median(spent):6.2f}  "
+            f"{middle:+6.2f} ({low:+.2f} to {high:+.2f})"
+        )
     return 0
 
 

@@ -12,8 +12,10 @@ import uvicorn
 from efrit.bridge.connection import Connection
 from efrit.bridge.tls import Certificate
 
-sslproto.SSLProtocol.max_size = 32 * 1024
-"""The buffer that asyncio keeps for each TLS connection; a record has 16 KiB at most, and its own default is 256."""
+TLS_BUFFER_BYTES = 16 * 1024
+"""What asyncio keeps for each TLS connection, and allocates for each read of one. By default that is 256 KiB, though
+no record has more than this. A piece of 32 KiB is taken from the system and given back (`give_memory_back`)."""
+sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 KEEP_ALIVE_SECONDS = 600
 """Longer than the controller's client keeps an idle connection: the one that uses it closes it."""

@@ -70,6 +70,10 @@ class WorkQueue:
         """Those that go before others of their namespace: FIRST or AWAITED."""
         self._active: dict[WorkKey, float] = {}
         """Since when each is worked on."""
+        self._begun: dict[WorkKey, float] = {}
+        """The same, of those whose worker has not finished its part."""
+        self._held = 0
+        """Workers that are held."""
         self._holding: Counter[str] = Counter()
         """Workers by namespace."""
         self._aside: set[WorkKey] = set()
@@ -134,6 +138,10 @@ class WorkQueue:
         """
         stuck = not self._free or self._ready.can_take(self._may_begin) or self._background_is_due()
         return max(0.0, _now() - self._progress) if stuck else 0.0
+
+    def backlog(self, namespace: str) -> int:
+        """Return how many keys of a namespace wait for a worker that are not in the background."""
+        return self._ready.length(namespace)
 
     def is_loaded(self, namespace: str) -> bool:
         """Return whether many keys of a namespace wait, or one waits for long, or did a moment ago."""
@@ -260,11 +268,6 @@ class WorkQueue:
     def _free(self) -> int:
         return self._workers - self._held
 
-    @property
-    def _held(self) -> int:
-        """How many workers are held."""
-        return self._holding.total()
-
     def _may_begin(self, namespace: str) -> bool:
         free = self._free
         if (
@@ -276,7 +279,7 @@ class WorkQueue:
     def _recently_started(self, namespace: str) -> int:
         """Return how many keys of a namespace are worked on since a moment ago."""
         since = _now() - YOUNG_SECONDS
-        return sum(active_key.namespace == namespace and began > since for active_key, began in self._active.items())
+        return sum(begun.namespace == namespace and began > since for begun, began in self._begun.items())
 
     def _measure_pace(self) -> None:
         """Measure how long a turn of the loop takes, while there is work."""
@@ -339,8 +342,9 @@ class WorkQueue:
     async def _work(self, work: Callable[[WorkKey], Awaitable[None]]) -> None:
         while True:
             key, background = await self._next()
-            began = self._active[key] = _now()
+            began = self._active[key] = self._begun[key] = _now()
             self._holding[key.namespace] += 1
+            self._held += 1
             self._in_background += background
             # There may be more: whoever finds nothing goes to sleep again.
             self._wake()
@@ -361,6 +365,7 @@ class WorkQueue:
         now = _now()
         self.done += 1
         self._progress = now
+        del self._begun[key]
         self._in_background -= background
         if key in self._aside:
             self._aside.discard(key)
@@ -398,6 +403,7 @@ class WorkQueue:
 
     def _release_worker(self, namespace: str) -> None:
         """Take in that a namespace holds one worker less."""
+        self._held -= 1
         self._holding[namespace] -= 1
         if not self._holding[namespace]:
             del self._holding[namespace]

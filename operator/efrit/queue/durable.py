@@ -264,10 +264,13 @@ class Disk:
                 return None
             raise
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            info = os.fstat(fd)
+            if not stat.S_ISREG(info.st_mode):
                 return None
+            # Room for no more than there is: a megabyte for each small file takes longer than reading it.
+            at_once = min(1 << 20, max(4096, info.st_size - start + 1))
             chunks = []
-            while limit > 0 and (chunk := os.pread(fd, min(limit, 1 << 20), start)):
+            while limit > 0 and (chunk := os.pread(fd, min(limit, at_once), start)):
                 chunks.append(chunk)
                 start += len(chunk)
                 limit -= len(chunk)

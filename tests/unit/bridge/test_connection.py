@@ -6,6 +6,7 @@ import contextlib
 import pytest
 
 from efrit.bridge import connection
+from efrit.bridge.server import TLS_BUFFER_BYTES
 from tests.support.certificates import trusting
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve
@@ -49,3 +50,10 @@ async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypa
     writer.write(request)
     assert (await reader.readuntil(b"\r\n\r\n"))[:15] == first[:15] == b"HTTP/1.1 200 OK"
     writer.close()
+
+
+async def test_a_connection_keeps_a_buffer_of_one_record(serve: Serve) -> None:
+    served = await serve()
+    await served.client.get("/healthz")
+    (held,) = served.bridge._server.server_state.connections
+    assert len(held.transport._ssl_protocol._ssl_buffer) == TLS_BUFFER_BYTES  # type: ignore[attr-defined]

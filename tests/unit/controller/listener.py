@@ -72,6 +72,9 @@ class Listener:
     def set_aside(self, *arguments: Any) -> None:
         self.call("set_aside")(*arguments)
 
+    def backlog(self, namespace: str) -> int:
+        return 0
+
     def detach(self, *arguments: Any) -> None:
         self.call("detach")(*arguments)
 

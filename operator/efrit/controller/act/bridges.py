@@ -56,6 +56,8 @@ LIMITS = httpx.Limits(
 )
 MAX_GATHERED_BYTES = 16 * 1024 * 1024
 """Lines of all batches that wait or are under way; beyond it each call is made on its own, by a worker."""
+LOADED_KEYS = 8
+"""Where so many keys of a namespace wait for a worker, its batches follow each other slowly."""
 # What a bridge says of an error ends in a status.
 MAX_MESSAGE_CHARS = 1000
 FIRST_BACKOFF_SECONDS = 0.1
@@ -174,7 +176,10 @@ class Bridges:
         link = _Link(target, client, transport, url, lambda: self._tokens(target.instance_uid), generation, rate)
         link.bulkhead = Bulkhead(_LinkCallbacks(self, link))
         link.batches = HandoverCalls(
-            lambda body: self._send_batch(link, body), lambda error: self._unusable_batch(link, error), self._leading
+            lambda body: self._send_batch(link, body),
+            lambda error: self._unusable_batch(link, error),
+            self._leading,
+            lambda: self._store.backlog(target.instance[0]) >= LOADED_KEYS,
         )
         self._links[target.instance] = link
         link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(target.instance)}")

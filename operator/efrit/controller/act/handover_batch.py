@@ -1,9 +1,8 @@
 """Which elements go to a bridge together, and when; and what its answer says of each. No I/O: clocks are parameters.
 
 A group commit: while one call is under way the next elements gather. The first of a quiet time goes at once. Where
-many come, calls follow each other more slowly, the more the last one had to hand over: what waits for its turn in
-Emacs loses nothing by it, and a call costs as much for one as for ten. An acknowledgement waits for company a while
-longer, as nobody waits for it.
+more keys wait for the controller than it gets done, calls follow each other slowly: it makes nothing later, as a call
+costs as much for one element as for ten. An acknowledgement waits for company a while longer, as nobody waits for it.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ MOST_BATCHES = 2
 """Calls with batches that are under way to one bridge at a time: the second passes a first that has stuck."""
 STUCK_SECONDS = 0.25
 """A call that takes longer holds the next ones no more: one of its elements may wait for what takes long."""
-PACE_SECONDS = 0.01
-"""From the begin of one call to that of the next, for each request that the first handed over."""
-LONGEST_PACE_SECONDS = 0.1
+PACE_SECONDS = 0.1
+"""From the begin of one call to that of the next under load."""
 LINGER_SECONDS = 0.05
 """How long an acknowledgement waits for what travels with it."""
 MAX_RESULT_BYTES = 256 * 1024
@@ -53,7 +51,7 @@ class Gathering(Generic[T]):
         self._urgent = 0
         self._bytes = 0
         self._under_way: list[float] = []
-        self._next_at = float("-inf")
+        self._began = float("-inf")
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -64,14 +62,18 @@ class Gathering(Generic[T]):
         self._urgent += not lingers
         self._bytes += len(line)
 
-    def due(self, now: float) -> float | None:
-        """Return when the next call is to begin; None while nothing waits, or no more calls may be under way."""
+    def due(self, now: float, *, loaded: bool = False) -> float | None:
+        """Return when the next call is to begin; None while nothing waits, or no more calls may be under way.
+
+        loaded: whether more waits for the controller than it gets done.
+        """
         if not self._waiting or len(self._under_way) >= MOST_BATCHES:  # gate: few-batches
             return None
         is_full = len(self._waiting) >= self.most or self._bytes >= MAX_BATCH_BYTES
         at = now if is_full or self._urgent else self._waiting[0].since + LINGER_SECONDS
         free_at = max(self._under_way, default=float("-inf")) + STUCK_SECONDS
-        return max(at, free_at, float("-inf") if is_full else self._next_at)
+        paced_at = self._began + PACE_SECONDS if loaded and not is_full else at
+        return max(at, free_at, paced_at)
 
     def take(self, now: float) -> list[Waiting[T]]:
         """Return the elements of a call that begins now, at most as many as a batch may have, in their order."""
@@ -85,9 +87,8 @@ class Gathering(Generic[T]):
             self._urgent -= not element.lingers
             self._bytes -= len(element.line)
             batch.append(element)
-        handed_over = sum(not element.lingers for element in batch)
         self._under_way.append(now)
-        self._next_at = now + min(PACE_SECONDS * handed_over, LONGEST_PACE_SECONDS)
+        self._began = now
         return batch
 
     def ended(self, began: float) -> None:

@@ -28,15 +28,20 @@ class HandoverCalls:
     """The batches of one connection. Close it with the connection."""
 
     def __init__(
-        self, call: BatchCall, unusable: Callable[[EfritError], EfritError], leading: Callable[[], bool]
+        self,
+        call: BatchCall,
+        unusable: Callable[[EfritError], EfritError],
+        leading: Callable[[], bool],
+        loaded: Callable[[], bool],
     ) -> None:
         """Use `call` for each batch, while `leading`.
 
-        `unusable` takes in that an answer cannot be used, and returns what to tell.
+        `unusable` takes in that an answer cannot be used, and returns what to tell. `loaded`: see `Gathering.due`.
         """
         self._call = call
         self._unusable = unusable
         self._leading = leading
+        self._loaded = loaded
         self._gathering: Gathering[Answer] = Gathering()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -69,7 +74,7 @@ class HandoverCalls:
     def _schedule(self) -> None:
         """Have the next call begin when it is due: in the next turn of the loop at the earliest, for company."""
         loop = asyncio.get_running_loop()
-        due = None if self._closed else self._gathering.due(loop.time())
+        due = None if self._closed else self._gathering.due(loop.time(), loaded=self._loaded())
         if self._timer is not None:
             if due is not None and self._timer.when() <= due and not self._timer.cancelled():
                 return
@@ -81,7 +86,7 @@ class HandoverCalls:
     def _begin(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        due = self._gathering.due(now)
+        due = self._gathering.due(now, loaded=self._loaded())
         if due is not None and due <= now:
             batch = self._gathering.take(now)
             task = asyncio.create_task(self._run(batch, now), name="batch")

@@ -75,6 +75,10 @@ class Store:
         """Take in that a reconciliation decides anew, with all that has had it reconciled again so far."""
         self._index.queue.decided_anew(key)
 
+    def backlog(self, namespace: str) -> int:
+        """Return how many objects of a namespace wait to be reconciled."""
+        return self._index.queue.backlog(namespace)
+
     def detach(self, key: WorkKey) -> None:
         """Have the reconciliation of an object go on without a worker until `release`."""
         self._index.queue.detach(key)

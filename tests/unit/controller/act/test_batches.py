@@ -30,6 +30,7 @@ from efrit.protocol import (
     request_id,
 )
 from tests.support.factory import instance, request, stats
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, Stream, fake_bridge, result, takes_all
 from tests.unit.controller.listener import Listener
 
@@ -83,7 +84,8 @@ class Line:
 
 async def outcomes(*calls: Awaitable[Any]) -> list[str]:
     """Return what came of calls that are made together: an id, or the name of an error."""
-    done = await asyncio.gather(*calls, return_exceptions=True)
+    async with asyncio.timeout(TIMEOUT):
+        done = await asyncio.gather(*calls, return_exceptions=True)
     return [one.id if isinstance(one, RequestView) else type(one).__name__ for one in done]
 
 

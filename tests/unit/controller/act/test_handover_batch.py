@@ -6,7 +6,6 @@ import pytest
 
 from efrit.controller.act.handover_batch import (
     LINGER_SECONDS,
-    LONGEST_PACE_SECONDS,
     MAX_RESULT_BYTES,
     MOST_BATCHES,
     PACE_SECONDS,
@@ -48,13 +47,17 @@ def test_the_first_of_a_quiet_time_goes_at_once_and_what_comes_during_its_call_g
     assert made.due(NOW + 1) is None
 
 
-def test_calls_follow_each_other_more_slowly_the_more_was_handed_over() -> None:
-    for count, pause in ((1, PACE_SECONDS), (3, 3 * PACE_SECONDS), (60, LONGEST_PACE_SECONDS)):
-        made = gathering(*map(str, range(count)))
-        made.take(NOW)
-        made.ended(NOW)
-        made.add(b"{}\n", "next", NOW)
-        assert made.due(NOW) == pytest.approx(NOW + pause)
+def test_under_load_calls_follow_each_other_slowly_unless_a_batch_is_full() -> None:
+    made = gathering("a")
+    assert made.due(NOW, loaded=True) == NOW
+    made.take(NOW)
+    made.ended(NOW)
+    made.add(b"{}\n", "b", NOW)
+    assert made.due(NOW, loaded=True) == NOW + PACE_SECONDS
+    assert made.due(NOW) == NOW
+    for number in range(MAX_BATCH_ELEMENTS):
+        made.add(b"{}\n", str(number), NOW)
+    assert made.due(NOW, loaded=True) == NOW
 
 
 def test_an_acknowledgement_waits_for_company_and_holds_up_no_request() -> None:
@@ -63,10 +66,6 @@ def test_an_acknowledgement_waits_for_company_and_holds_up_no_request() -> None:
     made.add(b"{}\n", "request", NOW + 0.01)
     assert made.due(NOW + 0.01) == NOW + 0.01
     assert taken(made, NOW + 0.01) == ["a", "b", "request"]
-    made.ended(NOW + 0.01)
-    # It was one request, whatever else travelled with it.
-    made.add(b"{}\n", "next", NOW + 0.01)
-    assert made.due(NOW + 0.01) == pytest.approx(NOW + 0.01 + PACE_SECONDS)
 
 
 def test_a_batch_is_full_by_its_elements_or_its_bytes_and_goes_at_once() -> None:

@@ -189,6 +189,8 @@ class Bridge:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_REST_SECONDS):
                 await self._stirred.wait()
+                # What has begun comes first.
+                await asyncio.sleep(_REFRESH_SECONDS)
 
     def _rests(self) -> bool:
         return self.supervisor.rests and not self.queue.index.open_count and self.queue.upkeep.is_healthy

@@ -116,8 +116,12 @@ class Supervisor:
         """Ask for a look at once: the request of `view` changed, or Emacs gave a sign of life."""
         if view is not None and view.state is RequestState.ANSWERED:
             self._last_answered = view.id
-        if self.rests or view is None or view.state is not RequestState.QUEUED:
+        if view is None or view.state is not RequestState.QUEUED:
             self._poked.set()
+        elif self.rests:
+            # Emacs begins it at once; if it does not, that is soon enough to begin to look.
+            self.rests, self._waiting = False, time.monotonic()
+            asyncio.get_running_loop().call_later(_TICK_SECONDS, self._poked.set)
 
     async def run(self) -> None:
         """Supervise until cancelled."""

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from efrit.kube.media_types import JSON, MERGE_PATCH
+from efrit.kube.resources import REQUESTS, Resource
 from tests.bench import cluster, processors
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -106,6 +107,11 @@ class Taken(NamedTuple):
     allocated: float
 
 
+def requests_of(group: str) -> Resource:
+    """Return the requests of a group that has them as ours does."""
+    return REQUESTS._replace(api_version=f"{group}/{REQUESTS.version}")
+
+
 class Bench:
     """One API server and a namespace."""
 
@@ -117,7 +123,7 @@ class Bench:
 
     async def taken(self, variant: Variant) -> Taken:
         """Return what each of COUNT requests takes."""
-        where = f"/apis/{variant.group}/v1alpha1/namespaces/{self._namespace}/efritrequests"
+        where = requests_of(variant.group).path(self._namespace)
         async with AsyncExitStack() as stack:
             for _ in range(variant.watches):
                 await stack.enter_async_context(cluster.watching(self._api, where, lambda _: False))
@@ -147,7 +153,7 @@ class Bench:
         reset: dict[str, Any] = {} if variant.fields else {"managedFields": [{}]}
         body = {
             **cluster.request(name, "one", timeoutSeconds=3600),
-            "apiVersion": f"{variant.group}/v1alpha1",
+            "apiVersion": requests_of(variant.group).api_version,
             "metadata": {"name": name, **reset},
         }
         made = (await cluster.call(self._api, "POST", where, body))["metadata"]
@@ -172,7 +178,7 @@ async def measure(chosen: Sequence[str], say: Callable[[str], None]) -> dict[str
             variants["the rules of before"] = Variant("before.dev")
         for one in made:
             kube.call("POST", DEFINITIONS, one)
-            listed = f"/apis/{one['spec']['group']}/v1alpha1/efritrequests"
+            listed = requests_of(one["spec"]["group"]).path()
             until(lambda listed=listed: plane.request(listed), f"{listed} is not served")  # type: ignore[misc]
         async with cluster.client(plane.kubeconfig) as api:
             bench = Bench(plane, kube, api)

@@ -32,6 +32,7 @@
 (require 'efrit-session-scheduler)
 (require 'efrit-tools-process)
 (require 'efrit-server-health)
+(require 'efrit-server-self-check)
 (require 'efrit-server-state)
 (require 'efrit-server-work)
 

@@ -12,6 +12,7 @@
 (require 'efrit-test-daemon)
 (require 'efrit-queue-host)
 (require 'efrit-queue-fence)
+(require 'efrit-server-health)
 
 (defun efrit-host-test--beat (server &rest members)
   "Return a heartbeat with the alist SERVER over our own identity, and MEMBERS."

@@ -110,5 +110,6 @@ class OperatorPod:
 
     def _manifest(self) -> Json:
         container = {"name": CONTAINER, "image": "efrit/operator"}
-        spec = {"containers": [container], "nodeName": "node", "serviceAccountName": self._account}
+        # Without a node it goes at once when it is deleted, its namespace too.
+        spec = {"containers": [container], "serviceAccountName": self._account}
         return {"metadata": {"name": self._name}, "spec": spec}

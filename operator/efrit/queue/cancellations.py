@@ -62,6 +62,8 @@ class Cancellations:
         if self._parts.index.get(request.id) is None:
             with naming_failures(f"cancel {request.id}"):
                 await self._parts.worker.run(self._decline_blocking, request)
+            # One that came meanwhile was refused, and what the index knew of it is gone.
+            await self._until_stored(request.id)
             await self._refresh([request.id])
         return await self.cancel(request.id, running=running)
 

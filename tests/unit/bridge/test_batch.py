@@ -115,6 +115,26 @@ async def test_each_element_is_done_and_told_as_its_own_call_would_be(served: Se
     assert await told(served, submit("early"), acknowledge("answered")) == ["answered", "ok"]
 
 
+@pytest.mark.parametrize(
+    ("operations", "outcomes", "state"),
+    [
+        ("submit cancel", ["queued", "answered"], "answered"),
+        ("cancel submit", ["answered", "answered"], "answered"),
+        ("submit submit", ["queued", "queued"], "queued"),
+        ("submit acknowledge", ["queued", "NotAnswered"], "queued"),
+        ("acknowledge submit", ["NotAnswered", "queued"], "queued"),
+        ("cancel acknowledge submit", ["answered", "NotAnswered", "answered"], "answered"),
+        ("cancel acknowledge", ["acknowledged", "ok"], "acknowledged"),
+    ],
+)
+async def test_elements_about_one_request_give_it_one_fate(
+    served: Served, operations: str, outcomes: list[str], state: str
+) -> None:
+    lines = {"submit": submit("a"), "cancel": cancel("a", request=a_request("a")), "acknowledge": acknowledge("a")}
+    assert await told(served, *(lines[operation] for operation in operations.split())) == outcomes
+    assert await told(served, submit("a")) == [state]
+
+
 async def test_a_line_that_is_none_is_refused_alone(served: Served) -> None:
     lines = [
         b"\n",

@@ -735,6 +735,24 @@ MUTANTS = (
         silent=True,
     ),
     Mutant(
+        "the way on of what waits for a batch to a bridge that does not answer",
+        "batches-of-silent",
+        Never(),
+        (f"{BATCHES}::test_what_waits_is_let_go_once_the_bridge_counts_as_not_answering",),
+    ),
+    Mutant(
+        "the bound of the wait for a batch",
+        "overdue",
+        Never(),
+        (f"{BATCHES}::test_what_has_waited_for_too_long_is_let_go_when_a_call_ends",),
+    ),
+    Mutant(
+        "the difference between a batch that is refused and its requests",
+        "batch-refused",
+        Never(),
+        (f"{BATCHES}::test_where_another_bridge_has_come_that_takes_no_such_batch_each_travels_alone",),
+    ),
+    Mutant(
         "the look at the lease before a batch that has waited is sent",
         "batch-leading",
         Never(),

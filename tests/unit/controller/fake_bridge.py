@@ -87,7 +87,9 @@ class FakeBridge:
     batches: list[list[BatchElement]] = field(default_factory=list)
     """What came in batches."""
     results: Callable[[list[BatchElement]], AsyncIterator[bytes]] | None = None
-    """What is sent as the answer to a batch, part by part; None: no batch is taken, as by an earlier bridge."""
+    """What is sent as the answer to a batch, part by part; None: no batch is taken."""
+    refusal: tuple[int, str] = (404, "NotFound")
+    """Status and code of a batch that is not taken: as by an earlier bridge."""
 
     def connect_action(self, pod_uid: str = POD_UID, instance_uid: str = INSTANCE_UID) -> ConnectBridge:
         """Return the action that connects to this server."""
@@ -115,7 +117,7 @@ class FakeBridge:
         if http.headers.get("Authorization") != f"Bearer {self.token}":
             return _error(401, "Unauthorized", "a valid bearer token is required")
         if self.results is None:
-            return _error(404, "NotFound", "there is nothing at this path")
+            return _error(*self.refusal, "why")
         elements = [BatchElement.parse(line) for line in (await http.read()).splitlines()]
         self.batches.append(elements)
         if self.gate is not None:

@@ -71,7 +71,8 @@ UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """There was no connection: the bridge cannot have got the call."""
 # RuntimeError: the client was closed under us because the pod was replaced.
 UNANSWERED = (httpx.TransportError, httpx.InvalidURL, RuntimeError, TimeoutError)
-NOT_FOUND = 404
+ABOUT_A_BATCH = (BridgeError, QueueNotReady, StorageError)
+"""What a bridge may refuse a whole batch with. All else is about one request, or says that no such batch is taken."""
 PROBE = "efrit-probe"
 """Id of a request that no queue has."""
 
@@ -404,12 +405,14 @@ class Bridges:
                 # As many calls of their own would have failed.
                 self._unanswered(link, error, Depth.WRITE)
             raise self._unanswered(link, error, Depth.WRITE) from error
-        if response.status_code == NOT_FOUND:
-            # An earlier bridge has come in its place.
+        if response.is_success:
+            return
+        refusal = _error(response)
+        if not isinstance(refusal, ABOUT_A_BATCH):  # gate: batch-refused
+            # An earlier bridge has come in its place, or one that takes less: that is no verdict on each element.
             link.takes_batches = False
-            raise QueueNotReady("the bridge takes no batches any more: each request is handed over on its own")
-        if not response.is_success:
-            raise self._refused(link, _error(response), Depth.WRITE, submits=False)
+            raise QueueNotReady("the bridge does not take this batch: each request is handed over on its own")
+        raise self._refused(link, refusal, Depth.WRITE, submits=False)
 
     def _unanswered(self, link: _Link, error: Exception, depth: Depth) -> BridgeUnreachable:
         """Count a call that got no answer, and return what to raise."""

@@ -25,6 +25,8 @@ PACE_SECONDS = 0.1
 """From the begin of one call to that of the next under load."""
 LINGER_SECONDS = 0.05
 """How long an acknowledgement waits for what travels with it."""
+LONGEST_WAIT_SECONDS = 60.0
+"""What waits for longer when a call ends is let go: a bridge may feed us one batch after the other drop by drop."""
 MAX_RESULT_BYTES = 256 * 1024
 """Bytes of one line of an answer: an answer within it has at most 64 KiB, as within an event."""
 
@@ -83,17 +85,27 @@ class Gathering(Generic[T]):
             size += len(self._waiting[0].line)
             if batch and size > MAX_BATCH_BYTES:
                 break
-            element = self._waiting.popleft()
-            self._urgent -= not element.lingers
-            self._bytes -= len(element.line)
-            batch.append(element)
+            batch.append(self._pop())
         self._under_way.append(now)
         self._began = now
         return batch
 
+    def _pop(self) -> Waiting[T]:
+        element = self._waiting.popleft()
+        self._urgent -= not element.lingers
+        self._bytes -= len(element.line)
+        return element
+
     def ended(self, began: float) -> None:
         """Take in that the call is over that began at this time."""
         self._under_way.remove(began)
+
+    def overdue(self, now: float) -> list[Waiting[T]]:
+        """Return what has waited for too long, and forget it."""
+        overdue: list[Waiting[T]] = []
+        while self._waiting and now - self._waiting[0].since > LONGEST_WAIT_SECONDS:  # gate: overdue
+            overdue.append(self._pop())
+        return overdue
 
     def clear(self) -> list[Waiting[T]]:
         """Return what waits, and forget it."""
@@ -108,7 +120,7 @@ class Results:
 
     def __init__(self, count: int) -> None:
         self._missing = set(range(count))
-        self._rest = b""
+        self._rest = bytearray()
 
     @property
     def missing(self) -> Sequence[int]:
@@ -117,12 +129,17 @@ class Results:
 
     def feed(self, part: bytes) -> Iterator[BatchResult]:
         """Yield the results that are whole with this part. Raises `BridgeError`, `ProtocolError`."""
-        *lines, self._rest = (self._rest + part).split(b"\n")
-        if len(self._rest) > MAX_RESULT_BYTES:
-            raise BridgeError(f"a line of the bridge's answer is longer than {MAX_RESULT_BYTES} bytes")
+        before = len(self._rest)
+        self._rest += part
+        # Only what is new is looked at: a part may be a single byte.
+        if (end := self._rest.rfind(b"\n", before)) < 0:
+            self._require_short(self._rest)
+            return
+        lines = bytes(self._rest[:end]).split(b"\n")
+        del self._rest[: end + 1]
+        self._require_short(self._rest)
         for line in lines:
-            if len(line) > MAX_RESULT_BYTES:
-                raise BridgeError(f"a line of the bridge's answer is longer than {MAX_RESULT_BYTES} bytes")
+            self._require_short(line)
             result = BatchResult.parse(line)
             if result.index not in self._missing:  # gate: answered-once
                 raise BridgeError(
@@ -130,3 +147,8 @@ class Results:
                 )
             self._missing.remove(result.index)
             yield result
+
+    @staticmethod
+    def _require_short(line: bytes | bytearray) -> None:
+        if len(line) > MAX_RESULT_BYTES:
+            raise BridgeError(f"a line of the bridge's answer is longer than {MAX_RESULT_BYTES} bytes")

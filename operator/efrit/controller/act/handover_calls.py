@@ -6,13 +6,17 @@ What is to be sent together is decided in handover_batch.py, what a result means
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Protocol
 
 from efrit.controller.act.handover_batch import Gathering, Results, Waiting
-from efrit.errors import BridgeUnreachable, EfritError, NotLeading
+from efrit.errors import BridgeUnreachable, BridgeUnresponsive, EfritError, NotLeading
 from efrit.protocol import MAX_BATCH_ELEMENTS, BatchResult
+
+log = logging.getLogger(__name__)
 
 Answer = asyncio.Future[BatchResult]
 
@@ -89,23 +93,31 @@ class HandoverCalls:
         due = self._gathering.due(now, loaded=self._loaded())
         if due is not None and due <= now:
             batch = self._gathering.take(now)
-            task = asyncio.create_task(self._run(batch, now), name="batch")
+            results = Results(len(batch))
+            task = asyncio.create_task(self._read(batch, results), name="batch")
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            # Not in the task: one that is cancelled before its first step runs nothing of it.
+            task.add_done_callback(partial(self._ended, batch, results, now))
         self._schedule()
 
-    async def _run(self, batch: list[Waiting[Answer]], began: float) -> None:
-        results = Results(len(batch))
-        error: EfritError = BridgeUnreachable("the connection to the bridge was closed")
-        try:
-            await self._read(batch, results)
-        except EfritError as failure:
-            error = failure
-        finally:
+    def _ended(self, batch: list[Waiting[Answer]], results: Results, began: float, task: asyncio.Task[None]) -> None:
+        """Take in that a call is over, in whichever way."""
+        self._tasks.discard(task)
+        self._gathering.ended(began)
+        error = _failure(task)
+        if error is not None:
             # Told again by their keys: each is as idempotent as the call of its own.
             _tell([batch[index] for index in results.missing], error)  # gate: batch-told-again
-            self._gathering.ended(began)
-            self._schedule()
+        self._let_go(error)
+        self._schedule()
+
+    def _let_go(self, error: EfritError | None) -> None:
+        """Have come again what has waited for too long, or all that waits once the bridge counts as not answering."""
+        if isinstance(error, BridgeUnresponsive):  # gate: batches-of-silent
+            _tell(self._gathering.clear(), BridgeUnresponsive(error.message, sent=False))
+            return
+        overdue = self._gathering.overdue(asyncio.get_running_loop().time())
+        _tell(overdue, BridgeUnreachable("the bridge was busy with earlier batches for too long", sent=False))
 
     async def _read(self, batch: list[Waiting[Answer]], results: Results) -> None:
         """Send a batch and tell each element its result. Raises EfritError where some got none."""
@@ -121,6 +133,17 @@ class HandoverCalls:
                     raise self._unusable(error) from error
         if results.missing:
             raise self._unusable(BridgeUnreachable("the bridge's answer to a batch ended early"))
+
+
+def _failure(task: asyncio.Task[None]) -> EfritError | None:
+    """Return what kept a call from being answered in full."""
+    if task.cancelled():
+        return BridgeUnreachable("the connection to the bridge was closed")
+    failure = task.exception()
+    if failure is None or isinstance(failure, EfritError):
+        return failure
+    log.error("a batch: unexpected", exc_info=failure)
+    return BridgeUnreachable(f"the batch has failed: {failure!r}")
 
 
 def _settle(answer: Answer, result: BatchResult) -> None:

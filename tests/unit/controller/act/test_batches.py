@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from efrit.controller.act import bridges as bridges_module
 from efrit.controller.act import handover_batch
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.bulkhead import FAILURES, Depth
+from efrit.controller.act.handover_calls import HandoverCalls
 from efrit.controller.act.identity import new_identity
 from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.model.actions import Parked
 from efrit.controller.model.keys import WorkKey
-from efrit.errors import BridgeUnreachable
+from efrit.errors import BridgeUnreachable, BridgeUnresponsive
 from efrit.protocol import (
     MAX_BATCH_ELEMENTS,
     BatchElement,
@@ -251,12 +252,25 @@ async def test_a_bridge_that_does_not_say_that_it_takes_batches_gets_none(line: 
     assert line.line(element) is None
 
 
-async def test_where_an_earlier_bridge_has_come_in_its_place_each_travels_alone(line: Line) -> None:
-    line.bridge.results = None
+@pytest.mark.parametrize("refusal", [(404, "NotFound"), (413, "TooLarge"), (422, "Invalid"), (409, "Conflict")])
+async def test_where_another_bridge_has_come_that_takes_no_such_batch_each_travels_alone(
+    line: Line, refusal: tuple[int, str]
+) -> None:
+    line.bridge.results, line.bridge.refusal = None, refusal
     element = BatchElement(op=BatchOperation.ACKNOWLEDGE, id=RequestId("r0"))
 
     assert await outcomes(line.submit(0), line.acknowledge(0)) == ["QueueNotReady", "QueueNotReady"]
     assert line.line(element) is None
+
+
+@pytest.mark.parametrize("refusal", [(503, "NotReady"), (507, "NoSpace"), (500, "Internal")])
+async def test_a_batch_that_is_refused_whole_for_now_goes_as_a_batch_again(
+    line: Line, refusal: tuple[int, str]
+) -> None:
+    line.bridge.results, line.bridge.refusal = None, refusal
+    await outcomes(line.submit(0))
+    line.bridge.results = takes_all
+    assert await outcomes(line.submit(0)) == ["r0"]
 
 
 async def test_a_bridge_that_takes_fewer_elements_gets_no_more(line: Line) -> None:
@@ -293,3 +307,51 @@ async def test_with_the_connection_end_all_that_wait_and_only_what_was_sent_may_
 
     told = await asyncio.gather(sent, waits, return_exceptions=True)
     assert [isinstance(error, BridgeUnreachable) and error.sent for error in told] == [True, False]
+
+
+async def test_with_the_connection_ends_a_call_that_has_just_begun() -> None:
+    async def never_called(body: bytes) -> AsyncGenerator[bytes]:
+        yield body
+
+    calls = HandoverCalls(never_called, lambda error: error, lambda: True, lambda: False)
+    told = asyncio.ensure_future(calls.add(b"{}\n"))
+    while not (begun := [task for task in asyncio.all_tasks() if task.get_name() == "batch"]):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+    await calls.close()
+
+    assert begun[0].cancelled()
+    with pytest.raises(BridgeUnreachable):
+        await asyncio.wait_for(told, TIMEOUT)
+
+
+async def test_what_waits_is_let_go_once_the_bridge_counts_as_not_answering(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridges_module, "CALL_SECONDS", 0.05)
+    line.bridge.gate = asyncio.Event()
+    sent = [asyncio.ensure_future(line.submit(number)) for number in range(FAILURES)]
+    await until_batches(line, 1)
+    waits = asyncio.ensure_future(line.submit(FAILURES))
+
+    told = await asyncio.gather(*sent, waits, return_exceptions=True)
+
+    assert [isinstance(error, BridgeUnresponsive) and error.sent for error in told] == [*[True] * FAILURES, False]
+    assert len(line.batches) == 1
+
+
+async def test_what_has_waited_for_too_long_is_let_go_when_a_call_ends(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover_batch, "LONGEST_WAIT_SECONDS", 0.0)
+    line.bridge.gate = asyncio.Event()
+    first = asyncio.ensure_future(line.submit(0))
+    await until_batches(line, 1)
+    waits = asyncio.ensure_future(line.submit(1))
+    await asyncio.sleep(0)
+    line.bridge.gate.set()
+
+    assert (await first).id == "r0"
+    with pytest.raises(BridgeUnreachable) as caught:
+        await waits
+    assert not caught.value.sent

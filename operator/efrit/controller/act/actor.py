@@ -325,6 +325,7 @@ class Actor:
             log.debug("%s %s/%s: the call is superseded: %s", *key, cause)
         except Exception as error:  # noqa: BLE001 - the work queue logs it, and comes back to the key
             failure = error
+            metrics.RECONCILE_FAILURES.labels(key.kind).inc()
         finally:
             self._store.release(key, failure)
         if failure is None and isinstance(action, Acknowledge):
@@ -560,7 +561,7 @@ def _may_have_arrived(error: EfritError) -> bool:
     """Return whether a hand-over that failed may be on the queue all the same."""
     if isinstance(error, BridgeUnreachable):
         return error.sent
-    return not isinstance(error, QueueNotReady | QueueFull)
+    return not isinstance(error, QueueNotReady | QueueFull | NotLeading)
 
 
 def batch_element(action: BridgeCall) -> BatchElement | None:

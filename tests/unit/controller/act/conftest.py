@@ -23,7 +23,7 @@ from tests.unit.controller.listener import Listener
 async def rig(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Rig]:
     identity, heard, lost = new_identity(), Listener(), asyncio.Event()
     async with fake_bridge(identity, tmp_path) as bridge:
-        bridges = Bridges(identity, heard.store)
+        bridges = Bridges(identity, heard.store, leading=lambda: not lost.is_set())
         await bridges.connect(bridge.connect_action())
         try:
             yield Rig(

@@ -176,6 +176,8 @@ async def test_a_call_in_a_batch_goes_on_without_a_worker_and_its_key_is_release
     await takes_batches(rig)
     rig.bridge.answers |= {("PUT", ONE): reply, ("DELETE", ONE): reply, ("POST", f"{ONE}/cancel"): reply}
     rig.bridge.gate = asyncio.Event()
+    failures = metrics.RECONCILE_FAILURES.labels(RECONCILED.kind)._value
+    before = failures.get()
 
     assert await rig.actor.carry_out_all(RECONCILED, [action, RequeueAfter(LATER)])
 
@@ -186,7 +188,20 @@ async def test_a_call_in_a_batch_goes_on_without_a_worker_and_its_key_is_release
     key, error = await rig.heard.hears("release")
     assert key == RECONCILED
     assert isinstance(error, QueueFull) if reply[0] == 429 else error is None
+    assert failures.get() == before + (error is not None)
     assert [name for name, _ in rig.heard.calls if name in (told, "release")] == [told, "release"]
+
+
+async def test_what_is_not_sent_as_the_lease_may_be_somebody_elses_has_not_arrived(rig: Rig) -> None:
+    await takes_batches(rig)
+
+    await rig.actor.carry_out_all(RECONCILED, [SUBMIT])
+    rig.lost.set()
+
+    _, error = await rig.heard.hears("release")
+    assert isinstance(error, NotLeading)
+    assert rig.heard.calls_of("handovers.submit_ended") == [(INSTANCE, REQUEST, UID, False)]
+    assert rig.bridge.batches == []
 
 
 async def test_a_call_whose_outcome_is_awaited_by_what_follows_keeps_its_worker(rig: Rig) -> None:

@@ -1,7 +1,7 @@
 """How many connections a listener has at once, those included whose TLS handshake is not finished.
 
-Shared by the bridge and the controller's metrics. Each connection takes a quarter of a megabyte for TLS, from before
-its first byte, and whoever reaches the port may open any.
+Shared by the bridge and the controller's metrics. Each connection takes up to a quarter of a megabyte for TLS, from
+before its first byte, and whoever reaches the port may open any.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Element = BatchElement | EfritError
 
 
 def read_batch(body: bytes) -> list[Element]:
-    """Return the elements of a batch. Raises `RequestTooLarge`, `InvalidRequest` for one that is none at all."""
+    """Return the elements of a batch. Raises `RequestTooLarge`; a line that is none is refused alone."""
     if len(body) > MAX_BATCH_BYTES:
         raise RequestTooLarge(f"the batch is longer than {MAX_BATCH_BYTES} bytes")
     lines = body.removesuffix(b"\n").split(b"\n")

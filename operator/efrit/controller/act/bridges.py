@@ -50,7 +50,7 @@ CALL_SECONDS = 60
 # The bridge sends a comment every 10 s: half a minute of silence is a broken stream.
 STREAM_TIMEOUT = httpx.Timeout(30, connect=5)
 MOST_CONNECTIONS = MOST_CALLS + MOST_BATCHES + 2
-"""One for the stream, one for a probe. Each costs the bridge a quarter of a megabyte of TLS buffer."""
+"""One for the stream, one for a probe. Each costs the bridge a TLS buffer."""
 LIMITS = httpx.Limits(
     max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=60
 )

@@ -35,10 +35,15 @@ def planning(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path, model
         made.close()
 
 
+SECOND_MS = 1000
+"""What is killed when its request is seen waits for the model then: a tool that a kill interrupts, which takes a
+millisecond, is told to the model as failed, and this one would go on as if it were not."""
+
+
 def written(model: Model, name: str) -> Script:
     script = Script(model, name)
-    script.act("write", {f"plans/{name}/environment/greeting.txt": "Good day.\n"})
-    script.act("polish", {f"plans/{name}/environment/signature.txt": "Yours\n"})
+    script.act("write", {f"plans/{name}/environment/greeting.txt": "Good day.\n"}, first_ms=SECOND_MS)
+    script.act("polish", {f"plans/{name}/environment/signature.txt": "Yours\n"}, first_ms=SECOND_MS)
     script.done("write", "polish", "root")
     return script
 

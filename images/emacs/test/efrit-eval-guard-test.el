@@ -101,7 +101,9 @@
      (efrit-guard-stop)))
 
 (ert-deftest efrit-guard-puts-back-all-variables-where-one-has-changed-that-never-does ()
-  (let ((boot efrit-claim-boot) (path efrit-queue-directory) (serial efrit-files--serial))
+  (let ((boot efrit-claim-boot) (path efrit-queue-directory) (serial efrit-files--serial)
+        (wake efrit-session-wake-function))
+    (should wake)
     (efrit-guard-test--guarded
       (let (symbols)
         (mapatoms (lambda (symbol)
@@ -112,7 +114,7 @@
     (should (equal efrit-claim-boot boot))
     (should (equal efrit-queue-directory path))
     (should (equal efrit-files--serial serial))
-    (should (functionp efrit-session-wake-function))))
+    (should (eq efrit-session-wake-function wake))))
 
 (ert-deftest efrit-guard-leaves-the-servers-state-as-it-has-become ()
   (let ((efrit-files--serial 7) (efrit-settle-seconds 1))

@@ -45,7 +45,7 @@ from efrit.protocol import (
 )
 from efrit.queue.layout import HEARTBEAT, Area
 from efrit.queue.process_place import here
-from efrit.queue.process_sample import WAKE_SECONDS, ResponseMeter
+from efrit.queue.process_sample import ResponseMeter
 from efrit.queue.queue import DurableQueue
 from efrit.queue.self_check import RestartCause, SelfCheck, SelfCheckMonitor
 from efrit.queue.state import Entry
@@ -54,10 +54,12 @@ log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 5.0
 _TICK_SECONDS = 1.0
-# A gap longer than meant by this between two ticks says that we were stopped: silence meanwhile proves nothing.
+# A tick later than meant by this says that we were stopped, perhaps with Emacs: silence meanwhile proves nothing.
 _WE_SLEPT_SECONDS = 4.0
 _LONGEST_REST_SECONDS = 15.0
 """What a heartbeat may announce; less than that after which a loop counts as stuck."""
+_LATE_SECONDS = 1.5
+"""How late a heartbeat after a rest may be before we look: with _WE_SLEPT_SECONDS less than HUNG_SECONDS."""
 _LONGEST_PROBLEM = 300
 
 
@@ -109,8 +111,9 @@ class Supervisor:
         self._waiting: float | None = None
         #: Whether there is nothing to look at before the next heartbeat.
         self.rests = False
-        self._pause_seconds = _TICK_SECONDS
         self.beat = time.monotonic()
+        #: When we mean to look again at the latest.
+        self._next_look = self.beat + _TICK_SECONDS
 
     def wake(self, view: RequestView | None = None) -> None:
         """Ask for a look at once: the request of `view` changed, or Emacs gave a sign of life."""
@@ -121,6 +124,7 @@ class Supervisor:
         elif self.rests:
             # Emacs begins it at once; if it does not, that is soon enough to begin to look.
             self.rests, self._waiting = False, time.monotonic()
+            self._next_look = min(self._next_look, self._waiting + _TICK_SECONDS)
             asyncio.get_running_loop().call_later(_TICK_SECONDS, self._poked.set)
 
     async def run(self) -> None:
@@ -135,17 +139,18 @@ class Supervisor:
     async def _pause(self) -> None:
         now = time.monotonic()
         due = next_check(self._runs(), self._alive(), self._asked, self._settings.kill_grace, now)
-        self._pause_seconds = _TICK_SECONDS
+        seconds = _TICK_SECONDS
         rested, rest = self.rests, self._rest_seconds(now)
         self.rests = rest > 0
         if self.rests:
-            self._pause_seconds = rest + WAKE_SECONDS
+            seconds = rest + _LATE_SECONDS
         elif rested:
             self._on_change()
         if due is not None:
-            self._pause_seconds = min(self._pause_seconds, max(0.01, due - now))
+            seconds = min(seconds, max(0.01, due - now))
+        self._next_look = now + seconds
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._pause_seconds):
+            async with asyncio.timeout(seconds):
                 await self._poked.wait()
         self._poked.clear()
 
@@ -160,7 +165,7 @@ class Supervisor:
 
     async def _tick(self) -> None:
         now = time.monotonic()
-        if now - self.beat > self._pause_seconds + _WE_SLEPT_SECONDS and self._heard is not None:
+        if now - self._next_look > _WE_SLEPT_SECONDS and self._heard is not None:  # gate: bridge-stood-still
             self._heard = now
             self._unresponsive.restart()
         self.beat = now

@@ -83,6 +83,12 @@ MUTANTS = (
         (f"{UNIT}/test_overrun.py::{RESTS}",),
     ),
     Mutant(
+        "the time for which the bridge stood still beside an Emacs that rests",
+        "bridge-stood-still",
+        Never(),
+        (f"{UNIT}/test_supervise.py::test_an_emacs_that_rests_is_not_taken_for_silent_while_the_bridge_stood_still",),
+    ),
+    Mutant(
         "the rest of an Emacs, which is no time in which it should have answered",
         "unresponsive-rest",
         Value("now - moment"),

@@ -329,6 +329,31 @@ async def test_an_emacs_that_rests_is_looked_at_seldom_and_told_of_a_request_it_
     assert not supervised.supervisor.rests
 
 
+@pytest.mark.parametrize(
+    ("waits", "seconds"),
+    [pytest.param(False, 15.9, id="until after its rest"), pytest.param(True, 10, id="while a request waits")],
+)
+async def test_an_emacs_that_rests_is_not_taken_for_silent_while_the_bridge_stood_still(
+    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch, waits: bool, seconds: float
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(supervise, "time", clock)
+    await supervised.until(lambda: supervised.stats()["alive"])
+    supervised.beat(emacs.pid, number=1, rest=10)
+    await supervised.until(lambda: supervised.supervisor.rests)
+    if waits:
+        await supervised.queue.submit(a_request("a"))
+        await supervised.until(lambda: not supervised.supervisor.rests)
+    # All processes of the pod go on at the same moment.
+    clock.ahead += seconds
+    supervised.supervisor.wake()
+    await supervised.until_next_look()
+    supervised.supervisor.wake()
+    await supervised.until_next_look()
+    assert supervised.signals == []
+    assert emacs.process.poll() is None
+
+
 async def test_the_rest_of_an_emacs_ends_with_it(supervised: Supervised, emacs: LookAlike) -> None:
     await supervised.until(lambda: supervised.stats()["alive"])
     supervised.beat(emacs.pid, number=1, rest=10)

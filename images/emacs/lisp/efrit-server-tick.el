@@ -222,6 +222,8 @@ An answer that is held back is one of our own, though of no session any more."
 (defun efrit-server-tick-soon ()
   "Have everything looked at, as soon as what runs is over."
   (efrit-server--note-overdue)
+  ;; Whoever asks waits: what runs now may keep Emacs from its heartbeat.
+  (setq efrit-health-rest nil)  ; gate: rest-until-asked
   (run-with-timer 0 nil #'efrit-server-on-tick))
 
 (defun efrit-server-on-sigusr2 ()

@@ -40,6 +40,31 @@
   "Return what the daemon has logged."
   (with-current-buffer "*efrit-test-daemon*" (buffer-string)))
 
+;; What was there before the first request does not keep Emacs from its rest.
+(ert-deftest efrit-background-code-of-the-init-file-is-stopped-though-no-heartbeat-was-due ()
+  (efrit-test-with-queue
+    (let ((init (concat efrit-workspace-directory "init.el"))
+          (begun (concat efrit-workspace-directory "begun")))
+      (write-region (format "(run-with-timer 0 0.1
+                               (lambda ()
+                                 (when (and efrit-health-rest (not (file-exists-p %S)))
+                                   (setq efrit-health-rest 3600)
+                                   (write-region \"\" nil %S)
+                                   (while t))))"
+                            begun begun)
+                    nil init nil 'silent)
+      (unwind-protect
+          (progn
+            (efrit-test-daemon-start (concat "EFRIT_INIT_FILE=" init)
+                                     "EFRIT_HEARTBEAT_SECONDS=0.2")
+            (let ((pid (process-id efrit-test-daemon)))
+              (efrit-test-wait (file-exists-p begun))
+              (efrit-test-submit "next" :content "(+ 1 2)")
+              (should (equal (alist-get 'result (efrit-test-answer-signalling "next")) "3"))
+              (should (process-live-p efrit-test-daemon))
+              (should (= pid (process-id efrit-test-daemon)))))
+        (efrit-test-daemon-end 'SIGKILL)))))
+
 (ert-deftest efrit-background-what-a-request-leaves-running-is-stopped-and-named ()
   (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
     (let ((number 0) (pid (process-id efrit-test-daemon)))

@@ -206,6 +206,13 @@ MUTANTS = (
         ("ert:efrit-server-rests-while-nothing-goes-on-and-nothing-is-left-behind",),
     ),
     Mutant(
+        "the end of the rest when a signal finds Emacs busy",
+        "rest-until-asked",
+        Drop(),
+        ("ert:efrit-background-code-of-the-init-file-is-stopped-though-no-heartbeat-was-due",),
+        silent=True,
+    ),
+    Mutant(
         "the next tick, set before anything is done in this one",
         "next-tick",
         Drop(),

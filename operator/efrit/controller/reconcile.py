@@ -118,14 +118,14 @@ class Reconciler:
         requests = self._store.requests
         await self._confirm_left("EfritRequest", key, work)
         requests.assume(key, None)
-        for _ in range(MOST_READS):
+        for decisions_left in reversed(range(MOST_READS)):
             snapshot = requests.snapshot(key)
             actions = decide_request(snapshot, self._clock()) if snapshot is not None else []
             carried_out = await self._actor.carry_out_all(work, actions)
             if not (carried_out and any(isinstance(action, ReadContent | FetchAnswer | Bind) for action in actions)):
                 break
             # At once: what was read may be dropped again as soon as others have their turn.
-            if requests.must_verify(key) is None:
+            if decisions_left and requests.must_verify(key) is None:  # gate: decides-anew
                 self._store.decided_anew(work)
         # Of an earlier request of the name, too, which was deleted while a queue had it.
         await self._actor.carry_out_all(work, decide_orphans(key, self._store.bridges.orphans(key)))

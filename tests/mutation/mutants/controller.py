@@ -193,6 +193,19 @@ MUTANTS = (
         (f"{UNIT}/test_request_steps.py::test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it",),
     ),
     Mutant(
+        "the room in the ephemeral queue that a request is recorded on with its instance",
+        "bound-next",
+        Value("True"),
+        (f"{UNIT}/test_binding.py::test_the_ephemeral_queue_that_gets_a_request_next_is_recorded_with_its_instance",),
+    ),
+    Mutant(
+        "the next reconciliation of a request whose last decision has only read",
+        "decides-anew",
+        Without("decisions_left"),
+        (f"{UNIT}/test_reconcile.py::test_what_a_reconciliation_has_read_last_is_decided_with_by_the_next",),
+        silent=True,
+    ),
+    Mutant(
         "a new decision after the write that says why a request is not accepted",
         "decide-anew",
         Never(),

@@ -100,8 +100,10 @@ EPHEMERAL: Json = {"queue": {"ephemeral": True}}
         (ready(instance(spec=EPHEMERAL)), QUEUE_ID),
         (ready(instance()), None),
         (ready(instance(spec=EPHEMERAL), handover_id="another"), None),
+        (ready(instance(spec={"queue": {"ephemeral": True, "maxPending": 3}}), open_requests=2), QUEUE_ID),
+        (ready(instance(spec={"queue": {"ephemeral": True, "maxPending": 3}}), open_requests=3), None),
     ],
-    ids=["an ephemeral queue", "a queue that outlives its pod", "not open yet"],
+    ids=["an ephemeral queue", "a queue that outlives its pod", "not open yet", "room for one", "held back"],
 )
 def test_the_ephemeral_queue_that_gets_a_request_next_is_recorded_with_its_instance(
     chosen: InstanceSnapshot, queue: str | None

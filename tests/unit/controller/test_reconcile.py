@@ -16,7 +16,7 @@ from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.config import RolloutLimits
 from efrit.controller.model.keys import RESYNC, WorkKey
-from efrit.controller.reconcile import Reconciler
+from efrit.controller.reconcile import MOST_READS, Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import BridgeUnreachable, EfritError
@@ -444,6 +444,43 @@ async def test_a_request_that_was_recorded_on_a_queue_and_not_sent_there_is_hand
     stop_pod(rig)
     await rig.look()
     replace_pod(rig)
+
+    assert (await handed_over(rig))["queueID"] == NEXT_QUEUE
+    assert rig.bridge_calls == [("PUT", ONE)]
+
+
+async def test_what_a_reconciliation_has_read_last_is_decided_with_by_the_next(rig: Rig) -> None:
+    unread = view(UID, RequestState.ANSWERED)
+    rig.ready(unread)
+    rig.observe()
+    rig.bridge.answers["GET", ONE] = (200, unread.to_json())
+    rig.bridge.answers["DELETE", ONE] = (204, "")
+
+    async def work(key: WorkKey) -> None:
+        if key.kind == "EfritRequest":
+            await rig.reconciler.reconcile(key)
+            rig.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
+
+    working = asyncio.create_task(rig.queue.run(work, 1))
+    await rig.api.until(lambda: rig.status.get("phase") == "Succeeded")
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    assert rig.bridge_calls.count(("GET", ONE)) == MOST_READS + 1
+
+
+async def test_that_the_next_queue_could_not_be_recorded_does_not_say_that_the_one_before_had_the_request(
+    rig: Rig,
+) -> None:
+    rig.ready(spec=EPHEMERAL)
+    rig.observe()
+    accept(rig)
+    await rig.look()
+    stop_pod(rig)
+    await rig.look()
+    replace_pod(rig)
+    rig.api.fail("PATCH", f"{WORK}/status", 500)
+    with pytest.raises(EfritError):
+        await rig.look()
 
     assert (await handed_over(rig))["queueID"] == NEXT_QUEUE
     assert rig.bridge_calls == [("PUT", ONE)]

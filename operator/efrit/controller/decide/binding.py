@@ -178,9 +178,12 @@ def _bound(
 def _queue_to_record(chosen: InstanceSnapshot) -> str | None:
     """Return the ephemeral queue that gets the request next, None where it is not handed over at once.
 
-    It has to be recorded before the hand-over: here it costs no write of its own.
+    It has to be recorded before the hand-over: here it costs no write of its own. One that is held back, as
+    the queue is full, is recorded on none: an update would wait for it, and whoever leads next could not tell that it
+    was never handed over.
     """
-    is_next = chosen.handover_open and placement.takes_requests(chosen)
+    has_room = chosen.load < chosen.instance.spec.queue.max_pending  # gate: bound-next
+    is_next = chosen.handover_open and placement.takes_requests(chosen) and has_room
     return chosen.bridge.queue_id if is_next and chosen.instance.spec.queue.ephemeral else None
 
 

@@ -254,8 +254,8 @@ class RequestRecord(Record):
     failure: ActionFailure | None = None
     submitting: bool = False
     """Whether a call that hands it over is under way."""
-    recorded_queue: str | None = None
-    """The ephemeral queue that this process has written into its status, or has tried to."""
+    recorded_queues: tuple[str, ...] = ()
+    """The ephemeral queues that this process has written into its status, or has tried to, the last ones."""
     may_have_arrived: bool = False
     """Whether this process has sent it to a bridge, which did not refuse it."""
     parked: bool = False

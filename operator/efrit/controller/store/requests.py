@@ -34,6 +34,8 @@ from efrit.protocol import RequestView
 MAX_SENTENCE_CHARS = 512
 MOST_LABEL_CHARS = 1024
 """Of the labels of a request that waits for a pool; one with more has no flow."""
+MOST_RECORDED_QUEUES = 4
+"""A request that this process records on more counts as handed over, if its status names one of the first."""
 SENTENCE_KEPT = timedelta(seconds=10)
 """A failure whose code changes is reported anew at most this often: each report is a write of the status."""
 
@@ -156,7 +158,8 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         """Begin the next run of a request that was preempted; what a queue has of the former one is orphaned work."""
         self._index.request_keys.pop(previous.run_id, None)
         self._index.request_keys[entry.run_id] = entry.packed.key
-        entry.handover = entry.placement = entry.failure = entry.recorded_queue = None
+        entry.handover = entry.placement = entry.failure = None
+        entry.recorded_queues = ()
         entry.submitting = entry.parked = entry.may_have_arrived = False
         target = previous.target
         if target is not None and previous.run_id in self._index.instances[target].views:
@@ -198,10 +201,13 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         self._index.update_work(before, instance)
 
     def queue_recorded(self, key: Key, uid: str, queue: str) -> None:
-        """Remember which queue this process is about to write into a status that does not name it yet."""
+        """Remember which queue this process is about to write into a status that does not name it yet.
+
+        Where that fails, the status goes on to name the one before.
+        """
         entry = self.record(key, uid)
-        if entry is not None:
-            entry.recorded_queue = queue
+        if entry is not None and queue not in entry.recorded_queues:
+            entry.recorded_queues = (*entry.recorded_queues, queue)[-MOST_RECORDED_QUEUES:]
 
     def content_read(self, key: Key, uid: str, obj: Mapping[str, Any]) -> None:
         """Take in a request that was read for its content, which is then at hand though the version is known."""
@@ -316,7 +322,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         It names the queue since this process leads, so nobody else can have sent the request there.
         """
         queue, target = request.status.queue_id, entry.target
-        if queue is None or target is None or queue != entry.recorded_queue or entry.may_have_arrived:
+        if queue is None or target is None or queue not in entry.recorded_queues or entry.may_have_arrived:
             return False
         if entry.submitting or entry.handover is not None or view is not None:
             return False

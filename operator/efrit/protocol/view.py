@@ -177,7 +177,7 @@ class ProcessPlace(WireModel, frozen=True, kw_only=True):
 
 
 class Heartbeat(WireModel, frozen=True, kw_only=True):
-    """The file Emacs writes once a second; the only thing it tells about itself.
+    """The file Emacs writes once a second, or as it says in `rest`; the only thing it tells about itself.
 
     `server` says where `pid` was given; an earlier Emacs does not. `attended` says that a person may be working in
     this Emacs; then `self_check` is None. `rest`: seconds until the next one, from an Emacs with nothing to do.

@@ -7,7 +7,8 @@ import os
 from dataclasses import dataclass
 
 WAKE_SECONDS = 3.0
-"""Silence of an Emacs that no request occupies after which it is signalled; it gives a sign of life every second."""
+"""Silence of an Emacs that no request occupies after which it is signalled; it gives a sign of life every second,
+unless it rests."""
 
 HUNG_SECONDS = 6.0  # gate: hung-seconds
 """The longest such silence in which it could run: then it hangs and is ended. With the second until that is noticed

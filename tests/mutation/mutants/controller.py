@@ -201,7 +201,7 @@ MUTANTS = (
     Mutant(
         "the next reconciliation of a request whose last decision has only read",
         "decides-anew",
-        Without("decisions_left"),
+        Value("requests.must_verify(key) is None"),
         (f"{UNIT}/test_reconcile.py::test_what_a_reconciliation_has_read_last_is_decided_with_by_the_next",),
         silent=True,
     ),

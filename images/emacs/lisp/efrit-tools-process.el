@@ -192,10 +192,18 @@ Code may have taken its sentinel away."
         (setf (efrit-process-exited program) now)))))
 
 (defun efrit-process--silent-p (program now)
-  "Return non-nil when no more error output of PROGRAM is waited for at NOW."
+  "Return non-nil when no more error output of PROGRAM is waited for at NOW.
+What has come is read first: on a busy machine a timer may run before it."
+  (let ((pipe (efrit-process-pipe program)))
+    (when (efrit-process--waited-p program now)
+      ;; Bounded: what the program has left behind may write for ever.
+      (cl-loop repeat 100 while (accept-process-output pipe 0 nil 0)))
+    (or (not (process-live-p pipe)) (efrit-process--waited-p program now))))
+
+(defun efrit-process--waited-p (program now)
+  "Return non-nil when PROGRAM's error output was waited for long enough at NOW."
   (let ((exited (efrit-process-exited program)))
-    (or (not (process-live-p (efrit-process-pipe program)))
-        (>= now (+ efrit-process--linger
+    (or (>= now (+ efrit-process--linger
                    (max exited (or (efrit-process-heard program) exited))))
         (>= now (+ efrit-process--grace exited)))))
 

@@ -48,6 +48,22 @@
                          content))
           (should (equal (efrit-tool-result-status result) status)))))))
 
+(ert-deftest efrit-tools-shell-errors-that-came-before-a-late-look-are-told ()
+  (efrit-test-with-queue
+    (let* ((err (efrit-capture-beginning 1000))
+           (program (efrit-process-start '("/bin/sh" "-c" "echo err >&2")
+                                         :directory efrit-workspace-directory :seconds 60
+                                         :out (efrit-capture-beginning 1000) :err err :done #'ignore))
+           (process (efrit-process-process program)))
+      ;; It writes and ends while Emacs reads nothing; when Emacs looks again, nothing is waited for any more.
+      (while (process-live-p process)
+        (call-process "sleep" nil nil nil "0.01"))
+      (setf (efrit-process-exited program) (- (float-time) 60))
+      (efrit-process--update program)
+      (should (efrit-process-ended program))
+      (should-not (efrit-process-behind program))
+      (should (equal (efrit-capture-text err) "err\n")))))
+
 (ert-deftest efrit-tools-shell-a-command-runs-in-the-workspace-or-where-it-is-told ()
   (efrit-test-with-queue
     (make-directory (concat efrit-workspace-directory "sub"))

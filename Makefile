@@ -251,8 +251,8 @@ tools-test:
 	@$(CLUSTER_RIG) tools --test
 
 .PHONY: images
-images: ## build every image; does nothing for what did not change
-	$(CLUSTER_RIG) images
+images: ## build every image; does nothing for what did not change. IMAGES=native: the one with Emacs' native compiler
+	$(CLUSTER_RIG) images $(IMAGES)
 
 .PHONY: install
 install: images cluster ## install or upgrade the operator on the cluster from this checkout

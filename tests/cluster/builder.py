@@ -13,7 +13,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -39,7 +39,8 @@ class Order:
     """One image to be built from a prepared context directory.
 
     bases: argument of the Dockerfile -> what stands in for that base where there is no registry. references:
-    argument -> base image in a registry, where it is not the one that the Dockerfile names.
+    argument -> base image in a registry, where it is not the one that the Dockerfile names. options: the other
+    arguments that are given.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Order:
     references: Mapping[str, str]
     wheels: Path | None
     archive: Path
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 class Builder(Protocol):
@@ -82,7 +84,7 @@ class DockerBuilder:
     def command(self, order: Order) -> list[str]:
         """Return the `docker build` command line; the host's pip configuration is passed as a secret, if there."""
         command = ["docker", "build", "--pull", "--tag", order.name, "--file", str(order.dockerfile)]
-        for argument, reference in order.references.items():
+        for argument, reference in {**order.references, **order.options}.items():
             command += ["--build-arg", f"{argument}={reference}"]
         if configuration := _pip_configuration():
             command += ["--secret", f"id=pip_conf,src={configuration}"]
@@ -129,6 +131,8 @@ class BuildahBuilder:
         arguments: list[str] = []
         for argument, base in order.bases.items():
             arguments += ["--build-arg", f"{argument}={self._base(base)}"]
+        for argument, value in order.options.items():
+            arguments += ["--build-arg", f"{argument}={value}"]
         if order.wheels:
             arguments += ["--volume", f"{order.wheels}:/mnt:ro"]
         # Layers of overlay are differences and worth keeping for the next build; those of vfs are whole copies.

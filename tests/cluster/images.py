@@ -22,6 +22,7 @@ _EMACS = ("emacs-nox", "git", "openssh-client", "curl", "ca-certificates")
 PYTHON = Base("python", "trixie", ("python3",))
 EMACS_30 = Base("emacs30", "trixie", _EMACS)
 EMACS_28 = Base("emacs28", "bookworm", _EMACS)
+EMACS_INPUTS = ("images/emacs/slim",)
 LOCKS = ("requirements/operator.txt", "requirements/build.txt")
 KEPT_ARCHIVES = 2
 
@@ -31,7 +32,8 @@ class Image:
     """One image: its short name, its Dockerfile, and the files and folders of the repository that go in.
 
     bases: what stands in, without a registry, for the base that each argument of the Dockerfile names. others:
-    argument -> Dockerfile and argument of the base to use instead.
+    argument -> Dockerfile and argument of the base to use instead. options: other arguments of the Dockerfile.
+    on_demand: it is built when it is named only.
     """
 
     short: str
@@ -41,6 +43,8 @@ class Image:
     bases: dict[str, Base] = field(default_factory=dict)
     others: dict[str, tuple[str, str]] = field(default_factory=dict)
     python: bool = False
+    options: dict[str, str] = field(default_factory=dict)
+    on_demand: bool = False
 
     def references(self) -> dict[str, str]:
         """Argument -> base image in a registry, for those in `others`."""
@@ -59,13 +63,23 @@ IMAGES = (
         {"PYTHON_IMAGE": PYTHON, "LISP_IMAGE": EMACS_28},
         python=True,
     ),
-    Image("emacs", "localhost/efrit/emacs:30-dev", "images/emacs/Dockerfile", bases={"BASE_IMAGE": EMACS_30}),
+    Image("emacs", "localhost/efrit/emacs:30-dev", "images/emacs/Dockerfile", EMACS_INPUTS, {"BASE_IMAGE": EMACS_30}),
     Image(
         "emacs28",
         "localhost/efrit/emacs:28-dev",
         "images/emacs/Dockerfile",
-        bases={"BASE_IMAGE": EMACS_28},
-        others={"BASE_IMAGE": ("images/operator/Dockerfile", "LISP_IMAGE")},
+        EMACS_INPUTS,
+        {"BASE_IMAGE": EMACS_28},
+        {"BASE_IMAGE": ("images/operator/Dockerfile", "LISP_IMAGE")},
+    ),
+    Image(
+        "native",
+        "localhost/efrit/emacs:30-native-dev",
+        "images/emacs/Dockerfile",
+        EMACS_INPUTS,
+        {"BASE_IMAGE": EMACS_30},
+        options={"NATIVE_COMPILATION": "yes"},
+        on_demand=True,
     ),
 )
 
@@ -76,7 +90,7 @@ def names() -> list[str]:
 
 
 def build(image_names: Sequence[str] = (), *, refresh: bool = False) -> Archives:
-    """Build the named images (all without names) unless an archive of the same inputs is there."""
+    """Build the named images, or all but those on demand, unless an archive of the same inputs is there."""
     unknown = set(image_names) - set(names())
     if unknown:
         raise ClusterError(f"There is no image {', '.join(sorted(unknown))}; there are {', '.join(names())}.")
@@ -88,7 +102,7 @@ def build(image_names: Sequence[str] = (), *, refresh: bool = False) -> Archives
         if refresh:
             engine.refresh()
         for image in IMAGES:
-            if not image_names or image.short in image_names:
+            if image.short in image_names or not (image_names or image.on_demand):
                 done[image.name] = _build(image, engine, anew=refresh)
     record = paths.state() / "images.json"
     record.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +123,7 @@ def fingerprint(image: Image, engine: str) -> str:
     """Hash of everything that decides the image: Dockerfile, inputs, bases, builder."""
     files = [(path.relative_to(paths.REPOSITORY).as_posix(), _hash(path)) for path in _files(image)]
     bases = sorted((argument, base.recipe()) for argument, base in image.bases.items())
-    return builder.digest([engine, image.name, files, bases, image.references()])
+    return builder.digest([engine, image.name, files, bases, image.references(), image.options])
 
 
 def _build(image: Image, engine: Builder, *, anew: bool) -> Path:
@@ -130,7 +144,8 @@ def _build(image: Image, engine: Builder, *, anew: bool) -> Path:
         context = Path(scratch)
         _fill(context, image)
         dockerfile = context / image.dockerfile
-        engine.build(Order(image.name, context, dockerfile, image.bases, image.references(), wheels, partial))
+        references = image.references()
+        engine.build(Order(image.name, context, dockerfile, image.bases, references, wheels, partial, image.options))
     partial.rename(archive)
     say(f"{image.name}: {archive.stat().st_size / 1e6:.0f} MB")
     old = sorted(folder.glob(f"{image.short}-*.tar"), key=lambda path: path.stat().st_mtime, reverse=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster import addons, cli, images, node, paths, programs, teardown
+from tests.cluster import addons, base_images, cli, images, node, paths, programs, teardown
 from tests.cluster.bare import BareCluster
 from tests.cluster.builder import DockerBuilder, Order
 from tests.cluster.existing import ExistingCluster
@@ -318,9 +318,37 @@ def test_docker_is_given_the_hosts_pip_configuration_and_the_bases_that_the_dock
 
 def test_every_argument_a_dockerfile_takes_its_base_from_is_filled_in() -> None:
     for image in images.IMAGES:
-        lines = (paths.REPOSITORY / image.dockerfile).read_text().splitlines()
-        arguments = {line.split()[1].partition("=")[0] for line in lines if line.startswith("ARG ")}
-        assert arguments == set(image.bases)
+        assert set(base_images.references(paths.REPOSITORY / image.dockerfile)) == set(image.bases)
+
+
+def test_the_image_with_a_native_compiler_is_built_on_demand_by_an_argument_of_the_dockerfile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_state: Path
+) -> None:
+    monkeypatch.setattr(paths, "cache", lambda: own_state)
+    monkeypatch.setattr(images, "docker_answers", lambda: True)
+    built: list[str] = []
+
+    def build(image: images.Image, *_arguments: object, **_options: object) -> Path:
+        built.append(image.short)
+        return own_state / image.short
+
+    monkeypatch.setattr(images, "_build", build)
+    images.build()
+    assert built == ["operator", "emacs", "emacs28"]
+    images.build(["native"])
+    assert built[3:] == ["native"]
+    [native] = [image for image in images.IMAGES if image.short == "native"]
+    assert images.fingerprint(native, "docker") != images.fingerprint(
+        dataclasses.replace(native, options={}), "docker"
+    )
+    order = Order("n", tmp_path, tmp_path / "Dockerfile", native.bases, {}, None, tmp_path / "a", native.options)
+    assert "NATIVE_COMPILATION=yes" in DockerBuilder().command(order)
+    dockerfile = (paths.REPOSITORY / native.dockerfile).read_text()
+    assert "\nARG NATIVE_COMPILATION=no\n" in dockerfile
+    assert 'sh /slim "${NATIVE_COMPILATION}"' in dockerfile
+    # The context has the script, whoever fills it.
+    assert "images/emacs/slim" in native.inputs
+    assert "!images/emacs/slim" in (paths.REPOSITORY / f"{native.dockerfile}.dockerignore").read_text().splitlines()
 
 
 # kind and existing clusters

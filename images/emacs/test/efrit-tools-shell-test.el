@@ -48,6 +48,14 @@
                          content))
           (should (equal (efrit-tool-result-status result) status)))))))
 
+(defun efrit-tools-shell-test--group-runs-p (leader)
+  "Return non-nil when a process of the group of LEADER runs."
+  (cl-some (lambda (pid)
+             (let ((attributes (process-attributes pid)))
+               (and (eql (alist-get 'pgrp attributes) leader)
+                    (not (equal (alist-get 'state attributes) "Z")))))
+           (list-system-processes)))
+
 (ert-deftest efrit-tools-shell-errors-that-came-before-a-late-look-are-told ()
   (efrit-test-with-queue
     (let* ((err (efrit-capture-beginning 1000))
@@ -55,8 +63,10 @@
                                          :directory efrit-workspace-directory :seconds 60
                                          :out (efrit-capture-beginning 1000) :err err :done #'ignore))
            (process (efrit-process-process program)))
-      ;; It writes and ends while Emacs reads nothing; when Emacs looks again, nothing is waited for any more.
-      (while (process-live-p process)
+      (set-process-sentinel process #'ignore)
+      ;; All of it writes and ends while Emacs reads nothing; when that looks again, nothing is waited for any more.
+      (while (or (process-live-p process)
+                 (efrit-tools-shell-test--group-runs-p (process-id process)))
         (call-process "sleep" nil nil nil "0.01"))
       (setf (efrit-process-exited program) (- (float-time) 60))
       (efrit-process--update program)

@@ -44,14 +44,17 @@
 (ert-deftest efrit-background-code-of-the-init-file-is-stopped-though-no-heartbeat-was-due ()
   (efrit-test-with-queue
     (let ((init (concat efrit-workspace-directory "init.el"))
-          (begun (concat efrit-workspace-directory "begun")))
+          (begun (concat efrit-workspace-directory "begun"))
+          (ran-out (concat efrit-workspace-directory "ran-out")))
       (write-region (format "(run-with-timer 0 0.1
                                (lambda ()
                                  (when (and efrit-health-rest (not (file-exists-p %S)))
                                    (setq efrit-health-rest 3600)
                                    (write-region \"\" nil %S)
-                                   (while t))))"
-                            begun begun)
+                                   (let ((end (+ (float-time) 30)))
+                                     (while (< (float-time) end)))
+                                   (write-region \"\" nil %S))))"
+                            begun begun ran-out)
                     nil init nil 'silent)
       (unwind-protect
           (progn
@@ -61,6 +64,7 @@
               (efrit-test-wait (file-exists-p begun))
               (efrit-test-submit "next" :content "(+ 1 2)")
               (should (equal (alist-get 'result (efrit-test-answer-signalling "next")) "3"))
+              (should-not (file-exists-p ran-out))
               (should (process-live-p efrit-test-daemon))
               (should (= pid (process-id efrit-test-daemon)))))
         (efrit-test-daemon-end 'SIGKILL)))))

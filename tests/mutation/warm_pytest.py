@@ -136,6 +136,10 @@ def _forget_changed(product: Product) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         if name in product.sources and name not in stale:
             continue
+        # `from package import module` takes what the package has, if that stays.
+        package, _, leaf = name.rpartition(".")
+        if package in sys.modules:
+            vars(sys.modules[package]).pop(leaf, None)
         for value in vars(sys.modules.pop(name)).values():
             # A metric of this name is made once more.
             if isinstance(value, MetricWrapperBase) and value in registered._collector_to_names:

@@ -46,6 +46,14 @@ def _read(line: bytes) -> Element:
         return error
 
 
+def _told(error: Exception, what: str) -> EfritError:
+    """Return what the controller is told of an error; one that is none of ours is logged, with what it came from."""
+    if isinstance(error, EfritError):
+        return error
+    log.error("%s: unexpected", what, exc_info=error)
+    return EfritError("internal error; see the bridge log")
+
+
 class Batch:
     """One batch that is being worked on. `wake` has the supervisor look at what is to be stopped."""
 
@@ -89,11 +97,8 @@ class Batch:
     async def _answer(self, index: int, work: Awaitable[RequestView]) -> None:
         try:
             self._put(index, await work)
-        except EfritError as error:
-            self._put(index, error)
-        except Exception:
-            log.exception("element %d of a batch: unexpected", index)
-            self._put(index, EfritError("internal error; see the bridge log"))
+        except Exception as error:  # noqa: BLE001 - told, and logged where it is a defect
+            self._put(index, _told(error, f"element {index} of a batch"))
 
     async def _carry_out(self, element: BatchElement) -> RequestView:
         if element.op is BatchOperation.SUBMIT and element.request is not None:
@@ -109,11 +114,10 @@ class Batch:
     async def _acknowledge(self, elements: Sequence[tuple[int, BatchElement]]) -> None:
         try:
             refusals = await self._queue.acknowledge_all([element.id for _, element in elements])
-        except Exception as error:
-            if not isinstance(error, EfritError):
-                log.exception("the acknowledgements of a batch: unexpected")
-            internal = error if isinstance(error, EfritError) else EfritError("internal error; see the bridge log")
-            refusals = dict.fromkeys((element.id for _, element in elements), internal)
+        except Exception as error:  # noqa: BLE001 - told, and logged where it is a defect
+            refusals = dict.fromkeys(
+                (element.id for _, element in elements), _told(error, "the acknowledgements of a batch")
+            )
         for index, element in elements:
             self._put(index, refusals.get(element.id))
 

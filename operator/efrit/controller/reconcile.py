@@ -129,8 +129,7 @@ class Reconciler:
                 self._store.decided_anew(work)
         # Of an earlier request of the name, too, which was deleted while a queue had it.
         await self._actor.carry_out_all(work, decide_orphans(key, self._store.bridges.orphans(key)))
-        if requests.is_done(key):
-            requests.drop(key)
+        requests.drop_if_done(key)
 
     async def _plan(self, key: Key, work: WorkKey) -> None:
         plans = self._store.plans

@@ -328,14 +328,9 @@ class Actor:
             metrics.RECONCILE_FAILURES.labels(key.kind).inc()
         finally:
             self._store.release(key, failure)
-        if failure is None and isinstance(action, Acknowledge):
-            self._forget_finished(key)
-
-    def _forget_finished(self, key: WorkKey) -> None:
-        """Drop a request with which nothing is left to do once its answer is acknowledged."""
-        request = (key.namespace, key.name)
-        if key.kind == "EfritRequest" and self._store.requests.is_done(request):
-            self._store.requests.drop(request)
+        if failure is None and isinstance(action, Acknowledge) and key.kind == "EfritRequest":
+            # Once its answer is acknowledged nothing may be left to do with it.
+            self._store.requests.drop_if_done((key.namespace, key.name))
 
     @contextlib.contextmanager
     def _yield_worker_if_slow(self, key: WorkKey) -> Iterator[None]:

@@ -270,19 +270,25 @@ def test_an_image_is_built_anew_when_one_of_its_inputs_changes(
     assert images.fingerprint(other, "buildah") != second
 
 
+def record_builds(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> list[str]:
+    """Have images noted in the list that is returned, and not built."""
+    built: list[str] = []
+
+    def build(image: images.Image, *_arguments: object, **_options: object) -> Path:
+        built.append(image.short)
+        return own_state / image.short
+
+    monkeypatch.setattr(paths, "cache", lambda: own_state)
+    monkeypatch.setattr(images, "docker_answers", lambda: True)
+    monkeypatch.setattr(images, "_build", build)
+    return built
+
+
 def test_of_two_clones_that_build_images_one_waits_for_the_other(
     monkeypatch: pytest.MonkeyPatch, own_state: Path
 ) -> None:
     # They share the base images and the archives of the machine.
-    monkeypatch.setattr(paths, "cache", lambda: own_state)
-    monkeypatch.setattr(images, "docker_answers", lambda: True)
-    began: list[str] = []
-
-    def build(image: images.Image, *_arguments: object, **_options: object) -> Path:
-        began.append(image.short)
-        return own_state / image.short
-
-    monkeypatch.setattr(images, "_build", build)
+    began = record_builds(monkeypatch, own_state)
     with (own_state / "images.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with ThreadPoolExecutor() as pool:
@@ -324,15 +330,7 @@ def test_every_argument_a_dockerfile_takes_its_base_from_is_filled_in() -> None:
 def test_the_image_with_a_native_compiler_is_built_on_demand_by_an_argument_of_the_dockerfile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_state: Path
 ) -> None:
-    monkeypatch.setattr(paths, "cache", lambda: own_state)
-    monkeypatch.setattr(images, "docker_answers", lambda: True)
-    built: list[str] = []
-
-    def build(image: images.Image, *_arguments: object, **_options: object) -> Path:
-        built.append(image.short)
-        return own_state / image.short
-
-    monkeypatch.setattr(images, "_build", build)
+    built = record_builds(monkeypatch, own_state)
     images.build()
     assert built == ["operator", "emacs", "emacs28"]
     images.build(["native"])

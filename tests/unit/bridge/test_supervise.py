@@ -108,6 +108,11 @@ class Supervised:
         beat = self.supervisor.beat
         await self.until(lambda: self.supervisor.beat > beat)
 
+    async def until_resting(self, emacs: LookAlike) -> None:
+        await self.until(lambda: self.stats()["alive"])
+        self.beat(emacs.pid, number=1, rest=10)
+        await self.until(lambda: self.supervisor.rests)
+
     def beat(
         self, pid: int, boot: str = "boot1", number: int = 0, current: str | None = None, **others: object
     ) -> None:
@@ -312,9 +317,7 @@ async def test_an_emacs_that_rests_is_looked_at_seldom_and_told_of_a_request_it_
 ) -> None:
     clock = Clock()
     monkeypatch.setattr(supervise, "time", clock)
-    await supervised.until(lambda: supervised.stats()["alive"])
-    supervised.beat(emacs.pid, number=1, rest=10)
-    await supervised.until(lambda: supervised.supervisor.rests)
+    await supervised.until_resting(emacs)
     clock.ahead += 9
     assert supervised.supervisor.stats(clock.monotonic()).responsive
     await supervised.queue.submit(a_request("a"))
@@ -338,9 +341,7 @@ async def test_an_emacs_that_rests_is_not_taken_for_silent_while_the_bridge_stoo
 ) -> None:
     clock = Clock()
     monkeypatch.setattr(supervise, "time", clock)
-    await supervised.until(lambda: supervised.stats()["alive"])
-    supervised.beat(emacs.pid, number=1, rest=10)
-    await supervised.until(lambda: supervised.supervisor.rests)
+    await supervised.until_resting(emacs)
     if waits:
         await supervised.queue.submit(a_request("a"))
         await supervised.until(lambda: not supervised.supervisor.rests)
@@ -355,9 +356,7 @@ async def test_an_emacs_that_rests_is_not_taken_for_silent_while_the_bridge_stoo
 
 
 async def test_the_rest_of_an_emacs_ends_with_it(supervised: Supervised, emacs: LookAlike) -> None:
-    await supervised.until(lambda: supervised.stats()["alive"])
-    supervised.beat(emacs.pid, number=1, rest=10)
-    await supervised.until(lambda: supervised.supervisor.rests)
+    await supervised.until_resting(emacs)
     emacs.process.kill()
     await supervised.until(lambda: not supervised.stats()["alive"])
 
@@ -367,9 +366,7 @@ async def test_a_resting_emacs_that_is_silent_when_its_rest_is_over_is_killed(
 ) -> None:
     clock = Clock()
     monkeypatch.setattr(supervise, "time", clock)
-    await supervised.until(lambda: supervised.stats()["alive"])
-    supervised.beat(emacs.pid, number=1, rest=10)
-    await supervised.until(lambda: supervised.supervisor.rests)
+    await supervised.until_resting(emacs)
     clock.ahead += 9
     supervised.supervisor.wake()
     await supervised.until_next_look()

@@ -27,6 +27,7 @@ class Book:
         self._cache = PromptCache()
         self._entries: list[Json] = []
         self._number = 0
+        self._shut = {scenario.name for scenario in scenarios.values() if scenario.gated}
         self._file = log
 
     @property
@@ -62,6 +63,22 @@ class Book:
         """Take a scenario, in the place of one with its name."""
         with self._lock:
             self._scenarios[scenario.name] = scenario
+            (self._shut.add if scenario.gated else self._shut.discard)(scenario.name)
+
+    def shut(self, scenario: str) -> bool:
+        """Tell whether the scenario's answers wait for its gate."""
+        with self._lock:
+            return scenario in self._shut
+
+    def open(self, scenario: str) -> None:
+        """Let the scenario's answers out from now on."""
+        with self._lock:
+            self._shut.discard(scenario)
+
+    def waiting(self) -> list[str]:
+        """Return the names of the scenarios at whose shut gate an answer waits."""
+        with self._lock:
+            return sorted(self._shut & {entry.get("scenario") for entry in self._entries if entry["ended"] is None})
 
     def attempt(self, scenario: str, conversation: str, turn: int) -> int:
         """Return how often this turn was asked for before."""

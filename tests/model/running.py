@@ -39,6 +39,14 @@ class Model:
         """Take these keys only."""
         self.ask("POST", "/_keys", json={"accept": keys})
 
+    def gates(self) -> list[str]:
+        """Return the names of the gated scenarios at which an answer waits."""
+        return list(self.ask("GET", "/_gates"))
+
+    def open(self, scenario: str) -> None:
+        """Let a gated scenario's answers out."""
+        self.ask("POST", f"/_gates/{scenario}")
+
     def reset(self) -> None:
         """Forget every attempt, the log and the prompt cache."""
         self.ask("POST", "/_reset")

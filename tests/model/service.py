@@ -30,6 +30,7 @@ from .stream import error_event, events
 
 Json = dict[str, Any]
 GONE_AFTER_MS = 200
+GATE_MS = 20
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -86,6 +87,8 @@ class Handler(BaseHTTPRequestHandler):
         if url.path == "/_log":
             name = parse_qs(url.query).get("scenario", [None])[0]
             self._json(200, self.server.book.entries(name))
+        elif url.path == "/_gates":
+            self._json(200, self.server.book.waiting())
         elif url.path == "/_scenarios":
             self._json(200, self.server.book.names())
         elif url.path.startswith("/_scenarios/"):
@@ -117,6 +120,9 @@ class Handler(BaseHTTPRequestHandler):
         if url.path == "/_keys":
             self.server.book.take_keys(json.loads(raw)["accept"])
             self._json(200, {"accepted": len(self.server.book.keys)})
+        elif url.path.startswith("/_gates/"):
+            self.server.book.open(url.path.removeprefix("/_gates/"))
+            self._json(200, {})
         elif url.path == "/_reset":
             self.server.book.reset()
             self._json(200, {})
@@ -158,6 +164,8 @@ class Handler(BaseHTTPRequestHandler):
             if body is None:
                 raise invalid("The request body is not valid JSON")
             playing = play(body, book, self.entry)
+            while book.shut(self.entry["scenario"]):
+                self._wait(GATE_MS)
         except ApiError as error:
             return self._refuse(error, request_id)
         fault = playing.fault

@@ -28,11 +28,17 @@ class Player(Protocol):
 class Script:
     """What the model says about one plan. The first entry that fits a conversation is played."""
 
-    def __init__(self, model: Player, name: str) -> None:
+    def __init__(self, model: Player, name: str, *, gated: bool = False) -> None:
         self._model = model
+        self._top = "gated = true\n" if gated else ""
         self.name = name
         self._numbers = itertools.count(1)
         self._routes: list[Json] = []
+
+    @property
+    def conversations(self) -> list[str]:
+        """The names of the scenarios of the parts, in the order in which they were written."""
+        return [route["play"] for route in self._routes]
 
     @property
     def intent(self) -> Json:
@@ -75,7 +81,7 @@ class Script:
 
     def _add(self, part: str, task: str, when: Sequence[str], turns: Sequence[str]) -> None:
         name = f"{self.name}-{next(self._numbers)}"
-        self._model.play(name, "\n".join(f"[[turn]]\n{turn}" for turn in turns))
+        self._model.play(name, self._top + "\n".join(f"[[turn]]\n{turn}" for turn in turns))
         self._routes.append({"when": [f"^{HEADS[part]}", rf"# The task {task} \(", *when], "play": name})
         routes = "\n".join(
             f"[[route]]\nwhen = {json.dumps(route['when'])}\nplay = {json.dumps(route['play'])}"

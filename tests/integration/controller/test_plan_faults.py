@@ -35,11 +35,11 @@ def planning(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path, model
         made.close()
 
 
-def written(model: Model, name: str, *, gated: bool = False) -> Script:
+def written(model: Model, name: str, *tasks: str, gated: bool = False) -> Script:
     script = Script(model, name, gated=gated)
-    script.act("write", {f"plans/{name}/environment/greeting.txt": "Good day.\n"})
-    script.act("polish", {f"plans/{name}/environment/signature.txt": "Yours\n"})
-    script.done("write", "polish", "root")
+    for task in tasks:
+        script.act(task, {f"plans/{name}/environment/{task}.txt": "Good day.\n"})
+    script.done(*tasks, "root")
     return script
 
 
@@ -65,9 +65,9 @@ def test_whatever_is_killed_at_every_request_each_step_is_done_once(
     planning: Site, model: Model, kill: Callable[[Site], None]
 ) -> None:
     calm, shaken = (f"{word}-{kill.__name__.rpartition('_')[2]}" for word in ("calm", "shaken"))
-    begin(planning, calm, written(model, calm).intent, "write")
+    begin(planning, calm, written(model, calm, "write").intent, "write")
     assert end(planning, calm)["phase"] == "Succeeded"
-    script = written(model, shaken, gated=True)
+    script = written(model, shaken, "write", gated=True)
     begin(planning, shaken, script.intent, "write")
     names: set[str] = set()
     gates: list[str] = []
@@ -97,7 +97,7 @@ def test_whatever_is_killed_at_every_request_each_step_is_done_once(
 def test_a_plan_in_a_namespace_that_goes_says_why_it_stands_still_and_disturbs_nobody(
     planning: Site, model: Model
 ) -> None:
-    begin(planning, "leaving", written(model, "leaving", gated=True).intent, "write", "polish")
+    begin(planning, "leaving", written(model, "leaving", "write", "polish", gated=True).intent, "write", "polish")
     plans.until_part(planning, "leaving", "act")
     planning.kube.call("DELETE", f"/api/v1/namespaces/{planning.namespace}")
     model.open("leaving-1")
@@ -109,7 +109,7 @@ def test_a_plan_in_a_namespace_that_goes_says_why_it_stands_still_and_disturbs_n
 
 
 def test_a_final_request_that_was_deleted_does_not_stop_a_new_controller(planning: Site, model: Model) -> None:
-    script = written(model, "pruned", gated=True)
+    script = written(model, "pruned", "write", "polish", gated=True)
     begin(planning, "pruned", script.intent, "write", "polish")
     first = ("pruned-1", "pruned-3", "pruned-4")  # The act on the first task, what came of it, and what to do next.
     for conversation in first:

@@ -158,11 +158,6 @@ def problems(tree: Task) -> list[str]:
     return sentences
 
 
-def dump_tree(tree: Task) -> str:
-    """Return the text of current.json: one line for each fact, so that git shows what changed."""
-    return tree.model_dump_json(indent=1) + "\n"
-
-
 def parse_tree(text: str | bytes) -> Task:
     """Return the tree in the text of current.json. Raises `InvalidTree` with sentences that say what is wrong."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")

@@ -206,7 +206,6 @@ class PlanReason(StrEnum):
     BLOCKED = "Blocked"
 
     SUCCEEDED = "Succeeded"
-    PARTIAL = "Partial"
     TASK_FAILED = "TaskFailed"
     BUDGET_EXHAUSTED = "BudgetExhausted"
     CANCELLED = "Cancelled"

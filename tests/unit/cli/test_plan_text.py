@@ -188,7 +188,6 @@ def test_commits_that_a_look_has_missed_are_counted() -> None:
     ("reason", "outcome", "code"),
     [
         (PlanReason.SUCCEEDED, Outcome.SUCCESS, Exit.DONE),
-        (PlanReason.PARTIAL, Outcome.PARTIAL, Exit.PARTIAL),
         (PlanReason.BUDGET_EXHAUSTED, Outcome.PARTIAL, Exit.PARTIAL),
         (PlanReason.TASK_FAILED, Outcome.FAILURE, Exit.FAILED),
         (PlanReason.WORKSPACE_FAILED, Outcome.FAILURE, Exit.FAILED),

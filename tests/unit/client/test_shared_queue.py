@@ -28,7 +28,6 @@ from efrit.queue.process_place import here
 
 HERE = ProcessPlace(host="here", boot_id="boot", pid_namespace="pid:[2]")
 OTHER = {"host": "other", "boot_id": "other", "pid_namespace": "pid:[1]", "process_start": 5, "state": "serving"}
-NO_BOOT = ProcessPlace(host="here")
 
 
 def beat(server: dict[str, Any] | None = None, **members: Any) -> dict[str, Any]:

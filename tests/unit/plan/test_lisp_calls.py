@@ -16,7 +16,7 @@ from efrit.errors import InvalidPlanRecord, InvalidTree
 from efrit.plan.cursor import parse_cursor
 from efrit.plan.initial_tree import initial_tree
 from efrit.plan.lisp_calls import LONGEST_PLAIN, arguments_of, form, packed, unpacked, value_of
-from efrit.plan.tree import dump_tree, ids_of
+from efrit.plan.tree import ids_of
 from tests.unit.plan.trees import atomic, parent
 from tests.unit.plan.world import plan_json
 
@@ -54,7 +54,7 @@ def test_any_text_is_a_value_or_an_error_in_words(text: str) -> None:
 
 def test_long_values_travel_packed_and_always_alike() -> None:
     tree = parent("root", *(atomic(f"t{n}") for n in range(1_999)))
-    text = dump_tree(tree)
+    text = tree.model_dump_json()
     assert len(text) > LONGEST_PLAIN
     assert packed(text) == packed(text)
     assert len(packed(text)["packed"]) < 60_000

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from efrit.plan.operations import Answer, Refused, apply, failure
-from efrit.plan.tree import LONGEST_DESCRIPTION, MOST_TASKS, Task, dump_tree, find, next_task
+from efrit.plan.tree import LONGEST_DESCRIPTION, MOST_TASKS, Task, find, next_task
 from efrit.protocol.plan_enums import TaskState
 from tests.unit.plan.trees import atomic, done, failed, ids, parent
 
@@ -24,10 +24,10 @@ def applied(tree: Task, visited: str, verdict: str, *operations: dict[str, Any])
 
 
 def refused(tree: Task, visited: str, verdict: str, *operations: dict[str, Any]) -> str:
-    before = dump_tree(tree)
+    before = tree.model_dump_json()
     result = apply(tree, visited, answer(verdict, *operations), STEP)
     assert isinstance(result, Refused), result
-    assert dump_tree(tree) == before
+    assert tree.model_dump_json() == before
     return " ".join(result.sentences)
 
 

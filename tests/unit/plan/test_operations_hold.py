@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efrit.plan.operations import Answer, Insert, NewTask, Refused, Retry, Verdict, apply, failure
-from efrit.plan.tree import ROOT, Task, dump_tree, find, next_task, parse_tree, path_to, problems, walk
+from efrit.plan.tree import ROOT, Task, find, next_task, parse_tree, path_to, problems, walk
 from efrit.protocol.plan_enums import TaskState, TaskType
 from tests.unit.plan.answers import answers
 from tests.unit.plan.trees import atomic, ids, in_state, parent, trees
@@ -31,15 +31,15 @@ def test_an_accepted_answer_leaves_a_sound_tree(case: tuple[Task, str, Answer]) 
     if isinstance(after, Task):
         assert problems(after) == []
         assert len(ids(after)) == len(set(ids(after)))
-        assert parse_tree(dump_tree(after)) == after
+        assert parse_tree(after.model_dump_json()) == after
 
 
 @given(cases())
 def test_an_answer_is_carried_out_whole_or_not_at_all(case: tuple[Task, str, Answer]) -> None:
     tree, visited, answer = case
-    before = dump_tree(tree)
+    before = tree.model_dump_json()
     after = apply(tree, visited, answer, STEP)
-    assert dump_tree(tree) == before
+    assert tree.model_dump_json() == before
     if isinstance(after, Refused):
         assert after.sentences
         assert all(sentence.strip() for sentence in after.sentences)
@@ -93,7 +93,7 @@ def test_there_is_something_to_do_or_the_root_is_finished(case: tuple[Task, str,
 @given(cases())
 def test_the_same_answer_gives_the_same_tree(case: tuple[Task, str, Answer]) -> None:
     tree, visited, answer = case
-    assert apply(tree, visited, answer, STEP) == apply(parse_tree(dump_tree(tree)), visited, answer, STEP)
+    assert apply(tree, visited, answer, STEP) == apply(parse_tree(tree.model_dump_json()), visited, answer, STEP)
 
 
 @given(trees(), st.text(max_size=50))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from efrit.errors import InvalidPlanRecord
 from efrit.plan import report
-from efrit.plan.tree import MOST_TASKS, Task, dump_tree
+from efrit.plan.tree import MOST_TASKS, Task
 from tests.unit.plan.trees import atomic, done, failed, parent, trees
 
 HOSTILE = "<script>alert('x')</script> & \"quotes\" \x1b[31m \ud800 \0"
@@ -39,8 +39,8 @@ def history(tree: Task | None = None, text: str = "A program that counts words."
         "intent": {"description": text, "acceptanceCriteria": ["make test passes"], "constraints": []},
         "amendments": [{"number": 1, "text": "Lines, too."}],
         "environment": None,
-        "firstTree": json.loads(dump_tree(shown)),
-        "tree": json.loads(dump_tree(shown)),
+        "firstTree": json.loads(shown.model_dump_json()),
+        "tree": json.loads(shown.model_dump_json()),
         "totals": {"steps": 2},
         "commits": [
             commit(0, "begin", None, f"[begin] PLAN: {text}"[:200], 0, 0),

@@ -12,7 +12,6 @@ from efrit.plan.tree import (
     MOST_TASKS,
     Task,
     counts,
-    dump_tree,
     find,
     next_task,
     parse_tree,
@@ -32,7 +31,7 @@ def next_id(tree: Task) -> str | None:
 
 @given(trees(root_pending=False))
 def test_what_was_written_is_read_again(tree: Task) -> None:
-    assert parse_tree(dump_tree(tree)) == tree
+    assert parse_tree(tree.model_dump_json()) == tree
 
 
 def test_the_format_of_a_first_draft_is_read() -> None:
@@ -85,7 +84,7 @@ def test_a_tree_that_is_none_is_refused_with_what_is_wrong(change: dict[str, obj
 def test_a_tree_of_too_many_tasks_is_refused() -> None:
     tree = parent("root", *(atomic(f"t{n}") for n in range(MOST_TASKS)))
     with pytest.raises(InvalidTree, match="2001 tasks"):
-        parse_tree(dump_tree(tree))
+        parse_tree(tree.model_dump_json())
 
 
 @pytest.mark.parametrize("depth", [DEEPEST + 1, 40, 5_000])

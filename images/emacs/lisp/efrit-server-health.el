@@ -5,8 +5,8 @@
 ;;; Commentary:
 
 ;; What the server tells about itself: counters since this start, the answer to
-;; a `status' request, and the heartbeat file.  A heartbeat is a sign of life,
-;; not a record: it is not synced, and a failure to write it is no failure.
+;; a `status' request, and the heartbeat file.  A heartbeat shows that Emacs is responding,
+;; it is no record: it is not synced, and a failure to write it is no failure.
 
 ;;; Code:
 

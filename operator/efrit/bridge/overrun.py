@@ -128,7 +128,7 @@ def is_occupied(runs: Sequence[Run], current: RequestId | None) -> bool:
 
 
 def silence(emacs: EmacsAlive, now: float) -> float:
-    """Return for how many seconds Emacs could have given a sign of life and gave none; below 0 while it rests."""
+    """Return for how many seconds Emacs could have written a heartbeat and wrote none; below 0 while it rests."""
     since = max(emacs.heard, emacs.since, emacs.occupied)  # gate: silence-occupied
     # What occupied it after its last heartbeat has ended the rest that was told there.
     rested = since + (emacs.rest if since == emacs.heard else 0.0)  # gate: rest-ended
@@ -172,7 +172,7 @@ def decide(
         return steps
     if emacs.cause is not None:  # gate: self-check-kill
         return [Kill(None, emacs.cause)]
-    # Only sessions that wait, or nothing: an Emacs like that gives a sign of life every second.
+    # Only sessions that wait, or nothing: an Emacs like that writes its heartbeat every second.
     silent = silence(emacs, now)
     if silent >= limits.stall or _is_hung(emacs, limits):
         return [Kill(None)]

@@ -116,7 +116,7 @@ class Supervisor:
         self._next_look = self.beat + _TICK_SECONDS
 
     def wake(self, view: RequestView | None = None) -> None:
-        """Ask for a look at once: the request of `view` changed, or Emacs gave a sign of life."""
+        """Have the supervisor look at once: the request of `view` changed, or Emacs wrote its heartbeat."""
         if view is not None and view.state is RequestState.ANSWERED:
             self._last_answered = view.id
         if view is None or view.state is not RequestState.QUEUED:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 
 WAKE_SECONDS = 3.0
-"""Silence of an Emacs that no request occupies after which it is signalled; it gives a sign of life every second,
+"""Silence of an Emacs that no request occupies after which it is signalled; it writes its heartbeat every second,
 unless it rests."""
 
 HUNG_SECONDS = 6.0  # gate: hung-seconds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.cluster.paths import REPOSITORY
@@ -35,6 +37,20 @@ def test_the_page_about_the_house_walks_through_each_part_of_it() -> None:
     parts = ("watch/", "store/", "decide/", "act/", "bridge/", "queue/", "plan/", "cli/", "client/", "mcp/")
     assert [part for part in parts if not any(file.startswith(part) for file in files)] == []
     assert {"efrit-server-work.el", "efrit-queue-claim.el", "efrit-eval.el", "efrit-session-ask.el"} <= files
+
+
+def test_the_tree_of_the_house_has_each_part_of_it() -> None:
+    tree = (REPOSITORY / HOUSE).read_text().split("```")[1]
+    package = REPOSITORY / "operator/efrit"
+    modules = [path.name for folder in (package, package / "controller") for path in folder.glob("[a-z]*.py")]
+    folders = [
+        f"{path.name}/"
+        for folder in (package, package / "controller", REPOSITORY / "tests")
+        for path in folder.glob("[a-z]*/")
+        if any(path.glob("*.*"))
+    ]
+    named = set(re.findall(r"[\w-]+(?:\.py|/)", tree))
+    assert sorted({*modules, *folders} - named) == []
 
 
 # The checker itself: each name here is a wrong one, on a line of a page that is otherwise right.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.cluster.paths import REPOSITORY
 from tests.integration.controller.fields.changes import Change, changes
 from tests.integration.controller.fields.fixed import BEHAVIOUR, NO_CHOICE, choices
 from tests.integration.controller.fields.pools import CLAIM_FIELDS, POOL_FIELDS
@@ -66,13 +68,22 @@ def test_no_field_is_said_to_do_nothing_that_a_case_shows_to_do_something() -> N
 
 
 def test_every_field_of_a_request_has_a_test_that_shows_what_it_does() -> None:
-    assert fields("efritrequests") == TRIED.keys()
+    assert fields("efritrequests") == TRIED.keys(), f"next is {HERE / 'requests.py'}"
 
 
 def test_every_field_of_a_pool_and_of_a_claim_has_a_test_that_shows_what_it_does() -> None:
     of_instances = "spec.template.spec."
-    assert {field for field in fields("efritpools") if not field.startswith(of_instances)} == POOL_FIELDS.keys()
-    assert fields("efritclaims") == CLAIM_FIELDS.keys()
+    of_pools = {field for field in fields("efritpools") if not field.startswith(of_instances)}
+    assert of_pools == POOL_FIELDS.keys(), f"next is {HERE / 'pools.py'}"
+    assert fields("efritclaims") == CLAIM_FIELDS.keys(), f"next is {HERE / 'pools.py'}"
+
+
+def test_every_field_of_a_pool_and_of_a_claim_is_in_its_page() -> None:
+    page = (REPOSITORY / "docs/pools.md").read_text()
+    names = {
+        field.removesuffix(VALUE).removesuffix(ITEM).rpartition(".")[2] for field in (*POOL_FIELDS, *CLAIM_FIELDS)
+    }
+    assert {name for name in names if not re.search(rf"\b{name}\b", page)} == set(), "next is docs/pools.md"
 
 
 def test_the_template_of_a_pool_has_every_field_of_an_instance() -> None:

@@ -36,7 +36,7 @@ class ClaimSpec(ApiModel):
 
     pool_ref: LocalReference = Field(description="The EfritPool whose member is wanted.")
     holder: str | None = Field(
-        default=None, min_length=1, max_length=256, description="Who has the member, for people; not checked."
+        default=None, min_length=1, max_length=256, description="Name of the holder, for display; not checked."
     )
     ttl_seconds: int = Field(
         default=3600,
@@ -79,7 +79,10 @@ class ClaimStatus(ApiModel):
     phase: ClaimPhase | None = Field(default=None, description="Pending, Bound, Expired, Released or Failed.")
     instance_name: str | None = Field(default=None, max_length=253, description="The EfritInstance that is held.")
     instance_uid: str | None = Field(
-        default=None, max_length=64, alias="instanceUID", description="Its UID: one made anew of the name is another."
+        default=None,
+        max_length=64,
+        alias="instanceUID",
+        description="UID of that EfritInstance: one created again under the name has another.",
     )
     bound_time: Time | None = Field(default=None, description="When the member was handed to the holder.")
     expiration_time: Time | None = Field(default=None, description="When the claim ends.")

@@ -120,7 +120,7 @@ class Network(ApiModel):
     allow_ingress_from: tuple[NetworkPolicyPeer, ...] = Field(
         default=(),
         max_length=50,
-        description="NetworkPolicyPeers that may reach the instance, beside the operator.",
+        description="NetworkPolicyPeers that may reach the instance, in addition to the operator.",
     )
     rules: ClassVar = (
         Rule(
@@ -226,7 +226,7 @@ class InstanceStatus(ApiModel):
         max_length=16,
         description="Ready (summary), QueueHealthy, EmacsResponsive, Suspended, "
         "Updated (the pod has the current template); with spec.model, ModelReady (its key can be used); once a "
-        "self-check of Emacs has failed, SelfCheckPassed (it tells the last restart for that).",
+        "self-check of Emacs has failed, SelfCheckPassed (its message gives the last restart for that).",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     queue: QueueStatus | None = Field(default=None, description=QueueStatus.__doc__)

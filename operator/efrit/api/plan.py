@@ -32,7 +32,7 @@ Revision = Annotated[
 
 
 class Intent(ApiModel):
-    """What is to be reached. It never changes; what was forgotten is said in an amendment."""
+    """The goal. It never changes; add what was forgotten as an amendment."""
 
     description: str = Field(min_length=1, max_length=16_384, description="The goal, in your own words.")
     acceptance_criteria: tuple[Sentence, ...] = Field(
@@ -51,7 +51,7 @@ class PlannedTask(ApiModel):
         default=None, description="Name of the task of the list that this one is a part of; default: the root."
     )
     type: TaskType = Field(default=TaskType.ATOMIC, description="atomic is work for one command, parent has parts.")
-    description: Sentence = Field(description="What is to be done.")
+    description: Sentence = Field(description="What to do.")
     failure_threshold: float | None = Field(
         default=None,
         ge=0,
@@ -243,7 +243,7 @@ class TreeNode(ApiModel):
     id: str = Field(max_length=128, description="Id of the task, as in its commits.")
     parent: str | None = Field(default=None, max_length=128, description="Id of its parent; the root has none.")
     type: TaskType = Field(description="atomic or parent.")
-    description: str = Field(max_length=4096, description="What is to be done; a long text is cut.")
+    description: str = Field(max_length=4096, description="What to do; a long text is truncated.")
     failure_threshold: float = Field(
         default=0, ge=0, description="Grows by 0.2 with each failure; at 1.0 the parent is asked."
     )

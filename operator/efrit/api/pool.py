@@ -31,7 +31,7 @@ MAX_FLOWS = 10
 
 
 class PoolTemplateMetadata(ApiModel):
-    """Labels that each member gets, beside those of the pool."""
+    """Labels that each member gets, in addition to those of the pool."""
 
     labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict,
@@ -219,7 +219,7 @@ Share = Annotated[
 
 
 class Warm(ApiModel):
-    """Members that are ready though nothing is asked of them."""
+    """Members that are ready before a request needs them."""
 
     spares: Share | None = Field(
         default=None,
@@ -377,7 +377,7 @@ class PoolStatus(ApiModel):
         default=None, ge=0, description="Desired number of members, by spec.replicas or by autoscaling."
     )
     last_scale: LastScale | None = Field(default=None, description=LastScale.__doc__)
-    replicas: int | None = Field(default=None, ge=0, description="Members that exist and are to stay.")
+    replicas: int | None = Field(default=None, ge=0, description="Members that exist, those being removed excluded.")
     ready: int | None = Field(default=None, ge=0, description="Members that take requests.")
     idle: int | None = Field(default=None, ge=0, description="Ready members without open requests.")
     busy: int | None = Field(default=None, ge=0, description="Members with open requests.")

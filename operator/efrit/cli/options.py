@@ -206,7 +206,7 @@ def some_pools(parser: argparse.ArgumentParser) -> None:
 def scale(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `scale`."""
     parser.add_argument("name", help="name of the pool")
-    parser.add_argument("replicas", type=_count_or_all, metavar="N", help="how many members it is to have")
+    parser.add_argument("replicas", type=_count_or_all, metavar="N", help="desired number of members")
 
 
 def claim(parser: argparse.ArgumentParser) -> None:
@@ -219,7 +219,7 @@ def claim(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help="how long it lasts from when it has a member: 30m, 8h (default: 1h)",
     )
-    parser.add_argument("--holder", metavar="TEXT", help="who has it, for people (default: nobody is named)")
+    parser.add_argument("--holder", metavar="TEXT", help="name of the holder, for display (default: none)")
     parser.add_argument(
         "--no-recycle",
         action="store_true",

@@ -60,7 +60,7 @@ class Invocation(Struct, frozen=True):
         if backend.kind == "cluster" and not named and not os.environ.get(BACKEND_VARIABLE):
             notice(
                 f"running in a pod, so this works in {backend.place}; "
-                f"--backend or {BACKEND_VARIABLE}=local|cluster says which is meant"
+                f"--backend or {BACKEND_VARIABLE}=local|cluster chooses"
             )
 
 

@@ -46,8 +46,8 @@ says its name. How the work ended is the exit code:
 _PLACES = """
 ## Where it works
 
-A cluster is meant where one is named: by `--context`, `--namespace`, `--kubeconfig`, `--backend cluster` or
-`EFRIT_BACKEND=cluster`, for `kubectl efrit`, and in a pod (which it then says); this machine otherwise. kubeconfig,
+It works on a cluster with `--context`, `--namespace`, `--kubeconfig`, `--backend cluster` or
+`EFRIT_BACKEND=cluster`, as `kubectl efrit`, and in a pod (which it then says); on this machine otherwise. kubeconfig,
 context and namespace are found as kubectl finds them.
 
 On this machine the instances are those of `~/.config/efrit/config.json` (`EFRIT_CONFIG`, `--config`); without that

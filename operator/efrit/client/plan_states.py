@@ -194,7 +194,7 @@ def plan_spec(new: NewPlan) -> dict[str, Any]:
             constraints=list(new.intent.constraints) or None,
         )
     if not str((spec.get("intent") or {}).get("description") or "").strip():
-        raise Refused("the plan has no intent", "say what is to be reached")
+        raise Refused("the plan has no intent", "describe the goal")
     _put(spec, "limits", maxSteps=new.max_steps, maxTokens=new.max_tokens, timeoutSeconds=_whole(new.timeout))
     commands = {name: list(getattr(new, name)) or None for name in ("build", "integration", "quality")}
     _put(spec, "assess", **commands, timeoutSeconds=_whole(new.assess_timeout))

@@ -113,16 +113,18 @@ class PoolCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges of all pools."""
         members = _Family("efrit_pool_members", "Members of a pool; one may be in several states.", "state")
-        wanted = _Family("efrit_pool_members_wanted", "Members that a pool is to have.")
-        pending = _Family("efrit_pool_pending_requests", "Open requests of a pool that no member has.")
+        wanted = _Family("efrit_pool_members_wanted", "Desired number of members of a pool.")
+        pending = _Family("efrit_pool_pending_requests", "Open requests of a pool that wait for a member.")
         opened = _Family(
             "efrit_pool_open_requests", "Open requests of a pool: those that wait, and those on members."
         )
-        oldest = _Family("efrit_pool_oldest_pending_seconds", "Age of the oldest of them; 0 where none waits.")
+        oldest = _Family(
+            "efrit_pool_oldest_pending_seconds", "Age of the oldest request that waits for a member; 0 if none waits."
+        )
         flows = _Family(
             "efrit_pool_flow_requests", "Open requests of the busiest flows of a pool.", "flow", "request_state"
         )
-        conditions = _Family("efrit_pool_condition", "1 where a condition of a pool is True.", "condition")
+        conditions = _Family("efrit_pool_condition", "1 while a condition of a pool is True.", "condition")
         now = self._clock()
         for key in self._pools.open_uids():
             pool, status, waiting = self._labels.of(key), self._pools.status(key), self._pools.waiting(key)

@@ -72,7 +72,7 @@ def test_top_has_the_pools_and_their_flows(program: Program) -> None:
 
 def test_a_pool_is_scaled_and_nothing_else_of_its_spec_is_written(program: Program, kube: Kube, team: str) -> None:
     before = kube.get("efritpools", team, "crew")["spec"]
-    assert program.ok("scale", "crew", "5") == "crew is to have 5 members; it has 2\n"
+    assert program.ok("scale", "crew", "5") == "crew is set to 5 members; it has 2\n"
     assert kube.get("efritpools", team, "crew")["spec"] == {**before, "replicas": 5}
     missing = program.run("scale", "crwe", "5")
     assert (missing.code, "there is no pool 'crwe'" in missing.err) == (8, True), missing

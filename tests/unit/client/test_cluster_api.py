@@ -111,7 +111,12 @@ async def test_a_refusal_becomes_the_clients_own_error(status: int, error: type[
         (ApiNotFound("GET x: 404: no", "no", status=404), NotFound, "no", ""),
         (ApiCommandFailed("no such file"), NotFound, "no such file", ""),
         (ApiExists("POST x: 409: no", "no", status=409), Conflict, "no", ""),
-        (ApiUnauthorized("GET x", "no", status=401), Forbidden, "the cluster does not know you: no", "log in again"),
+        (
+            ApiUnauthorized("GET x", "no", status=401),
+            Forbidden,
+            "the cluster does not accept your credentials: no",
+            "log in again",
+        ),
         (ApiForbidden("GET x", "no", status=403), Forbidden, "no", "ask for a role"),
         (ApiNamespaceTerminating("POST x", "no", status=403), Forbidden, "no", "choose a namespace"),
         (ApiNamespaceTerminating("POST x", "no", status=404), NotFound, "no", ""),

@@ -95,7 +95,9 @@ def client_error(error: ApiError) -> ClientError:
         case ApiConflict():
             return Conflict(sentence)
         case ApiUnauthorized():
-            return Forbidden(f"the cluster does not know you: {sentence}", "log in again, or choose another context")
+            return Forbidden(
+                f"the cluster does not accept your credentials: {sentence}", "log in again, or choose another context"
+            )
         case ApiForbidden():
             return Forbidden(sentence, "ask for a role that allows it: the chart adds them to view, edit and admin")
         case ApiRefused():

@@ -81,7 +81,7 @@ async def scale_pool(api: Api, namespace: str, name: str, replicas: int) -> Scal
         raise _no_pool(name, namespace) from error
     desired = (scale.get("spec") or {}).get("replicas", 0)
     members = (scale.get("status") or {}).get("replicas", 0)
-    return Scaled(f"{name} is to have {_members(desired)}; it has {members}", name, desired, members)
+    return Scaled(f"{name} is set to {_members(desired)}; it has {members}", name, desired, members)
 
 
 def _members(count: int) -> str:

@@ -161,7 +161,7 @@ class Daemon(Struct, frozen=True):
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
                     raise storage_problem(self.instance.queue_dir, error) from error
                 raise NotReady(
-                    f"could not start {program}: {error}", "look at the directories of the instance"
+                    f"could not start {program}: {error}", "check the directories of the instance"
                 ) from error
             try:
                 self._await(pid)

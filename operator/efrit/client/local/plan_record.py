@@ -210,4 +210,4 @@ def _as_client_errors(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise NotReady(f"the record of a plan in {directory} cannot be used: {error}", "look at the disk") from error
+        raise NotReady(f"the record of a plan in {directory} cannot be used: {error}", "check the disk") from error

@@ -41,7 +41,9 @@ class ClaimMemberArguments(Arguments):
     claim_id: ClaimName | None = Field(
         default=None, description="Name of the claim: an open one of this name is returned, not made again."
     )
-    holder: str | None = Field(default=None, min_length=1, max_length=256, description="Who has it, for people.")
+    holder: str | None = Field(
+        default=None, min_length=1, max_length=256, description="Name of the holder, for display."
+    )
     ttl: int = Field(default=3600, ge=1, le=MAX_TTL_SECONDS, description="Seconds it lasts once it has a member.")
     recycle: bool = Field(
         default=True,

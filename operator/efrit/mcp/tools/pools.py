@@ -59,7 +59,7 @@ class ScalePoolArguments(Arguments):
     """Arguments of efrit_scale_pool."""
 
     pool: PoolName = Field(description="Name of the pool.")
-    replicas: int = Field(ge=0, le=1000, description="Number of members it is to have.")
+    replicas: int = Field(ge=0, le=1000, description="Desired number of members.")
 
 
 class ScalePoolOutput(Output):

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-POOL_LABEL = "efrit.dev/pool"
-"""Label of an instance that is a member of a pool; also what makes a pool where there is no EfritPool."""
+from efrit.api_group import POOL_LABEL as POOL_LABEL
 
 MAX_NAMES = 10
 """Pools that an error names."""

@@ -27,14 +27,15 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.pools import Pool, Scaled
+from efrit.kube import resources
 from efrit.mcp.access_review import Authorizer, Caller, Permission
 from efrit.mcp.authorized_plans import AuthorizedPlans
 
-INSTANCES = "efritinstances"
-REQUESTS = "efritrequests"
-POOLS = "efritpools"
-POOL_SCALES = "efritpools/scale"
-CLAIMS = "efritclaims"
+INSTANCES = resources.INSTANCES.plural
+REQUESTS = resources.REQUESTS.plural
+POOLS = resources.POOLS.plural
+POOL_SCALES = f"{POOLS}/scale"
+CLAIMS = resources.EXCLUSIVE_CLAIMS.plural
 READING = ("get", "list", "watch")
 
 audit = logging.getLogger("efrit.mcp.audit")

@@ -11,10 +11,11 @@ from typing import Any
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.plan_history import history_of
 from efrit.client.plans import Change, NewPlan, Plans, PlanState
+from efrit.kube import resources
 
-PLANS = "efritplans"
-INSTANCES = "efritinstances"
-POOLS = "efritpools"
+PLANS = resources.PLANS.plural
+INSTANCES = resources.INSTANCES.plural
+POOLS = resources.POOLS.plural
 
 Require = Callable[[str, str, str], Awaitable[None]]
 """Raises `Forbidden` unless the caller has a permission: a verb, a resource, a name or the empty string."""

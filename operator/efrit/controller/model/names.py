@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from efrit.api import API_VERSION, EfritInstance
+from efrit.api_group import POOL_LABEL as POOL_LABEL
 
 INSTANCE_LABEL = "efrit.dev/instance"
 CHILDREN_HASH = "efrit.dev/children-hash"
@@ -14,7 +15,6 @@ SPEC_HASH = "efrit.dev/spec-hash"
 RELEASE_HASH = "efrit.dev/release-hash"
 UPDATE_STARTED = "efrit.dev/update-started"
 UPDATE_TRIAL = "efrit.dev/update-trial"
-POOL_LABEL = "efrit.dev/pool"
 REVISION_LABEL = "efrit.dev/pool-revision"
 CLAIM_LABEL = "efrit.dev/claim"
 REQUEST_LABEL = "efrit.dev/request"

@@ -36,16 +36,15 @@ help: ## list the targets
 demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|bare|existing)
 	$(PYTHON) -m samples.demo
 
-# Two lanes side by side, each of tiers one after the other: about as long as each other, and about one processor's worth.
-# Fast tiers come first, so that most failures are told early.
+# Two tiers at a time, each of about one processor's worth; whichever ends makes room for the next. The first is the one
+# that tells of most failures, then come the longest: with short ones at the end both processors have work until then.
 # What only computes is nice to the cluster, whose programs have leases to renew.
-LANES := $(foreach tier,lisp fuzz tenancy,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) GATE=--tested test-mutants' \
-  $(foreach tier,chaos-seeds integration,'$(MAKE) test-$(tier)') -- \
-  $(foreach tier,unit chaos-plans e2e,'$(MAKE) test-$(tier)')
+TIERS := $(foreach tier,unit e2e integration lisp chaos-plans,'$(MAKE) test-$(tier)') \
+  'nice -n 5 $(MAKE) GATE=--tested test-mutants' $(foreach tier,chaos-seeds tenancy fuzz,'$(MAKE) test-$(tier)')
 
 .PHONY: test
-test: .venv/ready tools-test ## every tier, in two lanes side by side
-	$(PYTHON) -m tests.lanes $(LANES)
+test: .venv/ready tools-test ## every tier, two at a time
+	$(PYTHON) -m tests.lanes --abreast 2 $(TIERS)
 
 ## Tests, tier by tier
 

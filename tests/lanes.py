@@ -1,9 +1,11 @@
 """Commands in lanes: lane beside lane, in each lane one command after the other; the first that fails ends them all.
 
     python -m tests.lanes 'make test-unit' 'make test-lisp' -- 'make test-e2e'
+    python -m tests.lanes --abreast 2 'make test-unit' 'make test-lisp' 'make test-e2e'
 
-`--` begins another lane. Each line a command writes is told at once, behind the command's last word. Nothing here
-knows what a tier is: the Makefile names them.
+`--` begins another lane. `--abreast N` makes each lane N wide: N of its commands run at a time, and whichever ends
+makes room for the next, so that none stands idle as long as there are any. Each line a command writes is told at
+once, behind the command's last word. Nothing here knows what a tier is: the Makefile names them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -41,10 +43,14 @@ def name_of(command: str) -> str:
 
 
 class Lanes:
-    """One run. `tell` gets every line, from any thread; `grace`: seconds to end in, for what is interrupted."""
+    """One run. `tell` gets every line, from any thread; `grace`: seconds to end in, for what is interrupted.
 
-    def __init__(self, lanes: Sequence[Lane], tell: Tell, *, grace: float = GRACE_SECONDS) -> None:
+    abreast: how many commands of a lane run at a time.
+    """
+
+    def __init__(self, lanes: Sequence[Lane], tell: Tell, *, abreast: int = 1, grace: float = GRACE_SECONDS) -> None:
         self._lanes = lanes
+        self._abreast = abreast
         self._tell = tell
         self._grace = grace
         self._width = max(len(name_of(command)) for lane in lanes for command in lane)
@@ -57,7 +63,8 @@ class Lanes:
 
     def run(self) -> int:
         """Return the status of the first command that failed, 0 where all passed."""
-        threads = [threading.Thread(target=self._follow, args=(lane,)) for lane in self._lanes]
+        shared = [iter(lane) for lane in self._lanes]
+        threads = [threading.Thread(target=self._follow, args=(lane,)) for lane in shared * self._abreast]
         for thread in threads:
             thread.start()
         reported_at = self._began
@@ -81,8 +88,13 @@ class Lanes:
             _signal(process, signal.SIGINT)
         threading.Thread(target=_kill, args=(processes, self._grace), daemon=True).start()
 
-    def _follow(self, lane: Lane) -> None:
-        for command in lane:
+    def _follow(self, lane: Iterator[str]) -> None:
+        """Play what is left of a lane; others may take from it, too."""
+        while True:
+            with self._lock:
+                command = next(lane, None)
+            if command is None:
+                return
             name, began = name_of(command), time.monotonic()
             status, processor = self._play(name, command)
             seconds = time.monotonic() - began
@@ -157,8 +169,11 @@ def main(words: Sequence[str]) -> int:
     if {"-h", "--help"} & set(words):
         print(__doc__)
         return 0
+    abreast = "1"
+    if words[:1] == ["--abreast"]:
+        abreast, words = "".join(words[1:2]), words[2:]
     lanes = parse(words)
-    if not lanes:
+    if not lanes or abreast not in set("123456789"):
         print(__doc__, file=sys.stderr)
         return 64
     lock = threading.Lock()
@@ -167,7 +182,7 @@ def main(words: Sequence[str]) -> int:
         with lock:
             print(line, flush=True)
 
-    run = Lanes(lanes, tell)
+    run = Lanes(lanes, tell, abreast=int(abreast))
 
     def ended(number: int, frame: FrameType | None) -> None:
         del frame

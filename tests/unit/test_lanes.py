@@ -47,8 +47,9 @@ def test_lanes_are_separated_by_two_dashes_and_empty_ones_left_out() -> None:
     assert parse(["--", "a b", "c", "--", "--", "d"]) == [["a b", "c"], ["d"]]
 
 
-def test_no_lane_is_told_as_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 64
+@pytest.mark.parametrize("words", ["", "--abreast", "--abreast 2", "--abreast 0 true", "--abreast many true"])
+def test_what_asks_for_no_lane_is_told_as_wrong_usage(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 64
     assert "python -m tests.lanes" in capsys.readouterr().err
 
 
@@ -65,6 +66,17 @@ def test_commands_of_one_lane_run_one_after_the_other(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text().split("\n")[:-1] == [
         f"{what} {name}" for name in ("a", "b", "c") for what in ("begin", "end")
     ]
+
+
+def test_a_wide_lane_begins_the_next_command_when_any_of_those_abreast_has_ended(tmp_path: Path) -> None:
+    # The first ends last: the others get by it one after the other, and never two of them at a time.
+    long = script(tmp_path / "long", until_there("c-ended"))
+    others = [
+        script(tmp_path / name, f"mkdir turn; rmdir turn; touch {name}-ended; echo {name} >>log")
+        for name in ("a", "b", "c")
+    ]
+    assert main(["--abreast", "2", long, *others]) == 0
+    assert (tmp_path / "log").read_text().split() == ["a", "b", "c"]
 
 
 def test_each_line_says_whose_it_is(tmp_path: Path) -> None:

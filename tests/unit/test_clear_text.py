@@ -6,7 +6,7 @@ import pytest
 
 from efrit.clear_text import sent_in_the_clear
 
-# images/emacs/test/efrit-settings-test.el has the same.
+# images/emacs/test/efrit-model-test.el has the same.
 PRIVATE = [
     "https://api.example.org",
     "http://localhost:8080/x",

@@ -26,10 +26,10 @@ class Cluster:
     def __init__(self, scopes: Sequence[str | None]) -> None:
         self.refusals: dict[str | None, EfritError] = {}
         self.listed: dict[str | None, list[float]] = defaultdict(list)
-        self.looked: list[str | None] = []
+        self.requeued: list[str | None] = []
         self.watches: dict[str | None, asyncio.Future[None]] = {}
         self.namespaces = Namespaces(
-            scopes, lambda scope: Lists(self, scope), self.watch, self.check, self.looked.append
+            scopes, lambda scope: Lists(self, scope), self.watch, self.check, self.requeued.append
         )
 
     async def watch(self, scope: str | None) -> None:
@@ -85,18 +85,18 @@ async def test_a_refused_namespace_keeps_nobody_waiting_and_is_retried_about_onc
     running.cancel()
 
 
-async def test_a_namespace_is_served_once_it_is_allowed_and_all_of_it_is_looked_at() -> None:
+async def test_a_namespace_is_served_once_it_is_allowed_and_all_of_it_is_reconciled() -> None:
     cluster = Cluster(("late",))
     cluster.refusals["late"] = ApiNotFound("404")
     running = asyncio.create_task(cluster.namespaces.run())
     await elapse(600)
-    assert cluster.looked == []
+    assert cluster.requeued == []
 
     del cluster.refusals["late"]
     await elapse(90)
 
     assert cluster.namespaces.is_served("late")
-    assert cluster.looked == ["late"]
+    assert cluster.requeued == ["late"]
     assert served("late") == 1
     running.cancel()
 

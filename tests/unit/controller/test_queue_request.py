@@ -1,4 +1,4 @@
-"""decide/wire.py: the request file that an EfritRequest becomes."""
+"""decide/queue_request.py: the request file that an EfritRequest becomes."""
 
 from __future__ import annotations
 

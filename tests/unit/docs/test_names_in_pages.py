@@ -53,6 +53,18 @@ def test_the_tree_of_the_house_has_each_part_of_it() -> None:
     assert sorted({*modules, *folders} - named) == []
 
 
+def test_the_modules_that_tests_say_they_are_about_exist() -> None:
+    parts = ("operator", "tests", "samples", "charts")
+    sources = [path.as_posix() for part in parts for path in (REPOSITORY / part).rglob("*.py")]
+    wrong = [
+        f"{path.relative_to(REPOSITORY)}: {module}"
+        for path in (REPOSITORY / "tests").rglob("test_*.py")
+        for module in re.findall(r'^"""((?:\w+/)+\w+\.py)\b', path.read_text())
+        if not any(source.endswith(f"/{module}") for source in sources)
+    ]
+    assert wrong == []
+
+
 # The checker itself: each name here is a wrong one, on a line of a page that is otherwise right.
 
 

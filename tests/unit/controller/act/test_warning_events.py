@@ -1,4 +1,4 @@
-"""act/explain.py: the newest Warning about what belongs to an instance."""
+"""act/warning_events.py: the newest Warning about what belongs to an instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""decide/children/credentials.py: the same bytes for the same instance and period, a certificate clients accept."""
+"""model/credentials.py: the same bytes for the same instance and period, a certificate clients accept."""
 
 from __future__ import annotations
 

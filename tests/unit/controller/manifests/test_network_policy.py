@@ -1,4 +1,4 @@
-"""decide/children/network_policy.py: nothing in but the operator, nothing out but DNS and the model."""
+"""manifests/network_policy.py: nothing in but the operator, nothing out but DNS and the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""decide/children/statefulset.py: the pod of an instance, restricted whatever its user asks for."""
+"""manifests/statefulset.py: the pod of an instance, restricted whatever its user asks for."""
 
 from __future__ import annotations
 

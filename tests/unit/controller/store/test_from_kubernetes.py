@@ -1,4 +1,4 @@
-"""watch/views.py: what is read of pods, StatefulSets and claims, however little they say."""
+"""store/from_kubernetes.py: what is read of pods, StatefulSets and claims, however little they say."""
 
 from __future__ import annotations
 

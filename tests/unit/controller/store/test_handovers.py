@@ -1,4 +1,4 @@
-"""watch/handovers.py: what may be handed over, and when an instance may be closed."""
+"""store/handovers.py: what may be handed over, and when an instance may be closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""watch/plan_targets.py and what the store makes of it: which open plans an instance has."""
+"""store/plan_targets.py and what the store makes of it: which open plans an instance has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""watch/plans.py: what is remembered of plans and their requests, and which changes make a plan be looked at."""
+"""store/plans.py: what is remembered of plans and their requests, and which changes have a plan reconciled."""
 
 from __future__ import annotations
 

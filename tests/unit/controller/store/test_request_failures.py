@@ -1,4 +1,4 @@
-"""watch/request_failures.py: what the store keeps of an action that fails."""
+"""store/requests.py: what the store keeps of an action that fails."""
 
 from __future__ import annotations
 

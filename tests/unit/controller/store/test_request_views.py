@@ -1,4 +1,4 @@
-"""watch/request_views.py: how many requests on a queue have no answer yet."""
+"""store/request_views.py: how many requests on a queue have no answer yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""watch/rollouts.py: who is being updated, waits for it, or has failed it; read off statuses and StatefulSets."""
+"""store/rollouts.py: who is being updated, waits for it, or has failed it; read off statuses and StatefulSets."""
 
 from __future__ import annotations
 

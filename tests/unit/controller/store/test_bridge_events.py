@@ -1,4 +1,4 @@
-"""watch/bridge_events.py and a bridge that lies: it changes nothing of others' and fills no memory."""
+"""store/bridge_events.py and a bridge that lies: it changes nothing of others' and fills no memory."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class EventLog:
         self._ring: deque[_Record] = deque()
         self._bytes = 0
         self._seq = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self.closed = False
         self.readers = 0
         """How many follow the stream."""
@@ -76,8 +76,8 @@ class EventLog:
         self._wake()
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def position(self, last_event_id: str | None) -> int | None:
         """Return the sequence number that a reader has reached; None: it must start anew."""
@@ -131,7 +131,7 @@ class EventLog:
                     yield encode("request", inlined(view).to_json())
                 # Only the last event of a snapshot has an id: see efrit.protocol.events.
                 yield encode("stats", stats().to_json(), EventId(self.epoch, position))
-            changed = self._news
+            changed = self._changed
             if not self._holds_after(position):
                 position = None
             elif position < self._seq:

@@ -85,8 +85,8 @@ def released_text(claim: Claim) -> str:
         return f"{claim.name} has ended already ({claim.phase})"
     if claim.instance is None:
         return f"{claim.name} is released; it had no member"
-    fate = "is deleted" if claim.recycle else f"goes back to the pool {claim.pool}"
-    return f"{claim.name} is released; {claim.instance} {fate}"
+    end = "is deleted" if claim.recycle else f"goes back to the pool {claim.pool}"
+    return f"{claim.name} is released; {claim.instance} {end}"
 
 
 def claims_table(claims: Iterable[Claim], now: datetime, *, colored: bool = False) -> str:

@@ -42,17 +42,17 @@ class Namespaces:
         lists_of: Callable[[str | None], Lists],
         watch: Callable[[str | None], Awaitable[None]],
         check: Callable[[str | None], Awaitable[None]],
-        look: Callable[[str | None], None],
+        requeue: Callable[[str | None], None],
     ) -> None:
         """Serve `scopes` by their lists, watches and checks of children.
 
-        look: has everything that is known of a namespace looked at again.
+        requeue: has all known objects of a namespace reconciled.
         """
         self._scopes = scopes
         self._lists_of = lists_of
         self._watch = watch
         self._check = check
-        self._look = look
+        self._requeue = requeue
         self._served: set[str | None] = set()
         self._untried = set(scopes)
         self.tried = asyncio.Event()
@@ -98,7 +98,7 @@ class Namespaces:
         if scope is not None:
             metrics.NAMESPACE_SERVED.labels(scope).set(1)
             log.info("namespace %s is served", scope)
-        self._look(scope)
+        self._requeue(scope)
         self._was_tried(scope)
 
     def _refuse(self, scope: str, error: BaseException) -> None:

@@ -27,7 +27,7 @@ from efrit.protocol.plan_enums import CommitKind, TaskState
 _Record = TypeVar("_Record")
 
 _KINDS = {Part.COMMIT_ACT: CommitKind.ACT, Part.COMMIT_ADAPT: CommitKind.ADAPT, Part.AMEND: CommitKind.AMEND}
-_LOOK_INTERVAL = 20
+_READ_INTERVAL = 20
 """Commits after which the repository is read again, so that the requests before that need not be kept."""
 _CLONE_SECONDS = 1_800
 
@@ -63,7 +63,7 @@ class PlanProcedure:
             return _end_of(cursor)
         except CallError as error:
             if error.out_of_order and self.cursor is not None:
-                self.cursor = yield from self._look(self.cursor.step + 1, self.cursor)
+                self.cursor = yield from self._read_repository(self.cursor.step + 1, self.cursor)
             raise
 
     # Where it stands
@@ -84,8 +84,8 @@ class PlanProcedure:
             cursor = following
         cursor = self._with_tree(cursor)
         latest = max((step for _, step, _ in self._snapshot.recorded), default=0)
-        if latest > cursor.step + 1 or cursor.step - self.base >= _LOOK_INTERVAL:
-            cursor = yield from self._look(max(latest, cursor.step), cursor)
+        if latest > cursor.step + 1 or cursor.step - self.base >= _READ_INTERVAL:
+            cursor = yield from self._read_repository(max(latest, cursor.step), cursor)
         return cursor
 
     def _recorded_cursors(self) -> list[Cursor]:
@@ -111,7 +111,7 @@ class PlanProcedure:
                 return replace(cursor, tree=tree, observations=observations)
         return cursor
 
-    def _look(self, step: int, cursor: Cursor) -> Procedure[Cursor]:
+    def _read_repository(self, step: int, cursor: Cursor) -> Procedure[Cursor]:
         """Return the cursor that the repository has now."""
         yield from call_lisp(self._snapshot, step, Part.LOOK, dict)
         request = self._snapshot.succeeded(step, Part.LOOK)

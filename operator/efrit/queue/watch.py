@@ -47,10 +47,10 @@ class Watcher:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        #: Told at once which file of progress/ changed; the index has nothing to look at then.
+        #: Called at once with the name of a file of progress/ that changed; the index has nothing to read then.
         self.on_log: Callable[[str], None] = lambda name: None
         self._touched = Touched()
-        self._news = asyncio.Event()
+        self._reported = asyncio.Event()
         self._inotify: Inotify | None = None
 
     @property
@@ -96,7 +96,7 @@ class Watcher:
                     self.on_log(str(event.name))
                     continue
                 self._note(area, str(event.name))
-            self._news.set()
+            self._reported.set()
 
     def _note(self, area: Area, name: str) -> None:
         if area is not Area.ROOT:
@@ -107,13 +107,13 @@ class Watcher:
     def touch(self, area: Area, name: str) -> None:
         """Report `name` as touched, as an event would."""
         self._touched.names.add((area, name))
-        self._news.set()
+        self._reported.set()
 
     async def wait(self, seconds: float) -> Touched:
         """Return what was touched since the last call, as soon as there is anything; empty after `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._news.wait()
-        self._news.clear()
+                await self._reported.wait()
+        self._reported.clear()
         touched, self._touched = self._touched, Touched()
         return touched

@@ -283,13 +283,15 @@ class LocalBackend:
     async def _find(self, handle: Handle) -> tuple[Daemon, Handle]:
         """Return the instance that has the request, which another host may have moved just now."""
 
-        def look() -> tuple[Daemon, Handle] | None:
+        def find_or_none() -> tuple[Daemon, Handle] | None:
             try:
                 return self._queues.find(handle)
             except RequestNotFound:
                 return None
 
-        return await poll_until_visible(look, lambda: self._queues.blind_seconds(handle)) or self._queues.find(handle)
+        return await poll_until_visible(
+            find_or_none, lambda: self._queues.blind_seconds(handle)
+        ) or self._queues.find(handle)
 
     async def _state(self, handle: Handle) -> tuple[Daemon, Handle, RequestState]:
         """Return the instance that has the request, and its state; a final one counts as handed over."""

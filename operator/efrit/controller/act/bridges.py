@@ -547,8 +547,8 @@ def _view(body: bytes, uid: str) -> RequestView:
     return view
 
 
-def _other_view(uid: str, told: str) -> BridgeError:
-    return BridgeError(f"asked about request {uid}, the bridge told of {told}")
+def _other_view(uid: str, answered: str) -> BridgeError:
+    return BridgeError(f"asked about request {uid}, the bridge answered about {answered}")
 
 
 def _http_request(

@@ -27,20 +27,20 @@ class WarningEvents:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
-        self._asking = 0
+        self._calls = 0
 
     @property
     def busy(self) -> bool:
         """Whether as many instances as allowed are being asked about."""
-        return self._asking >= MAX_AT_A_TIME
+        return self._calls >= MAX_AT_A_TIME
 
     async def explain(self, instance: Key) -> str | None:
         """Return what `explain` returns."""
-        self._asking += 1
+        self._calls += 1
         try:
             return await explain(self._kube, instance)
         finally:
-            self._asking -= 1
+            self._calls -= 1
 
 
 async def explain(kube: Kube, instance: Key) -> str | None:

@@ -10,12 +10,14 @@ import os
 import shutil
 import signal
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.scratch import use_memory
+from tests.support.forked_programs import for_all_forks
 from tests.support.local_daemons import HOMES, end_daemons, serving
 
 use_memory()
@@ -117,3 +119,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(*FEWER_COLLECTIONS)
     gc.enable()
+
+
+def pytest_before_forks(until_end: ExitStack) -> None:
+    """Import our programs once for all forks, when the first is started."""
+    until_end.enter_context(for_all_forks())

@@ -39,6 +39,18 @@ CONTEXT = multiprocessing.get_context("fork")
 SHARED = pytest.StashKey[Path]()
 
 
+class Hooks:
+    """What plugins and conftest.py files may implement."""
+
+    def pytest_before_forks(self, session: pytest.Session, until_end: contextlib.ExitStack) -> None:
+        """Make what all forks share, in the process that has collected; it is closed once they have ended."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the hook that is called before the forks."""
+    pluginmanager.add_hookspecs(Hooks)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
     parser.addoption("--forks", type=int, default=0, metavar="N", help="run the test files in N processes")
@@ -84,6 +96,12 @@ class Forks:
         files = list(by_path.values())
         # Made once, and not anew by each fork.
         session.config.stash[SHARED] = vars(session.config)["_tmp_path_factory"].getbasetemp()
+        with contextlib.ExitStack() as until_end:
+            session.config.hook.pytest_before_forks(session=session, until_end=until_end)
+            self._run(session, files)
+        return True
+
+    def _run(self, session: pytest.Session, files: Sequence[Sequence[pytest.Item]]) -> None:
         numbers, filling = os.pipe()
         os.write(filling, b"".join(number.to_bytes(NUMBER_BYTES, "big") for number in range(len(files))))
         os.close(filling)
@@ -109,7 +127,6 @@ class Forks:
             for receiver, fork in forks.items():
                 fork.drain(receiver)
                 fork.process.join()
-        return True
 
     def _report(self, session: pytest.Session, forks: dict[connection.Connection, Fork]) -> None:
         hook = session.config.hook

@@ -9,10 +9,10 @@ import pytest
 
 from tests.chaos.proxied_cluster import ProxiedCluster
 from tests.cluster.control_plane import ControlPlane
-from tests.support.fixtures import audit_log, kube, lisp, plane
+from tests.support.fixtures import audit_log, control_plane, kube, lisp, plane, pytest_before_forks
 from tests.support.kube import Kube
 
-__all__ = ["audit_log", "kube", "lisp", "plane"]
+__all__ = ["audit_log", "control_plane", "kube", "lisp", "plane", "pytest_before_forks"]
 
 HERE = Path(__file__).parent
 FAILED = pytest.StashKey[bool]()

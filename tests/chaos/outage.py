@@ -6,16 +6,47 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+
+import pytest
 
 from tests.chaos.proxied_cluster import ONE, ProxiedCluster
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.processes import Daemon
-from tests.support.kube import until
+from tests.support.custom_resources import install_crds
+from tests.support.fixtures import Audited, own_control_plane
+from tests.support.kube import Kube, until
 
 WAITING = 10
 
 Outage = Callable[[ControlPlane], AbstractContextManager[None]]
+
+
+# In the place of those of the run, in files that import them: what is not there is missed by every test.
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Audited]:
+    with own_control_plane() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def plane(own: Audited) -> ControlPlane:
+    return own.plane
+
+
+@pytest.fixture(scope="module")
+def audit_log(own: Audited) -> Path:
+    return own.log
+
+
+@pytest.fixture(scope="module")
+def kube(plane: ControlPlane) -> Iterator[Kube]:
+    with closing(Kube(plane)) as client:
+        install_crds(client)
+        yield client
 
 
 @contextmanager

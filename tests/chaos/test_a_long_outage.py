@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.chaos.outage import OUTAGES, drain_during_outage
+from tests.chaos.outage import OUTAGES, audit_log, drain_during_outage, kube, own, plane
 from tests.chaos.proxied_cluster import ProxiedCluster
 from tests.cluster.control_plane import ControlPlane
+
+__all__ = ["audit_log", "kube", "own", "plane"]
 
 TWO_MINUTES = 120.0
 

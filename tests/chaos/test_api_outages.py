@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.outage import OUTAGES, drain_during_outage
+from tests.chaos.outage import OUTAGES, audit_log, drain_during_outage, kube, own, plane
 from tests.chaos.proxied_cluster import ProxiedCluster
 from tests.cluster.control_plane import ControlPlane
+
+__all__ = ["audit_log", "kube", "own", "plane"]
 
 SECONDS = {"short": 4.0, "longer than the lease": 20.0}
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.custom_resources import new_namespace
 from tests.support.failure_logs import stories
-from tests.support.fixtures import audit_log, kube, lisp, plane
+from tests.support.fixtures import audit_log, control_plane, kube, lisp, plane, pytest_before_forks
 from tests.support.kube import Kube
 
-__all__ = ["audit_log", "kube", "lisp", "plane"]
+__all__ = ["audit_log", "control_plane", "kube", "lisp", "plane", "pytest_before_forks"]
 
 
 @pytest.hookimpl(trylast=True)

@@ -21,17 +21,18 @@ import httpx
 from efrit.protocol import RequestState, RequestView, Response, Stats
 from tests.support.certificates import TOKEN, make_secrets
 from tests.support.forked_programs import Forked, can_be_forked
-from tests.support.timeout import TIMEOUT
+from tests.support.timeout import TIMEOUT, poll_interval
 
 T = TypeVar("T")
 
 
 def until(ask: Callable[[], T], seconds: float = TIMEOUT) -> T:
     """Return the first true answer of `ask`."""
-    limit = time.monotonic() + seconds
+    began = time.monotonic()
     while not (answer := ask()):
-        assert time.monotonic() < limit, f"not within {seconds} s: {ask}"
-        time.sleep(0.02)
+        waited = time.monotonic() - began
+        assert waited < seconds, f"not within {seconds} s: {ask}"
+        time.sleep(poll_interval(waited))
     return answer
 
 

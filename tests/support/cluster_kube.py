@@ -15,9 +15,8 @@ import httpx
 
 from efrit.kube.media_types import JSON, MERGE_PATCH
 from efrit.kube.resources import resource_named
-from tests.support.kube import poll_interval
 from tests.support.plain_http import NO_TLS
-from tests.support.timeout import TIMEOUT
+from tests.support.timeout import TIMEOUT, poll_interval
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.forked_programs import Forked, can_be_forked
+from tests.support.forked_programs import Forked, Piped, can_be_forked
 from tests.support.forked_programs import run as run_forked
 from tests.support.timeout import TIMEOUT
 
@@ -68,10 +68,13 @@ class Program:
         assert done.code == 0, done
         return done.out
 
-    def begin(self, name: str, *words: str) -> subprocess.Popen[str]:
+    def begin(self, name: str, *words: str) -> subprocess.Popen[str] | Piped:
         """Run it beside the test."""
+        command = self.command(name, *words)
+        if can_be_forked(command, self.env):
+            return Piped(command, self.env, self.cwd or Path.cwd())
         return subprocess.Popen(
-            self.command(name, *words),
+            command,
             env=self.env,
             cwd=self.cwd,
             stdin=subprocess.DEVNULL,

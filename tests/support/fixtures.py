@@ -1,12 +1,18 @@
-"""Fixtures of several tiers, which their conftest.py imports: an API server and the compiled Lisp, once a process."""
+"""Fixtures of several tiers, which their conftest.py imports: an API server and the compiled Lisp, once a run.
+
+Tests are kept apart by their namespaces. Those that stop the API server or change what is of the whole cluster have
+one of their own: `own_control_plane`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pytest
 
@@ -40,12 +46,37 @@ def shared_plane(plane: ControlPlane) -> str:
     return json.dumps([str(plane.directory), ports.api, ports.etcd, ports.peer])
 
 
-@pytest.fixture(scope="session")
-def audit_log() -> Iterator[Path]:
-    """Where the API server writes down every write to our resources, one JSON object a line."""
+class Audited(NamedTuple):
+    """A control plane and the file in which it writes down every write to our resources, one JSON object a line."""
+
+    plane: ControlPlane
+    log: Path
+
+
+FOR_ALL_FORKS = pytest.StashKey[Audited]()
+NEEDING_IT = frozenset({"plane", "efrit"})
+"""Fixtures of whose tests some want the control plane; `efrit` asks for it where its place is the cluster."""
+
+
+@contextmanager
+def own_control_plane() -> Iterator[Audited]:
+    """Run an audited control plane."""
     with TemporaryDirectory(prefix="efrit-audit-") as directory:
         (Path(directory) / "policy.json").write_text(json.dumps(AUDIT_POLICY))
-        yield Path(directory) / "audit.log"
+        log = Path(directory) / "audit.log"
+        with audited(log) as plane:
+            yield Audited(plane, log)
+
+
+def pytest_before_forks(session: pytest.Session, until_end: ExitStack) -> None:
+    """Run one control plane for all forks: each takes 3 s of a processor to start, and 1 % of it from then on."""
+    config = session.config
+    wanted = (NEEDING_IT.intersection(getattr(item, "fixturenames", ())) for item in session.items)
+    if SHARED_PLANE in os.environ or FOR_ALL_FORKS in config.stash or not any(wanted):
+        return
+    made = config.stash[FOR_ALL_FORKS] = until_end.enter_context(own_control_plane())
+    with closing(Kube(made.plane)) as client:
+        install_crds(client)
 
 
 def audited(log: Path) -> ControlPlane:
@@ -55,27 +86,40 @@ def audited(log: Path) -> ControlPlane:
 
 
 @pytest.fixture(scope="session")
-def plane(audit_log: Path) -> Iterator[ControlPlane]:
+def control_plane(pytestconfig: pytest.Config) -> Iterator[Audited]:
     """etcd and kube-apiserver; builds or installs what is missing, and says so when it cannot."""
     if shared := os.environ.get(SHARED_PLANE):
         directory, *ports = json.loads(shared)
-        yield ControlPlane(Path(directory), ports=Ports(*ports))
-        return
-    with audited(audit_log) as running:
-        yield running
+        with TemporaryDirectory(prefix="efrit-audit-") as empty:
+            yield Audited(ControlPlane(Path(directory), ports=Ports(*ports)), Path(empty) / "audit.log")
+    elif (made := pytestconfig.stash.get(FOR_ALL_FORKS, None)) is not None:
+        yield made
+    else:
+        with own_control_plane() as made:
+            yield made
 
 
 @pytest.fixture(scope="session")
-def kube(plane: ControlPlane) -> Iterator[Kube]:
+def audit_log(control_plane: Audited) -> Path:
+    """Return where the API server writes down every write to our resources, one JSON object a line."""
+    return control_plane.log
+
+
+@pytest.fixture(scope="session")
+def plane(control_plane: Audited) -> ControlPlane:
+    """Return the control plane of the run."""
+    return control_plane.plane
+
+
+@pytest.fixture(scope="session")
+def kube(plane: ControlPlane, pytestconfig: pytest.Config) -> Iterator[Kube]:
     """Yield the administrator's connection, with the CRDs established."""
-    client = Kube(plane)
-    try:
+    with closing(Kube(plane)) as client:
         if SHARED_PLANE in os.environ:
             remove_crds(client)
-        install_crds(client)
+        if FOR_ALL_FORKS not in pytestconfig.stash:
+            install_crds(client)
         yield client
-    finally:
-        client.close()
 
 
 @pytest.fixture(scope="session")

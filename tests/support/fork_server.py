@@ -3,7 +3,7 @@
     python -m tests.support.fork_server DESCRIPTOR
 
 Each message on the socket is a program to start, with its standard streams and a pipe for how it ended; the answer is
-its process id.
+its process id. Or it is ANOTHER, with a socket: a fork of this process, all programs imported, serves that.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 MOST_BYTES = 1 << 20
+ANOTHER = b"another"
 _PR_SET_PDEATHSIG = 1
 
 # What the programs import when they need it.
@@ -60,17 +61,38 @@ class Job:
     descriptors: list[int]
 
 
+class Child(NamedTuple):
+    """A fork, and the pipe for how it ended; None for one that serves."""
+
+    pid: int
+    pipe: int | None
+
+
 def serve(connection: socket.socket) -> Job:
     """Fork for each message; return its job in the fork, and end this process when the other side has."""
-    running: dict[int, tuple[int, int]] = {}
+    running: dict[int, Child] = {}
     while True:
         for ready in select.select([connection.fileno(), *running], [], [])[0]:
             if ready != connection.fileno():
-                _tell_end(ready, *running.pop(ready))
+                _tell_end(ready, running.pop(ready))
                 continue
             message, descriptors, _, _ = socket.recv_fds(connection, MOST_BYTES, 4)
             if not message:
                 os._exit(0)
+            if message == ANOTHER:
+                for program in list(PRELOADED):
+                    _preload(program)
+                pid = os.fork()
+                if pid == 0:
+                    connection.close()
+                    for watched, child in running.items():
+                        os.close(watched)
+                        if child.pipe is not None:
+                            os.close(child.pipe)
+                    return serve(socket.socket(fileno=descriptors[0]))
+                os.close(descriptors[0])
+                running[os.pidfd_open(pid)] = Child(pid, None)
+                continue
             job = Job(descriptors=descriptors, **json.loads(message))
             _preload(Path(job.command[0]).name)
             waiting, begun = os.pipe()
@@ -80,6 +102,7 @@ def serve(connection: socket.socket) -> Job:
                     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                     os.setsid()
                 os.close(begun)
+                connection.detach()
                 return job
             os.close(begun)
             # Told before, a signal to its group would find none.
@@ -87,15 +110,16 @@ def serve(connection: socket.socket) -> Job:
             os.close(waiting)
             for descriptor in descriptors[:3]:
                 os.close(descriptor)
-            running[os.pidfd_open(pid)] = pid, descriptors[3]
+            running[os.pidfd_open(pid)] = Child(pid, descriptors[3])
             connection.send(str(pid).encode())
 
 
-def _tell_end(watched: int, pid: int, pipe: int) -> None:
-    _, status = os.waitpid(pid, 0)
-    with suppress(BrokenPipeError):
-        os.write(pipe, str(status).encode())
-    os.close(pipe)
+def _tell_end(watched: int, child: Child) -> None:
+    _, status = os.waitpid(child.pid, 0)
+    if child.pipe is not None:
+        with suppress(BrokenPipeError):
+            os.write(child.pipe, str(status).encode())
+        os.close(child.pipe)
     os.close(watched)
 
 
@@ -169,9 +193,7 @@ def main() -> None:
     # The first that is registered is called last.
     atexit.register(_end_at_once, codes)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with socket.socket(fileno=int(sys.argv[1])) as connection:
-        job = serve(connection)
-        connection.detach()
+    job = serve(socket.socket(fileno=int(sys.argv[1])))
     try:
         sys.exit(prepare(job)())
     except SystemExit as end:

@@ -19,11 +19,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from tests.cluster.paths import REPOSITORY
+from tests.support.fork_server import ANOTHER
 
 PROGRAMS = frozenset({"efrit-operator", "efrit-bridge", "efrit"})
 MOST_BYTES = 100_000
@@ -31,6 +33,7 @@ MOST_BYTES = 100_000
 
 _READ_AT_THE_START = re.compile(r"PYTHON(?!HASHSEED)|LC_|LANG|LD_|MALLOC_|GLIBC_|COVERAGE|TZ$")
 _lock = threading.Lock()
+_first: _Server | None = None
 _server: _Server | None = None
 
 
@@ -94,6 +97,40 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+class Piped(Forked):
+    """A program whose standard output and error come through pipes, with the part of Popen that the tests use."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+        (out, its_out), (err, its_err) = os.pipe(), os.pipe()
+        self.stdout, self.stderr = os.fdopen(out), os.fdopen(err)
+        try:
+            with Path(os.devnull).open("rb") as nothing:
+                streams = nothing.fileno(), its_out, its_err
+                super().__init__(command, env, cwd, streams=streams, start_new_session=False)
+        finally:
+            os.close(its_out)
+            os.close(its_err)
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        """Return what is left of its output once it has ended; TimeoutExpired where it does not end in time."""
+        with self, ThreadPoolExecutor(2) as pool:
+            texts = [pool.submit(stream.read) for stream in (self.stdout, self.stderr)]
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            return texts[0].result(), texts[1].result()
+
+    def __enter__(self) -> Piped:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stdout.close()
+        self.stderr.close()
+        self.wait()
+
+
 def run(
     command: Sequence[str], env: Mapping[str, str], cwd: Path, *, stdin: str, timeout: float
 ) -> subprocess.CompletedProcess[str]:
@@ -118,11 +155,16 @@ def _message(command: Sequence[str], env: Mapping[str, str], cwd: Path, *, sessi
 
 
 class _Server:
-    """The process that forks, made with the first program; it ends with this one."""
+    """The process that forks; it ends with this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: _Server | None) -> None:
+        """Start it, or, which costs nothing, have the first one fork it."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process: subprocess.Popen[bytes] | None = None
         with theirs:
+            if first is not None:
+                socket.send_fds(first.socket, [ANOTHER], [theirs.fileno()])
+                return
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.fork_server", str(theirs.fileno())],
                 cwd=REPOSITORY,
@@ -133,14 +175,27 @@ class _Server:
 
     def close(self) -> None:
         self.socket.close()
-        self._process.wait()
+        if self._process is not None:
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def for_all_forks() -> Iterator[None]:
+    """Have the forks of this process have servers that are forks of one, which imports the programs once."""
+    global _first
+    _first = _Server(None)
+    try:
+        yield
+    finally:
+        _first.close()
+        _first = None
 
 
 def _start(message: bytes, descriptors: list[int]) -> int:
     global _server
     with _lock:
         if _server is None:
-            _server = _Server()
+            _server = _Server(_first)
         socket.send_fds(_server.socket, [message], descriptors)
         answer = _server.socket.recv(16)
     if not answer:

@@ -15,15 +15,13 @@ import urllib3
 from efrit.kube.media_types import JSON, MERGE_PATCH, TABLE
 from efrit.kube.resources import resource_named
 from tests.cluster.control_plane import ControlPlane
-from tests.support.timeout import TIMEOUT
+from tests.support.timeout import TIMEOUT, poll_interval
 
 Json = dict[str, Any]
 T = TypeVar("T")
 
 CONNECTIONS = 8
 """Kept open for calls; one more is made for each call beyond that."""
-SHORTEST_POLL_SECONDS = 0.02
-LONGEST_POLL_SECONDS = 0.25
 
 
 class Refused(Exception):  # noqa: N818 - reads as what happened
@@ -150,11 +148,3 @@ def until(probe: Callable[[], T | None], what: str | Callable[[], str], seconds:
         if waited > seconds:
             raise AssertionError(f"after {seconds:.0f} s: {what if isinstance(what, str) else what()}")
         time.sleep(poll_interval(waited))
-
-
-def poll_interval(waited: float) -> float:
-    """Return the seconds until the next poll of a condition that has been polled for `waited` seconds.
-
-    A long wait is polled less often: on two processors the polls would slow down what they wait for.
-    """
-    return min(max(SHORTEST_POLL_SECONDS, waited / 5), LONGEST_POLL_SECONDS)

@@ -179,6 +179,8 @@ class Site:
         """Return (verb, resource) of every write to a request that the API server accepted."""
         writes = []
         for line in self._audit_log.read_text().splitlines():
+            if self.namespace not in line:
+                continue
             event = json.loads(line)
             of, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
             if of.get("namespace") == self.namespace and of.get("name") == name and code < 300:

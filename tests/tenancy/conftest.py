@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
-from tests.support.fixtures import audit_log, kube, lisp, plane
+from tests.support.fixtures import audit_log, control_plane, kube, lisp, plane, pytest_before_forks
 from tests.support.kube import Kube
 from tests.support.tenants import Tenants
 
-__all__ = ["audit_log", "kube", "lisp", "plane"]
+__all__ = ["audit_log", "control_plane", "kube", "lisp", "plane", "pytest_before_forks"]
 
 
 @pytest.fixture

@@ -49,16 +49,17 @@ class Harness:
 
     def retry(self, call: Callable[[], httpx.Response], *good: int) -> None:
         """Repeat a call until it is answered with one of `good`."""
-        limit = time.monotonic() + SECONDS
-        while True:
+
+        def done() -> bool:
             self.keep_running()
             with contextlib.suppress(httpx.HTTPError):
                 answer = call()
                 if answer.status_code in good:
-                    return
+                    return True
                 assert answer.status_code in (503, 507), answer.text
-            assert time.monotonic() < limit, "the service did not come back"
-            time.sleep(0.02)
+            return False
+
+        until(done, SECONDS)
 
     def name(self, reason: Reason = Reason.SUCCEEDED, *, attempts: int = 1) -> str:
         """Return the id of a new request, and what is expected of it."""
@@ -72,16 +73,18 @@ class Harness:
 
     def answer(self, rid: str) -> Response:
         """Wait for the response to a request."""
-        limit = time.monotonic() + SECONDS
-        while True:
+
+        def response() -> Response | None:
             self.keep_running()
             with contextlib.suppress(httpx.HTTPError):
                 answer = self.instance.client.get(f"/v1/requests/{rid}")
-                response = answer.json().get("response") if answer.status_code == 200 else None
-                if response is not None:
-                    return Response.parse(json.dumps(response))
-            assert time.monotonic() < limit, f"{rid} was never answered"
-            time.sleep(0.02)
+                found = answer.json().get("response") if answer.status_code == 200 else None
+                return None if found is None else Response.parse(json.dumps(found))
+            return None
+
+        answered = until(response, SECONDS)
+        assert answered is not None
+        return answered
 
     def finish(self, rid: str) -> Response:
         """Let a request go on, and wait for its response."""
@@ -90,15 +93,17 @@ class Harness:
 
     def until_begun_or_answered(self, rid: str) -> None:
         """Wait until a request has begun or has a response."""
-        limit = time.monotonic() + SECONDS
-        while not self.begun(rid):
-            assert time.monotonic() < limit, f"{rid} was never begun"
+
+        def seen() -> bool:
+            if self.begun(rid):
+                return True
             self.keep_running()
             with contextlib.suppress(httpx.HTTPError):
                 answer = self.instance.client.get(f"/v1/requests/{rid}")
-                if answer.status_code == 200 and answer.json().get("response"):
-                    return
-            time.sleep(0.005)
+                return answer.status_code == 200 and bool(answer.json().get("response"))
+            return False
+
+        until(seen, SECONDS)
 
     def cancel(self, rid: str) -> None:
         """Cancel a request."""
@@ -141,15 +146,15 @@ class Harness:
     def until_totals_stored(self) -> None:
         """Wait until the bridge has stored its totals."""
         stored = self.instance.queue / "totals"
-        limit = time.monotonic() + SECONDS
-        while time.monotonic() < limit:
+
+        def are_stored() -> bool:
             self.keep_running()
             with contextlib.suppress(OSError, ValueError, httpx.HTTPError):
                 processed = self.instance.stats().processed
-                if processed == 0 or json.loads(stored.read_text())["processed"] == processed:
-                    return
-            time.sleep(0.02)
-        raise AssertionError("the totals were not stored")
+                return processed == 0 or bool(json.loads(stored.read_text())["processed"] == processed)
+            return False
+
+        until(are_stored, SECONDS)
 
 
 Act = Callable[[], object]

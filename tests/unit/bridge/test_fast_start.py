@@ -113,9 +113,10 @@ def test_a_dump_that_is_gone_is_not_named_to_the_next_emacs(start: Starter, plac
     assert daemons(place) == [True, False]
 
 
-def test_a_dump_with_another_digest_is_made_anew(start: Starter, place: Path) -> None:
+@pytest.mark.parametrize("damaged", ["Dump\n", "dumb\n", "dump"], ids=["first", "amid", "last"])
+def test_a_dump_with_another_digest_is_made_anew(start: Starter, place: Path, damaged: str) -> None:
     ended(start_served(start, place))
-    (made(place) / "emacs.pdmp").write_text("dumb\n")
+    (made(place) / "emacs.pdmp").write_text(damaged)
     process = start(f"{dumping(place)}{SERVES}", **fast_start(place))
     until_daemons(place, 2)
     assert (daemons(place), makers(place), entries(place)) == ([True, True], 2, ["#-#"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.kube import LONGEST_POLL_SECONDS, SHORTEST_POLL_SECONDS, poll_interval
+from tests.support.timeout import LONGEST_POLL_SECONDS, SHORTEST_POLL_SECONDS, poll_interval
 
 
 def test_a_condition_is_polled_often_at_first() -> None:

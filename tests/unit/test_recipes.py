@@ -76,7 +76,7 @@ def test_a_condition_is_described_decided_tested_and_in_the_users_page(name: str
     decided = text_of(CONTROLLER / "decide")
     assert re.search(rf"\b{name}\b", decided), "next is instances.py in operator/efrit/controller/decide"
     tests = text_of(REPOSITORY / "tests/unit/controller")
-    assert f'"{condition}"' in tests, "next is tests/unit/controller/test_instances.py"
+    assert f'"{condition}"' in tests, "next is tests/unit/controller/decide/test_instances.py"
     page = (REPOSITORY / "docs/using.md").read_text()
     assert f"| `{condition}` |" in page, "next is the table of conditions in docs/using.md"
 

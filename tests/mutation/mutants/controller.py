@@ -7,7 +7,7 @@ UNIT = "tests/unit/controller"
 
 RACES = f"{UNIT}/test_idle_race.py"
 UPDATES = f"{UNIT}/test_update_race.py"
-SELF_CHECK = f"{UNIT}/test_self_check.py"
+SELF_CHECK = f"{UNIT}/decide/test_self_check.py"
 
 HEAD_START = f"{UNIT}/test_head_start.py"
 BULKHEAD = f"{UNIT}/act/test_bulkhead.py"
@@ -19,7 +19,7 @@ MUTANTS = (
         "the status that requests wait for, however many were written before",
         "awaited-status",
         Value("False"),
-        (f"{UNIT}/test_figures.py::test_what_requests_wait_for_is_written_however_many_statuses_were",),
+        (f"{UNIT}/decide/test_figures.py::test_what_requests_wait_for_is_written_however_many_statuses_were",),
     ),
     Mutant(
         "the turn of each namespace in the work queue",
@@ -60,7 +60,9 @@ MUTANTS = (
         "the escapes of what a bridge says in a condition",
         "condition-text",
         Value("message"),
-        (f"{UNIT}/test_self_check.py::test_what_a_bridge_says_moves_no_cursor_in_conditions_events_and_figures",),
+        (
+            f"{UNIT}/decide/test_self_check.py::test_what_a_bridge_says_moves_no_cursor_in_conditions_events_and_figures",
+        ),
     ),
     Mutant(
         "the turn of others while many objects are taken in",
@@ -107,7 +109,7 @@ MUTANTS = (
         "the first list of requests and plans before an instance counts as idle",
         "idle-known",
         Without(0),
-        (f"{UNIT}/test_idle.py",),
+        (f"{UNIT}/decide/test_idle.py",),
     ),
     Mutant(
         "the policy that isolates a pod whose instance is gone",
@@ -119,13 +121,13 @@ MUTANTS = (
         "the figures of its own pod before an instance counts as idle",
         "idle-known",
         Without(1),
-        (f"{UNIT}/test_idle.py",),
+        (f"{UNIT}/decide/test_idle.py",),
     ),
     Mutant(
         "the suspended plan that keeps its instance from being deleted",
         "suspended-plan",
         Without(1),
-        (f"{UNIT}/test_idle.py::test_a_suspended_plan_lets_its_instance_sleep_but_not_go",),
+        (f"{UNIT}/decide/test_idle.py::test_a_suspended_plan_lets_its_instance_sleep_but_not_go",),
     ),
     Mutant(
         "the last check for work at the API server before an idle instance is deleted",
@@ -163,13 +165,13 @@ MUTANTS = (
         "the difference between a result that is refused and one that fails to be stored",
         "result-refusals",
         Without(1),
-        (f"{UNIT}/test_failed_actions.py::test_a_failure_that_is_no_refusal_never_gives_a_result_up",),
+        (f"{UNIT}/decide/test_failed_actions.py::test_a_failure_that_is_no_refusal_never_gives_a_result_up",),
     ),
     Mutant(
         "the pause between two writes of progress",
         "progress-pause",
         Never(),
-        (f"{UNIT}/test_progress.py::test_progress_is_written_once_a_second_at_most",),
+        (f"{UNIT}/decide/test_progress.py::test_progress_is_written_once_a_second_at_most",),
     ),
     Mutant(
         "the order: an answer is acknowledged after its status is confirmed",
@@ -178,25 +180,29 @@ MUTANTS = (
             "([Acknowledge(snapshot.target.instance.key, request.metadata.uid)] if snapshot.target else [])"
             " + ORIGINAL"
         ),
-        (f"{UNIT}/test_request_steps.py::test_an_answer_is_not_acknowledged_before_it_is_stored",),
+        (f"{UNIT}/decide/test_request_steps.py::test_an_answer_is_not_acknowledged_before_it_is_stored",),
     ),
     Mutant(
         "the order: a large result is stored before the status that names it",
         "result-before-status",
         Instead("ORIGINAL; actions.insert(0, actions.pop())"),
-        (f"{UNIT}/test_request_steps.py::test_a_large_answer_is_stored_before_the_status_that_names_it",),
+        (f"{UNIT}/decide/test_request_steps.py::test_a_large_answer_is_stored_before_the_status_that_names_it",),
     ),
     Mutant(
         "the record of an ephemeral queue before a request is handed to it",
         "ephemeral-recorded",
         Never(),
-        (f"{UNIT}/test_request_steps.py::test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it",),
+        (
+            f"{UNIT}/decide/test_request_steps.py::test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it",
+        ),
     ),
     Mutant(
         "the room in the ephemeral queue that a request is recorded on with its instance",
         "bound-next",
         Value("True"),
-        (f"{UNIT}/test_binding.py::test_the_ephemeral_queue_that_gets_a_request_next_is_recorded_with_its_instance",),
+        (
+            f"{UNIT}/decide/test_binding.py::test_the_ephemeral_queue_that_gets_a_request_next_is_recorded_with_its_instance",
+        ),
     ),
     Mutant(
         "the next reconciliation of a request whose last decision has only read",
@@ -209,26 +215,26 @@ MUTANTS = (
         "a new decision after the write that says why a request is not accepted",
         "decide-anew",
         Never(),
-        (f"{UNIT}/test_failed_actions.py",),
+        (f"{UNIT}/decide/test_failed_actions.py",),
     ),
     Mutant(
         "the look whether the queue that had a request is gone",
         "queue-lost",
         Drop(),
-        (f"{UNIT}/test_requests.py",),
+        (f"{UNIT}/decide/test_requests.py",),
     ),
     Mutant(
         "the stop of work at its bridge before its cancel is written",
         "stop-at-bridge",
         Never(),
-        (f"{UNIT}/test_requests.py",),
+        (f"{UNIT}/decide/test_requests.py",),
     ),
     Mutant(
         "the request in its cancel, so that a hand-over still on its way finds it cancelled",
         "whole-in-cancel",
         Value("None"),
         (
-            f"{UNIT}/test_request_steps.py::"
+            f"{UNIT}/decide/test_request_steps.py::"
             "test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_never_run",
         ),
     ),
@@ -237,7 +243,7 @@ MUTANTS = (
         "content-before-hand-over",
         Never(),
         (
-            f"{UNIT}/test_request_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
+            f"{UNIT}/decide/test_request_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
         ),
     ),
     Mutant(
@@ -245,7 +251,7 @@ MUTANTS = (
         "content-before-decline",
         Never(),
         (
-            f"{UNIT}/test_request_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
+            f"{UNIT}/decide/test_request_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
         ),
     ),
     Mutant(
@@ -258,19 +264,19 @@ MUTANTS = (
         "the proof that nothing runs in a pod before its changed template is applied",
         "proven-idle",
         Value("True"),
-        (f"{UNIT}/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
+        (f"{UNIT}/decide/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
     ),
     Mutant(
         "the figures of this pod, heard by this process",
         "figures-of-pod",
         Value("True"),
-        (f"{UNIT}/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
+        (f"{UNIT}/decide/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
     ),
     Mutant(
         "the first list of requests before a pod is replaced for an update",
         "listed-before-update",
         Drop(),
-        (f"{UNIT}/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
+        (f"{UNIT}/decide/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
     ),
     Mutant(
         "the turn that a large body of a bridge waits for",
@@ -331,38 +337,40 @@ MUTANTS = (
         "the end of the wait of a request that names none",
         "default-queue-timeout",
         Instead("return timedelta.max"),
-        (f"{UNIT}/test_requests.py::test_no_request_waits_for_ever_and_its_end_says_for_how_long_it_may",),
+        (f"{UNIT}/decide/test_requests.py::test_no_request_waits_for_ever_and_its_end_says_for_how_long_it_may",),
     ),
     Mutant(
         "the hold on new requests once an update has begun",
         "update-hold",
         Always(),
-        (f"{UNIT}/test_request_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",),
+        (
+            f"{UNIT}/decide/test_request_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",
+        ),
     ),
     Mutant(
         "the stop of a release that an instance did not survive",
         "release-stopped",
         Value("None"),
-        (f"{UNIT}/test_rollout.py::test_a_release_that_fails_is_not_rolled_out_further",),
+        (f"{UNIT}/decide/test_rollout.py::test_a_release_that_fails_is_not_rolled_out_further",),
     ),
     Mutant(
         "the two instances that try a release before all others",
         "release-trial",
         Value("False"),
-        (f"{UNIT}/test_rollout.py::test_a_release_that_nobody_has_survived_yet_reaches_two_instances",),
+        (f"{UNIT}/decide/test_rollout.py::test_a_release_that_nobody_has_survived_yet_reaches_two_instances",),
     ),
     Mutant(
         "the wait for a claim that is being deleted before an instance starts",
         "claim-deleted",
         Without(0),
-        (f"{UNIT}/test_child_presence.py::test_nothing_starts_on_a_claim_that_is_being_deleted",),
+        (f"{UNIT}/decide/test_child_presence.py::test_nothing_starts_on_a_claim_that_is_being_deleted",),
     ),
     Mutant(
         "the claim that is being deleted and is not adopted",
         "claim-adopted",
         Value("children.others"),
         (
-            f"{UNIT}/test_child_presence.py::test_while_a_new_instance_waits_for_a_claim_the_other_children_are_applied_only_once",
+            f"{UNIT}/decide/test_child_presence.py::test_while_a_new_instance_waits_for_a_claim_the_other_children_are_applied_only_once",
         ),
     ),
     Mutant(
@@ -391,7 +399,7 @@ MUTANTS = (
         "what another process may have handed over",
         "opened-by-other",
         Value("entry.facts"),
-        (f"{UNIT}/test_handover.py::test_an_instance_counts_as_opened_by_another_process_until_it_is_closed",),
+        (f"{UNIT}/decide/test_handover.py::test_an_instance_counts_as_opened_by_another_process_until_it_is_closed",),
     ),
     Mutant(
         "the check of who reads metrics that take a token",
@@ -528,13 +536,13 @@ MUTANTS = (
         "the thought that an earlier controller may have handed a request over",
         "earlier-controller",
         Value("False"),
-        (f"{UNIT}/test_requests.py",),
+        (f"{UNIT}/decide/test_requests.py",),
     ),
     Mutant(
         "the thought that a lost node may have begun a request",
         "lost-node",
         Without(1),
-        (f"{UNIT}/test_binding.py::test_any_other_request_stays",),
+        (f"{UNIT}/decide/test_binding.py::test_any_other_request_stays",),
     ),
     Mutant(
         "the record that an instance is open, before the first request is handed over",
@@ -669,7 +677,9 @@ MUTANTS = (
         "the hold on new requests for a pod of another template than its StatefulSet has",
         "outdated-pod",
         Never(),
-        (f"{UNIT}/test_request_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",),
+        (
+            f"{UNIT}/decide/test_request_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",
+        ),
     ),
     Mutant(
         "the look for hand-overs since the decision, before a StatefulSet is applied",
@@ -687,14 +697,16 @@ MUTANTS = (
         "what the bridge says of Emacs, before its pod is taken for broken",
         "bridge-sees-emacs",
         Never(),
-        (f"{UNIT}/test_rollout.py::test_a_pod_whose_bridge_sees_emacs_is_not_broken_because_the_kubelet_is_late",),
+        (
+            f"{UNIT}/decide/test_rollout.py::test_a_pod_whose_bridge_sees_emacs_is_not_broken_because_the_kubelet_is_late",
+        ),
     ),
     Mutant(
         "the end of the pod of what is given back",
         "given-back-by-stop",
         Never(),
         (
-            f"{UNIT}/test_request_steps.py::"
+            f"{UNIT}/decide/test_request_steps.py::"
             "test_what_is_given_back_by_a_pod_that_is_not_known_to_stop_waits_for_that_news",
         ),
     ),
@@ -703,7 +715,7 @@ MUTANTS = (
         "given-back-recorded",
         Never(),
         (
-            f"{UNIT}/test_request_steps.py::"
+            f"{UNIT}/decide/test_request_steps.py::"
             "test_what_a_queue_gave_back_with_its_pod_is_recorded_and_then_acknowledged",
         ),
     ),
@@ -712,7 +724,7 @@ MUTANTS = (
         "recorded-alone",
         Never(),
         (
-            f"{UNIT}/test_request_steps.py::"
+            f"{UNIT}/decide/test_request_steps.py::"
             "test_what_was_recorded_on_a_lost_queue_and_never_on_it_is_recorded_on_the_next",
         ),
     ),

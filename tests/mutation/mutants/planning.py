@@ -25,26 +25,26 @@ MUTANTS = (
         "the wait of a plan for the Secret of its repository in the running pod",
         "plan-secret",
         Never(),
-        (f"{UNIT}/test_plans.py::test_a_plan_does_not_begin_until_the_running_pod_has_the_secret",),
+        (f"{UNIT}/decide/test_plans.py::test_a_plan_does_not_begin_until_the_running_pod_has_the_secret",),
     ),
     Mutant(
         "the look for a plan's requests before anything is decided",
         "requests-listed",
         Drop(),
-        (f"{UNIT}/test_plans.py::test_nothing_is_decided_before_its_requests_are_known",),
+        (f"{UNIT}/decide/test_plans.py::test_nothing_is_decided_before_its_requests_are_known",),
     ),
     Mutant(
         "the reading of long results before anything is decided",
         "results-read",
         Drop(),
-        (f"{UNIT}/test_plans.py::test_long_results_are_read_before_anything_is_decided",),
+        (f"{UNIT}/decide/test_plans.py::test_long_results_are_read_before_anything_is_decided",),
     ),
     Mutant(
         "the order: a plan's first status comes before its first request",
         "status-first",
         Value("[create_request, *status_writes]"),
         (
-            f"{UNIT}/test_plans.py::"
+            f"{UNIT}/decide/test_plans.py::"
             "test_the_first_status_comes_before_the_first_request_and_work_before_the_word_after_that",
         ),
     ),

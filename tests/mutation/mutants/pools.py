@@ -5,18 +5,18 @@ from tests.mutation.operation import Always, Drop, Instead, Never, Value, Withou
 
 UNIT = "tests/unit/controller"
 
-DECISIONS = f"{UNIT}/test_pools.py"
-ROLLOUT = f"{UNIT}/test_pool_rollout.py"
+DECISIONS = f"{UNIT}/decide/test_pools.py"
+ROLLOUT = f"{UNIT}/decide/test_pool_rollout.py"
 STORE = f"{UNIT}/store/test_pools.py"
 FLOWS = f"{UNIT}/store/test_flow_backlog.py"
 RECONCILE = f"{UNIT}/test_reconcile_pools.py"
-DISRUPTION = f"{UNIT}/test_pool_disruption.py"
+DISRUPTION = f"{UNIT}/decide/test_pool_disruption.py"
 GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarded"
-SCALING = f"{UNIT}/test_pool_scaling.py"
+SCALING = f"{UNIT}/decide/test_pool_scaling.py"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
 
-PREEMPTION = f"{UNIT}/test_preemption.py"
+PREEMPTION = f"{UNIT}/decide/test_preemption.py"
 PREEMPTIONS = f"{UNIT}/store/test_preemptions.py"
 
 MUTANTS = (
@@ -147,7 +147,7 @@ MUTANTS = (
         "the thought that a member which leaves its pool may have got a request",
         "leaving-member",
         Never(),
-        ("tests/unit/controller/test_binding.py::test_any_other_request_of_a_leaving_member_stays",),
+        ("tests/unit/controller/decide/test_binding.py::test_any_other_request_of_a_leaving_member_stays",),
     ),
     Mutant(
         "the care that a look at a request which waits for a pool changes nothing by itself",
@@ -168,7 +168,7 @@ MUTANTS = (
         "the look whether Emacs claims requests before one is bound to its instance",
         "emacs-takes-work",
         Value("is_free"),
-        (f"{UNIT}/test_placement.py::test_an_instance_whose_emacs_claims_nothing_is_never_chosen",),
+        (f"{UNIT}/decide/test_placement.py::test_an_instance_whose_emacs_claims_nothing_is_never_chosen",),
     ),
     Mutant(
         "the look at what waits once the Emacs of a member claims requests",
@@ -181,7 +181,7 @@ MUTANTS = (
         "session-home",
         Instead("return False"),
         (
-            "tests/unit/controller/test_binding.py::"
+            "tests/unit/controller/decide/test_binding.py::"
             "test_a_session_is_left_once_its_member_has_been_away_for_as_long_as_the_pool_waits",
         ),
     ),
@@ -189,7 +189,7 @@ MUTANTS = (
         "the session that a request which was given to another member does not continue",
         "session-left",
         Never(),
-        ("tests/unit/controller/test_queue_request.py::test_a_session_that_was_left_is_not_continued",),
+        ("tests/unit/controller/decide/test_queue_request.py::test_a_session_that_was_left_is_not_continued",),
     ),
     Mutant(
         "the size that a pool had before a restart, while it is to wait before it shrinks",
@@ -249,7 +249,7 @@ MUTANTS = (
         "the wait of a claim until all open requests are known",
         "claim-listed",
         Never(),
-        ("tests/unit/controller/test_claims.py::test_nothing_is_taken_before_all_work_is_known",),
+        ("tests/unit/controller/decide/test_claims.py::test_nothing_is_taken_before_all_work_is_known",),
     ),
     Mutant(
         "the members that are kept from requests for claims that wait",

@@ -75,7 +75,7 @@ NOTHING_WITHOUT_A_MODEL = {
 BEHAVIOUR = {
     **dict.fromkeys(
         ("spec.queue.stalledAfterSeconds", "spec.queue.backloggedAfterSeconds", "spec.queue.backloggedPercent"),
-        "../../../unit/controller/test_queue_health.py::test_an_instance_sets_its_own_thresholds",
+        "../../../unit/controller/decide/test_queue_health.py::test_an_instance_sets_its_own_thresholds",
     ),
     "spec.operatingMode": "test_live.py::test_a_suspended_instance_comes_back_as_it_was",
     "spec.idle.suspendAfterSeconds": "test_live.py::test_an_instance_that_fell_asleep_wakes_when_idle_is_taken_back",

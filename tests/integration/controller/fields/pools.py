@@ -14,11 +14,11 @@ Tests = tuple[str, ...]
 UNIT = "../../../unit/controller"
 POOLS = "../test_pools.py::test_{}".format
 CLAIMS = "../test_claims.py::test_{}".format
-DECIDED = f"{UNIT}/test_pools.py::test_{{}}".format
-SCALING = f"{UNIT}/test_pool_scaling.py::test_{{}}".format
-ROLLOUT = f"{UNIT}/test_pool_rollout.py::test_{{}}".format
+DECIDED = f"{UNIT}/decide/test_pools.py::test_{{}}".format
+SCALING = f"{UNIT}/decide/test_pool_scaling.py::test_{{}}".format
+ROLLOUT = f"{UNIT}/decide/test_pool_rollout.py::test_{{}}".format
 STORE = f"{UNIT}/store/test_pools.py::test_{{}}".format
-PLACEMENT = f"{UNIT}/test_placement.py::test_{{}}".format
+PLACEMENT = f"{UNIT}/decide/test_placement.py::test_{{}}".format
 
 SCALED = (
     SCALING("as_many_members_as_open_requests_need"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.manifests.disruption_budget import MOST_NAMED, build_disruption_budget
-from tests.unit.controller.test_pools import pool
+from tests.unit.controller.decide.test_pools import pool
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 

@@ -17,7 +17,7 @@ from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView
 from efrit.protocol import EmacsRestart, EmacsStats, RestartReason
 from tests.support.factory import NOW, condition, connected, emacs, of_kind, ready, stats, written
-from tests.unit.controller.test_instances import settled
+from tests.unit.controller.decide.test_instances import settled
 
 FAILED = EmacsRestart(reason=RestartReason.SELF_CHECK_FAILED, message="it answers 7", time=NOW)
 OVERDUE = EmacsRestart(reason=RestartReason.SELF_CHECK_OVERDUE, message="no self-check for 60 s", time=NOW)

@@ -14,7 +14,7 @@ from efrit.controller.manifests.disruption_budget import build_disruption_budget
 from efrit.controller.model.actions import ApplyDisruptionBudget, Record, RequeueAfter
 from efrit.controller.model.pools import MemberView, PoolSnapshot
 from efrit.controller.model.snapshots import Refusal
-from tests.unit.controller.test_pools import NOW, member, of, pool, snapshot
+from tests.unit.controller.decide.test_pools import NOW, member, of, pool, snapshot
 
 SECOND = timedelta(seconds=1)
 LONG_AGO = NOW - timedelta(hours=1)

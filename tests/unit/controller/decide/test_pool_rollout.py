@@ -24,7 +24,7 @@ from efrit.controller.model.actions import (
     RequeueAfter,
 )
 from efrit.controller.model.pools import MemberView, PoolSnapshot
-from tests.unit.controller.test_pools import NOW, OLD, member, of, pool, snapshot
+from tests.unit.controller.decide.test_pools import NOW, OLD, member, of, pool, snapshot
 
 ROLLING, REPLENISH, ON_DELETE = "RollingUpdate", "OnReplenish", "OnDelete"
 

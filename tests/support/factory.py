@@ -16,7 +16,7 @@ from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.api.instance import HandoverState, InstanceHandover
 from efrit.api_group import API_VERSION
 from efrit.controller.manifests import Children
-from efrit.controller.manifests.claims import build_claims
+from efrit.controller.manifests.volume_claims import build_volume_claims
 from efrit.controller.model.actions import PatchStatus
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.instance_facts import InstanceFacts
@@ -185,7 +185,7 @@ def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, bridge_stats:
 def claims(of: EfritInstance, **fields: Any) -> tuple[ClaimView, ...]:
     """Return the claims that an instance is to have."""
     defaults: Json = {"phase": "Bound"}
-    return tuple(ClaimView(claim["metadata"]["name"], **(defaults | fields)) for claim in build_claims(of))
+    return tuple(ClaimView(claim["metadata"]["name"], **(defaults | fields)) for claim in build_volume_claims(of))
 
 
 FACTS = {field.name for field in fields_of(InstanceFacts)}

@@ -23,7 +23,7 @@ from efrit.controller.model.keys import Key, target_of
 from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiNotFound
 from efrit.kube.media_types import METADATA_LIST
-from efrit.kube.resources import CLAIMS, INSTANCES, PODS, REQUESTS, STATEFULSETS, Resource
+from efrit.kube.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS, VOLUME_CLAIMS, Resource
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ async def _serve(kube: Kube, store: Store, key: Key) -> bool:
     lists: list[tuple[Resource, str, Observe]] = [
         (STATEFULSETS, statefulset, children.observe_statefulset),
         (PODS, pod, children.observe_pod),
-        *((CLAIMS, claim, children.observe_claim) for claim in names.claim_names(name)),
+        *((VOLUME_CLAIMS, claim, children.observe_claim) for claim in names.claim_names(name)),
     ]
     try:
         for resource, child, observe in lists:

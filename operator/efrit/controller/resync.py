@@ -30,7 +30,6 @@ from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
 from efrit.kube.listing import Listing
 from efrit.kube.media_types import JSON, METADATA_LIST
 from efrit.kube.resources import (
-    CLAIMS,
     EXCLUSIVE_CLAIMS,
     INSTANCES,
     PLANS,
@@ -38,6 +37,7 @@ from efrit.kube.resources import (
     POOLS,
     REQUESTS,
     STATEFULSETS,
+    VOLUME_CLAIMS,
     Resource,
 )
 
@@ -301,7 +301,7 @@ class Resync:
         uids = set()
         for resource, observe in (
             (STATEFULSETS, self._store.children.observe_statefulset),
-            (CLAIMS, self._store.children.observe_claim),
+            (VOLUME_CLAIMS, self._store.children.observe_claim),
             (PODS, self._store.children.observe_pod),
         ):
             pages = self._list(resource, labelSelector=names.CHILD_SELECTOR)

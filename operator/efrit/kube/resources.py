@@ -52,7 +52,7 @@ CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
 EVENTS = Resource("v1", "Event", "events")
 LIMIT_RANGES = Resource("v1", "LimitRange", "limitranges")
 NAMESPACES = Resource("v1", "Namespace", "namespaces")
-CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+VOLUME_CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 PODS = Resource("v1", "Pod", "pods")
 QUOTAS = Resource("v1", "ResourceQuota", "resourcequotas")
 SECRETS = Resource("v1", "Secret", "secrets")
@@ -80,7 +80,7 @@ RESOURCES = (
     EVENTS,
     LIMIT_RANGES,
     NAMESPACES,
-    CLAIMS,
+    VOLUME_CLAIMS,
     PODS,
     QUOTAS,
     SECRETS,

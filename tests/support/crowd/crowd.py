@@ -15,7 +15,7 @@ from efrit.controller.act.identity import load_identity
 from efrit.controller.act.kube import Kube as ControllerKube
 from efrit.kube.connection import load_connection
 from efrit.kube.media_types import METADATA_LIST
-from efrit.kube.resources import CLAIMS, INSTANCES, PODS, REQUESTS, STATEFULSETS, Resource
+from efrit.kube.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS, VOLUME_CLAIMS, Resource
 from tests.cluster.control_plane import ControlPlane
 from tests.support import chart
 from tests.support.crowd import objects
@@ -74,13 +74,13 @@ class Crowd:
 
         async def serve(resource: Resource, name: str) -> None:
             async with turns:
-                if resource is CLAIMS:
-                    await self.api.patch_status(CLAIMS, self.namespace, name, {"status": {"phase": "Bound"}})
+                if resource is VOLUME_CLAIMS:
+                    await self.api.patch_status(VOLUME_CLAIMS, self.namespace, name, {"status": {"phase": "Bound"}})
                 else:
                     await self._start_pod(await self.api.get(STATEFULSETS, self.namespace, name))
 
         while True:
-            for resource in (CLAIMS, STATEFULSETS):
+            for resource in (VOLUME_CLAIMS, STATEFULSETS):
                 listing = self.api.pages(resource, self.namespace, accept=METADATA_LIST)
                 new = [meta for obj in [obj async for obj in listing] if (meta := obj["metadata"])["uid"] not in done]
                 await asyncio.gather(*(serve(resource, meta["name"]) for meta in new))

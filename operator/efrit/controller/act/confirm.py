@@ -26,7 +26,7 @@ from efrit.controller.model.actions import (
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.store import Store
 from efrit.errors import ApiNotFound
-from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, REQUESTS, Resource, resource_named
+from efrit.kube.resources import INSTANCES, PLANS, REQUESTS, VOLUME_CLAIMS, Resource, resource_named
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Confirmations:
         """Raise Superseded where a claim of an instance that is about to start is gone or being deleted."""
         confirmed = True
         for name in action.names:
-            claim = await self._get(CLAIMS, (action.instance[0], name))
+            claim = await self._get(VOLUME_CLAIMS, (action.instance[0], name))
             if claim is None:
                 self._store.children.claim_gone(action.instance, name)
                 confirmed = False

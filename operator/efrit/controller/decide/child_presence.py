@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from efrit.api import EfritInstance
-from efrit.controller.manifests.claims import build_claims
+from efrit.controller.manifests.volume_claims import build_volume_claims
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key
 from efrit.controller.model.snapshots import InstanceSnapshot
@@ -58,4 +58,4 @@ def secret_due(snapshot: InstanceSnapshot) -> bool:
 
 
 def _claims(snapshot: InstanceSnapshot) -> list[str]:
-    return [claim["metadata"]["name"] for claim in build_claims(snapshot.instance)]
+    return [claim["metadata"]["name"] for claim in build_volume_claims(snapshot.instance)]

@@ -17,10 +17,10 @@ from efrit import __version__
 from efrit.api import EfritInstance
 from efrit.api.meta import rfc3339
 from efrit.controller.manifests.bridge_secret import build_secret
-from efrit.controller.manifests.claims import build_claims
 from efrit.controller.manifests.network_policy import build_network_policy
 from efrit.controller.manifests.service_account import build_service_account
 from efrit.controller.manifests.statefulset import build_statefulset
+from efrit.controller.manifests.volume_claims import build_volume_claims
 from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.credentials import Identity, credentials
@@ -82,7 +82,7 @@ def build(
         *([build_service_account(instance)] if own_account else []),
         build_secret(instance, credentials(identity, instance.metadata.uid, now)),
         build_network_policy(instance, config),
-        *build_claims(instance),
+        *build_volume_claims(instance),
     ]
     digest, statefulset_digest = digest_of(others), digest_of(statefulset)
     # Without defaults: those may change with the operator's version, which is no change by the user.

@@ -19,7 +19,7 @@ from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.store.store import Store
 from efrit.errors import ApiExpired, ApiNotFound, ApiUnavailable
 from efrit.kube.client import KubeClient
-from efrit.kube.resources import CLAIMS, EXCLUSIVE_CLAIMS, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
+from efrit.kube.resources import EXCLUSIVE_CLAIMS, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, VOLUME_CLAIMS, Resource
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def watched_kinds(store: Store) -> tuple[Watched, ...]:
         ),
         Watched(PODS, child, children.observe_pod, children.forget_pod),
         Watched(STATEFULSETS, child, children.observe_statefulset, children.forget_statefulset),
-        Watched(CLAIMS, child, children.observe_claim, children.forget_claim),
+        Watched(VOLUME_CLAIMS, child, children.observe_claim, children.forget_claim),
         Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe_event, store.plans.observe_left),
         Watched(POOLS, {}, store.pools.observe_event, store.pools.observe_left, optional=True),
         Watched(

@@ -9,7 +9,7 @@ from efrit.api.instance_volumes import StorageClaim
 from efrit.controller.model.names import child_metadata, claim_name
 
 
-def build_claims(instance: EfritInstance) -> list[dict[str, Any]]:
+def build_volume_claims(instance: EfritInstance) -> list[dict[str, Any]]:
     """Return the claims; none for an existing claim or an ephemeral volume."""
     volumes = {"queue": instance.spec.queue, "workspace": instance.spec.workspace}
     return [_claim(instance, name, volume.claim) for name, volume in volumes.items() if volume.claim is not None]

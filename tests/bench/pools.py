@@ -3,7 +3,9 @@
 No cluster: a real API server and controller. In one run, beside each other: requests that name an instance and
 requests of a pool, one after the other in turns, with queues on storage and ephemeral ones, and in bursts; a flow of
 REQUESTS beside one request a second of another flow; flows that are equal; a pool that goes from 0 to MEMBERS and
-back; CLAIMS exclusive claims, RATE a second, and what the controller writes for each.
+back; CLAIMS exclusive claims, RATE a second, and what the controller writes for each. Of the flow and the claims the
+floor as well (floor.py): the same creates and as many writes without the controller, which is stopped for that, and
+what of a processor each of both took.
 """
 
 from __future__ import annotations
@@ -14,15 +16,16 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 
+from tests.bench.floor import Floor, Writes
 from tests.bench.other_machines import Creators
 from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
@@ -149,6 +152,32 @@ class Crew:
             list(creators.map(create, range(CREATORS)))
 
 
+class Shares:
+    """What of a processor the API server with its store, the controller and the bench with its bridges take."""
+
+    def __init__(self, controller: psutil.Process) -> None:
+        self._controller = controller
+
+    @contextmanager
+    def printed(self, what: str) -> Iterator[None]:
+        """Print what each took while this block ran, in processors."""
+        before, began = self._seconds(), time.perf_counter()
+        yield
+        after, took = self._seconds(), time.perf_counter() - began
+        shares = ", ".join(f"{name} {(after[name] - before[name]) / took:.2f}" for name in after)
+        print(f"  processors, {what}: {shares}", flush=True)
+
+    def _seconds(self) -> dict[str, float]:
+        seconds = {"API server and etcd": 0.0, "controller": 0.0, "bench": _processor(psutil.Process())}
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                name = process.name()
+                is_api = name.startswith(("kube-apiserver", "etcd"))
+                kind = "API server and etcd" if is_api else "bench"
+                seconds["controller" if process.pid == self._controller.pid else kind] += _processor(process)
+        return seconds
+
+
 POOL: Json = {"poolRef": {"name": "crew"}}
 INSTANCE: Json = {"instanceRef": {"name": "one"}}
 
@@ -164,16 +193,19 @@ def jain(shares: Iterable[int]) -> float:
     return sum(values) ** 2 / (len(values) * sum(value * value for value in values))
 
 
-def _pairs(crew: Crew) -> None:
+def _pairs(crew: Crew, log: Path) -> None:
     pairs = {"": {"instance": INSTANCE, "pool": POOL}, ", ephemeral queue": _ephemeral(crew)}
     for queue, targets in pairs.items():
         seconds: dict[str, list[float]] = {kind: [] for kind in targets}
+        before = len(log.read_text().splitlines())
         for number in range(PAIRS):
             for kind, target in targets.items():
                 name = f"{kind}-{number}{'-ephemeral' if queue else ''}"
                 seconds[kind] += crew.watch.seconds([crew.ask(name, target)])
         for kind, values in seconds.items():
-            print(f"one after the other, of the {kind + queue:<25} {milliseconds(values)}", flush=True)
+            own = {("efritrequests", f"{kind}-{number}{'-ephemeral' if queue else ''}") for number in range(PAIRS)}
+            writes = _writes(log, before, own, PAIRS)
+            print(f"one after the other, of the {kind + queue:<25} {milliseconds(values)}, {writes}", flush=True)
 
 
 def _ephemeral(crew: Crew) -> dict[str, Json]:
@@ -219,12 +251,16 @@ def _trickle(crew: Crew, prefix: str) -> list[float]:
     return crew.watch.seconds(names)
 
 
-def _beside_a_flow(crew: Crew, creators: Creators) -> None:
-    print(f"one request a second, alone           {milliseconds(_trickle(crew, 'alone'))}", flush=True)
-    wait = creators.begin("loud-", REQUESTS)
-    print(f"the same beside a flow of {REQUESTS:<11} {milliseconds(_trickle(crew, 'beside'))}", flush=True)
+def _beside_a_flow(crew: Crew, creators: Creators, shares: Shares, prefix: str = "") -> None:
+    alone = _trickle(crew, f"{prefix}alone")
+    print(f"{prefix}one request a second, alone           {milliseconds(alone)}", flush=True)
+    wait = creators.begin(f"{prefix}loud-", REQUESTS)
+    with shares.printed(f"{prefix}beside the flow"):
+        beside = _trickle(crew, f"{prefix}beside")
+    ratio = quantile(beside, 0.95) / quantile(alone, 0.95)
+    print(f"{prefix}the same beside a flow of {REQUESTS:<11} {milliseconds(beside)}, {ratio:.1f} times", flush=True)
     wait()
-    crew.watch.until_ended(f"loud-{number}" for number in range(REQUESTS))
+    crew.watch.until_ended(f"{prefix}loud-{number}" for number in range(REQUESTS))
 
 
 def _equal_flows(crew: Crew) -> None:
@@ -254,18 +290,41 @@ def _from_zero(crew: Crew) -> None:
     crew.until(desiredReplicas=0, replicas=0, draining=0)
     requests = crew.kube.list("efritrequests", crew.namespace)
     phases = Counter(item["status"]["phase"] for item in requests if item["metadata"]["name"].startswith("zero-"))
-    handed_over = sum(len(bridge.handed_over) for bridge in crew.bridges.values())
+    handed_over = Counter(uid for bridge in crew.bridges.values() for uid in bridge.handed_over)
     print(
         f"{REQUESTS} requests to a pool at 0, {MEMBERS} members at most: {took:.0f} s, {dict(phases)}, then 0 again"
     )
-    print(f"handed over in all {handed_over}, of {len(crew.watch.created)} requests of both kinds")
+    again = sum(handed_over.values()) - len(handed_over)
+    print(f"{len(handed_over)} requests were handed over to members, {again} of them once more")
 
 
-def _claims(crew: Crew, plane: ControlPlane, log: Path) -> None:
+def _claims(crew: Crew, plane: ControlPlane, log: Path, shares: Shares) -> None:
     crew.apply(replicas=CLAIMS, autoscaling=None)
     crew.until(ready=CLAIMS, idle=CLAIMS)
+    before = len(log.read_text().splitlines())
+    with shares.printed("claims"):
+        _claim_all(crew, plane, "claim")
+    claims = crew.kube.list("efritclaims", crew.namespace)
+    own = {("efritinstances", claim["status"]["instanceName"]) for claim in claims}
+    own |= {("efritclaims", claim["metadata"]["name"]) for claim in claims}
+    print(f"writes of the controller for each: {_writes(log, before, own, CLAIMS)}")
+
+
+def _writes(log: Path, before: int, own: Container[tuple[str, str]], count: int) -> dict[str, float]:
+    """Return what service accounts have written of these objects, for each of `count`, after a line of the log."""
+    writes: Counter[str] = Counter()
+    for event in map(json.loads, log.read_text().splitlines()[before:]):
+        of = event.get("objectRef", {})
+        is_own = (of.get("resource"), of.get("name")) in own
+        if is_own and event["user"]["username"].startswith("system:serviceaccount:"):
+            kind = "/".join(filter(None, (of["resource"], of.get("subresource"))))
+            writes[f"{event['verb']} {kind}"] += 1
+    return {kind: round(number / count, 2) for kind, number in writes.items()}
+
+
+def _claim_all(crew: Crew, plane: ControlPlane, prefix: str) -> None:
     watch, began = Watch(plane, crew.namespace, "efritclaims", ("Bound",)), time.perf_counter()
-    names = [f"claim-{number}" for number in range(CLAIMS)]
+    names = [f"{prefix}-{number}" for number in range(CLAIMS)]
 
     def create(first: int) -> None:
         with closing(Kube(plane)) as kube:
@@ -275,25 +334,40 @@ def _claims(crew: Crew, plane: ControlPlane, log: Path) -> None:
                 manifest = {"metadata": {"name": names[number]}, "spec": POOL}
                 kube.create("efritclaims", crew.namespace, manifest)
 
-    before = len(log.read_text().splitlines())
     with ThreadPoolExecutor(CREATORS) as creators:
         list(creators.map(create, range(CREATORS)))
     values = watch.seconds(names)
     rate = CLAIMS / (max(watch.created.values()) - min(watch.created.values()))
-    held = {claim["status"]["instanceName"] for claim in crew.kube.list("efritclaims", crew.namespace)}
-    writes: Counter[str] = Counter()
-    for event in map(json.loads, log.read_text().splitlines()[before:]):
-        of = event.get("objectRef", {})
-        own = of.get("resource") == "efritclaims" or (
-            of.get("resource") == "efritinstances" and of.get("name") in held
+    print(f"{CLAIMS} of {prefix} at {rate:.0f}/s: {milliseconds(values)}, p99 {quantile(values, 0.99) * 1000:.1f} ms")
+
+
+def _free_members(crew: Crew) -> list[Json] | None:
+    """Return the members that the pool owns, None while fewer than the claims are Ready."""
+    members = [
+        member
+        for member in crew.kube.list("efritinstances", crew.namespace)
+        if member["metadata"].get("ownerReferences", [{}])[0].get("name") == "crew"
+        and any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in member.get("status", {}).get("conditions", ())
         )
-        if own and event["user"]["username"].startswith("system:serviceaccount:"):
-            kind = "/".join(filter(None, (of["resource"], of.get("subresource"))))
-            writes[f"{event['verb']} {kind}"] += 1
-    print(f"{CLAIMS} claims at {rate:.0f}/s: {milliseconds(values)}, p99 {quantile(values, 0.99) * 1000:.1f} ms")
-    print(
-        f"writes of the controller for each: { {kind: round(count / CLAIMS, 2) for kind, count in writes.items()} }"
-    )
+    ]
+    return members if len(members) >= CLAIMS else None
+
+
+def _floors(crew: Crew, plane: ControlPlane, creators: Creators, shares: Shares) -> None:
+    """Stop the controller, and have the same created and written without it."""
+    members = until(lambda: _free_members(crew), "the members were not replaced", TIMEOUT_SECONDS)
+    crew.tenants.operator.kill()
+    kubeconfig, kube = crew.tenants.operator.kubeconfig, crew.kube
+    members = _free_members(crew) or members
+    status = kube.get("efritclaims", crew.namespace, "claim-0")["status"]
+    with closing(Floor(Writes(kubeconfig, crew.namespace, [status], members))), shares.printed("floor of claims"):
+        _claim_all(crew, plane, "floor")
+    final = kube.get("efritrequests", crew.namespace, "alone-0")["status"]
+    given = {"phase": "Pending", "reason": "Pending", "instanceName": final["instanceName"]}
+    with closing(Floor(Writes(kubeconfig, crew.namespace, [given, final]))):
+        _beside_a_flow(crew, creators, shares, "floor-")
 
 
 def main() -> None:
@@ -314,14 +388,16 @@ def _measure(plane: ControlPlane, kube: Kube, log: Path, folder: Path) -> None:
         crew.until(ready=1)
         spec = {"type": "eval", "content": "(+ 1 2)", "timeoutSeconds": 600, **POOL}
         creators = Creators(plane, crew.namespace, spec, {"flow": "loud"})
+        shares = Shares(controller)
         print(f"load of the machine {os.getloadavg()[0]:.0f}")
-        _pairs(crew)
+        _pairs(crew, log)
         _bursts(crew, controller)
-        _beside_a_flow(crew, creators)
-        creators.close()
+        _beside_a_flow(crew, creators, shares)
         _equal_flows(crew)
         _from_zero(crew)
-        _claims(crew, plane, log)
+        _claims(crew, plane, log, shares)
+        _floors(crew, plane, creators, shares)
+        creators.close()
         crew.close()
 
 

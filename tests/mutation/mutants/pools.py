@@ -21,6 +21,12 @@ PREEMPTIONS = f"{UNIT}/store/test_preemptions.py"
 
 MUTANTS = (
     Mutant(
+        "that many requests which wait for a member of a pool say so one after the other",
+        "report-stagger",
+        Value("timedelta(0)"),
+        (f"{UNIT}/test_burst_writes.py::test_many_that_wait_for_one_instance_or_pool_say_so_late",),
+    ),
+    Mutant(
         "that only work which may run twice is interrupted for other work",
         "preempt-may-run-twice",
         Value("spec.session is not None"),

@@ -9,13 +9,16 @@ from datetime import timedelta
 
 import pytest
 
+from efrit.api.pool import PlacementStrategy
 from efrit.controller import work_queue
 from efrit.controller.decide.open_status import MAX_REPORT_DELAY, REQUEUE_UNDER_LOAD, WRITES_A_SECOND
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import PatchStatus, RequeueAfter
 from efrit.controller.model.keys import WorkKey
+from efrit.controller.model.snapshots import PoolPlace, RequestSnapshot
 from efrit.protocol import RequestState
 from tests.support.factory import (
+    CONFIG,
     NOW,
     POD_UID,
     answered,
@@ -87,8 +90,15 @@ async def test_each_request_of_a_burst_is_written_once(rig: Rig, monkeypatch: py
     ("waiting", "after"),
     [(0, seconds(1)), (10, seconds(1)), (3000, seconds(3000 / WRITES_A_SECOND)), (100_000, MAX_REPORT_DELAY)],
 )
-def test_many_that_wait_for_one_instance_say_so_late(waiting: int, after: timedelta) -> None:
-    request_snapshot = snapshot(request(created=NOW), replace(HELD, waiting=waiting), ahead=5)
+@pytest.mark.parametrize("pooled", [False, True], ids=["instance", "pool"])
+def test_many_that_wait_for_one_instance_or_pool_say_so_late(pooled: bool, waiting: int, after: timedelta) -> None:
+    of_pool = RequestSnapshot(
+        request(target=None, created=NOW, poolRef={"name": "crew"}),
+        CONFIG,
+        pool=PoolPlace("crew", PlacementStrategy.SPREAD, 2, waiting=waiting),
+    )
+    of_instance = snapshot(request(created=NOW), replace(HELD, waiting=waiting), ahead=5)
+    request_snapshot = of_pool if pooled else of_instance
 
     assert of_kind(decide_request(request_snapshot, NOW + after - seconds(0.1)), PatchStatus) == []
     assert written(decide_request(request_snapshot, NOW + after))["reason"] == "Backpressure"

@@ -25,7 +25,10 @@ from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action, RequeueAfter, Wake
 
 WRITES_A_SECOND = 10
-"""Requests that wait for one instance say so at this rate at most, each in its turn: most are answered before."""
+"""Requests that wait for one instance, or for a member of one pool, say so at this rate at most, each in its turn.
+
+Most are answered before.
+"""
 MAX_REPORT_DELAY = timedelta(minutes=5)
 REQUEUE_UNDER_LOAD = timedelta(seconds=5)
 """When it is looked again whether the controller is still loaded."""
@@ -130,9 +133,11 @@ def _report_delay(context: RequestContext) -> timedelta:
 
 
 def _stagger_delay(context: RequestContext) -> timedelta:
-    """Return how long it takes until each that waits for the instance has said so."""
-    target = context.snapshot.target
-    return min(timedelta(seconds=target.waiting / WRITES_A_SECOND), MAX_REPORT_DELAY) if target else timedelta(0)
+    """Return how long it takes until each that waits for the instance, or for a member of the pool, has said so."""
+    waited_for = context.snapshot.target or context.snapshot.pool
+    if waited_for is None:
+        return timedelta(0)
+    return min(timedelta(seconds=waited_for.waiting / WRITES_A_SECOND), MAX_REPORT_DELAY)  # gate: report-stagger
 
 
 def _requeue_under_load(context: RequestContext) -> timedelta:

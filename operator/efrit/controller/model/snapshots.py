@@ -151,6 +151,8 @@ class PoolPlace:
     """Open requests that a member gets at a time."""
     ahead: int = 0
     """Requests of the pool that go first, as far as there is room for them."""
+    waiting: int = 0
+    """Requests that wait for a member, this one included."""
     awake: int = 0
     """Requests that members which are awake have room for."""
     asleep: int = 0

@@ -342,6 +342,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             spec.placement.max_load_per_instance,
             awake=room.awake,
             asleep=room.asleep,
+            waiting=self._index.pool_lines.backlog(pool.object.key),
             affinity_wait=spec.placement.affinity_wait,
         )
         if entry.target is not None:

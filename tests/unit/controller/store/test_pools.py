@@ -129,6 +129,9 @@ async def test_a_request_that_ends_has_the_next_one_looked_at_and_no_other(world
     bound = pool_request("r00", version="21", status={"instanceName": "alpha", "phase": "Running"})
     world.store.requests.observe(bound)
     assert pool_of(world).pending == 19
+    place = world.request((NAMESPACE, "r01")).pool
+    assert place is not None
+    assert place.waiting == 19
     await world.settle()
 
     world.store.requests.observe_gone((NAMESPACE, "r00"), bound["metadata"]["uid"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from datetime import datetime
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from efrit.api import EfritClaim
@@ -151,35 +151,30 @@ class ClaimLines:
         line = self._lines.get(pool)
         return len(line) if line is not None else 0
 
-    def idle_members(self, pool: Key) -> list[Key]:
-        """Return the members of a pool that an exclusive claim may take: without requests, none that drains."""
+    def idle_members(self, pool: Key, most: int) -> Iterator[Key]:
+        """Yield the members of a pool that an exclusive claim may take: without requests, none that drains.
+
+        At most so many, sorted: those that are awake first, then current ones, then the least recently used.
+        """
         record = self._index.pools.get(pool)
         if record is None:
-            return []
-        members = (
-            (key, self._index.instances[key])
-            for key in self._index.pool_lines.members_of(pool)
-            if key[1] not in record.draining
-        )
-        return [
-            key
-            for key, entry in members
-            if not entry.open_requests
-            and entry.instance is not None
-            and (entry.takes_work or entry.instance.status.suspended_idle)
-            # The patch of the owner would take the others away.
-            and entry.sole_owner
-        ]
-
-    def preference(self, member: Key) -> tuple[bool, bool, datetime, str]:
-        """Return what members are sorted by before one is chosen: awake, current, and least recently used first."""
-        entry, pool = self._index.instances[member], self._index.pool_lines.pool_of(member)
-        instance = entry.instance
-        labels = instance.metadata.labels if instance is not None else {}
-        asleep = instance is not None and bool(instance.status.suspended_idle)
-        current = pool is not None and labels.get(names.REVISION_LABEL) == pool.revision
-        used = last_activity_of(instance, entry.facts) if instance is not None else None
-        return asleep, not current, used or BEGINNING, member[1]
+            return
+        order = []
+        for key in self._index.pool_lines.members_of(pool):
+            entry = self._index.instances[key]
+            instance = entry.instance
+            # The patch of the owner would take other owners away.
+            if instance is None or entry.open_requests or key[1] in record.draining or not entry.sole_owner:
+                continue
+            asleep = bool(instance.status.suspended_idle)
+            if not asleep and not entry.takes_work:
+                continue
+            is_former = instance.metadata.labels.get(names.REVISION_LABEL) != record.revision
+            order.append((asleep, is_former, last_activity_of(instance, entry.facts) or BEGINNING, key))
+        # The first will do, most of the time, and dates are slow to compare.
+        heapq.heapify(order)
+        for _ in range(min(most, len(order))):
+            yield heapq.heappop(order)[-1]
 
     def held(self, pool: Key) -> set[Key]:
         """Return the members that get no requests because as many exclusive claims wait: those with the fewest."""

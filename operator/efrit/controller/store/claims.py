@@ -6,8 +6,6 @@ member is the pool's no more: two claims that are decided about at the same time
 
 from __future__ import annotations
 
-import heapq
-
 from efrit.api import EfritClaim
 from efrit.controller.decide.claims import is_free
 from efrit.controller.decide.placement import sleeps
@@ -146,9 +144,8 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
 
     def _candidates(self, pool: Key, ahead: int) -> tuple[InstanceSnapshot, ...]:
         """Return members that a claim may get, first those that are taken first: as many as go to those before it."""
-        keys = self._index.claim_lines.idle_members(pool)
         candidates, usable = list[InstanceSnapshot](), 0
-        for key in heapq.nsmallest(MAX_CANDIDATES, keys, key=self._index.claim_lines.preference):
+        for key in self._index.claim_lines.idle_members(pool, MAX_CANDIDATES):
             snapshot = self._instances.snapshot(key)
             if snapshot is None or snapshot.active_plans or snapshot.suspended_plans:
                 continue

@@ -241,6 +241,9 @@ class PoolLines:
 
     def requeue_pool(self, pool: Key) -> None:
         """Have as many requests that wait for a pool reconciled as its members have room for."""
+        if not self.backlog(pool):
+            # Each claim comes here, and there may be hundreds of members.
+            return
         room = self.room(pool)
         self._requeue_first(pool, room.awake + room.asleep)
 

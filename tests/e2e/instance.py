@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +15,12 @@ from tests.support.timeout import TIMEOUT
 
 QUEUE = "/var/lib/efrit/queue"
 SMALL = {"storage": {"size": "64Mi"}}
+QUEUE_VOLUME = {"queue": SMALL}
+VOLUMES = {**QUEUE_VOLUME, "workspace": SMALL}
+EPHEMERAL = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
+"""Each volume costs the node two pods more: what makes it, and what takes it away. On a queue that goes with its pod
+a request has one attempt less and one write more: what is about retries or queues has a volume.
+"""
 
 # No image need hold ps or pkill, /proc says it all: $1 is a pattern for the command line, $2 a signal.
 SIGNAL = """
@@ -35,8 +43,8 @@ class Instance:
 
     @classmethod
     def create(cls, kube: Kube, namespace: str, name: str, labels: Json | None = None, **spec: object) -> Instance:
-        """Create it, with small volumes unless `spec` says otherwise; `wait_ready` waits."""
-        whole = {"workspace": SMALL, "queue": SMALL, **spec}
+        """Create it, with what goes with its pod unless `spec` has QUEUE_VOLUME or VOLUMES; `wait_ready` waits."""
+        whole = {**EPHEMERAL, **spec}
         kube.create("EfritInstance", namespace, {"metadata": {"name": name, "labels": labels or {}}, "spec": whole})
         return cls(kube, namespace, name)
 
@@ -47,21 +55,20 @@ class Instance:
         return self.kube.patch("EfritInstance", self.namespace, self.name, {"spec": spec})
 
     def condition(self, kind: str = "Ready") -> Json:
-        """Return the condition, or an empty one that is about the spec of now."""
-        obj = self.get()
-        for condition in obj.get("status", {}).get("conditions", []):
-            if condition["type"] == kind and condition.get("observedGeneration") == obj["metadata"]["generation"]:
-                return dict(condition)
-        return {"status": "", "reason": "", "message": ""}
+        """Return the condition, or an empty one where there is none about the spec of now."""
+        return _condition(self.get(), kind)
 
     def wait_reason(self, reason: str, kind: str = "Ready", seconds: float = TIMEOUT) -> Json:
         """Return the condition once it has this reason."""
 
-        def there() -> Json | None:
-            condition = self.condition(kind)
+        def there(obj: Json) -> Json | None:
+            condition = _condition(obj, kind)
             return condition if condition["reason"] == reason else None
 
-        return until(there, lambda: f"{kind} has no reason {reason}\n{self.story()}", seconds)
+        def story() -> str:
+            return f"{kind} has no reason {reason}\n{self.story()}"
+
+        return self.kube.wait("EfritInstance", self.namespace, self.name, there, story, seconds)
 
     def wait_ready(self, seconds: float = TIMEOUT) -> Instance:
         self.wait_reason("Ready", seconds=seconds)
@@ -151,8 +158,8 @@ class Request:
         return self._wait(lambda status: status.get("reason") == reason, f"has no reason {reason}", TIMEOUT)
 
     def _wait(self, predicate: Callable[[Json], bool], what: str, seconds: float) -> Json:
-        def there() -> Json | None:
-            status = self.status()
+        def there(request: Json) -> Json | None:
+            status: Json = request.get("status", {})
             return status if predicate(status) else None
 
         def story() -> str:
@@ -160,12 +167,21 @@ class Request:
             described = kubectl("describe", "efr", self.name, *here, check=False)
             return f"{self.name} {what}\n{described}\n{kubectl('get', 'efi,pods', *here, check=False)}"
 
-        return until(there, story, seconds)
+        return self.kube.wait("EfritRequest", self.namespace, self.name, there, story, seconds)
 
 
-def send(kube: Kube, namespace: str, content: str, *, name: str | None = None, **spec: Any) -> Request:
+def _condition(instance: Json, kind: str) -> Json:
+    for condition in instance.get("status", {}).get("conditions", []):
+        if condition["type"] == kind and condition.get("observedGeneration") == instance["metadata"]["generation"]:
+            return dict(condition)
+    return {"status": "", "reason": "", "message": ""}
+
+
+def send(
+    kube: Kube, namespace: str, content: str, *, name: str | None = None, labels: Json | None = None, **spec: Any
+) -> Request:
     """Create an eval; the target is part of `spec`."""
-    metadata = {"name": name} if name else {"generateName": "e-"}
+    metadata = {**({"name": name} if name else {"generateName": "e-"}), "labels": labels or {}}
     whole = {"type": "eval", "content": content, **spec}
     made = kube.create("EfritRequest", namespace, {"metadata": metadata, "spec": whole})
     return Request(kube, namespace, made["metadata"]["name"])
@@ -189,31 +205,35 @@ class Batch:
 
         def one(number: int) -> None:
             content = f'(progn (write-region "{number}\\n" nil "{self.file}" t) (sleep-for {seconds}) {number})'
-            instance.send(content, name=f"{label}-{number}")
+            instance.send(content, name=f"{label}-{number}", labels={"batch": label})
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(one, range(self.SIZE)))
 
     def statuses(self) -> dict[int, Json]:
         """Return the status of each by its number."""
-        prefix = f"{self.label}-"
-        items = self.instance.kube.list("EfritRequest", self.instance.namespace)
-        mine = [item for item in items if item["metadata"]["name"].startswith(prefix)]
-        return {int(item["metadata"]["name"].removeprefix(prefix)): item.get("status", {}) for item in mine}
+        items = self.instance.kube.list("EfritRequest", self.instance.namespace, labelSelector=f"batch={self.label}")
+        return {self._number(item): item.get("status", {}) for item in items}
+
+    def _number(self, request: Json) -> int:
+        return int(request["metadata"]["name"].removeprefix(f"{self.label}-"))
 
     def wait_answered(self, count: int = SIZE, seconds: float = 120) -> dict[int, Json]:
-        """Return every status once at least `count` are final."""
+        """Return every status once at least `count` are final.
 
-        def there() -> dict[int, Json] | None:
-            statuses = self.statuses()
-            return statuses if sum(complete(status) for status in statuses.values()) >= count else None
-
-        def story() -> str:
-            open_requests = {number: status for number, status in self.statuses().items() if not complete(status)}
-            shown = json.dumps(open_requests)[:2000]
-            return f"{len(open_requests)} of {self.SIZE} are open: {shown}\n{self.instance.story()}"
-
-        return until(there, story, seconds)
+        They are followed: to poll hundreds of objects would be most of what the API server has to do.
+        """
+        statuses: dict[int, Json] = {}
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            query = {"labelSelector": f"batch={self.label}", "timeoutSeconds": str(math.ceil(left))}
+            for event in self.instance.kube.follow("EfritRequest", self.instance.namespace, **query):
+                statuses[self._number(event["object"])] = event["object"].get("status", {})
+                if len(statuses) == self.SIZE and sum(map(complete, statuses.values())) >= count:
+                    return statuses
+        open_requests = {number: status for number, status in statuses.items() if not complete(status)}
+        shown = json.dumps(open_requests)[:2000]
+        raise AssertionError(f"{len(open_requests)} of {self.SIZE} are open: {shown}\n{self.instance.story()}")
 
     def executed(self) -> dict[int, int]:
         """Return how often each number was run, as the runs themselves have written down."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.instance import Instance, Request
+from tests.e2e.instance import QUEUE_VOLUME, Instance, Request
 from tests.support.cluster_kube import Json, Kube, until
 from tests.support.model_service import ModelService
 
@@ -28,8 +28,8 @@ def model(shared_model: ModelService) -> ModelService:
 
 @pytest.fixture(scope="module")
 def instance(kube: Kube, shared_namespace: str, model: ModelService) -> Instance:
-    made = Instance.create(kube, shared_namespace, "thinker", model=model.spec(), limits={"maxToolCalls": 20})
-    return made.wait_ready()
+    spec = {"model": model.spec(), "limits": {"maxToolCalls": 20}, **QUEUE_VOLUME}
+    return Instance.create(kube, shared_namespace, "thinker", **spec).wait_ready()
 
 
 @pytest.fixture(autouse=True)

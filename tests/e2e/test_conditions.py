@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.e2e.conftest import NewNamespace
-from tests.e2e.instance import Instance, Request
+from tests.e2e.instance import QUEUE_VOLUME, Instance, Request
 from tests.support.cluster_kube import Json, Kube, kubectl, until
 
 CLASS = "efrit-e2e-absent"
@@ -105,7 +105,9 @@ CASES = {
         patch(podTemplate={"affinity": None}),
     ),
     "no-pods": Case({}, "ChildRefused", f"exceeded quota: {QUOTA}", lift_quota, quota="pods"),
-    "no-volumes": Case({}, "ChildRefused", f"exceeded quota: {QUOTA}", lift_quota, quota="persistentvolumeclaims"),
+    "no-volumes": Case(
+        QUEUE_VOLUME, "ChildRefused", f"exceeded quota: {QUOTA}", lift_quota, quota="persistentvolumeclaims"
+    ),
 }
 
 

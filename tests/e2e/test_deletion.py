@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.conftest import NewNamespace, stopped_operator
-from tests.e2e.instance import Instance
+from tests.e2e.instance import QUEUE_VOLUME, VOLUMES, Instance
 from tests.support.cluster_kube import Kube, kubectl, until
 
 SECONDS = 60
@@ -16,8 +16,8 @@ def test_namespaces_go_within_a_minute_while_the_operator_is_stopped_even_while_
     kube: Kube, new_namespace: NewNamespace
 ) -> None:
     """What takes time is the pod's own grace for running work: 10 s more than limits.requestTimeoutSeconds."""
-    idle = Instance.create(kube, new_namespace(), "idle")
-    busy = Instance.create(kube, new_namespace(), "busy", limits={"requestTimeoutSeconds": 10})
+    idle = Instance.create(kube, new_namespace(), "idle", **VOLUMES)
+    busy = Instance.create(kube, new_namespace(), "busy", limits={"requestTimeoutSeconds": 10}, **QUEUE_VOLUME)
     idle.wait_ready()
     busy.wait_ready()
     assert idle.value("'done") == "done"
@@ -45,7 +45,7 @@ def _until_gone(kube: Kube, instance: Instance) -> None:
 
 
 def test_a_deleted_instance_takes_its_children_with_it(kube: Kube, namespace: str) -> None:
-    instance = Instance.create(kube, namespace, "short").wait_ready()
+    instance = Instance.create(kube, namespace, "short", **VOLUMES).wait_ready()
     kube.delete("EfritInstance", namespace, "short")
     kinds = ("StatefulSet", "Pod", "PersistentVolumeClaim", "NetworkPolicy")
 

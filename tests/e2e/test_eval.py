@@ -7,7 +7,7 @@ import hashlib
 
 import pytest
 
-from tests.e2e.instance import Instance
+from tests.e2e.instance import QUEUE_VOLUME, Instance
 from tests.support.cluster_kube import Kube, until
 
 OLDEST = "localhost/efrit/emacs:28-dev"
@@ -16,9 +16,9 @@ OLDEST = "localhost/efrit/emacs:28-dev"
 @pytest.fixture(scope="module", params=[None, OLDEST], ids=["default", "emacs-28"])
 def instance(kube: Kube, shared_namespace: str, request: pytest.FixtureRequest) -> Instance:
     """Return a ready instance, with the default image or the oldest Emacs."""
-    spec = {"emacs": {"image": request.param}} if request.param else {}
+    image = {"emacs": {"image": request.param}} if request.param else {}
     name = "oldest" if request.param else "default"
-    return Instance.create(kube, shared_namespace, name, **spec).wait_ready()
+    return Instance.create(kube, shared_namespace, name, **image, **QUEUE_VOLUME).wait_ready()
 
 
 def test_an_instance_becomes_ready_and_says_which_emacs_it_runs(instance: Instance) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
-from tests.e2e.instance import Batch, Instance
+from tests.e2e.instance import VOLUMES, Batch, Instance
 from tests.support.cluster_kube import Kube, kubectl, until
 
 ANSWERED_BEFORE = 40
@@ -17,7 +17,7 @@ STEP_SECONDS = 0.03
 
 @pytest.fixture(scope="module")
 def instance(kube: Kube, shared_namespace: str) -> Instance:
-    return Instance.create(kube, shared_namespace, "steady").wait_ready()
+    return Instance.create(kube, shared_namespace, "steady", **VOLUMES).wait_ready()
 
 
 def underway(instance: Instance, label: str) -> Batch:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.instance import QUEUE, Instance
+from tests.e2e.instance import QUEUE, QUEUE_VOLUME, Instance
 from tests.e2e.test_eval import OLDEST
 from tests.support.cluster_kube import Json, Kube, kubectl, until
 
@@ -34,7 +34,7 @@ def check(response: Json, identifier: str) -> None:
 
 @pytest.fixture(scope="module")
 def instance(kube: Kube, shared_namespace: str) -> Instance:
-    return Instance.create(kube, shared_namespace, "shared").wait_ready()
+    return Instance.create(kube, shared_namespace, "shared", **QUEUE_VOLUME).wait_ready()
 
 
 @pytest.mark.parametrize("way", [BY_RENAME, BY_WRITING], ids=["by-rename", "by-writing"])

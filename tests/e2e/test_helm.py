@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import RELEASE, SYSTEM, operator_pods, wait_operator
-from tests.e2e.instance import Batch, Instance
+from tests.e2e.instance import QUEUE_VOLUME, Batch, Instance
 from tests.support.cluster_kube import Kube, kubectl, run, until
 
 pytestmark = pytest.mark.alone
@@ -19,7 +19,7 @@ CHART = str(Path(__file__).resolve().parents[2] / "charts" / "efrit-operator")
 
 @pytest.fixture(scope="module")
 def instance(kube: Kube, shared_namespace: str) -> Instance:
-    return Instance.create(kube, shared_namespace, "served").wait_ready()
+    return Instance.create(kube, shared_namespace, "served", **QUEUE_VOLUME).wait_ready()
 
 
 @pytest.fixture(scope="module")

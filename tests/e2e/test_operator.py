@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.e2e.conftest import RELEASE, SYSTEM, wait_operator
 from tests.e2e.instance import Instance
 from tests.support.cluster_kube import Kube, kubectl, until
+
+
+@pytest.fixture(scope="module")
+def instance(kube: Kube, shared_namespace: str) -> Instance:
+    return Instance.create(kube, shared_namespace, "shown").wait_ready()
 
 
 def read(kube: Kube, what: str) -> str:
@@ -23,9 +30,7 @@ def test_the_operator_answers_its_probes_through_its_service(kube: Kube) -> None
     assert read(kube, "healthz").strip() == "ok"
 
 
-def test_the_operator_counts_what_it_does(kube: Kube, namespace: str) -> None:
-    instance = Instance.create(kube, namespace, "counted").wait_ready()
-
+def test_the_operator_counts_what_it_does(kube: Kube, instance: Instance) -> None:
     def finished(reason: str) -> float:
         pattern = rf'^efrit_requests_finished_total{{reason="{reason}"}} (\S+)$'
         match = re.search(pattern, read(kube, "metrics"), re.MULTILINE)
@@ -43,8 +48,8 @@ def test_the_operator_counts_what_it_does(kube: Kube, namespace: str) -> None:
     assert float(instances.group(1)) >= 1
 
 
-def test_kubectl_shows_and_explains_instances_and_requests(kube: Kube, namespace: str) -> None:
-    instance = Instance.create(kube, namespace, "shown").wait_ready()
+def test_kubectl_shows_and_explains_instances_and_requests(instance: Instance) -> None:
+    namespace = instance.namespace
     request = instance.send("'visible")
     kubectl("wait", f"efr/{request.name}", "-n", namespace, "--for=condition=Complete", "--timeout=60s")
     table = kubectl("get", "efi,efr", "-n", namespace)

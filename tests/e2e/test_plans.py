@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e import deaths
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
-from tests.e2e.instance import Instance
+from tests.e2e.instance import VOLUMES, Instance
 from tests.plans import played, program, story
 from tests.support.cluster_kube import Kube, kubectl
 from tests.support.efrit_program import Program
@@ -60,7 +60,7 @@ def calm(kube: Kube, shared_namespace: str, shared_model: ModelService, efrit: P
 
 
 def builder(kube: Kube, namespace: str, model: ModelService, name: str) -> Instance:
-    return Instance.create(kube, namespace, name, model=model.spec()).wait_ready()
+    return Instance.create(kube, namespace, name, model=model.spec(), **VOLUMES).wait_ready()
 
 
 def git(instance: Instance, plan: str, words: str) -> str:

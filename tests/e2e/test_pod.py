@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from efrit.api.pool import REQUESTER
-from tests.e2e.instance import Instance
+from tests.e2e.instance import VOLUMES, Instance
 from tests.support.cluster_kube import Json, Kube, RefusedError
 
 
 @pytest.fixture(scope="module")
 def instance(kube: Kube, shared_namespace: str) -> Instance:
-    return Instance.create(kube, shared_namespace, "plain").wait_ready()
+    return Instance.create(kube, shared_namespace, "plain", **VOLUMES).wait_ready()
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from tests.support.cluster_kube import Json, Kube, kubectl, until
 from tests.support.timeout import TIMEOUT
 
 POOL = "crew"
-REQUESTS = int(os.environ.get("POOL_REQUESTS", "200"))
+MOST = int(os.environ.get("POOL_MEMBERS", "3"))
+REQUESTS = int(os.environ.get("POOL_REQUESTS", "100"))
 """2,000 are for a machine that does nothing else."""
 COLUMNS = ["NAME", "WANTED", "MEMBERS", "READY", "BUSY", "PENDING", "AVAILABLE", "AGE"]
 EPHEMERAL = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
@@ -121,18 +122,18 @@ def _sizes(namespace: str) -> Iterator[set[int]]:
 def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_at_zero_again(
     kube: Kube, namespace: str
 ) -> None:
-    autoscaling = {"maxReplicas": 5, "targetLoadPerInstance": 10, "scaleDown": {"stabilizationSeconds": 1}}
+    autoscaling = {"maxReplicas": MOST, "targetLoadPerInstance": 10, "scaleDown": {"stabilizationSeconds": 1}}
     _apply(namespace, autoscaling=autoscaling)
     _until(kube, namespace, desiredReplicas=0, replicas=0)
     assert _pool_condition(kube, namespace, "Available")["status"] == "True"
     with _sizes(namespace) as sizes:
         requests = [send(kube, namespace, f"(+ 1 {number})", poolRef={"name": POOL}) for number in range(REQUESTS)]
-        until(lambda: 5 in sizes, lambda: f"the pool wanted {sizes}\n{_story(namespace)}")
+        until(lambda: MOST in sizes, lambda: f"the pool wanted {sizes}\n{_story(namespace)}")
         answers = [request.wait() for request in requests]
         assert [answer["result"] for answer in answers] == [str(number + 1) for number in range(REQUESTS)]
         assert {answer["attempt"] for answer in answers} == {1}
         _until(kube, namespace, desiredReplicas=0, replicas=0, draining=0, pending=0)
-    assert max(sizes) == 5
+    assert max(sizes) == MOST
     until(lambda: not kube.list("EfritInstance", namespace), lambda: f"members are left\n{_story(namespace)}")
 
 

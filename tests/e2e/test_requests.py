@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from efrit.kube.media_types import MERGE_PATCH
-from tests.e2e.instance import Instance, Request, send
+from tests.e2e.instance import QUEUE_VOLUME, Instance, Request, send
 from tests.support.cluster_kube import Json, Kube, RefusedError, until
 
 LABELS = {"team": "writers"}
@@ -17,7 +17,7 @@ LABELS = {"team": "writers"}
 @pytest.fixture(scope="module")
 def pair(kube: Kube, shared_namespace: str) -> list[Instance]:
     """Two instances with the same label."""
-    made = [Instance.create(kube, shared_namespace, name, LABELS) for name in ("left", "right")]
+    made = [Instance.create(kube, shared_namespace, name, LABELS, **QUEUE_VOLUME) for name in ("left", "right")]
     return [instance.wait_ready() for instance in made]
 
 

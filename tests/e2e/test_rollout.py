@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.instance import Instance
+from tests.e2e.instance import QUEUE_VOLUME, Instance
 from tests.support.cluster_kube import Kube, until
 
 
 @pytest.fixture(scope="module")
 def instance(kube: Kube, shared_namespace: str) -> Instance:
-    return Instance.create(kube, shared_namespace, "changing").wait_ready()
+    return Instance.create(kube, shared_namespace, "changing", **QUEUE_VOLUME).wait_ready()
 
 
 def label(instance: Instance) -> str | None:

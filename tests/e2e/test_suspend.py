@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.instance import Batch, Instance
+from tests.e2e.instance import VOLUMES, Batch, Instance
 from tests.support.cluster_kube import Kube
 
 IDLE_SECONDS = 10
@@ -13,9 +13,9 @@ IDLE_SECONDS = 10
 @pytest.fixture(scope="module")
 def instances(kube: Kube, shared_namespace: str) -> tuple[Instance, Instance]:
     """One that is suspended by hand and one that is suspended for idleness, started together."""
-    by_hand = Instance.create(kube, shared_namespace, "by-hand")
+    by_hand = Instance.create(kube, shared_namespace, "by-hand", **VOLUMES)
     # Nobody waits for this one to be ready: a busy node may take longer for it than it may be idle.
-    idle = Instance.create(kube, shared_namespace, "idle", idle={"suspendAfterSeconds": IDLE_SECONDS})
+    idle = Instance.create(kube, shared_namespace, "idle", idle={"suspendAfterSeconds": IDLE_SECONDS}, **VOLUMES)
     return by_hand, idle
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -71,6 +72,28 @@ class Kube:
         params = {"watch": "1", **query}
         with self._client.stream("GET", self.path(kind, namespace), params=params, timeout=None) as response:
             yield from map(json.loads, response.iter_lines())
+
+    def wait(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        probe: Callable[[Json], T | None],
+        story: Callable[[], str],
+        seconds: float = TIMEOUT,
+    ) -> T:
+        """Return the first that `probe` makes of the object and is neither None nor False.
+
+        A watch tells of each change, at less cost than polls. AssertionError with the story after `seconds`.
+        """
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            query = {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(math.ceil(left))}
+            for event in self.follow(kind, namespace, **query):
+                value = probe(event["object"])
+                if value is not None and value is not False:
+                    return value
+        raise AssertionError(f"after {seconds:.0f} s: {story()}")
 
     @staticmethod
     def path(kind: str, namespace: str | None, name: str = "", sub: str = "") -> str:

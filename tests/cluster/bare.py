@@ -134,6 +134,7 @@ class BareCluster:
                 forward.start(self.layout, self.inner_plane().host, PORTS.api, listen_on=int(recorded["port"]))
             else:
                 daemon.start()
+            daemon.favour()
         return [daemon.name for daemon in dead]
 
     def ready(self) -> bool:
@@ -191,6 +192,8 @@ class BareCluster:
         node.make_cgroup(layout)
         for daemon in (*node.controllers(layout, plane), *node.agents(layout)):
             daemon.start()
+        for daemon in self._daemons(plane):
+            daemon.favour()
         self._apply_addons()
         self._marker.write_text(json.dumps({**desired, "port": port}))
 

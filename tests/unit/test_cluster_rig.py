@@ -26,7 +26,7 @@ from tests.cluster.forward import daemon as forward_daemon
 from tests.cluster.kind import CONFIG, KindCluster
 from tests.cluster.loading import Loaded
 from tests.cluster.node_images import ScratchImage
-from tests.cluster.processes import Daemon
+from tests.cluster.processes import FAVOURED, Daemon
 from tests.cluster.progress import ClusterError, run, wait_until
 from tests.support.timeout import TIMEOUT
 
@@ -130,6 +130,21 @@ def test_a_daemon_that_died_counts_as_not_running(tmp_path: Path) -> None:
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: sleeper.pid() is None, "the death of a sleeper", timeout=TIMEOUT, pause=0.01)
     sleeper.stop()
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/proc/self/autogroup").exists(), reason="nobody can, or no kernel that knows of it"
+)
+def test_a_daemon_that_is_favoured_goes_before_other_sessions_and_one_that_is_gone_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    sleeper = Daemon("sleeper", ("sleep", "60"), tmp_path)
+    sleeper.start()
+    sleeper.favour()
+    about = Path(f"/proc/{sleeper.pid()}/autogroup").read_text()
+    sleeper.stop()
+    sleeper.favour()
+    assert about.split("nice ")[1].strip() == FAVOURED
 
 
 def test_a_daemon_told_to_die_with_its_parent_does(tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ class Host:
             daemon = self.cluster.daemon(name)
             if daemon.pid() is None:
                 daemon.start()
+                daemon.favour()
 
     def start_dead(self) -> None:
         """Start every program of the cluster that does not run."""
@@ -219,6 +220,7 @@ class Host:
             for name in ELECTED if self._away else ():
                 self.cluster.daemon(name).stop()
                 self.cluster.daemon(name).start()
+                self.cluster.daemon(name).favour()
             self._away = False
 
         def ready() -> bool:

@@ -15,7 +15,7 @@ from efrit.controller.process_end import pod_of
 from tests.cluster import cli
 from tests.e2e.conftest import RELEASE, SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import Instance
-from tests.support.cluster_kube import Kube, kubectl, until
+from tests.support.cluster_kube import Json, Kube, kubectl, until
 from tests.support.faults.node.host import Host, Role
 
 pytestmark = pytest.mark.alone
@@ -27,17 +27,20 @@ DEPLOYMENT = f"deployment/{RELEASE}"
 def two_operators(kube: Kube) -> Iterator[None]:
     """Have two controllers with a long lease; afterwards one as before, of which none has ever ended."""
 
-    def set_up(replicas: int, lease: str) -> None:
-        kubectl("scale", DEPLOYMENT, f"--replicas={replicas}", "-n", SYSTEM)
-        kubectl("set", "env", DEPLOYMENT, lease, "-n", SYSTEM)
+    def set_up(replicas: int, lease: Json) -> None:
+        # In one step, which makes no pod that the next would replace.
+        variable = {"name": "EFRIT_LEASE_SECONDS", **lease}
+        containers = [{"name": "controller", "env": [variable]}]
+        body = {"spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}}}
+        kubectl("patch", DEPLOYMENT, "-n", SYSTEM, "--patch", json.dumps(body))
         kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=180s")
 
-    set_up(2, "EFRIT_LEASE_SECONDS=600")
+    set_up(2, {"value": "600"})
     try:
         until(lambda: len(operator_pods(kube)) == 2, "former controllers stay")
         yield
     finally:
-        set_up(1, "EFRIT_LEASE_SECONDS-")
+        set_up(1, {"$patch": "delete"})
         wait_operator(kube)
 
 

@@ -6,6 +6,7 @@ Nothing in here asks the API server, so all of it works while that is away.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -231,6 +232,7 @@ class Host:
         wait_until(ready, "a ready node", timeout=READY_SECONDS, hint=f"See {self.layout.data / 'logs'}.")
 
 
+@functools.cache
 def _cgroups(layout: Layout) -> Path:
     folders = node.cgroup_folders(layout)
     return next((folder for folder in folders if folder.parent.name == "pids"), folders[0])

@@ -10,7 +10,7 @@ import os
 TIMEOUT = float(os.environ.get("EFRIT_TEST_TIMEOUT", "180"))
 """In seconds. Long, because a busy machine is slow; the Lisp tests have the same (efrit-test-queue.el)."""
 
-SHORTEST_POLL_SECONDS = 0.02
+SHORTEST_POLL_SECONDS = 0.05
 LONGEST_POLL_SECONDS = 0.25
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forked_programs import can_be_forked, run
+from tests.support import forked_programs
+from tests.support.forked_programs import Piped, can_be_forked, for_all_forks, run
+from tests.support.kube import until
 from tests.support.processes import Process
 
 EFRIT = str(Path(sys.executable).with_name("efrit"))
@@ -75,3 +77,45 @@ def test_what_only_a_new_interpreter_can_do_is_left_to_one(
     command: list[str], env: dict[str, str], forked: bool
 ) -> None:
     assert can_be_forked(command, env) is forked
+
+
+def test_what_a_program_prints_is_read_as_it_comes_and_to_its_end(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    with Piped([EFRIT, "--help"], env, tmp_path) as program:
+        assert "efrit" in next(program.stdout)
+    program = Piped([EFRIT, "no-such-command"], env, tmp_path)
+    out, err = program.communicate(TIMEOUT)
+    assert (program.returncode, out, "no-such-command" in err) == (2, "", True), err
+
+
+def test_what_a_fork_of_the_tests_has_started_ends_with_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a server of its own, which is a fork of the first."""
+    # As in a fork that has not started any.
+    monkeypatch.setattr(forked_programs, "_server", None)
+    os.mkfifo(tmp_path / "config.json")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "EFRIT_CONFIG": str(tmp_path / "config.json")}
+    with for_all_forks():
+        waiting = []
+        for number in range(2):
+            monkeypatch.setattr(forked_programs, "_server", None)
+            log = tmp_path / f"log{number}"
+            process = Process([EFRIT, "instances", "--backend", "local"], env, log, tmp_path)
+            assert forked_programs._server is not None
+            waiting.append((forked_programs._server, process))
+        (ending, its), (staying, other) = waiting
+        ending.close()
+        until(lambda: not _runs(its.pid), "it outlives its tests")
+        assert other.status is None
+        other.kill()
+        assert other.status == -signal.SIGKILL
+        staying.close()
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is neither gone nor waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+    except OSError:
+        return False

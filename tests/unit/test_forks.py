@@ -71,6 +71,23 @@ def test_fixtures_of_the_session_are_made_once_in_a_fork_and_those_of_a_file_end
     assert (tmp_path / "log").read_text() == "s m M m M S "
 
 
+def test_what_is_made_before_the_forks_is_there_in_each_and_closed_after_the_last(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import os\nfrom pathlib import Path\n"
+        "def pytest_before_forks(session, until_end):\n"
+        "    (here := Path(__file__).with_name('open')).write_text(str(os.getpid()))\n"
+        "    until_end.callback(lambda: here.rename(here.with_name('closed')))\n"
+    )
+    test = (
+        "import os\nfrom pathlib import Path\n"
+        "def test_it():\n    assert Path(__file__).with_name('open').read_text() == str(os.getppid())\n"
+    )
+    code, output = run(tmp_path, a=test, b=test)
+    assert (code, output.count("passed")) == (0, 1), output
+    assert not (tmp_path / "open").exists()
+    assert (tmp_path / "closed").exists()
+
+
 def test_what_all_forks_need_is_made_by_the_first_of_them_and_again_after_it_failed(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import pytest\nfrom pathlib import Path\nfrom tests.forks import made_once\n"

@@ -36,13 +36,13 @@ def test_no_state_a_crash_can_leave_breaks_a_promise(
     states = crash_states(Volume(recording.start, recording.operations), seed=SEED, share=SHARE)
     problems: list[str] = []
     both_orders = len(states) <= BOTH_ORDERS_UP_TO
-    with Emacs(lisp) as emacs:
+    with Emacs(lisp) as emacs, asyncio.Runner() as runner:
         for number, state in enumerate(states):
             before = promises_at(recording.operations, state.crash, recording.begun_before)
             for emacs_first in (False, True) if both_orders else (number % 2 == 1,):
                 place = scratch / f"{name}-{number}"
                 write_tree(state.tree, recording.place, place)
-                after = asyncio.run(recover(place, emacs, before, emacs_first=emacs_first))
+                after = runner.run(recover(place, emacs, before, emacs_first=emacs_first))
                 shutil.rmtree(place)
                 if breaches := violations(before, after):
                     problems.append(f"after {state.crash} operations, {state.why}: " + "; ".join(breaches))

@@ -20,6 +20,7 @@ from typing import TypeVar
 from efrit.api.request import MAX_PREEMPTIONS
 from tests.support.faults.history import REMOVED, History, ObjectVersion, RequestVersion, SubmittedRequest
 from tests.support.faults.pool_workload import PREFERRED, SESSION_FLOW, PoolSpec
+from tests.support.faults.schedule import Op
 from tests.support.faults.violation import Violation
 
 STALE_SECONDS = 15.0
@@ -339,9 +340,12 @@ def evictions_spare_long_work(history: History) -> Iterator[Violation]:
     for eviction in history.evictions:
         since = eviction.at - GUARDED_SECONDS
         undisturbed = any(begin <= since and eviction.at <= end for begin, end in history.undisturbed)
-        # One that is not Ready is evicted whatever it has.
+        # One that is not Ready is evicted whatever it has. That an eviction is asked for is no hit.
         was_hit = any(
-            note.fault and note.instance == eviction.instance and since - GUARDED_SECONDS < note.at < eviction.at
+            note.fault
+            and note.event != Op.EVICT_POD.value
+            and note.instance == eviction.instance
+            and since - GUARDED_SECONDS < note.at < eviction.at
             for note in history.notes
         )
         if not undisturbed or was_hit:

@@ -11,6 +11,7 @@ from tests.support.faults.checker import check
 from tests.support.faults.history import Eviction, History, Note, ObjectVersion, RequestVersion, SubmittedRequest
 from tests.support.faults.pool_invariants import IDLE_SECONDS
 from tests.support.faults.pool_workload import PoolSpec
+from tests.support.faults.schedule import Op
 from tests.unit.chaos.histories import SUCCEEDED, version
 
 CREW = PoolSpec("crew", 1, 1, max_load=1)
@@ -294,7 +295,12 @@ BROKEN: dict[str, tuple[History, str]] = {
     ),
     "a broken template that takes the last member": (history(broken(), member("m1", 1.1, 6, "DELETED")), "I19"),
     "an eviction of a member that has worked for long": (
-        history(**EVICTED, versions=(running("r", 2.0, 10), running("r", 40.0, 12))),
+        history(
+            **EVICTED,
+            versions=(running("r", 2.0, 10), running("r", 40.0, 12)),
+            # As the nemesis notes that it asks for one.
+            notes=(Note(29.9, "fault", Op.EVICT_POD.value, "", "m1", True),),
+        ),
         "I20",
     ),
     "an interruption that the pool does not allow": (preempted(preempts=False), "I21"),

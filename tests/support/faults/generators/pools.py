@@ -23,8 +23,10 @@ from tests.support.faults.schedule import CallFault, Op, Schedule, Step, Theme, 
 from tests.support.faults.workload import InstanceSpec, Kind, RequestSpec
 
 POOL = "crew"
-LONG_SECONDS = 18.0
-"""Longer than it takes until the budget guards a member with this request."""
+LONG_SECONDS = 28.0
+"""Longer than it takes until the budget guards a member with this request, and until it may be held against that."""
+EVICTED_AFTER_SECONDS = 24.0
+"""When the member with it is evicted: it has run for long, and has not ended."""
 FLOWS = (("a", 6), ("b", 2), ("c", 1))
 """Flows, and how many of ten requests each has."""
 QUIET_SECONDS = 6.0
@@ -150,8 +152,10 @@ def _drain(rng: random.Random, schedule: Schedule, span: float) -> tuple[Schedul
             flow=FLOWS[-1][0],
             seconds=LONG_SECONDS,
         )
-        schedule = replace(schedule, requests=(long, *schedule.requests))
-        steps += [Step(Op.EVICT_POD, Trigger(LONG_SECONDS), f"{MEMBER}{number}", 10.0) for number in range(3)]
+        # Warm, and no other evictions: a start or an eviction shortly before it would excuse it.
+        schedule = replace(schedule, requests=(long, *schedule.requests), warm=True)
+        evicted = Trigger(EVICTED_AFTER_SECONDS)
+        steps = [Step(Op.EVICT_POD, evicted, f"{MEMBER}{number}", 10.0) for number in range(3)]
     return schedule, steps
 
 

@@ -44,6 +44,8 @@ class Site:
         self.namespace = new_namespace(kube)
         self.directory = Path(tempfile.mkdtemp(prefix="efrit-site-"))
         self._audit_log = audit_log
+        # Before it are the writes of other tests: nothing in this namespace.
+        self._audit_begin = audit_log.stat().st_size if audit_log.exists() else 0
         self._installed = chart.install(kube, self.namespace, others, everywhere=everywhere)
         self._names = itertools.count(1)
         self.operators: list[Operator] = []
@@ -178,7 +180,10 @@ class Site:
     def writes(self, name: str) -> list[tuple[str, str]]:
         """Return (verb, resource) of every write to a request that the API server accepted."""
         writes = []
-        for line in self._audit_log.read_text().splitlines():
+        with self._audit_log.open("rb") as log:
+            log.seek(self._audit_begin)
+            text = log.read().decode()
+        for line in text.splitlines():
             if self.namespace not in line:
                 continue
             event = json.loads(line)

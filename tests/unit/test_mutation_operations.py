@@ -17,7 +17,7 @@ PYTHON: list[tuple[str, Operation, str]] = [
     ("if a or b or c:  # gate: g\n    d()", Without(1), "if a or c:\n    d()"),
     ("while a:  # gate: g\n    b()", Always(), "while True:\n    b()"),
     ("if (\n    a\n    and b  # gate: g\n    and c\n):\n    d()", Drop(), "if a and c:\n    d()"),
-    ("# gate: g\nreturned = a if b else c", Value("a"), "returned = a"),
+    ("# gate: g\nreturned = a if b else c", Value("a"), "# gate: g\nreturned = a"),
     ("def f():\n    return a + b  # gate: g", Value("ORIGINAL * 2"), "def f():\n    return (a + b) * 2"),
     ("call(\n    a,\n    b,  # gate: g\n)", Drop(), "call(a)"),
     ("call(\n    a,\n    b,\n)  # gate: g", Without(0), "call(b)"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tests.mutation.operation import ORIGINAL, Always, Drop, Instead, Misplaced, Never, Operation, Value, Without
 from tests.mutation.sources.lines import mutate_shell
@@ -68,7 +69,7 @@ def mutate(text: str, line: int, operation: Operation) -> str:
     """Return the text after `operation` on the form that is marked on `line`. Raises Misplaced."""
     begin = sum(len(line) for line in text.splitlines(keepends=True)[: line - 1])
     end = text.find("\n", begin)
-    forms = _all(read(text))
+    forms = _forms(text)
     marked = min((form for form in forms if begin <= form.start < end), key=lambda form: form.start, default=None)
     if marked is None:
         if any(form.children is None and form.start < begin < form.end for form in forms):
@@ -105,6 +106,12 @@ class _Edit:
     def _put(self, form: Form, new: str) -> str:
         original = self.text[form.start : form.end]
         return self.text[: form.start] + new.replace(ORIGINAL, original) + self.text[form.end :]
+
+
+# The markers of a file are asked for one after the other, and nothing changes a form.
+@lru_cache(maxsize=8)
+def _forms(text: str) -> tuple[Form, ...]:
+    return tuple(_all(read(text)))
 
 
 def _all(forms: list[Form]) -> list[Form]:

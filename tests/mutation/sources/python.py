@@ -1,4 +1,6 @@
-"""Operations on Python: the marked statement or part is found in the syntax tree, and the changed tree written out.
+"""Operations on Python: the marked statement or part is found in the syntax tree, and what was changed written out.
+
+That is the function, class or other statement of the module that it is in: the rest of the file stays as it is.
 
 A marker on the first or the last line of a statement (of the header of a compound one) marks it; one on a line
 between marks the part that is on that line: an argument, an element, an operand, the value of a key.
@@ -21,7 +23,9 @@ SUBJECTS = ("test", "value", "iter", "items", "type", "exc")
 
 def mutate(text: str, line: int, operation: Operation) -> str:
     """Return the text after `operation` on what is marked on `line`. Raises Misplaced."""
-    tree = ast.parse(text)
+    module = ast.parse(text)
+    whole = _enclosing(module, line)
+    tree = ast.Module([whole], [])
     statement = _statement(tree, line)
     part = _part(statement, line)
     if part is None and not operation.at and isinstance(operation, Drop | Instead):
@@ -35,8 +39,17 @@ def mutate(text: str, line: int, operation: Operation) -> str:
             replace = _Replace(part, _without(part, operation.part))
         else:
             replace = _Replace(part, _value(operation, part))
+    first, last = _lines(whole)
     replace.visit(tree)
-    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+    # Not by splitlines: that takes more for the end of a line than Python does.
+    lines = text.split("\n")
+    return "\n".join([*lines[: first - 1], ast.unparse(ast.fix_missing_locations(tree)), *lines[last:]])
+
+
+def is_the_same(text: str, changed: str, line: int) -> bool:
+    """Return whether an operation on what is marked on `line` has changed nothing but the layout."""
+    before = ast.unparse(_enclosing(ast.parse(text), line))
+    return f"\n{before}\n" in f"\n{changed}\n"
 
 
 def unknown_names(text: str, operation: Operation) -> set[str]:
@@ -64,6 +77,21 @@ class _Replace(ast.NodeTransformer):
         if self._new is None and isinstance(node, ast.Dict) and self._old in node.values:
             raise Misplaced("an entry of a dict is dropped by Without")
         return self.generic_visit(node)
+
+
+def _enclosing(module: ast.Module, line: int) -> ast.stmt:
+    """Return the statement of the module, decorators included, that the line is in."""
+    for statement in module.body:
+        first, last = _lines(statement)
+        if first <= line <= last:
+            return statement
+    raise Misplaced("it marks no statement")
+
+
+def _lines(statement: ast.stmt) -> tuple[int, int]:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+    return first, statement.end_lineno or statement.lineno
 
 
 def _statement(tree: ast.Module, line: int) -> Statement:

@@ -354,11 +354,11 @@ def _copied(store: Store) -> Store:
     for key, record in old.instances.items():
         new.instances[key] = entry = copy.copy(record)
         for name in ("claims", "views", "open_requests", "recorded_requests", "children_seen"):
-            setattr(entry, name, copy.copy(getattr(record, name)))
+            setattr(entry, name, getattr(record, name).copy())
         entry.backlog = _with_own_parts(record.backlog)
     new.requests.update({key: copy.copy(record) for key, record in old.requests.items()})
     for name in ("request_keys", "_listed"):
-        setattr(new, name, copy.copy(getattr(old, name)))
+        setattr(new, name, getattr(old, name).copy())
     new.labels = _with_own_parts(old.labels)
     new.labels._keys = {label: set(keys) for label, keys in old.labels._keys.items()}
     new.tombstones = _with_own_parts(old.tombstones)
@@ -369,10 +369,10 @@ def _copied(store: Store) -> Store:
 
 
 def _with_own_parts(original: Any) -> Any:
-    """Return a copy whose lists and dicts are its own; what is in them is shared, as nothing changes it."""
-    made = copy.copy(original)
+    """Return a copy of what has lists and dicts alone; what is in them is shared, as nothing changes it."""
+    made = object.__new__(type(original))
     for name, part in vars(original).items():
-        setattr(made, name, copy.copy(part))
+        setattr(made, name, part.copy())
     return made
 
 

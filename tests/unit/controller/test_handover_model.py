@@ -31,8 +31,10 @@ def explore(first: World, depth: int) -> tuple[int, list[str] | None, set[str]]:
             return len(fingerprints), way, ends
         if len(way) == depth:
             continue
-        for name, step in world.steps():
-            after = world.copy()
+        steps = world.steps()
+        # The last step is taken in the world itself: a copy takes longer than a step.
+        worlds = [*(world.copy() for _ in steps[1:]), world]
+        for (name, step), after in zip(steps, worlds, strict=False):
             step(after)
             print_of = after.fingerprint()
             if print_of not in fingerprints:

@@ -79,7 +79,7 @@
   (dolist (content efrit-interrupt-test--debuggers)
     (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
       (ert-info (content)
-        (efrit-interrupt-test--submit-debugger content :options '(:timeout 1))
+        (efrit-interrupt-test--submit-debugger content :options '(:timeout 0.5))
         (efrit-test-wait (efrit-test-answer-p "a"))
         (should (equal (alist-get 'reason (efrit-test-answer "a")) "TimedOut"))
         (should (equal (efrit-test-value "after" "(list (+ 1 2) (recursion-depth))") "(3 0)"))))))

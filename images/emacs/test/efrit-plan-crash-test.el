@@ -64,11 +64,15 @@ Return (STATUS . OUTPUT)."
            (cons (concat "TMPDIR=" (file-name-directory (directory-file-name efrit-workspace-directory)))
                  process-environment))
           (form `(progn
+                   (setq gc-cons-threshold ,gc-cons-threshold)
                    (setenv "EFRIT_TEST_VICTIM" (number-to-string (emacs-pid)))
                    (require 'efrit-plan)
                    (setq efrit-workspace-directory ,efrit-workspace-directory)
                    (let ((left ,writes))
                      (when left
+                       ;; All that writes is byte code: native code, for which a library is loaded, would take as long again.
+                       (setq comp-enable-subr-trampolines nil native-comp-enable-subr-trampolines nil
+                             features (delq 'native-compile features))
                        (advice-add 'write-region :before
                                    (lambda (&rest _)
                                      (when (= (setq left (1- left)) 0)

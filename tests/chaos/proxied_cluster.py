@@ -199,7 +199,7 @@ class ProxiedCluster:
         def tidy() -> bool:
             # Judged in this state: Emacs uses tmp/ every second.
             files[:] = self._files()
-            return not any(file.area in OPEN_AREAS and not file.reserved for file in files)
+            return not any(file.area in OPEN_AREAS and not file.may_stay for file in files)
 
         self.until(tidy, lambda: f"the queues are not empty: {files}")
         # Not checked again below: a controller on a busy machine may hear late of a pod that was replaced before.

@@ -64,7 +64,7 @@ def queue_files(run: FaultRun) -> tuple[QueueFile, ...]:
 
 def tidy(files: tuple[QueueFile, ...]) -> bool:
     """Return whether no request is under way on any queue that is served."""
-    return not any(file.live and file.area in OPEN_AREAS and not file.reserved for file in files)
+    return not any(file.live and file.area in OPEN_AREAS and not file.may_stay for file in files)
 
 
 def instances_ready(run: FaultRun) -> dict[tuple[str, str], bool]:

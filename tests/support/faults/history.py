@@ -180,10 +180,18 @@ class QueueFile:
     """False for a queue that went with its pod: no bridge can tidy it."""
 
     @property
-    def reserved(self) -> bool:
-        """Whether it belongs to the reserve that a queue keeps for answers on a full volume."""
+    def may_stay(self) -> bool:
+        """Whether it may be there at rest: a run's pause, or of the reserve for answers on a full volume.
+
+        A pod that was deleted by force may write the pause after its successor has started: it is for the Emacs of
+        that run alone, and goes at the next start.
+        """
         prefix, _, number = self.name.partition("_")
-        return self.area == "tmp" and prefix == "reserve" and number.isdigit() and int(number) < FILES
+        if not number.isdigit():
+            return False
+        return (self.area, prefix) == ("control", "pause") or (
+            (self.area, prefix) == ("tmp", "reserve") and int(number) < FILES
+        )
 
 
 @dataclass(frozen=True)

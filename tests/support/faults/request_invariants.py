@@ -172,7 +172,7 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
     """Yield violations of I6."""
     archived: dict[tuple[str, str], set[str]] = {}
     for file in history.files:
-        if not file.live or file.reserved:
+        if not file.live or file.may_stay:
             continue
         place = f"{file.instance}/{file.queue}/{file.area}/{file.name}"
         uid = match[1] if (match := _UID.match(file.name)) else ""

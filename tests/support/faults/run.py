@@ -187,7 +187,7 @@ class _FinalState:
         if self._stage.schedule.theme is not Theme.FILES:
             return set()
         now = self._stage.clock()
-        temporary = [file for file in self.files if file.live and file.area == "tmp" and not file.reserved]
+        temporary = [file for file in self.files if file.live and file.area == "tmp" and not file.may_stay]
         self._lying = {file: self._lying.get(file, now) for file in temporary}
         return {file.instance for file, since in self._lying.items() if now - since > STALE_FILE_SECONDS}
 

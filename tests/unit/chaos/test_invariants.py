@@ -146,6 +146,7 @@ KEPT: dict[str, History] = {
         "Cancelled", attempt=None, startTime=None, preemption={"count": 1}
     ),
     "I6 the space that a queue keeps for answers": with_files(leftover_file("tmp", "reserve_31")),
+    "I6 the pause of a run that was killed": with_files(leftover_file("control", "pause_2")),
     "I6 nobody tidies a queue that went with its pod": with_files(leftover_file("processing", live=False)),
     "I6 a cancelled answer alone on a full volume": replace(ANSWER_ALONE, hits={"fill a volume of": 1}),
     "I8 interrupted where an Emacs was lost while the request was open": replace(INTERRUPTED, losses=(loss(),)),
@@ -208,7 +209,12 @@ BROKEN: dict[str, tuple[History, set[str]]] = {
     },
     **{
         f"{area}/{name}": (with_files(leftover_file(area, name)), {"I6"})
-        for area, name in (("tmp", "reserve_me"), ("tmp", "reserve_32"), ("requests", "reserve_1"))
+        for area, name in (
+            ("tmp", "reserve_me"),
+            ("tmp", "reserve_32"),
+            ("requests", "reserve_1"),
+            ("control", "pause"),
+        )
     },
     "an archived file of nobody": (with_files(*archived("uid-x")), {"I6"}),
     "half a pair in the archive": (history(files=archived()[:1]), {"I6"}),

@@ -12,9 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from pathlib import PurePosixPath
 
-import httpx
-from httpx_sse import EventSource, SSEError
-
+from efrit.controller.act.bridge_http import Connection, TransportError
 from efrit.controller.act.bridge_transport import read_events
 from efrit.errors import InvalidEvent, ProtocolError
 from efrit.protocol import (
@@ -198,16 +196,49 @@ def stream(data: bytes) -> None:
             yield data[start : start + 7]
 
     async def read() -> None:
-        answer = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=pieces())
-        async for _, event_id in read_events(EventSource(answer)):
+        async for _, event_id in read_events(pieces()):
             event_id.encode("ascii")
 
     try:
         asyncio.run(read())
     except ProtocolError as error:
         _can_be_told(error)
-    except (SSEError, httpx.TransportError):
-        return
+
+
+def answer(data: bytes) -> None:
+    """Feed a connection to a bridge in pieces: it ends, or fails as the transport's, and keeps within its limits."""
+
+    async def read() -> None:
+        connection = Connection()
+        transport = SilentTransport()
+        connection.connection_made(transport)
+        await connection.send(b"", 1)
+        for start in range(0, len(data), 7):
+            connection.data_received(data[start : start + 7])
+        connection.eof_received()
+        connection.connection_lost(None)
+        assert 200 <= (await connection.head(1)).status < 1000
+        size = 0
+        while part := await connection.read(1):
+            size += len(part)
+        assert size <= len(data)
+
+    try:
+        asyncio.run(read())
+    except TransportError as error:
+        str(error).encode()
+
+
+class SilentTransport(asyncio.Transport):
+    """Takes everything and sends nothing."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
 
 
 def facts(data: bytes) -> None:
@@ -256,6 +287,6 @@ def names(data: bytes) -> None:
 
 ORACLES: dict[str, Oracle] = {
     oracle.__name__: oracle
-    for oracle in (request, response, heartbeat, view, stats, totals, event, stream, facts, journal, names)
+    for oracle in (request, response, heartbeat, view, stats, totals, event, stream, answer, facts, journal, names)
 }
 """By name: the name is the target's, its corpus folder's and its regressions' too."""

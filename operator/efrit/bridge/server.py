@@ -3,19 +3,16 @@
 import asyncio
 import contextlib
 import socket
-from asyncio import sslproto
 from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
 
+from efrit import tls_buffer
 from efrit.bridge.connection import Connection
 from efrit.bridge.tls import Certificate
 
-TLS_BUFFER_BYTES = 16 * 1024
-"""What asyncio keeps for each TLS connection, and allocates for each read of one. By default that is 256 KiB, though
-no record has more than this. A piece of 32 KiB is taken from the system and given back (`give_memory_back`)."""
-sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
+tls_buffer.keep_small()
 
 KEEP_ALIVE_SECONDS = 600
 """Longer than the controller's client keeps an idle connection: the one that uses it closes it."""

@@ -92,6 +92,8 @@ class Supervisor:
         self._on_signal, self._on_restart, self._on_change = on_signal, on_restart, on_change
         self._poked = asyncio.Event()
         self._heartbeat: Heartbeat | None = None
+        #: The bytes that it was read from.
+        self._heartbeat_read: bytes | None = None
         self._process: EmacsProcess | None = None
         self._boot_seen = 0.0
         #: When the heartbeat last changed before our eyes; one found at start proves nothing.
@@ -273,7 +275,13 @@ class Supervisor:
     def _read_heartbeat(self, now: float) -> None:
         try:
             data = self._queue.disk.read(Area.ROOT, HEARTBEAT, limit=65536)
-            beat = None if data is None else Heartbeat.parse(data)
+            if data is None:
+                beat = None
+            elif data == self._heartbeat_read:
+                # We look more often than Emacs writes.
+                beat = self._heartbeat
+            else:
+                beat, self._heartbeat_read = Heartbeat.parse(data), data
         except (ProtocolError, OSError) as error:
             log.warning("the heartbeat cannot be read: %s", error)
             return

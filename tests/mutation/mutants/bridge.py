@@ -26,6 +26,12 @@ MUTANTS = (
         silent=True,
     ),
     Mutant(
+        "the end of an Emacs that nobody has waited for yet",
+        "pidfd-ended",
+        Value("True"),
+        (f"{UNIT}/test_supervise.py::test_a_zombie_is_not_alive",),
+    ),
+    Mutant(
         "the PID namespace of the number of an Emacs, before that is signalled",
         "foreign-namespace",
         Never(),

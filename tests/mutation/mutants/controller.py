@@ -285,6 +285,18 @@ MUTANTS = (
         (f"{UNIT}/act/test_bridge_transport.py::test_one_body_that_is_large_is_read_at_a_time",),
     ),
     Mutant(
+        "the end of a connection to a bridge on which something comes that nobody asked for",
+        "nobody-asked",
+        Drop(),
+        (f"{UNIT}/act/test_bridge_transport.py::test_a_connection_at_rest_on_which_something_comes_is_dropped",),
+    ),
+    Mutant(
+        "the bound of what a bridge sends that is no body",
+        "endless-head",
+        Never(),
+        (f"{UNIT}/act/test_bridge_transport.py::test_what_is_no_body_may_not_go_on_for_ever",),
+    ),
+    Mutant(
         "the answers that are dropped where a bridge gives more than fit into memory",
         "held-answers",
         Never(),

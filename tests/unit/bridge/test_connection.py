@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from efrit.bridge import connection
-from efrit.bridge.server import TLS_BUFFER_BYTES
+from efrit.tls_buffer import TLS_BUFFER_BYTES
 from tests.support.certificates import trusting
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve

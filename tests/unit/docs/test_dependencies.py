@@ -10,14 +10,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/dev/dependencies.md").read_text(encoding="utf-8")
 
-MODULES = {"httpx-sse": "httpx_sse", "prometheus-client": "prometheus_client", "PyYAML": "yaml"}
+MODULES = {"prometheus-client": "prometheus_client", "PyYAML": "yaml"}
 """Distributions that are imported under another name."""
 
 PARTS = {"pydantic_core"}
 """What pydantic is made of, with types of its own interface."""
-
-UNUSED = {"sniffio"}
-"""What a library looks for and nothing of ours imports; the page says so."""
 
 
 def required() -> set[str]:
@@ -38,7 +35,7 @@ def test_the_first_table_lists_what_the_package_requires() -> None:
 
 
 def test_what_the_package_requires_it_imports() -> None:
-    assert {name for name in required() if MODULES.get(name, name) not in imported()} == UNUSED
+    assert {name for name in required() if MODULES.get(name, name) not in imported()} == set()
 
 
 def test_what_the_package_imports_it_requires() -> None:

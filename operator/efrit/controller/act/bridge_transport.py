@@ -8,13 +8,11 @@ slice by slice and no faster than its rate. Decides nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
-
-import httpx
-from httpx_sse import EventSource
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 
 from efrit.controller import metrics
+from efrit.controller.act.bridge_http import Connection, Connections, Head, RemoteProtocolError, Timeouts
 from efrit.controller.act.stream_rate import StreamRate
 from efrit.protocol import Event, EventId, parse_event
 
@@ -31,67 +29,77 @@ SLICE_BYTES = 4 * 1024
 _EVENTS = "text/event-stream"
 
 
-class TooLong(httpx.RemoteProtocolError):
+class TooLong(RemoteProtocolError):  # noqa: N818
     """A body or an event that is longer than a bridge's may be."""
 
 
-class BridgeTransport(httpx.AsyncHTTPTransport):
-    """httpx' own transport, within limits."""
-
-    def __init__(self, rate: StreamRate, large_bodies: asyncio.Semaphore, **options: Any) -> None:
-        """Read within `rate`; large_bodies: how many bridges may send a large body at the same time."""
-        super().__init__(**options)
-        self._rate = rate
-        self._large_bodies = large_bodies
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send `request`. Raises `httpx.TransportError`, later too, while the body is read."""
-        answer = await super().handle_async_request(request)
-        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        assert isinstance(answer.stream, httpx.AsyncByteStream)  # noqa: S101 - what the async transport makes
-        return httpx.Response(
-            answer.status_code,
-            headers={"content-type": kind} if kind.isascii() else {},
-            stream=_Events(answer.stream, self._rate)
-            if kind == _EVENTS
-            else _Body(answer.stream, self._large_bodies),
-            extensions=answer.extensions,
-        )
+class NotEvents(RemoteProtocolError):  # noqa: N818
+    """What was to be an event stream is none."""
 
 
-class _Stream(httpx.AsyncByteStream):
-    """What a bridge sends after the head of its answer."""
+class Answer:
+    """The answer to one call, its body not read yet."""
 
-    def __init__(self, stream: httpx.AsyncByteStream) -> None:
-        self._stream = stream
-        self._size = 0
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-class _Body(_Stream):
-    """A body that may not grow beyond its limit, and grows large only in its turn."""
-
-    def __init__(self, stream: httpx.AsyncByteStream, large_bodies: asyncio.Semaphore) -> None:
-        super().__init__(stream)
+    def __init__(
+        self, connection: Connection, head: Head, read_seconds: float, large_bodies: asyncio.Semaphore
+    ) -> None:
+        self.status, self.kind = head
+        self._connection = connection
+        self._read_seconds = read_seconds
         self._large_bodies = large_bodies
         self._deadline: float | None = None
-        """When its turn ends, on the loop's clock; None while it is small."""
+        """When the turn of a large body ends, on the loop's clock; None while it is small."""
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        parts = aiter(self._stream)
+    @property
+    def is_success(self) -> bool:
+        """Whether the bridge did what it was asked for."""
+        return 200 <= self.status < 300
+
+    async def read(self) -> bytes:
+        """Return the whole body. Raises `TransportError`, `TimeoutError`."""
+        return b"".join([part async for part in self.parts()])
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield a body that may not grow beyond its limit, and grows large only in its turn."""
+        size = 0
         while True:
-            async with asyncio.timeout_at(self._deadline):
-                part = await anext(parts, None)
-            if part is None:
+            if self._deadline is None:
+                part = await self._connection.read(self._read_seconds)
+            else:
+                async with asyncio.timeout_at(self._deadline):
+                    part = await self._connection.read(self._read_seconds)
+            if not part:
                 return
-            self._size += len(part)
-            if self._size > MAX_BODY_BYTES:
+            size += len(part)
+            if size > MAX_BODY_BYTES:
                 raise TooLong(f"the bridge's answer is longer than {MAX_BODY_BYTES} bytes")
-            if self._size > SMALL_BODY_BYTES and self._deadline is None:
+            if size > SMALL_BODY_BYTES and self._deadline is None:
                 await self._wait_for_large_body_slot()  # gate: large-bodies
             yield part
+
+    async def slices(self, rate: StreamRate) -> AsyncIterator[bytes]:
+        """Yield a stream that may be endless, but for its single events: an empty line ends one.
+
+        Raises `NotEvents` for something else.
+        """
+        if self.kind != _EVENTS:
+            raise NotEvents(
+                f"Expected response header Content-Type to contain 'text/event-stream', got {self.kind[:100]!r}"
+            )
+        size, last = 0, b""
+        while part := await self._connection.read(self._read_seconds):
+            for begin in range(0, len(part), SLICE_BYTES):
+                piece = part[begin : begin + SLICE_BYTES]
+                received = last + piece
+                end = received.rfind(b"\n\n")
+                size = size + len(piece) if end < 0 else len(received) - end - 2
+                last = received[-1:]
+                if size > MAX_EVENT_BYTES:
+                    raise TooLong(f"an event of the bridge is longer than {MAX_EVENT_BYTES} bytes")
+                rate.read(piece)
+                # What is not read stays in the socket, and its sender waits.
+                await asyncio.sleep(rate.pause())  # gate: stream-rate
+                yield piece
 
     async def _wait_for_large_body_slot(self) -> None:
         if self._large_bodies.locked():
@@ -99,47 +107,77 @@ class _Body(_Stream):
         await self._large_bodies.acquire()
         self._deadline = asyncio.get_running_loop().time() + LARGE_BODY_SECONDS
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
+        """Let the turn of a large body go."""
         if self._deadline is not None:
             self._deadline = None
             self._large_bodies.release()
-        await super().aclose()
 
 
-class _Events(_Stream):
-    """A stream that may be endless, but for its single events: an empty line ends one."""
+class BridgeTransport:
+    """Calls to one bridge, within limits."""
 
-    _last = b""
+    def __init__(self, connections: Connections, large_bodies: asyncio.Semaphore) -> None:
+        """Use `connections`; large_bodies: how many bridges may send a large body at the same time."""
+        self._connections = connections
+        self._large_bodies = large_bodies
 
-    def __init__(self, stream: httpx.AsyncByteStream, rate: StreamRate) -> None:
-        super().__init__(stream)
-        self._rate = rate
+    @asynccontextmanager
+    async def call(
+        self, method: str, path: str, headers: Mapping[str, str], timeouts: Timeouts, content: bytes | None = None
+    ) -> AsyncGenerator[Answer]:
+        """Make a call, whose answer is read in the block. Raises `TransportError`, also while the body is read."""
+        connection, head = await self._connections.send(method, path, headers, content, timeouts)
+        answer = Answer(connection, head, timeouts.read, self._large_bodies)
+        try:
+            yield answer
+        finally:
+            answer.close()
+            self._connections.release(connection)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for part in self._stream:
-            for begin in range(0, len(part), SLICE_BYTES):
-                piece = part[begin : begin + SLICE_BYTES]
-                self._count(piece)
-                self._rate.read(piece)
-                # What is not read stays in the socket, and its sender waits.
-                await asyncio.sleep(self._rate.pause())  # gate: stream-rate
-                yield piece
-
-    def _count(self, part: bytes) -> None:
-        received = self._last + part
-        end = received.rfind(b"\n\n")
-        self._size = self._size + len(part) if end < 0 else len(received) - end - 2
-        self._last = received[-1:]
-        if self._size > MAX_EVENT_BYTES:
-            raise TooLong(f"an event of the bridge is longer than {MAX_EVENT_BYTES} bytes")
+    def close(self) -> None:
+        """End all connections, and the calls on them."""
+        self._connections.close()
 
 
-async def read_events(source: EventSource) -> AsyncIterator[tuple[Event | None, str]]:
+class _Lines:
+    """Server-sent events out of the slices of a stream."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._id = ""
+
+    def feed(self, piece: bytes) -> Iterator[tuple[str, str, str]]:
+        """Yield name, data and id of the events that are whole with this piece. An id holds for those after it."""
+        searched = max(0, len(self._rest) - 1)
+        self._rest += piece
+        if (end := self._rest.rfind(b"\n\n", searched)) < 0:
+            return
+        whole = bytes(self._rest[:end])
+        del self._rest[: end + 2]
+        for block in whole.decode("utf-8", "replace").split("\n\n"):
+            name, data = "", list[str]()
+            for line in block.split("\n"):
+                field, _, value = line.partition(":")
+                value = value.removeprefix(" ")
+                if field == "data":
+                    data.append(value)
+                elif field == "event":
+                    name = value
+                elif field == "id":
+                    self._id = value
+            if name or data:
+                yield name or "message", "\n".join(data), self._id
+
+
+async def read_events(slices: AsyncIterator[bytes]) -> AsyncIterator[tuple[Event | None, str]]:
     """Yield each event, None for one of a later version, and the id to resume after it, `""` without one.
 
-    Raises `ProtocolError` for an unknown event, `httpx.TransportError` and `httpx_sse.SSEError`.
+    Raises `ProtocolError` for an unknown event, and what the slices raise.
     """
-    async for sent in source.aiter_sse():
-        event = parse_event(sent.event, sent.data)
-        # It goes into a header when the stream is taken up again.
-        yield event, str(EventId.parse(sent.id)) if sent.id else ""
+    lines = _Lines()
+    async for piece in slices:
+        for name, data, event_id in lines.feed(piece):
+            event = parse_event(name, data)
+            # It goes into a header when the stream is taken up again.
+            yield event, str(EventId.parse(event_id)) if event_id else ""

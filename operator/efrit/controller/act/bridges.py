@@ -16,10 +16,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-import httpx
-from httpx_sse import SSEError, aconnect_sse
-
-from efrit.controller.act.bridge_transport import BridgeTransport, TooLong, read_events
+from efrit.controller.act.bridge_http import (
+    ConnectError,
+    Connections,
+    ConnectTimeout,
+    Place,
+    PoolTimeout,
+    ReadTimeout,
+    Timeouts,
+    TransportError,
+)
+from efrit.controller.act.bridge_transport import BridgeTransport, NotEvents, TooLong, read_events
 from efrit.controller.act.bulkhead import FAILURES, MOST_CALLS, Bulkhead, Depth
 from efrit.controller.act.handover_batch import MAX_ELEMENT_BYTES, MOST_BATCHES
 from efrit.controller.act.handover_calls import HandoverCalls
@@ -44,16 +51,15 @@ from efrit.protocol import BatchElement, ErrorBody, Event, Request, RequestView,
 
 log = logging.getLogger(__name__)
 
-CALL_TIMEOUT = httpx.Timeout(15, connect=5)
+CALL_TIMEOUTS = Timeouts(connect=5.0, read=15.0, pool=15.0)
 # Those are between two bytes; this is for the whole of a call, which a bridge may feed us drop by drop.
 CALL_SECONDS = 60
 # The bridge sends a comment every 10 s: half a minute of silence is a broken stream.
-STREAM_TIMEOUT = httpx.Timeout(30, connect=5)
+STREAM_TIMEOUTS = Timeouts(connect=5.0, read=30.0, pool=30.0)
 MOST_CONNECTIONS = MOST_CALLS + MOST_BATCHES + 2
 """One for the stream, one for a probe. Each costs the bridge a TLS buffer."""
-LIMITS = httpx.Limits(
-    max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=60
-)
+REST_SECONDS = 60.0
+"""How long a connection is kept on which there are no calls."""
 MAX_GATHERED_BYTES = 16 * 1024 * 1024
 """Lines of all batches that wait or are under way; beyond it each call is made on its own, by a worker."""
 LOADED_KEYS = 8
@@ -67,10 +73,9 @@ LAST_UNREADABLE_SECONDS = 60.0
 READABLE_SECONDS = 60.0
 """A stream that could be read for so long makes up for those before that could not."""
 MAX_PROBLEM_CHARS = 200
-UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+UNSENT = (ConnectError, ConnectTimeout, PoolTimeout)
 """There was no connection: the bridge cannot have got the call."""
-# RuntimeError: the client was closed under us because the pod was replaced.
-UNANSWERED = (httpx.TransportError, httpx.InvalidURL, RuntimeError, TimeoutError)
+UNANSWERED = (TransportError, TimeoutError)
 ABOUT_A_BATCH = (BridgeError, QueueNotReady, StorageError)
 """What a bridge may refuse a whole batch with. All else is about one request, or says that no such batch is taken."""
 PROBE = "efrit-probe"
@@ -79,13 +84,10 @@ PROBE = "efrit-probe"
 
 @dataclass(slots=True)
 class _Link:
-    """One connection: to which pod, over which client, fed by which task."""
+    """One connection: to which pod, over which transport, fed by which task."""
 
     target: ConnectBridge
-    client: httpx.AsyncClient
-    """Of the stream; calls go to its transport at once: what a client does beside costs as much as half a call."""
     transport: BridgeTransport
-    url: str
     tokens: Callable[[], tuple[str, ...]]
     """The bearer tokens of this moment: of the controller's key, and during a rotation of the former one."""
     generation: int
@@ -169,12 +171,10 @@ class Bridges:
             ):
                 return
             await self._close(target.instance)
-        host = f"[{target.host}]" if ":" in target.host else target.host
         rate = StreamRate(self._rates, asyncio.get_running_loop().time)
-        transport = BridgeTransport(rate, self._large_bodies, verify=tls, limits=LIMITS, trust_env=False)
-        url = f"https://{host}:{target.port}"
-        client = httpx.AsyncClient(base_url=url, transport=transport, timeout=CALL_TIMEOUT, trust_env=False)
-        link = _Link(target, client, transport, url, lambda: self._tokens(target.instance_uid), generation, rate)
+        place = Place(target.host, target.port, tls, server_name(target.instance_uid))
+        transport = BridgeTransport(Connections(place, MOST_CONNECTIONS, REST_SECONDS), self._large_bodies)
+        link = _Link(target, transport, lambda: self._tokens(target.instance_uid), generation, rate)
         link.bulkhead = Bulkhead(_LinkCallbacks(self, link))
         link.batches = HandoverCalls(
             lambda body: self._send_batch(link, body),
@@ -343,7 +343,7 @@ class Bridges:
         await link.batches.close()
         link.bulkhead.close()
         link.rate.close()
-        await link.client.aclose()
+        link.transport.close()
 
     def _connected(self, instance: Key) -> _Link:
         link = self._links.get(instance)
@@ -358,18 +358,15 @@ class Bridges:
         depth = Depth.READ if method == "GET" else Depth.WRITE
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                media_type = {"Content-Type": "application/json"} if json else {}
-                request = _http_request(link, method, f"requests/{where}", content, media_type)
-                response = await link.transport.handle_async_request(request)
-                try:
-                    await response.aread()
-                finally:
-                    await response.aclose()
+                headers = link.headers() | ({"Content-Type": "application/json"} if json else {})
+                path = f"/v1/requests/{where}"
+                async with link.transport.call(method, path, headers, CALL_TIMEOUTS, content) as answer:
+                    body = await answer.read()
         except UNANSWERED as error:
             raise self._unanswered(link, error, depth) from error
-        if response.is_success:
-            return response.content
-        raise self._refused(link, _error(response), depth, submits=method == "PUT")
+        if answer.is_success:
+            return body
+        raise self._refused(link, _error(answer.status, body), depth, submits=method == "PUT")
 
     async def _in_batch(
         self, instance: Key, line: bytes, depth: Depth, *, lingers: bool = False
@@ -390,24 +387,18 @@ class Bridges:
         """Send a batch and yield the parts of its answer. Raises EfritError, once it is counted."""
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                request = _http_request(link, "POST", "batch", body, {"Content-Type": "application/x-ndjson"})
-                response = await link.transport.handle_async_request(request)
-                try:
-                    if response.is_success:
-                        async for part in response.aiter_raw():
+                headers = link.headers() | {"Content-Type": "application/x-ndjson"}
+                async with link.transport.call("POST", "/v1/batch", headers, CALL_TIMEOUTS, body) as answer:
+                    if answer.is_success:
+                        async for part in answer.parts():
                             yield part
-                    else:
-                        await response.aread()
-                finally:
-                    await response.aclose()
+                        return
+                    refusal = _error(answer.status, await answer.read())
         except UNANSWERED as error:
             for _ in range(min(body.count(b"\n"), FAILURES) - 1):
                 # As many calls of their own would have failed.
                 self._unanswered(link, error, Depth.WRITE)
             raise self._unanswered(link, error, Depth.WRITE) from error
-        if response.is_success:
-            return
-        refusal = _error(response)
         if not isinstance(refusal, ABOUT_A_BATCH):  # gate: batch-refused
             # An earlier bridge has come in its place, or one that takes less: that is no verdict on each element.
             link.takes_batches = False
@@ -493,18 +484,11 @@ class Bridges:
             began = loop.time()
             problem = "it ended the event stream"
             try:
-                async with aconnect_sse(
-                    link.client,
-                    "GET",
-                    "/v1/events",
-                    timeout=STREAM_TIMEOUT,
-                    headers=link.headers() | ({"Last-Event-ID": last_id} if last_id else {}),
-                    extensions=_tls_name(link.target),
-                ) as source:
-                    if not source.response.is_success:
-                        await source.response.aread()
-                        raise _error(source.response)
-                    async for event, event_id in read_events(source):
+                headers = link.headers() | ({"Last-Event-ID": last_id} if last_id else {})
+                async with link.transport.call("GET", "/v1/events", headers, STREAM_TIMEOUTS) as answer:
+                    if not answer.is_success:
+                        raise _error(answer.status, await answer.read())
+                    async for event, event_id in read_events(answer.slices(link.rate)):
                         if not opened:
                             opened = True
                             link.bulkhead.stream_opened()
@@ -514,14 +498,14 @@ class Bridges:
                             self._store.bridges.event(instance, pod_uid, event)
                             link.rate.worked(loop.time() - busy_since)
                         last_id = event_id or last_id
-            except (httpx.TransportError, SSEError, EfritError) as error:
+            except (TransportError, TimeoutError, EfritError) as error:
                 problem = str(error) or repr(error)
                 if isinstance(error, Unauthorized) and link.next_token():
                     log.info("%s/%s: trying the other token, a rotation is under way", *instance)
                 if isinstance(error, ProtocolError):
                     # What could not be read may be what matters: start over from a whole picture.
                     last_id = ""
-                if isinstance(error, (ProtocolError, SSEError, TooLong)):
+                if isinstance(error, (ProtocolError, NotEvents, TooLong)):
                     unreadable += 1
                     link.bulkhead.unreadable(f"its event stream cannot be read: {problem[:MAX_PROBLEM_CHARS]}.")
             lasted = loop.time() - began
@@ -551,32 +535,16 @@ def _other_view(uid: str, answered: str) -> BridgeError:
     return BridgeError(f"asked about request {uid}, the bridge answered about {answered}")
 
 
-def _http_request(
-    link: _Link, method: str, where: str, content: bytes | None, headers: dict[str, str]
-) -> httpx.Request:
-    return httpx.Request(
-        method,
-        f"{link.url}/v1/{where}",
-        content=content,
-        headers=link.headers() | headers,
-        extensions={**_tls_name(link.target), "timeout": CALL_TIMEOUT.as_dict()},
-    )
-
-
 def _failure_sentence(error: Exception) -> str:
     """Return what kept a call from being answered, for people."""
-    if isinstance(error, (TimeoutError, httpx.TimeoutException)):
-        return f"no answer within {CALL_TIMEOUT.read:.0f} s."
+    if isinstance(error, (TimeoutError, ConnectTimeout, ReadTimeout, PoolTimeout)):
+        return f"no answer within {CALL_TIMEOUTS.read:.0f} s."
     return f"{(str(error) or type(error).__name__)[:MAX_PROBLEM_CHARS]}."
 
 
-def _tls_name(target: ConnectBridge) -> dict[str, str]:
-    return {"sni_hostname": server_name(target.instance_uid)}
-
-
-def _error(response: httpx.Response) -> EfritError:
+def _error(status: int, body: bytes) -> EfritError:
     try:
-        detail = ErrorBody.parse(response.content).error
+        detail = ErrorBody.parse(body).error
     except ProtocolError:
-        return BridgeError(f"the bridge answered {response.status_code}: {response.text[:200]!r}")
+        return BridgeError(f"the bridge answered {status}: {body.decode(errors='replace')[:200]!r}")
     return error_for_code(detail.code, detail.message[:MAX_MESSAGE_CHARS])

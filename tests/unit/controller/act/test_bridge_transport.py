@@ -7,13 +7,22 @@ import contextlib
 import gzip
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
-import httpx
 import pytest
-from httpx_sse import aconnect_sse
 
-from efrit.controller.act import bridge_transport
-from efrit.controller.act.bridge_transport import BridgeTransport, read_events
+from efrit.controller.act import bridge_http, bridge_transport
+from efrit.controller.act.bridge_http import (
+    ConnectError,
+    Connections,
+    Place,
+    PoolTimeout,
+    ReadError,
+    ReadTimeout,
+    RemoteProtocolError,
+    Timeouts,
+)
+from efrit.controller.act.bridge_transport import Answer, BridgeTransport, NotEvents, read_events
 from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.errors import ProtocolError
 from tests.support.timeout import TIMEOUT
@@ -22,66 +31,95 @@ EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 RESET = b'id: abc-1\nevent: reset\ndata: {"queue_id":"q","epoch":"abc"}\n\n'
 
 
+TIMEOUTS = Timeouts(connect=TIMEOUT, read=TIMEOUT, pool=TIMEOUT)
+
+
+@dataclass
+class Caller:
+    """The controller's side; `served` are the server's connections, `heard` the heads it has got."""
+
+    port: int
+    large_bodies: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
+    served: list[asyncio.Task[None] | None] = field(default_factory=list)
+    heard: list[bytes] = field(default_factory=list)
+    most: int = 2
+
+    def __post_init__(self) -> None:
+        self.connections = Connections(Place("127.0.0.1", self.port), self.most, rest_seconds=60)
+        self.transport = BridgeTransport(self.connections, self.large_bodies)
+
+    @property
+    def opened(self) -> int:
+        return len(self.served)
+
+    async def get(self, timeouts: Timeouts = TIMEOUTS, content: bytes | None = None) -> tuple[Answer, bytes]:
+        method = "GET" if content is None else "PUT"
+        async with self.transport.call(method, "/", {}, timeouts, content) as answer:
+            return answer, await answer.read()
+
+    async def events(self) -> list[str]:
+        rate = StreamRate(Shared(), time.monotonic)
+        async with self.transport.call("GET", "/v1/events", {}, TIMEOUTS) as answer:
+            return [event_id async for event, event_id in read_events(answer.slices(rate)) if event is not None]
+
+
 @contextlib.asynccontextmanager
-async def answering(*parts: bytes, then: bytes = b"", stays: bool = False) -> AsyncIterator[httpx.AsyncClient]:
+async def answering(
+    *parts: bytes, then: bytes = b"", stays: bool = False, again: bool = False
+) -> AsyncIterator[Caller]:
     """Yield a client of a server that says `parts`, and `then` over and over; nothing more if that is empty.
 
-    With `stays` it keeps the connection open until the client has left.
+    With `stays` it keeps the connection open until the client has left; with `again` it answers again and again.
     """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            await reader.readuntil(b"\r\n\r\n")
-            for part in parts:
-                writer.write(part)
-            while then:
-                writer.write(then)
-                await writer.drain()
+        caller.served.append(asyncio.current_task())
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError), contextlib.closing(writer):
+            while True:
+                caller.heard.append(await reader.readuntil(b"\r\n\r\n"))
+                for part in parts:
+                    writer.write(part)
+                    await writer.drain()
+                while then:
+                    writer.write(then)
+                    await writer.drain()
+                if not again:
+                    break
             if stays:
                 await reader.read()
-        writer.close()
-        event.set()
 
-    event = asyncio.Event()
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    transport = BridgeTransport(StreamRate(Shared(), time.monotonic), asyncio.Semaphore())
+    caller = Caller(server.sockets[0].getsockname()[1])
     async with server:
-        async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{port}") as client:
-            yield client
-        if stays:
-            await event.wait()
-
-
-async def events(client: httpx.AsyncClient) -> list[str]:
-    async with aconnect_sse(client, "GET", "/v1/events") as source:
-        return [event_id async for event, event_id in read_events(source) if event is not None]
+        yield caller
+        caller.transport.close()
+        await asyncio.gather(*filter(None, caller.served))
 
 
 async def test_events_are_read_with_their_ids() -> None:
     async with answering(EVENTS + RESET + b": still here\n\n" + RESET[10:]) as client:
-        assert await events(client) == ["abc-1", "abc-1"]
+        assert await client.events() == ["abc-1", "abc-1"]
 
 
 @pytest.mark.parametrize("then", [b"x" * 4096, b"data: x\n" * 512, b": x\n" * 1024], ids=["line", "data", "comments"])
 async def test_an_event_without_end_ends_the_stream(then: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridge_transport, "MAX_EVENT_BYTES", 20_000)
     async with answering(EVENTS + RESET, then=then) as client:
-        with pytest.raises(httpx.RemoteProtocolError, match="longer than"):
-            await events(client)
+        with pytest.raises(RemoteProtocolError, match="longer than"):
+            await client.events()
 
 
 async def test_a_stream_of_whole_events_may_be_longer_than_one_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridge_transport, "MAX_EVENT_BYTES", 100)
     async with answering(EVENTS, *[RESET] * 50) as client:
-        assert len(await events(client)) == 50
+        assert len(await client.events()) == 50
 
 
 async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridge_transport, "MAX_BODY_BYTES", 100_000)
     async with answering(b"HTTP/1.1 200 OK\r\n\r\n", then=b"x" * 4096) as client:
-        with pytest.raises(httpx.RemoteProtocolError, match="longer than"):
-            await client.get("/")
+        with pytest.raises(RemoteProtocolError, match="longer than"):
+            await client.get()
 
 
 BODY = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -91,13 +129,12 @@ LARGE = b"x" * (2 * bridge_transport.SMALL_BODY_BYTES)
 @pytest.mark.parametrize(("size", "waits"), [(1000, False), (len(LARGE), True)])
 async def test_one_body_that_is_large_is_read_at_a_time(size: int, waits: bool) -> None:
     async with answering(BODY + LARGE[:size]) as client:
-        turns: asyncio.Semaphore = client._transport._large_bodies  # type: ignore[attr-defined]
-        async with turns:
-            reading = asyncio.create_task(client.get("/"))
+        async with client.large_bodies:
+            reading = asyncio.create_task(client.get())
             done, _ = await asyncio.wait({reading}, timeout=0.5 if waits else TIMEOUT)
             assert bool(done) != waits
-        assert len((await reading).content) == size
-        assert not turns.locked()
+        assert len((await reading)[1]) == size
+        assert not client.large_bodies.locked()
 
 
 async def test_a_large_body_that_is_sent_drop_by_drop_gives_its_turn_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +142,8 @@ async def test_a_large_body_that_is_sent_drop_by_drop_gives_its_turn_up(monkeypa
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"
     async with answering(head + LARGE, stays=True) as client:
         with pytest.raises(TimeoutError):
-            await client.get("/")
-        assert not client._transport._large_bodies.locked()  # type: ignore[attr-defined]
+            await client.get()
+        assert not client.large_bodies.locked()
 
 
 async def test_nothing_is_unpacked_decoded_kept_or_followed_because_a_bridge_says_so() -> None:
@@ -116,14 +153,164 @@ async def test_nothing_is_unpacked_decoded_kept_or_followed_because_a_bridge_say
         f"Content-Type: application/json; charset=utf-7\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     async with answering(head.encode() + body) as client:
-        answer = await client.get("/")
-        assert answer.content == body
-        assert dict(answer.headers) == {"content-type": "application/json"}
-        assert len(client.cookies) == 0
+        answer, content = await client.get()
+        assert content == body
+        assert (answer.status, answer.kind) == (302, "application/json")
 
 
 @pytest.mark.parametrize("event_id", ["é-1", "a b-1", "x", "a-" + "9" * 30, "-1", "a\x01-1"])
 async def test_an_id_that_cannot_be_sent_back_is_refused(event_id: str) -> None:
     async with answering(EVENTS + RESET.replace(b"abc-1", event_id.encode())) as client:
         with pytest.raises(ProtocolError):
-            await events(client)
+            await client.events()
+
+
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize("answer", [WHOLE, CHUNKS, b"HTTP/1.1 100 Continue\r\n\r\n" + WHOLE])
+async def test_a_connection_whose_answer_was_read_is_used_again(answer: bytes) -> None:
+    async with answering(answer, again=True) as client:
+        assert [(await client.get())[1] for _ in range(3)] == [b"ok"] * 3
+        assert client.opened == 1
+
+
+@pytest.mark.parametrize("more", [WHOLE, b"x" * 100, b"\0"], ids=["answer", "text", "byte"])
+async def test_what_comes_after_an_answer_is_nobody_s_and_ends_the_connection(more: bytes) -> None:
+    async with answering(WHOLE + more, again=True) as client:
+        assert [(await client.get())[1] for _ in range(2)] == [b"ok"] * 2
+        assert client.opened == 2
+        assert not client.connections._resting
+
+
+async def test_a_connection_at_rest_on_which_something_comes_is_dropped() -> None:
+    async with answering(WHOLE, again=True) as client:
+        await client.get()
+        (resting,) = client.connections._resting
+        resting.data_received(WHOLE)
+        assert not resting.is_usable
+        assert (await client.get())[1] == b"ok"
+        assert client.opened == 2
+
+
+async def test_a_connection_that_the_bridge_has_closed_is_not_used_again() -> None:
+    async with answering(WHOLE) as client:
+        for _ in range(2):
+            assert (await client.get())[1] == b"ok"
+            (resting,) = client.connections._resting
+            while resting.is_usable:  # noqa: ASYNC110 - the loop tells the connection, and nobody else
+                await asyncio.sleep(0)
+        assert client.opened == 2
+
+
+async def test_a_connection_that_has_rested_for_long_is_dropped() -> None:
+    async with answering(WHOLE, again=True) as client:
+        await client.get()
+        client.connections._resting[0].rests_since -= 61
+        await client.get()
+        assert client.opened == 2
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "then"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 4096),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+        (CHUNKED + b"2;", b"x" * 4096),
+        (CHUNKED + b"0\r\nX: ", b"x" * 4096),
+    ],
+    ids=["head", "heads", "chunk", "trailer"],
+)
+async def test_what_is_no_body_may_not_go_on_for_ever(begin: bytes, then: bytes) -> None:
+    async with answering(begin + then * (4 * bridge_http.MAX_HEAD_BYTES // len(then))) as client:
+        with pytest.raises(RemoteProtocolError, match="the head of an answer is longer than"):
+            await client.get()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"", "Server disconnected without sending a response."),
+        (b"hello\r\n\r\n", "the answer is no HTTP"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "the answer is no HTTP"),
+        (WHOLE[:-1], "peer closed connection without sending complete message body"),
+        (CHUNKS[:-5], "peer closed connection without sending complete message body"),
+    ],
+)
+async def test_a_call_is_made_once_whatever_becomes_of_its_answer(answer: bytes, error: str) -> None:
+    async with answering(answer) as client:
+        with pytest.raises(RemoteProtocolError, match=error):
+            await client.get(content=b"{}")
+        assert client.opened == 1
+
+
+async def test_a_silent_bridge_a_closed_port_and_a_full_pool_are_told_apart() -> None:
+    short = Timeouts(connect=TIMEOUT, read=0.05, pool=0.05)
+    async with answering(stays=True) as client:
+        calls = [asyncio.create_task(client.get()) for _ in range(client.most)]
+        while client.opened < client.most:  # noqa: ASYNC110 - counted by the server
+            await asyncio.sleep(0)
+        with pytest.raises(PoolTimeout):
+            await client.get(short)
+        calls.pop().cancel()
+        with pytest.raises(ReadTimeout):
+            await client.get(short)
+        client.transport.close()
+        with pytest.raises(ReadError):
+            await calls.pop()
+        with pytest.raises(ReadError):
+            await client.get()
+    gone = Caller(client.port)
+    with pytest.raises(ConnectError, match="All connection attempts failed"):
+        await gone.get()
+
+
+async def test_a_body_that_nobody_reads_stays_in_the_socket() -> None:
+    async with answering(BODY, then=b"x" * 65536) as client:
+        async with client.transport.call("GET", "/", {}, TIMEOUTS) as answer:
+            connection = answer._connection
+            while not connection._paused:  # noqa: ASYNC110 - the loop tells the connection, and nobody else
+                await asyncio.sleep(0)
+            size = len(connection._body)
+            assert size < bridge_http.HIGH_WATER_BYTES + 1024 * 1024
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert len(connection._body) == size
+            # Once it is read, more comes.
+            assert [len(await connection.read(TIMEOUT)) > 0 for _ in range(3)] == [True] * 3
+
+
+async def test_a_request_that_the_bridge_does_not_take_is_given_up() -> None:
+    async with answering(stays=True) as client:
+        asking = asyncio.create_task(client.get(TIMEOUTS))
+        while not client.opened:  # noqa: ASYNC110 - counted by the server
+            await asyncio.sleep(0)
+        (connection,) = client.connections._used
+        connection.pause_writing()
+        with pytest.raises(ReadTimeout):
+            await connection.send(b"more", 0.05)
+        connection.pause_writing()
+        sending = asyncio.create_task(connection.send(b"more", TIMEOUT))
+        await asyncio.sleep(0)
+        connection.resume_writing()
+        await sending
+        asking.cancel()
+
+
+async def test_what_is_no_event_stream_is_not_read_as_one() -> None:
+    async with answering(WHOLE) as client:
+        with pytest.raises(NotEvents, match="text/event-stream"):
+            await client.events()
+
+
+async def test_nothing_of_a_path_becomes_a_header() -> None:
+    async with answering(WHOLE) as client:
+        async with client.transport.call("GET", "/v1/\r\nX: y?only=waiting", {}, TIMEOUTS) as answer:
+            await answer.read()
+        (head,) = client.heard
+        assert head.startswith(b"GET /v1/%0D%0AX%3A%20y?only=waiting HTTP/1.1\r\nHost: 127.0.0.1:")
+        assert head.count(b"\r\n") == 3

@@ -216,6 +216,12 @@ MUTANTS = (
         (f"{FLOWS}::test_a_flow_that_had_nothing_to_do_saves_nothing_up",),
     ),
     Mutant(
+        "a flow of which something waits anew, in the order that is kept",
+        "flow-order",
+        Value("False"),
+        (f"{FLOWS}::test_the_order_is_the_same_however_often_one_asks_for_it",),
+    ),
+    Mutant(
         "the requests that run, of what a pool is scaled by",
         "scale-running",
         Value("snapshot.pending"),

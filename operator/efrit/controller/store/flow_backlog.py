@@ -60,6 +60,12 @@ class FlowBacklog:
         self._by_age = Backlog()
         self._now = 0.0
         """Virtual time: when the request that went last was due."""
+        self._fillings = 0
+        """Grows when something of a flow waits where nothing did, or nothing where something did."""
+        self._order: list[tuple[float, str, int]] = []
+        """A heap of the flows of which something may go: when, the name, the place in the flow; made when used."""
+        self._order_of: tuple[int, int, Shares] | None = None
+        """What it was made of: there may be a thousand flows, and each request that waits asks for its place."""
 
     def __len__(self) -> int:
         return len(self._flow_of)
@@ -74,6 +80,7 @@ class FlowBacklog:
         if self._flow_of.get(key, flow) != flow:
             self.discard(key)
         line = self._flows.setdefault(flow, _Flow())
+        self._fillings += not len(line.waiting)  # gate: flow-order
         line.waiting.add(key, place)
         self._flow_of[key] = flow
         self._by_age.add(key, (created or place[0], place[1]))
@@ -82,7 +89,9 @@ class FlowBacklog:
         """Take a request out that a member gets no more, if it is in."""
         flow = self._flow_of.pop(key, None)
         if flow is not None:
-            self._flows[flow].waiting.discard(key)
+            line = self._flows[flow]
+            line.waiting.discard(key)
+            self._fillings += not len(line.waiting)
             self._by_age.discard(key)
             self._forget_if_empty(flow)
 
@@ -164,14 +173,21 @@ class FlowBacklog:
 
     def _in_order(self) -> Iterator[Key]:
         """Yield the requests in the order in which they go, as if each that goes were started at once."""
-        room = {name: self._room(line) for name, line in self._flows.items() if len(line.waiting)}
-        heap = [(max(self._flows[name].next_start, self._now), name, 0) for name, free in room.items() if free > 0]
-        heapq.heapify(heap)
+        made_of = (self.changes, self._fillings, self.shares)
+        if self._order_of is None or self._order_of[:2] != made_of[:2] or self._order_of[2] is not self.shares:
+            self._order_of = made_of
+            self._order = [
+                (max(line.next_start, self._now), name, 0)
+                for name, line in self._flows.items()
+                if len(line.waiting) and self._room(line) > 0
+            ]
+            heapq.heapify(self._order)
+        heap = self._order.copy()
         while heap:
             begins, name, place = heapq.heappop(heap)
             line = self._flows[name]
             yield line.waiting.at(place)
-            if place + 1 < min(len(line.waiting), room[name]):
+            if place + 1 < min(len(line.waiting), self._room(line)):
                 heapq.heappush(heap, (begins + 1 / self.shares.weight(name), name, place + 1))
 
     def _room(self, line: _Flow) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -73,6 +75,47 @@ def test_the_order_that_is_told_is_the_one_that_follows() -> None:
         add(line, flow, 5)
     names = [request[1].rstrip("0123456789") for request in line.first(15)]
     assert start(line, 15) == names
+
+
+SHARES = (Shares(), Shares({"a": 3}), Shares(max_running=1))
+
+
+def change(line: FlowBacklog, chance: random.Random) -> None:
+    """Do one thing to LINE that may change the order."""
+    flow, number = chance.choice("abcd"), chance.randrange(4)
+    match chance.randrange(5):
+        case 0 | 1:
+            add(line, flow, 1, first=number)
+        case 2:
+            line.discard(key(f"{flow}{number}"))
+        case 3:
+            line.ended(flow)
+        case 4:
+            start(line, len(line.first(1)))
+            line.shares = chance.choice(SHARES)
+
+
+def test_the_order_is_the_same_however_often_one_asks_for_it() -> None:
+    for seed in range(300):
+        asked, unasked = FlowBacklog(), FlowBacklog()
+        for line in (asked, unasked):
+            chance = random.Random(seed)  # noqa: S311
+            for _ in range(12):
+                change(line, chance)
+                if line is asked:
+                    line.first(3)
+        assert asked.first(20) == unasked.first(20), seed
+
+
+def test_flows_are_put_in_order_once_for_all_that_ask_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordered: list[int] = []
+    monkeypatch.setattr(heapq, "heapify", lambda flows: ordered.append(len(flows)))
+    line = FlowBacklog()
+    for number in range(MOST_FLOWS):
+        add(line, f"flow{number:04}-", 2)
+    for number in range(MOST_FLOWS):
+        assert line.ahead_of(key(f"flow{number:04}-1"), 1) == 1
+    assert ordered == [MOST_FLOWS]
 
 
 def test_a_flow_that_had_nothing_to_do_saves_nothing_up() -> None:

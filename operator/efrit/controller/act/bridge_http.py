@@ -17,7 +17,9 @@ import httptools
 from efrit import tls_buffer
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Of what comes without a byte of a body: the head of an answer, those before it, trailers, the frames of chunks."""
+"""Of what is no body: the head of an answer, those before it, trailers, the frames of chunks."""
+FRAME_BYTES = 16
+"""So much more of it may come with each byte of a body: whoever sends small chunks has a frame around each."""
 HIGH_WATER_BYTES = 64 * 1024
 """So much of a body is kept unread; what is beyond it stays in the socket, and its sender waits."""
 PLAIN_PATH = "/?=&"
@@ -83,13 +85,15 @@ class Connection(asyncio.Protocol):
         self._error: TransportError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
-        self._paused = False
+        self._paused = self._writes = self._ended = False
         self.rests_since = 0.0
 
     @property
     def is_usable(self) -> bool:
         """Whether another call can be made on it."""
-        return self._error is None and not self._broken and self._parser is None
+        # What has not been sent yet of a call that was answered early would grow with each call.
+        lost = self._broken or self._ended or self._error is not None
+        return not lost and self._parser is None and self._writable is None
 
     async def send(self, data: bytes, seconds: float) -> None:
         """Send a call. Raises `TransportError`."""
@@ -99,7 +103,9 @@ class Connection(asyncio.Protocol):
         self._beside_body = 0
         if self._transport is None or self._error is not None:
             raise self._error or ReadError
+        self._writes = True
         self._transport.write(data)
+        self._writes = False
         if self._writable is not None:
             await self._within(self._writable, seconds)
 
@@ -170,6 +176,10 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Take in that the bridge takes no more for now. An answer ends the wait, too: it may refuse early."""
+        if not self._writes:
+            # It makes TLS itself answer (new keys), and does not take that: nothing else bounds it.
+            self.abort()
+            return
         self._writable = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
@@ -187,13 +197,11 @@ class Connection(asyncio.Protocol):
         self._beside_body += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserCallbackError:
-            # More than one answer: the first is one, and the last on this connection.
-            self.abort()
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._complete:
                 self._fail(RemoteProtocolError(f"the answer is no HTTP: {error}"[:200]))
                 return
+            # Surplus: what came before it is an answer, and the last on this connection.
             self.abort()
         if self._beside_body > MAX_HEAD_BYTES and not self._complete:  # gate: endless-head
             self._fail(RemoteProtocolError(f"the head of an answer is longer than {MAX_HEAD_BYTES} bytes"))
@@ -205,8 +213,9 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """Take in that the bridge says no more: the end of a body that named no length."""
+        self._ended = True
         if self._head is not None and not self._framed:
-            self._complete = self._broken = True
+            self._complete = True
             self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -247,8 +256,10 @@ class Connection(asyncio.Protocol):
             self._head = Head(status, self._kind)
 
     def on_body(self, data: bytes) -> None:
-        """Take in a part of the body."""
-        self._beside_body = 0
+        """Take in a part of the body. What an answer before the one asked for would hold is none."""
+        if self._head is None:
+            raise ValueError
+        self._beside_body = max(0, self._beside_body - (1 + FRAME_BYTES) * len(data))
         self._body += data
 
     def on_message_complete(self) -> None:
@@ -369,4 +380,7 @@ class Connections:
             raise ConnectError(str(error)) from error
         except OSError as error:
             raise ConnectError("All connection attempts failed") from error
+        if self._closed:
+            connection.abort()
+            raise ReadError("the connections to the bridge are closed")
         return connection

@@ -222,8 +222,9 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
         (CHUNKED + b"2;", b"x" * 4096),
         (CHUNKED + b"0\r\nX: ", b"x" * 4096),
+        (CHUNKED, b"1;" + b"x" * 8192 + b"\r\no\r\n"),
     ],
-    ids=["head", "heads", "chunk", "trailer"],
+    ids=["head", "heads", "chunk", "trailer", "chunks"],
 )
 async def test_what_is_no_body_may_not_go_on_for_ever(begin: bytes, then: bytes) -> None:
     async with answering(begin + then * (4 * bridge_http.MAX_HEAD_BYTES // len(then))) as client:
@@ -238,6 +239,7 @@ async def test_what_is_no_body_may_not_go_on_for_ever(begin: bytes, then: bytes)
         (b"hello\r\n\r\n", "the answer is no HTTP"),
         (b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "the answer is no HTTP"),
         (WHOLE[:-1], "peer closed connection without sending complete message body"),
+        (b"HTTP/1.1 099 X\r\nContent-Length: 2\r\n\r\nno" + WHOLE, "the answer is no HTTP"),
         (CHUNKS[:-5], "peer closed connection without sending complete message body"),
     ],
 )
@@ -246,6 +248,12 @@ async def test_a_call_is_made_once_whatever_becomes_of_its_answer(answer: bytes,
         with pytest.raises(RemoteProtocolError, match=error):
             await client.get(content=b"{}")
         assert client.opened == 1
+
+
+async def test_a_body_of_many_small_chunks_is_read() -> None:
+    size = bridge_http.MAX_HEAD_BYTES
+    async with answering(CHUNKED + b"1\r\no\r\n" * size + b"0\r\n\r\n") as client:
+        assert (await client.get())[1] == b"o" * size
 
 
 async def test_a_silent_bridge_a_closed_port_and_a_full_pool_are_told_apart() -> None:
@@ -284,21 +292,70 @@ async def test_a_body_that_nobody_reads_stays_in_the_socket() -> None:
             assert [len(await connection.read(TIMEOUT)) > 0 for _ in range(3)] == [True] * 3
 
 
+class Full(asyncio.Transport):
+    """A transport whose other side takes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted = False
+        self.connection = bridge_http.Connection()
+        self.connection.connection_made(self)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.connection.pause_writing()
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
 async def test_a_request_that_the_bridge_does_not_take_is_given_up() -> None:
-    async with answering(stays=True) as client:
-        asking = asyncio.create_task(client.get(TIMEOUTS))
-        while not client.opened:  # noqa: ASYNC110 - counted by the server
-            await asyncio.sleep(0)
-        (connection,) = client.connections._used
-        connection.pause_writing()
-        with pytest.raises(ReadTimeout):
-            await connection.send(b"more", 0.05)
-        connection.pause_writing()
-        sending = asyncio.create_task(connection.send(b"more", TIMEOUT))
+    with pytest.raises(ReadTimeout):
+        await Full().connection.send(b"call", 0.05)
+    connection = Full().connection
+    sending = asyncio.create_task(connection.send(b"call", TIMEOUT))
+    await asyncio.sleep(0)
+    connection.resume_writing()
+    await sending
+
+
+async def test_a_connection_whose_request_was_not_taken_whole_is_not_used_again() -> None:
+    connection = Full().connection
+    sending = asyncio.create_task(connection.send(b"call", TIMEOUT))
+    await asyncio.sleep(0)
+    connection.data_received(WHOLE)
+    await sending
+    assert await connection.read(TIMEOUT) == b"ok"
+    connection.finish()
+    assert not connection.is_usable
+
+
+async def test_a_bridge_that_does_not_take_what_tls_answers_it_is_left() -> None:
+    full = Full()
+    full.connection.pause_writing()
+    assert full.aborted
+
+
+async def test_a_connection_on_which_the_bridge_says_no_more_is_not_used_again() -> None:
+    full = Full()
+    sending = asyncio.create_task(full.connection.send(b"call", TIMEOUT))
+    await asyncio.sleep(0)
+    full.connection.resume_writing()
+    await sending
+    full.connection.data_received(WHOLE)
+    full.connection.eof_received()
+    assert await full.connection.read(TIMEOUT) == b"ok"
+    full.connection.finish()
+    assert not full.connection.is_usable
+
+
+async def test_no_call_is_made_on_a_connection_that_opens_while_all_are_closed() -> None:
+    async with answering(WHOLE) as client:
+        call = asyncio.create_task(client.get())
         await asyncio.sleep(0)
-        connection.resume_writing()
-        await sending
-        asking.cancel()
+        client.transport.close()
+        with pytest.raises(ReadError):
+            await call
+    assert not client.heard
 
 
 async def test_what_is_no_event_stream_is_not_read_as_one() -> None:

@@ -542,6 +542,16 @@ def test_a_zombie_is_not_alive(look_alike: Callable[[], LookAlike]) -> None:
     process.close()
 
 
+def test_an_emacs_of_another_user_is_not_ours(
+    look_alike: Callable[[], LookAlike], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(pidfd: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", refuse)
+    assert EmacsProcess.find(look_alike().pid, "boot") is None
+
+
 def test_only_what_is_called_emacs_is_emacs() -> None:
     assert not is_emacs(os.getpid())
     assert EmacsProcess.find(os.getpid(), "boot") is None

@@ -22,6 +22,8 @@ FRAME_BYTES = 16
 """So much more of it may come with each byte of a body: whoever sends small chunks has a frame around each."""
 HIGH_WATER_BYTES = 64 * 1024
 """So much of a body is kept unread; what is beyond it stays in the socket, and its sender waits."""
+WRITE_BYTES = 64 * 1024
+"""So much of a call is written at once: TLS passes on all it is given, and says too late that it is too much."""
 PLAIN_PATH = "/?=&"
 
 tls_buffer.keep_small()
@@ -91,23 +93,31 @@ class Connection(asyncio.Protocol):
     @property
     def is_usable(self) -> bool:
         """Whether another call can be made on it."""
+        if self._broken or self._ended or self._error is not None or self._transport is None:
+            return False
         # What has not been sent yet of a call that was answered early would grow with each call.
-        lost = self._broken or self._ended or self._error is not None
-        return not lost and self._parser is None and self._writable is None
+        return self._parser is None and not self._transport.get_write_buffer_size()
 
     async def send(self, data: bytes, seconds: float) -> None:
-        """Send a call. Raises `TransportError`."""
+        """Send a call, or as much of it as there is until it is answered. Raises `TransportError`."""
         self._parser = httptools.HttpResponseParser(self)
         self._head, self._kind = None, ""
         self._framed = self._complete = False
         self._beside_body = 0
         if self._transport is None or self._error is not None:
             raise self._error or ReadError
-        self._writes = True
-        self._transport.write(data)
-        self._writes = False
-        if self._writable is not None:
-            await self._within(self._writable, seconds)
+        rest = memoryview(data)
+        while rest and not self._transport.is_closing():
+            self._writes = True
+            self._transport.write(rest[:WRITE_BYTES])
+            self._writes = False
+            rest = rest[WRITE_BYTES:]
+            if self._writable is not None:
+                await self._within(self._writable, seconds)
+            if self._head is not None:
+                # What remains would be taken for the next call, or that for what remains.
+                self._ended = True
+                return
 
     async def head(self, seconds: float) -> Head:
         """Return the head of the answer. Raises `TransportError`; seconds: between two bytes."""
@@ -155,7 +165,8 @@ class Connection(asyncio.Protocol):
             handle.cancel()
 
     def _wake(self) -> None:
-        for future in (self._waiter, self._writable):
+        is_answered = self._head is not None or self._error is not None
+        for future in (self._waiter, self._writable if is_answered else None):
             if future is not None and not future.done():
                 if self._error is None:
                     future.set_result(None)

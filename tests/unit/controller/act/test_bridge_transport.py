@@ -293,16 +293,41 @@ async def test_a_body_that_nobody_reads_stays_in_the_socket() -> None:
 
 
 class Full(asyncio.Transport):
-    """A transport whose other side takes nothing."""
+    """A transport whose other side takes nothing until `take`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.aborted = False
+        self.unsent = 0
         self.connection = bridge_http.Connection()
         self.connection.connection_made(self)
 
+    async def call(self, data: bytes) -> asyncio.Task[None]:
+        """Return the task that sends a call, and waits."""
+        task = asyncio.create_task(self.connection.send(data, TIMEOUT))
+        await asyncio.sleep(0)
+        return task
+
+    async def take(self) -> None:
+        self.unsent = 0
+        self.connection.resume_writing()
+        await asyncio.sleep(0)
+
+    async def read(self) -> bytes:
+        """Read an answer to its end, and let it go."""
+        body = await self.connection.read(TIMEOUT)
+        self.connection.finish()
+        return body
+
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.unsent += len(data)
         self.connection.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def is_closing(self) -> bool:
+        return self.aborted
 
     def abort(self) -> None:
         self.aborted = True
@@ -311,22 +336,45 @@ class Full(asyncio.Transport):
 async def test_a_request_that_the_bridge_does_not_take_is_given_up() -> None:
     with pytest.raises(ReadTimeout):
         await Full().connection.send(b"call", 0.05)
-    connection = Full().connection
-    sending = asyncio.create_task(connection.send(b"call", TIMEOUT))
-    await asyncio.sleep(0)
-    connection.resume_writing()
-    await sending
 
 
-async def test_a_connection_whose_request_was_not_taken_whole_is_not_used_again() -> None:
-    connection = Full().connection
-    sending = asyncio.create_task(connection.send(b"call", TIMEOUT))
-    await asyncio.sleep(0)
-    connection.data_received(WHOLE)
+async def test_a_request_is_written_as_fast_as_the_bridge_takes_it() -> None:
+    full = Full()
+    sending = await full.call(b"x" * (2 * bridge_http.WRITE_BYTES + 1))
+    # No answer, but news.
+    full.connection.data_received(b"HTTP/1.1 100 Continue\r\n\r\n")
+    for size in (bridge_http.WRITE_BYTES, bridge_http.WRITE_BYTES, 1):
+        assert full.unsent == size
+        await full.take()
     await sending
-    assert await connection.read(TIMEOUT) == b"ok"
-    connection.finish()
-    assert not connection.is_usable
+    full.connection.data_received(WHOLE)
+    assert await full.read() == b"ok"
+    assert full.connection.is_usable
+
+
+@pytest.mark.parametrize("size", [1, bridge_http.WRITE_BYTES + 1], ids=["unsent", "unwritten"])
+@pytest.mark.parametrize("takes", [False, True])
+async def test_a_connection_whose_request_was_answered_early_is_not_used_again(size: int, takes: bool) -> None:
+    full = Full()
+    sending = await full.call(b"x" * size)
+    full.connection.data_received(WHOLE)
+    if takes:
+        await full.take()
+    await sending
+    assert await full.read() == b"ok"
+    assert full.unsent <= bridge_http.WRITE_BYTES
+    assert not full.connection.is_usable
+
+
+async def test_a_connection_with_unsent_bytes_is_not_used_again() -> None:
+    full = Full()
+    sending = await full.call(b"call")
+    await full.take()
+    await sending
+    full.connection.data_received(WHOLE)
+    full.unsent = 1
+    assert await full.read() == b"ok"
+    assert not full.connection.is_usable
 
 
 async def test_a_bridge_that_does_not_take_what_tls_answers_it_is_left() -> None:
@@ -337,14 +385,12 @@ async def test_a_bridge_that_does_not_take_what_tls_answers_it_is_left() -> None
 
 async def test_a_connection_on_which_the_bridge_says_no_more_is_not_used_again() -> None:
     full = Full()
-    sending = asyncio.create_task(full.connection.send(b"call", TIMEOUT))
-    await asyncio.sleep(0)
-    full.connection.resume_writing()
+    sending = await full.call(b"call")
+    await full.take()
     await sending
     full.connection.data_received(WHOLE)
     full.connection.eof_received()
-    assert await full.connection.read(TIMEOUT) == b"ok"
-    full.connection.finish()
+    assert await full.read() == b"ok"
     assert not full.connection.is_usable
 
 

@@ -321,6 +321,8 @@ class Bridges:
         now = self._clock()
         if self._trust is None or self._trust[0] != generation_of(now):
             context = ssl.create_default_context(cadata=trusted_certificates(self._identity, now).decode())
+            # A bridge that speaks TLS 1.2 could ask for one handshake after the other, on a connection at rest, too.
+            context.options |= ssl.OP_NO_RENEGOTIATION
             self._trust = generation_of(now), context
         return self._trust
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -222,6 +223,11 @@ async def test_a_bridge_that_refuses_the_token_is_told_as_such(line: Line) -> No
     await line.bridges.connect(line.bridge.connect_action())
 
     assert "bearer token" in (await line.heard.hears("bridges.bridge_lost"))[2]
+
+
+def test_no_bridge_can_have_a_handshake_repeated(identity: Identity) -> None:
+    _, tls = Bridges(identity, Listener().store)._trusted_ca()
+    assert tls.options & ssl.OP_NO_RENEGOTIATION
 
 
 @contextlib.asynccontextmanager

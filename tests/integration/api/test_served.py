@@ -262,7 +262,7 @@ def test_short_names_and_the_category_find_everything(
         ("efr.spec.retryPolicy", "IfInterrupted runs the work again when Emacs died in the middle of it"),
         ("efr.status.resultRef", "Where the whole result is stored when it is larger."),
         ("efi.spec.queue.maxPending", "Requests the instance takes on, the running one included; more are held back"),
-        ("efpl.spec.intent", "What is to be reached. It never changes; what was forgotten is said in an amendment."),
+        ("efpl.spec.intent", "The goal. It never changes; add what was forgotten as an amendment."),
         ("efpl.spec.amendments", "Add to the end: the next visit of a task sees it."),
         ("efpl.spec.environment.git.secretRef", "The EfritInstance must mount it"),
         ("efpl.status.tree", "The tree, depth first: the path to the current task and its surroundings"),

@@ -272,7 +272,7 @@
   (let ((file (make-temp-file "efrit-key-" nil nil "short\n")))
     (unwind-protect
         (efrit-test-with-daemon ((concat "EFRIT_MODEL_API_KEY_FILE=" file) "EFRIT_MODEL_NAME=m"
-                                 "EFRIT_HEARTBEAT_SECONDS=0.2")
+                                 "EFRIT_HEARTBEAT_SECONDS=0.2" "EFRIT_BRIDGE=")
           (should (equal (alist-get 'model_key (efrit-test-heartbeat)) "TooShort"))
           ;; A replaced key is noticed though nothing runs.
           (write-region "long-enough\n" nil file nil 'silent)
@@ -282,7 +282,7 @@
       (when (file-exists-p file) (delete-file file)))))
 
 (ert-deftest efrit-server-a-throw-out-of-the-regular-timer-does-not-end-it ()
-  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2" "EFRIT_BRIDGE=")
     ;; Past its advice; the timer leaves the recursive edit by a throw.
     (should (equal (alist-get 'error_code
                               (efrit-test-eval "r" "(funcall (advice--cd*r
@@ -308,7 +308,7 @@
 (ert-deftest efrit-server-no-timer-repeats-which-would-delay-those-of-requests ()
   ;; After one that repeats has gone off, Emacs sleeps until it is due again, whatever
   ;; else is due before: a timeout of one second took two.
-  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2" "EFRIT_BRIDGE=")
     (should (efrit-server-test--beats-p 2))
     (should (equal (efrit-test-value "a" "(list (delq nil (mapcar #'timer--repeat-delay timer-list))
                                                 (> (length timer-list) 1))")

@@ -174,7 +174,7 @@ class FlowBacklog:
     def _in_order(self) -> Iterator[Key]:
         """Yield the requests in the order in which they go, as if each that goes were started at once."""
         made_of = (self.changes, self._fillings, self.shares)
-        if self._order_of is None or self._order_of[:2] != made_of[:2] or self._order_of[2] is not self.shares:
+        if self._order_of != made_of:
             self._order_of = made_of
             self._order = [
                 (max(line.next_start, self._now), name, 0)

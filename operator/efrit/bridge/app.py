@@ -100,16 +100,13 @@ class Bridge:
         )
         self._server = Server(make_app(self.queue, self.events, self._tokens, self), self._certificate)
         self._socket: socket.socket = listen(settings.bridge_host, settings.bridge_port)
+        self.port = int(self._socket.getsockname()[1])
+        """The port it listens on."""
         self._is_ephemeral = settings.ephemeral_queue
         self._leaving: asyncio.Task[None] | None = None
         self._started = self._ticked = time.monotonic()
         self._published: Stats | None = None
         self._stirred = asyncio.Event()
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return int(self._socket.getsockname()[1])
 
     async def run(self) -> None:
         """Serve until `stop`. Raises what made it impossible to go on."""

@@ -10,6 +10,8 @@ from efrit.bridge.app import Bridge
 from efrit.bridge.departure import depart
 from efrit.bridge.events import EventLog
 from efrit.errors import StorageError
+from tests.support.timeout import TIMEOUT
+from tests.unit.bridge.conftest import Serve
 
 
 def fake_queue(*, failures: int = 0, awaited: int = 10**9) -> Any:
@@ -104,3 +106,16 @@ async def test_only_a_queue_that_ends_with_its_pod_is_waited_for(fields: Any, en
     Bridge.leave(SimpleNamespace(**vars(bridge) | fields))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     assert calls == (["stops"] if ends_at_once else ["departs"])
+
+
+async def test_a_bridge_that_is_stopped_while_its_queue_opens_ends_in_order(serve: Serve) -> None:
+    served = await serve()
+    bridge, opened = served.bridge, served.bridge.queue.open
+
+    async def open_late() -> None:
+        bridge.stop()
+        await served.until(lambda: bridge._socket.fileno() == -1)
+        await opened()
+
+    bridge.queue.open = open_late  # type: ignore[method-assign]
+    await asyncio.wait_for(served.task, TIMEOUT)

@@ -10,9 +10,11 @@ import pytest
 from pydantic import BaseModel
 
 from efrit.api import instance
+from efrit.api.request import RequestSpec
 from efrit.bridge.settings import Settings as BridgeSettings
 from efrit.controller.settings import Settings as ControllerSettings
 from efrit.environment import FromEnvironment
+from efrit.protocol import RequestOptions
 from tests.support.faults.schedule import Op
 
 REPOSITORY = Path(__file__).parents[2]
@@ -24,6 +26,7 @@ CONDITIONS = {
     for name, value in vars(instance).items()
     if name.isupper() and isinstance(value, str) and re.fullmatch(r"[A-Z][A-Za-z]+", value)
 }
+OPTIONS_OF_A_LAPTOP = {"directory"}
 UNREAD = {"provider": "there is one provider; the field keeps a place for others"}
 
 
@@ -62,6 +65,19 @@ def test_every_setting_is_read(settings: type[FromEnvironment], folder: str) -> 
     readers = text_of(REPOSITORY / "operator/efrit" / folder)
     unread = [name for name in settings.__struct_fields__ if not re.search(rf"(settings|self)\.{name}\b", readers)]
     assert unread == []
+
+
+@pytest.mark.parametrize("name", sorted(RequestSpec.model_fields))
+def test_a_field_of_a_request_is_read(name: str) -> None:
+    assert re.search(rf"spec\.{name}\b", text_of(CONTROLLER)), f"next is {CONTROLLER / 'decide/queue_request.py'}"
+
+
+@pytest.mark.parametrize("name", sorted(set(RequestOptions.__struct_fields__) - {"extra"}))
+def test_an_option_of_the_queue_is_set_and_read(name: str) -> None:
+    sets = CONTROLLER / "decide/queue_request.py"
+    assert name in OPTIONS_OF_A_LAPTOP or re.search(rf"\b{name}=", sets.read_text()), f"next is {sets}"
+    reads = REPOSITORY / "images/emacs/lisp/efrit-queue-request.el"
+    assert f'(option "{name}"' in reads.read_text(), f"next is {reads}"
 
 
 def test_the_conditions_are_those_of_an_instance() -> None:

@@ -30,7 +30,7 @@
   "What the system last said of limits that were not lower, or nil.")
 
 (defun efrit-limits--read ()
-  "Return what the system says of the limits, or nil where none are told."
+  "Return what the system says of the limits, or nil where it says none."
   (efrit-files-isolated
     (when (file-readable-p efrit-limits--file)
       (efrit-files-read efrit-limits--file))))

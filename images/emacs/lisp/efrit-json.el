@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; What a model says, what it is told and what is kept of both: objects are
+;; What a model says, what it is sent and what is kept of both: objects are
 ;; alists with symbols for keys, arrays vectors, {} is nil.  A value that was read
 ;; is written again as it was.  What one of the versions of Emacs cannot read is
 ;; replaced first, the same in all of them, so that each reads what another wrote.

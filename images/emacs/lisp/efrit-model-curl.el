@@ -11,7 +11,7 @@
 ;;
 ;; Process filters may run inside the code of a request, which has its own ideas
 ;; about variables and may be stopped at any moment.  So what arrives is first
-;; put into an inbox and told one after the other, never one within the other;
+;; put into an inbox and passed on one after the other, never one within the other;
 ;; curl's own count of the bytes says at the end whether all arrived.
 
 ;;; Code:
@@ -63,7 +63,7 @@ way through Emacs."
 (cl-defun efrit-curl-post (url headers body &key on-head on-body on-end
                                proxy connect-seconds idle-seconds seconds)
   "POST BODY, a unibyte string, to URL with HEADERS, an alist of strings.
-ON-HEAD, ON-BODY and ON-END are told what comes back, see `efrit-curl'; none of
+ON-HEAD, ON-BODY and ON-END get what comes back, see `efrit-curl'; none of
 them is called before this has returned an `efrit-curl'.  PROXY is the URL of a
 proxy or nil.  CONNECT-SECONDS limits the time to connect, IDLE-SECONDS the time
 without a byte, SECONDS, unless nil, all of it.
@@ -188,7 +188,7 @@ the pieces, a longer one before curl reads and where it reads slowly."
         (run-with-timer seconds nil #'efrit-curl-ensure-running curl)))
 
 (defun efrit-curl-ensure-running (curl)
-  "Go on with CURL where something waits to be sent or told.
+  "Go on with CURL where something waits to be sent or passed on.
 Whoever uses CURL may call this now and then: code of a request may have removed
 the timer, or the process."
   (efrit-interrupt-shielded
@@ -223,7 +223,7 @@ not have been its turn yet.")
         (efrit-curl--wake curl efrit-curl--poll-seconds)))))
 
 (defun efrit-curl-stop (curl)
-  "End CURL at once; nothing is told of it any more."
+  "End CURL at once; its callbacks are not called any more."
   (let ((process (efrit-curl-process curl)))
     (efrit-curl--over curl)
     (when process
@@ -232,7 +232,7 @@ not have been its turn yet.")
       (delete-process process))))
 
 (defun efrit-curl--over-p (curl)
-  "Return non-nil when nothing is told of CURL any more."
+  "Return non-nil when no callback of CURL is called any more."
   (eq (efrit-curl-phase curl) 'over))
 
 (defun efrit-curl--over (curl)

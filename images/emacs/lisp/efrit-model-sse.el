@@ -7,7 +7,7 @@
 ;; Bytes in, in pieces of any size; events out, each as soon as its last byte is
 ;; there.  Follows the section "Parsing an event stream" of the HTML standard;
 ;; the fields `id' and `retry' are skipped, since nothing here reconnects.  An
-;; event that the stream breaks off is never told.  Pure but for its callback.
+;; event that the stream breaks off is never passed on.  Pure but for its callback.
 
 ;;; Code:
 
@@ -22,7 +22,7 @@ ON-EVENT is called with the type and the data of each event, two strings.
 PIECES are those of the line that has no end yet, the last one first; DATA and
 TYPE are what the event that has no end yet has said; SIZE counts the bytes of
 both.  AFTER-CR says that a line feed belongs to a line that has ended, BEGUN
-that the first line is over, CLOSED that nothing is told any more."
+that the first line is over, CLOSED that nothing is passed on any more."
   on-event (limit most-positive-fixnum)
   pieces data type (size 0) after-cr begun closed)
 

@@ -6,7 +6,7 @@
 
 ;; One turn of the model: conversation (efrit-model-body) -> POST (efrit-curl) ->
 ;; events (efrit-sse) -> reply (efrit-model-reply), and again after a failure
-;; (efrit-model-retry).  Only a whole reply is told.  Nothing here waits: Emacs
+;; (efrit-model-retry).  Only a whole reply is returned.  Nothing here waits: Emacs
 ;; goes on, and callbacks tell what came, perhaps inside the code of a request.
 ;; What a reply says is the business of others.
 
@@ -63,7 +63,7 @@ tried beyond DEADLINE, a `float-time', unless that is nil."
     call))
 
 (defun efrit-model-abort (call)
-  "End CALL at once; nothing is told of it any more."
+  "End CALL at once; its callbacks are not called any more."
   (efrit-model--end-attempt call)
   (setf (efrit-model-call-state call) 'over
         (efrit-model-call-body call) nil))
@@ -308,7 +308,7 @@ A proxy that is reached by https, too, gets it as it is."
 
 (defun efrit-model--run-callback (call function &rest arguments)
   "Call FUNCTION, unless it is nil, with ARGUMENTS; an error in it is logged.
-With CALL, nothing is told when that is over."
+With CALL, no callback is called when that is over."
   (when (and function
              (not (and call (eq (efrit-model-call-state call) 'over))))
     (efrit-interrupt-shielded (apply function arguments))))

@@ -8,7 +8,7 @@
 ;; What proves who asks is read by the programs that need it: by a helper of
 ;; git's, for the server of the URL alone, or by an ssh-agent that lives as long
 ;; as the clone.  It is in no argument, no environment, no file.  Here it is known
-;; only to be kept out of what is told of a failure.
+;; only to be kept out of the report of a failure.
 
 ;;; Code:
 
@@ -113,7 +113,7 @@ exec \"$@\""
 reads the credentials")))
 
 (defun efrit-plan-clone--configuration (url credentials)
-  "Return what git is to be told for URL, to which CREDENTIALS belong."
+  "Return the configuration git gets for URL, to which CREDENTIALS belong."
   (when (and credentials (string-match "\\`https?://[^/]+" url))
     ;; gate: credential-host
     `((,(format "credential.%s.helper" (match-string 0 url)) . ,efrit-plan-clone--helper))))

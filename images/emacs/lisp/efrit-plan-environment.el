@@ -171,7 +171,7 @@ Those that ROOT has as its submodules are left out."
 ;;;; What a step has changed
 
 (defconst efrit-plan-environment--most-names 50
-  "Most files that are named when it is told what has changed.")
+  "Most files that are named in a report of what has changed.")
 
 (defconst efrit-plan-environment--names-bytes 262144
   "Bytes of a list of changed files beyond which the diff after it is not read.")
@@ -192,7 +192,7 @@ truncated; the diff has MOST characters at most."
     (efrit-plan-git-failed
      ;; The commit is made, and stays.
      (efrit-plan-environment--members
-      nil "" (format "[what was changed cannot be told: %s]" (error-message-string err)) most))))
+      nil "" (format "[what was changed is unknown: %s]" (error-message-string err)) most))))
 
 (defun efrit-plan-environment--versions (root hash)
   "Return (WHERE OLD NEW . OPTIONS) to compare for the commit HASH of ROOT."
@@ -205,7 +205,7 @@ truncated; the diff has MOST characters at most."
 
 (defun efrit-plan-environment--change-members (output most)
   "Return the members that tell what OUTPUT, of git, tells: names, counts and diff.
-MOST characters of the diff are told."
+MOST characters of the diff are returned."
   (let ((case-fold-search nil))
     (if (string-match "\\(?:\\`\\|\0\\)\\( [0-9]+ files? changed[^\n]*\n\\)\0?" output)
         (let ((names (substring output 0 (match-beginning 0)))
@@ -233,7 +233,7 @@ MOST characters of the diff are told."
 
 (defun efrit-plan-environment--members (names statistics diff most)
   "Return the members that tell of NAMES, STATISTICS and DIFF.
-MOST characters of the diff are told."
+MOST characters of the diff are returned."
   `((changed . ,(vconcat names))
     ,@(efrit-plan-environment-statistics statistics)
     (diff . ,(efrit-json-clean (substring diff 0 (min most (length diff)))))

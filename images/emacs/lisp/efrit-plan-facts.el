@@ -6,7 +6,7 @@
 
 ;; Runs the commands of an assessment, one after the other, by what runs commands
 ;; for a model: each in a process group of its own, with bounded output, until a
-;; given time at the latest.  What came of each is told; nothing is made of it.
+;; given time at the latest.  The outcome of each is reported; nothing is made of it.
 
 ;;; Code:
 

@@ -34,7 +34,7 @@
 ;;;; The program
 
 (defconst efrit-plan-git--oldest "2.38"
-  "The oldest git that can be told from outside how to sync and whom to trust.")
+  "The oldest git whose environment says how to sync and whom to trust.")
 
 (defvar efrit-plan-git--checked nil
   "The program that was found to be new enough, or nil.")
@@ -73,7 +73,7 @@
     ("commit.gpgSign" . "false") ("gc.auto" . "0") ("maintenance.auto" . "false")
     ("core.excludesFile" . "/dev/null") ("core.attributesFile" . "/dev/null")
     ("core.autocrlf" . "false") ("core.safecrlf" . "false") ("core.quotePath" . "false")
-    ;; What a commit consists of has reached the disk when its name is told.
+    ;; What a commit consists of has reached the disk when its name is returned.
     ("core.fsync" . "committed,loose-object")  ; gate: plan-fsync
     ("advice.addEmbeddedRepo" . "false") ("advice.detachedHead" . "false")
     ("submodule.recurse" . "false") ("color.ui" . "false") ("log.showSignature" . "false")

@@ -20,7 +20,7 @@
 
 (defun efrit-plan-history-read (root &optional limit)
   "Return the history of the plan in ROOT, as a value for JSON.
-With LIMIT, of the steps only that many are told, the last ones."
+With LIMIT, of the steps only that many are returned, the last ones."
   (pcase-let* ((commits (efrit-plan-log-read root))
                (`(,project ,environment ,tree)
                 (mapcar (lambda (text) (if text (efrit-json-parse text) :null))

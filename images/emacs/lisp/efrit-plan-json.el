@@ -1,4 +1,4 @@
-;;; efrit-plan-json.el --- What plans are told and tell, as JSON  -*- lexical-binding: t; -*-
+;;; efrit-plan-json.el --- What plans take and return, as JSON  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: Apache-2.0
 

@@ -128,7 +128,7 @@ the files" (directory-file-name root) last)))))
   commit)
 
 (defun efrit-plan-log-to-json (commit)
-  "Return COMMIT as it is told: hash, subject, kind, task, step and time."
+  "Return COMMIT as it is reported: hash, subject, kind, task, step and time."
   `((hash . ,(efrit-plan-commit-hash commit))
     (subject . ,(efrit-plan-commit-subject commit))
     (kind . ,(or (efrit-plan-commit-kind commit) :null))

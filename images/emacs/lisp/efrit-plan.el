@@ -12,7 +12,7 @@
 ;; takes the text of a JSON object and returns that of another.
 ;;
 ;; Every change is one commit, and every commit one step.  A function that commits
-;; is told which step it makes: asked again, it finds that step at the head and
+;; is given the step it makes: asked again, it finds that step at the head and
 ;; makes nothing.  What a crash left half done of user_intent/ and working_plan/ is
 ;; thrown away first; the work in environment/ is kept, it belongs to the step.
 

@@ -52,7 +52,7 @@ Signal `efrit-error' when there is none."
 (defun efrit-secret-state ()
   "Return what the file of the key holds, in a word; nil when no model takes one.
 The word is \"Usable\", \"Unreadable\", \"Empty\", \"Invalid\" or \"TooShort\":
-nothing else of the key is told."
+nothing else of the key is reported."
   (when (and (efrit-settings-model-p) efrit-model-api-key-file)
     (condition-case nil
         (or (car (efrit-secret--problem (efrit-secret--trim (efrit-secret--file-text))))

@@ -133,7 +133,7 @@ An error here is one of the server, or of code that has changed the server."
            (efrit-result-make :reason ordered
                               :error "The request was stopped before it ran"))
           (t
-           ;; What is not known cannot be kept out of what is told, and the key may
+           ;; What is not known cannot be kept out of what is answered, and the key may
            ;; be another one by the time of the answer.
            (efrit-secret-refresh)
            (pcase (efrit-request-type request)

@@ -221,7 +221,7 @@ With EXPECTED, a string, the part from a little before where TEXT differs."
 (defun efrit-self-check ()
   "Check this Emacs; return what is wrong when that is certain now and was not."
   (let* ((failures efrit-self-check--failures)
-         ;; What is known for certain is told in the same words until it is over.
+         ;; What is known for certain is reported in the same words until it is over.
          (certain (and (>= failures efrit-self-check--most-failures)
                        efrit-self-check--problem)))
     ;; Ahead of the check: one that is left by a throw has failed.

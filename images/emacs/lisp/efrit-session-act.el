@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; One call a step, in the order of the answer, until all have their results; then
-;; the model is told.  The circuit breaker is here: so many calls, and so many times
+;; the model is informed.  The circuit breaker is here: so many calls, and so many times
 ;; the same one in a row.
 
 
@@ -145,7 +145,7 @@ A budget bounds the request, the limits of the instance the whole session."
 ;;;; Of answers with Lisp
 
 (defun efrit-session--unified-outcome (session status text)
-  "Return what the model of SESSION is told: STATUS and TEXT, and a short log."
+  "Return what the model of SESSION is sent: STATUS and TEXT, and a short log."
   (let ((history (efrit-session-history session)))
     (efrit-json-text
      `((status . ,status)

@@ -178,7 +178,7 @@
   (if (or (null calls) (eq (efrit-session-kind session) 'chat))
       (efrit-session-end session "Partial"
                          :error "The model's answer was cut at its limit of tokens (maxTokens)")
-    ;; The last call may lack its end: none is run, and the model is told.
+    ;; The last call may lack its end: none is run, and the model is informed.
     (dolist (call calls)
       (unless (efrit-history-result (efrit-session-history session) call)
         (efrit-session-record session call "refused"

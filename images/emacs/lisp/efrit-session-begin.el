@@ -78,7 +78,7 @@ question among them that which was asked now."
                     (efrit-session--snapshot-text snapshot)))))))))
 
 (defconst efrit-session--snapshot-bytes 32768
-  "Most bytes of the facts about Emacs that the model is told.")
+  "Most bytes of the facts about Emacs that the model is sent.")
 
 (defun efrit-session--snapshot-text (snapshot)
   "Return the JSON of SNAPSHOT, cut where it is too long."

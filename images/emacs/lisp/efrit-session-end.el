@@ -41,7 +41,7 @@
 ;;;; Ended early
 
 (cl-defun efrit-session-end (session reason &key error code)
-  "End SESSION early for REASON, told in ERROR and CODE; what was done is kept."
+  "End SESSION early for REASON, with ERROR and CODE; what was done is kept."
   (let ((streamed (string-join (reverse (efrit-session-streamed session)))))
     (unless (string-blank-p streamed)
       (efrit-session-keep-text session streamed))
@@ -105,7 +105,7 @@ A question stays open: its result is what the user answers."
 
 (cl-defun efrit-session--finish (session reason outcome status &key error code question)
   "End SESSION for REASON with OUTCOME; STATUS is what becomes of the session.
-ERROR, CODE and QUESTION are told as well."
+ERROR, CODE and QUESTION are part of the answer."
   (efrit-session-end-decided
    session
    (list :request (efrit-session-request-id session)

@@ -19,7 +19,7 @@
 (require 'efrit-secret)
 
 (cl-defstruct (efrit-progress (:constructor efrit-progress-new))
-  "The work log of the request ID, and what was last told in it.
+  "The work log of the request ID, and what was last written to it.
 LINE is called with each line as well, unless it is nil."
   id (bytes 0) (step 0) (message "") (tool-calls 0) (tokens 0) session line)
 

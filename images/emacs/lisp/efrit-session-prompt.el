@@ -1,4 +1,4 @@
-;;; efrit-session-prompt.el --- What the model is told about its means  -*- lexical-binding: t; -*-
+;;; efrit-session-prompt.el --- The system prompt of a session  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: Apache-2.0
 

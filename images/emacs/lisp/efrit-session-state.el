@@ -88,7 +88,7 @@ how often it was tried and RETRY-AT (a float) when it is tried again."
                     (list (efrit-session-state session) event)))))
 
 (defun efrit-session--arrived (session event)
-  "Note EVENT, which a process has told of, and have SESSION go on."
+  "Note EVENT, which a process has reported, and have SESSION go on."
   (efrit-session--change-state session event)
   (funcall efrit-session-wake-function))
 

@@ -116,7 +116,7 @@ later.  Return nil, or a function that stops the call at once."
 
 (defun efrit-tool-call--run (tool input context done)
   "Call TOOL with INPUT, which is good, for CONTEXT.
-Return its result, or a function that stops it when DONE will be told of that."
+Return its result, or a function that stops it when DONE will get that."
   (let ((handler (efrit-tool-handler tool)))
     (condition-case err
         (cond ((eq (efrit-tool-kind tool) 'control) (funcall handler input context))

@@ -136,7 +136,7 @@ ARGUMENTS, DESCRIPTION and OPTIONS are as in `efrit-define-tool'."
 Its handler, efrit-tools-NAME with hyphens, has ARGUMENTS and BODY.
 
 ARGUMENTS are either (INPUT CONTEXT): BODY returns an `efrit-tool-result', or an
-`efrit-print' to be told with what was printed and said.  Or they are
+`efrit-print' to be returned with what was printed and said.  Or they are
 \(INPUT CONTEXT DONE): BODY calls DONE with the result, then or later, and
 returns a function that stops it.
 

@@ -141,7 +141,7 @@ line; null when point is in none."
                   (/ efrit-tool-result-bytes 2)))
 
 (defconst efrit-tools-buffers--most-changes 50
-  "How many changes of a buffer are told.")
+  "How many changes of a buffer are returned.")
 
 (efrit-define-tool recent_changes (input _context)
   "Return the last changes of a buffer that can be undone, the newest first, as JSON: \

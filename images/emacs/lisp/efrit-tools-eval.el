@@ -51,7 +51,7 @@
 
 (defun efrit-tools-eval-call (handler input context)
   "Call HANDLER with INPUT and CONTEXT, guarded; return an `efrit-tool-result'.
-HANDLER returns such a result, or an `efrit-print' to be told with what was
+HANDLER returns such a result, or an `efrit-print' to be returned with what was
 printed and said."
   (let* ((result (efrit-tools-eval-run context
                                        (lambda () (funcall handler input context))))

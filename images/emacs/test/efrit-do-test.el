@@ -172,7 +172,7 @@
              t)")
     (efrit-do-test--until-shown "You said: What did I just learn")))
 
-(ert-deftest efrit-do-a-conversation-that-is-no-longer-kept-is-told-and-begun-anew ()
+(ert-deftest efrit-do-a-conversation-that-is-no-longer-kept-is-reported-and-begun-anew ()
   (efrit-test-with-model-daemon nil
     (efrit-do-test--value
      "(progn (setq efrit-do--chat \"gone\") (efrit-chat \"Good day, who are you? (scenario=chat)\") t)")

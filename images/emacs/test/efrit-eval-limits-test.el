@@ -43,7 +43,7 @@ Max realtime timeout      unlimited            unlimited            us
            (lambda (&rest _) (signal 'file-error '("Opening input file" "Too many open files")))))
       (should (string-match-p "Too many open files" (efrit-limits-lowered))))))
 
-(ert-deftest efrit-limits-are-told-from-faults-of-the-disk-and-of-the-system ()
+(ert-deftest efrit-limits-are-distinguished-from-faults-of-the-disk-and-of-the-system ()
   (dolist (message '("Opening output file: Too many open files, /q/tmp/x"
                      "Write error: File too large, /q/tmp/x"
                      "Memory exhausted--use C-x s then exit and restart Emacs"))

@@ -99,7 +99,7 @@
 (f 150 (make-string 5000 ?x))"))))
       (should (< (length (split-string messages "\n" t)) 23))
       (should (< (string-bytes messages) 5000)))
-    ;; Beyond the bound nothing is looked at, and the error is told all the same.
+    ;; Beyond the bound nothing is looked at, and the error is reported all the same.
     (let ((answer (efrit-test-eval "many" "(dotimes (_ 3000) (ignore-errors (car 1))) (car 2)")))
       (should (equal (alist-get 'error answer) "Wrong type argument: listp, 2"))
       (should (equal (alist-get 'messages answer) "")))))

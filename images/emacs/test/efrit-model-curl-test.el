@@ -13,18 +13,18 @@
 (require 'efrit-model-curl)
 (require 'efrit-eval-interrupt)
 
-(defvar efrit-curl-test--told nil
-  "What was told of the last request, in a list whose first element says nothing.")
+(defvar efrit-curl-test--calls nil
+  "The calls back of the last request, in a list whose first element says nothing.")
 
-(defun efrit-curl-test--told (&optional kind)
-  "Return what was told of the last request, the first first.
-With KIND, only the first thing told of that kind, or nil."
-  (if kind (assq kind (cdr efrit-curl-test--told)) (cdr efrit-curl-test--told)))
+(defun efrit-curl-test--calls (&optional kind)
+  "Return the calls back of the last request, the first first.
+With KIND, only the first of that kind, or nil."
+  (if kind (assq kind (cdr efrit-curl-test--calls)) (cdr efrit-curl-test--calls)))
 
 (defun efrit-curl-test--post (&rest arguments)
   "Post to the server of the test, with ARGUMENTS; return the request."
-  (let* ((told (setq efrit-curl-test--told (list 'told)))
-         (note (lambda (&rest what) (nconc told (list what))))
+  (let* ((calls (setq efrit-curl-test--calls (list 'calls)))
+         (note (lambda (&rest what) (nconc calls (list what))))
          (more (lambda (key default) (or (plist-get arguments key) default))))
     (efrit-curl-post
      (funcall more :url (concat efrit-test-http-url "/path"))
@@ -43,16 +43,16 @@ With KIND, only the first thing told of that kind, or nil."
 
 (defun efrit-curl-test--end ()
   "Return how the request of the test ended, or nil while it has not."
-  (cadr (efrit-curl-test--told 'end)))
+  (cadr (efrit-curl-test--calls 'end)))
 
 (defun efrit-curl-test--wait ()
   "Wait for the end of the request of the test and return it."
   (efrit-test-wait (efrit-curl-test--end)))
 
 (defun efrit-curl-test--body ()
-  "Return the body that was told."
-  (mapconcat #'cadr (seq-filter (lambda (told) (eq (car told) 'body))
-                                (efrit-curl-test--told))
+  "Return the body that came."
+  (mapconcat #'cadr (seq-filter (lambda (call) (eq (car call) 'body))
+                                (efrit-curl-test--calls))
              ""))
 
 (defun efrit-curl-test--processes ()
@@ -72,15 +72,15 @@ With KIND, only the first thing told of that kind, or nil."
                               "X-Two:  words here ")
         body 'close))
 
-(ert-deftest efrit-curl-head-body-and-end-are-told-in-order ()
+(ert-deftest efrit-curl-head-body-and-end-come-in-order ()
   (efrit-test-with-http (list (efrit-curl-test--ok "héllo"))
     (efrit-curl-test--post)
     (let ((end (efrit-curl-test--wait)))
       (should (equal (efrit-curl-end-code end) 0))
       (should (efrit-curl-end-connected end))
       (should-not (efrit-curl-end-lost end)))
-    (should (equal (mapcar #'car (efrit-curl-test--told)) '(head body end)))
-    (pcase-let ((`(,_ ,status ,headers) (efrit-curl-test--told 'head)))
+    (should (equal (mapcar #'car (efrit-curl-test--calls)) '(head body end)))
+    (pcase-let ((`(,_ ,status ,headers) (efrit-curl-test--calls 'head)))
       (should (= status 200))
       (should (equal (cdr (assoc "x-two" headers)) "words here")))
     (should (equal (efrit-curl-test--body) (encode-coding-string "héllo" 'utf-8)))))
@@ -135,8 +135,8 @@ With KIND, only the first thing told of that kind, or nil."
                   (efrit-curl-test--ok "x")))
     (efrit-curl-test--post)
     (efrit-curl-test--wait)
-    (should (equal (mapcar #'car (efrit-curl-test--told)) '(head body end)))
-    (should (= 200 (cadr (efrit-curl-test--told 'head))))))
+    (should (equal (mapcar #'car (efrit-curl-test--calls)) '(head body end)))
+    (should (= 200 (cadr (efrit-curl-test--calls 'head))))))
 
 (ert-deftest efrit-curl-a-redirect-is-not-followed ()
   (efrit-test-with-http
@@ -145,18 +145,18 @@ With KIND, only the first thing told of that kind, or nil."
                   'close))
     (efrit-curl-test--post)
     (efrit-curl-test--wait)
-    (should (= 307 (cadr (efrit-curl-test--told 'head))))))
+    (should (= 307 (cadr (efrit-curl-test--calls 'head))))))
 
 (defun efrit-curl-test--feed (pieces)
   "Return what a request tells when curl writes PIECES, a list of bytes."
-  (let* (told end
+  (let* (came end
          (curl (efrit-curl--make
                 :mark "\036mark"
-                :on-head (lambda (status headers) (push (list status headers) told))
-                :on-body (lambda (bytes) (push bytes told))
+                :on-head (lambda (status headers) (push (list status headers) came))
+                :on-body (lambda (bytes) (push bytes came))
                 :on-end (lambda (it) (setq end it)))))
     (dolist (piece pieces) (efrit-curl--take curl piece))
-    (list (car (last told)) (apply #'concat (nreverse (butlast told))) end)))
+    (list (car (last came)) (apply #'concat (nreverse (butlast came))) end)))
 
 (ert-deftest efrit-curl-what-curl-writes-may-come-in-any-pieces ()
   (let* ((body "data: \036 \036mar\036mar \036\036m\n\n\036mar")
@@ -194,7 +194,7 @@ With KIND, only the first thing told of that kind, or nil."
     (should-not (efrit-curl-end-connected end))
     (should (string-search "connect" (efrit-curl-end-message end)))))
 
-(ert-deftest efrit-curl-a-cut-connection-is-told ()
+(ert-deftest efrit-curl-a-cut-connection-is-reported ()
   (pcase-dolist (`(,code . ,reply)
                  `((52 close)
                    (0 ,(efrit-test-http-head "200 OK") "x" close)
@@ -220,23 +220,23 @@ With KIND, only the first thing told of that kind, or nil."
       (should-error (efrit-curl-test--post) :type 'file-error)
       (should-not (efrit-curl-test--processes)))))
 
-(ert-deftest efrit-curl-a-stop-leaves-nothing-and-nothing-is-told-after-it ()
+(ert-deftest efrit-curl-a-stop-leaves-nothing-and-calls-back-no-more ()
   (dolist (reply `(()
                    (,(efrit-test-http-head "200 OK"))
                    (,(efrit-test-http-head "200 OK") "x" pause "y" pause "z")))
     (efrit-test-with-http (list reply (efrit-curl-test--ok "other"))
-      (let ((curl (efrit-curl-test--post :body (make-string 200000 ?x))) told)
-        (efrit-test-wait (if (cdr reply) (efrit-curl-test--told 'body)
+      (let ((curl (efrit-curl-test--post :body (make-string 200000 ?x))) calls)
+        (efrit-test-wait (if (cdr reply) (efrit-curl-test--calls 'body)
                               efrit-test-http-requests))
         (efrit-curl-stop curl)
-        (setq told (copy-sequence efrit-curl-test--told))
+        (setq calls (copy-sequence efrit-curl-test--calls))
         (should-not (efrit-curl-test--processes))
         (should-not (efrit-curl-test--timers))
         ;; Another request shows that time has passed.
-        (let ((before efrit-curl-test--told))
+        (let ((before efrit-curl-test--calls))
           (efrit-curl-test--post)
           (efrit-curl-test--wait)
-          (should (equal before told)))))))
+          (should (equal before calls)))))))
 
 (ert-deftest efrit-curl-a-stop-before-all-is-sent-leaves-nothing ()
   (efrit-test-with-http nil
@@ -266,7 +266,7 @@ With KIND, only the first thing told of that kind, or nil."
       (efrit-curl-test--wait)
       (should (equal (efrit-curl-test--body) "abcdef"))
       (should (= deepest 1))
-      (should (eq (caar (last (efrit-curl-test--told))) 'end)))))
+      (should (eq (caar (last (efrit-curl-test--calls))) 'end)))))
 
 (ert-deftest efrit-curl-an-error-in-a-callback-does-not-stop-the-rest ()
   (efrit-test-with-http (list (efrit-curl-test--ok "x"))
@@ -278,7 +278,7 @@ With KIND, only the first thing told of that kind, or nil."
   (efrit-test-with-http
       (list `(,(efrit-test-http-head "200 OK" "Content-Length: 4") "ab" hold "cd" close))
     (let ((process (efrit-curl-process (efrit-curl-test--post))))
-      (efrit-test-wait (efrit-curl-test--told 'body))
+      (efrit-test-wait (efrit-curl-test--calls 'body))
       ;; As when code of a request is stopped at the moment a filter is called.
       (set-process-filter process
                           (lambda (process _)
@@ -332,7 +332,7 @@ With KIND, only the first thing told of that kind, or nil."
       (efrit-test-wait (progn (efrit-curl-ensure-running curl) (efrit-curl-test--end)))
       (should-not (efrit-curl-end-code (efrit-curl-test--end)))
       (efrit-curl-ensure-running curl)
-      (should (= 1 (length (efrit-curl-test--told)))))))
+      (should (= 1 (length (efrit-curl-test--calls)))))))
 
 (ert-deftest efrit-curl-output-that-a-busy-emacs-has-not-read-comes-before-the-end ()
   (let* ((efrit-test-http-url (efrit-test-with-http nil efrit-test-http-url))
@@ -344,7 +344,7 @@ With KIND, only the first thing told of that kind, or nil."
       (dolist (seconds '(0 1.5 20 0.1))
         (setq now (+ now seconds))
         (efrit-curl-ensure-running curl)
-        (should-not (efrit-curl-test--told))))
+        (should-not (efrit-curl-test--calls))))
     (should (equal (efrit-curl-end-code (efrit-curl-test--wait)) 7))))
 
 (provide 'efrit-model-curl-test)

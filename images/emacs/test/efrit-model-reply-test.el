@@ -41,12 +41,12 @@ Each part is a list of a block and of the deltas to it, plists."
                           :usage '(:output_tokens 2))
    (efrit-test-http-event "message_stop")))
 
-(ert-deftest efrit-model-reply-text-is-told-as-it-comes-and-put-together ()
-  (let* (told
+(ert-deftest efrit-model-reply-text-is-passed-on-as-it-comes-and-put-together ()
+  (let* (texts
          (reply (efrit-model-reply-test--read
                  (apply #'concat (efrit-test-http-text-events "Hé" "llo" " €"))
-                 (lambda (text) (push text told)))))
-    (should (equal (nreverse told) '("Hé" "llo" " €")))
+                 (lambda (text) (push text texts)))))
+    (should (equal (nreverse texts) '("Hé" "llo" " €")))
     (should (equal (efrit-model-reply-content reply)
                    [((type . "text") (text . "Héllo €"))]))
     (should (equal (efrit-model-reply-stop-reason reply) "end_turn"))
@@ -124,7 +124,7 @@ Each part is a list of a block and of the deltas to it, plists."
     (dotimes (cut end)
       (should-not (efrit-model-reply-test--read (substring events 0 cut))))))
 
-(ert-deftest efrit-model-reply-an-error-event-is-told-with-its-words ()
+(ert-deftest efrit-model-reply-an-error-event-is-reported-with-its-message ()
   (let ((err (should-error
               (efrit-model-reply-test--read
                (concat (efrit-test-http-event "message_start" :message '(:usage nil))

@@ -55,7 +55,7 @@
   (should (equal (efrit-sse-test--events '("\ufeffdata: x\n\ndata: \ufeff\n\n"))
                  '(("message" . "x") ("message" . "\ufeff")))))
 
-(ert-deftest efrit-sse-an-event-without-its-end-is-not-told ()
+(ert-deftest efrit-sse-an-event-without-its-end-is-not-passed-on ()
   (should-not (efrit-sse-test--events '("data: x\n")))
   (should-not (efrit-sse-test--events '("data: x\n" "data: y"))))
 
@@ -72,7 +72,7 @@
                (should (equal (efrit-sse-test--events (efrit-sse-test--split all size))
                               expected))))))
 
-(ert-deftest efrit-sse-an-event-is-told-with-its-last-byte ()
+(ert-deftest efrit-sse-an-event-is-passed-on-with-its-last-byte ()
   (dolist (text '("data: x\n\n" "data: x\r\n\r\n" "data: x\r\r"))
     (let ((bytes (if (string-suffix-p "\r\n" text) (substring text 0 -1) text)))
       (should (equal (efrit-sse-test--events (list bytes)) '(("message" . "x")))))))

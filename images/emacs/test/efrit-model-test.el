@@ -12,8 +12,8 @@
 (require 'efrit-model)
 (require 'efrit-eval-interrupt)
 
-(defvar efrit-model-test--told nil
-  "What was told of the last call, in a list whose first element says nothing.")
+(defvar efrit-model-test--calls nil
+  "The calls back of the last call, in a list whose first element says nothing.")
 
 (defmacro efrit-model-test--with-model (replies &rest body)
   "Run BODY with a model whose API gives REPLIES, as in `efrit-test-with-http'."
@@ -32,8 +32,8 @@
 
 (defun efrit-model-test--ask (&rest arguments)
   "Ask the model of the test, with ARGUMENTS for the call; return the call."
-  (let* ((told (setq efrit-model-test--told (list 'told)))
-         (note (lambda (&rest what) (nconc told (list what)))))
+  (let* ((calls (setq efrit-model-test--calls (list 'calls)))
+         (note (lambda (&rest what) (nconc calls (list what)))))
     (apply #'efrit-model-ask
            '((system . "be brief") (messages . [((role . "user") (content . "hi"))]))
            (append arguments
@@ -43,8 +43,8 @@
                          :on-retry (apply-partially note 'retry))))))
 
 (defun efrit-model-test--all (kind)
-  "Return all that was told of KIND in the last call."
-  (seq-filter (lambda (told) (eq (car told) kind)) (cdr efrit-model-test--told)))
+  "Return all calls back of KIND in the last call."
+  (seq-filter (lambda (call) (eq (car call) kind)) (cdr efrit-model-test--calls)))
 
 (defun efrit-model-test--over ()
   "Return what ended the last call, or nil."
@@ -62,7 +62,7 @@
 
 (defun efrit-model-test--kinds ()
   "Return the kinds of the errors that were tried again."
-  (mapcar (lambda (told) (efrit-model-error-kind (cadr told)))
+  (mapcar (lambda (call) (efrit-model-error-kind (cadr call)))
           (efrit-model-test--all 'retry)))
 
 (defun efrit-model-test--left ()
@@ -91,7 +91,7 @@
     (let* ((buffers (buffer-list)) (reply (efrit-model-test--outcome)))
       (should (equal (efrit-model-test--text reply) "Héllo"))
       (should (equal (efrit-model-reply-stop-reason reply) "end_turn"))
-      (should (equal (mapcar #'car (cdr efrit-model-test--told)) '(text text done)))
+      (should (equal (mapcar #'car (cdr efrit-model-test--calls)) '(text text done)))
       (should-not (efrit-model-test--left))
       (should (equal (buffer-list) buffers)))))
 
@@ -432,7 +432,7 @@
           (efrit-model-abort call)
           (efrit-model-abort call)
           (should-not (efrit-model-test--left))
-          (setq before efrit-model-test--told
+          (setq before efrit-model-test--calls
                 told (copy-sequence before))
           ;; The next call shows that time has passed.
           (efrit-model-test--outcome)

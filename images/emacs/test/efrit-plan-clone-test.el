@@ -60,7 +60,7 @@
                    `((git . ,(efrit-plan-clone-test--url "public")) (branch) (revision))))
     (should (equal (efrit-test-plan-git "status" "--porcelain") ""))))
 
-(ert-deftest efrit-plan-clone-it-begins-where-it-is-told ()
+(ert-deftest efrit-plan-clone-it-begins-at-the-given-revision ()
   (dolist (members '((:branch "side") (:revision "v1") (:branch "main" :revision "side")))
     (efrit-test-with-plan
       (apply #'efrit-plan-clone-test--begin (efrit-plan-clone-test--url "public") members)
@@ -173,7 +173,7 @@ exec \"$GIT\" \"$@\"" top))
       (should (string-search "/code.git" (efrit-test-plan-read "../../../seen")))
       (should-not (efrit-plan-clone-test--found top efrit-plan-clone-test--token)))))
 
-(ert-deftest efrit-plan-clone-who-is-refused-is-told-what-to-do-without-the-secret ()
+(ert-deftest efrit-plan-clone-a-refusal-says-what-to-do-without-the-secret ()
   (efrit-test-with-plan
     (should (string-search "it wants credentials; put them into a Secret"
                            (efrit-test-plan-error
@@ -200,7 +200,7 @@ exec \"$GIT\" \"$@\"" top))
                                           (efrit-plan-clone-test--url "private")
                                           :credentialsFile (concat path "/none")))))))))
 
-(ert-deftest efrit-plan-clone-what-a-server-repeats-of-a-secret-is-not-told ()
+(ert-deftest efrit-plan-clone-what-a-server-repeats-of-a-secret-is-left-out ()
   (efrit-test-with-plan
     (let ((path (efrit-plan-clone-test--secret "secret" "token" "5ecret-token")))
       (efrit-test-plan-stand-in (concat top "bin/")
@@ -212,7 +212,7 @@ echo 'remote: you said 5ecret-token' >&2; exit 128")
                               (lambda () (efrit-plan-clone-test--begin "https://localhost/x"
                                                                        :credentialsFile path))))))))
 
-(ert-deftest efrit-plan-clone-another-host-is-not-told-the-secret ()
+(ert-deftest efrit-plan-clone-another-host-does-not-get-the-secret ()
   (efrit-test-with-plan
     (let ((path (efrit-plan-clone-test--secret "secret" "token" efrit-plan-clone-test--token)))
       (efrit-test-plan-error 'efrit-plan-git-failed
@@ -345,7 +345,7 @@ exec git upload-pack %s\n"
     (should (equal (efrit-plan-clone-test--inside "log" "-1" "--format=%s" "--merges") "[a] ACT: Do a"))
     (should (equal (efrit-plan-clone-test--inside "status" "--porcelain") ""))))
 
-(ert-deftest efrit-plan-clone-one-that-is-no-repository-any-more-is-told-as-such ()
+(ert-deftest efrit-plan-clone-one-that-is-not-a-repository-any-more-is-reported-as-such ()
   (efrit-test-with-plan
     (efrit-plan-clone-test--begin (efrit-plan-clone-test--url "public"))
     (delete-directory (concat efrit-test-plan-root "environment/.git") t)

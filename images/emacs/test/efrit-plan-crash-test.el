@@ -312,7 +312,7 @@ MEMBERS may be a function that returns them."
               (efrit-test-plan-git "fsck" "--strict")))))
       (should (>= refused 3)))))
 
-(ert-deftest efrit-plan-crash-files-that-cannot-be-written-are-told-as-such ()
+(ert-deftest efrit-plan-crash-files-that-cannot-be-written-are-reported-as-such ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (let ((amend (lambda ()

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; What is told of commands that are run on the work of a plan, and that none of
+;; What is reported of commands that are run on the work of a plan, and that none of
 ;; them goes on for ever.
 
 ;;; Code:
@@ -15,7 +15,7 @@
 (require 'efrit-test-tool)
 
 (defun efrit-plan-facts-test--of (command &rest members)
-  "Return what is told of COMMAND, run with MEMBERS, a plist."
+  "Return what is reported of COMMAND, run with MEMBERS, a plist."
   (car (alist-get 'build (apply #'efrit-test-plan 'facts
                                 :commands `((build . ,(vector command))) members))))
 
@@ -64,7 +64,7 @@
         (file-notify-rm-watch watch)
         (delete-directory watched t)))))
 
-(ert-deftest efrit-plan-facts-of-much-output-both-ends-are-told ()
+(ert-deftest efrit-plan-facts-of-much-output-both-ends-are-kept ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (let ((output (alist-get 'output (efrit-plan-facts-test--of "seq 1 100000" :maxOutput 1000))))

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; That git does the same whatever its user has set, that what goes wrong is told
+;; That git does the same whatever its user has set, that what goes wrong is reported
 ;; in a sentence, and that locks of the dead are removed, but not those of the living.
 
 ;;; Code:
@@ -94,7 +94,7 @@
                            (efrit-test-plan-error 'efrit-plan-no-git
                                                   (lambda () (efrit-plan-git root "status")))))))
 
-(ert-deftest efrit-plan-git-one-that-was-killed-is-told-as-such ()
+(ert-deftest efrit-plan-git-one-that-was-killed-is-reported-as-such ()
   (efrit-plan-git-test--with-repository
     (efrit-test-plan-stand-in (concat top "killed/")
                               "[ \"$1\" = version ] && exec \"$GIT\" version\nkill -9 $$")
@@ -102,7 +102,7 @@
                            (efrit-test-plan-error 'efrit-plan-git-failed
                                                   (lambda () (efrit-plan-git root "status")))))))
 
-(ert-deftest efrit-plan-git-a-full-disk-is-told-as-such ()
+(ert-deftest efrit-plan-git-a-full-disk-is-reported-as-such ()
   (efrit-plan-git-test--with-repository
     (efrit-test-plan-stand-in
      (concat top "full/")
@@ -140,7 +140,7 @@ echo 'fatal: cannot create .git/x: No space left on device' >&2; exit 128")
 
 ;;;; What must survive a power cut
 
-(ert-deftest efrit-plan-git-what-a-step-consists-of-is-synced-before-it-is-told ()
+(ert-deftest efrit-plan-git-what-a-step-consists-of-is-synced-before-it-is-returned ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (efrit-test-plan-work "a" "1\n")

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; What the functions of a plan are told and tell, and what is in the repository
+;; What the functions of a plan take and return, and what is in the repository
 ;; after each.  Crashes have a file of their own.
 
 ;;; Code:
@@ -145,7 +145,7 @@ Efrit-Output-Tokens: 3\nEfrit-Seconds: 1.500"))
       (should (equal (efrit-test-plan-git "log" "--format=%s" "--" "working_plan/result.json")
                      "[b] ACT: Do a\n[a] ACT: Do a")))))
 
-(ert-deftest efrit-plan-an-act-asked-for-again-is-told-again ()
+(ert-deftest efrit-plan-an-act-asked-for-again-is-returned-again ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (efrit-test-plan-work "a.txt" "x\n")
@@ -175,7 +175,7 @@ Efrit-Output-Tokens: 3\nEfrit-Seconds: 1.500"))
       (should (equal (alist-get 'files answer) 60))
       (should (equal (length (alist-get 'changed answer)) 50)))))
 
-(ert-deftest efrit-plan-any-file-can-be-told-of ()
+(ert-deftest efrit-plan-any-file-can-be-reported ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (efrit-test-plan-work "old" "1\n2\n3\n4\n5\n6\n7\n8\n")
@@ -455,7 +455,7 @@ Efrit-Output-Tokens: 3\nEfrit-Seconds: 1.500"))
         (should (equal (alist-get 'changed (efrit-test-plan-act step)) '("a")))
         (should (equal (efrit-test-plan-git "status" "--porcelain") ""))))))
 
-(ert-deftest efrit-plan-a-damaged-repository-is-told-as-such ()
+(ert-deftest efrit-plan-a-damaged-repository-is-reported-as-such ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (let ((head (efrit-test-plan-git "rev-parse" "HEAD")))

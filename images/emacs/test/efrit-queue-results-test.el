@@ -33,15 +33,15 @@
 
 (ert-deftest efrit-results-a-result-goes-with-its-answer ()
   (efrit-results-test--with
-    (dolist (place '(("open" "processing" "req_") ("told" "responses" "resp_")
+    (dolist (place '(("open" "processing" "req_") ("answered" "responses" "resp_")
                      ("kept" "archive" "resp_") ("gone" "archive" "req_")))
       (efrit-results-test--make (car place))
       (efrit-test-write (nth 1 place) (format "%s%s.json" (nth 2 place) (car place)) "{}"))
     (efrit-results-delete-stale)
-    (should (equal (efrit-results-test--left) '("kept.txt" "open.txt" "told.txt")))
+    (should (equal (efrit-results-test--left) '("answered.txt" "kept.txt" "open.txt")))
     (delete-file (efrit-files-path "archive" "resp_kept.json"))
     (efrit-results-delete-stale)
-    (should (equal (efrit-results-test--left) '("open.txt" "told.txt")))))
+    (should (equal (efrit-results-test--left) '("answered.txt" "open.txt")))))
 
 (ert-deftest efrit-results-files-of-others-stay ()
   "Other instances may share the workspace."

@@ -76,7 +76,7 @@
                        `(,@(seq-take value 4)
                          (text . ,(string-replace key "[API key]" (alist-get 'text value))))))))))
 
-(ert-deftest efrit-secret-the-state-of-the-key-is-told-in-a-word ()
+(ert-deftest efrit-secret-the-state-of-the-key-is-one-word ()
   (pcase-dolist (`(,text . ,state)
                  '(("sk-test-1" . "Usable") ("sk-test-1\n" . "Usable") ("sk-1234\n" . "TooShort")
                    ("x" . "TooShort") ("" . "Empty") ("\r\n" . "Empty")

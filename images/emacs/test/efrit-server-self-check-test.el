@@ -150,7 +150,7 @@
      (cl-letf (((symbol-function 'efrit-background-attended-p) #'ignore))
        ,@body)))
 
-(ert-deftest efrit-self-check-one-failure-holds-claims-and-two-are-told ()
+(ert-deftest efrit-self-check-one-failure-holds-claims-and-two-are-reported ()
   (let ((problem "wrong"))
     (efrit-self-check-test--with-function (lambda () problem)
       (should (eq (efrit-self-check-facts) :null))
@@ -247,7 +247,7 @@
   "Return what the daemon has logged."
   (with-current-buffer "*efrit-test-daemon*" (buffer-string)))
 
-(ert-deftest efrit-self-check-that-fails-is-told-by-the-heartbeat-and-nothing-is-claimed ()
+(ert-deftest efrit-self-check-that-fails-is-in-the-heartbeat-and-nothing-is-claimed ()
   (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.3")
     (efrit-self-check-test--later nil)
     (should-not (efrit-self-check-test--failed-p))

@@ -73,7 +73,7 @@
                       (efrit-files-path "requests/linked.json"))
     (efrit-test-answer "linked")))
 
-(ert-deftest efrit-server-finds-what-no-event-told-of ()
+(ert-deftest efrit-server-finds-what-no-event-announced ()
   (efrit-test-with-daemon ()
     ;; Code of a request may take the watch away; the next tick looks for itself
     ;; before it sets up another.

@@ -130,7 +130,7 @@
                     :type 'efrit-record-failed)
       (should-not (efrit-history-messages history)))))
 
-(ert-deftest efrit-history-json-that-is-told-keeps-its-characters ()
+(ert-deftest efrit-history-json-that-is-sent-keeps-its-characters ()
   (let ((value '((name . "Zoë 日本") (list . [1 :null t :false]) (empty . nil))))
     (should (equal (alist-get 'text (efrit-history-text (efrit-json-text value)))
                    "{\"name\":\"Zoë 日本\",\"list\":[1,null,true,false],\"empty\":{}}"))

@@ -157,7 +157,7 @@ text = \"z\\u0000\"
                                  (string-match-p "\"a-file\"" line)
                                  (string-match-p "\"größe\"" line)))
                           lines))))
-    ;; What the model was told of it.
+    ;; What the model was sent of it.
     (let ((first (car (last (efrit-history-messages (efrit-history-open "k"))))))
       (should (string-match-p "größe" (alist-get 'text (aref (alist-get 'content first) 1)))))
     (should (= 1 (seq-count (lambda (line) (string-match-p "\"type\":\"snapshot\"" line))
@@ -283,7 +283,7 @@ text = \"z\\u0000\"
       (should (equal (alist-get 'outcome answer) "Partial"))
       (should (> (length (alist-get 'result answer)) 0)))))
 
-(ert-deftest efrit-session-errors-of-the-model-are-got-over-or-told ()
+(ert-deftest efrit-session-errors-of-the-model-are-retried-or-reported ()
   (efrit-test-with-model-daemon nil
     (dolist (scenario '("rate-limited" "overloaded" "server-error" "cut"))
       (let ((answer (efrit-session-test--answer scenario "chat"
@@ -394,7 +394,7 @@ input = {message = \"Done.\"}
 "
   "A scenario whose Emacs is killed in its third turn.")
 
-(ert-deftest efrit-session-interrupted-by-the-end-of-emacs-it-ends-or-goes-on-as-told ()
+(ert-deftest efrit-session-interrupted-by-the-end-of-emacs-it-ends-or-goes-on-as-its-request-says ()
   (efrit-test-with-model-daemon nil
     (efrit-session-test--ask "never" "chat" "scenario=slow go")
     (efrit-test-model-play "resumed" efrit-session-test--resumed)
@@ -420,14 +420,14 @@ input = {message = \"Done.\"}
                  (when (equal (efrit-answer-id answer) \"late\")
                    (signal-process (emacs-pid) 'SIGKILL)
                    (sleep-for 60))))"
-  "Has Emacs end when all is known and nothing is told.")
+  "Has Emacs end when all is known and nothing is answered.")
 
-(ert-deftest efrit-session-an-end-that-could-not-be-told-is-told-by-the-next-emacs ()
+(ert-deftest efrit-session-an-end-that-could-not-be-answered-is-answered-by-the-next-emacs ()
   (dolist (case `(("chat" . ,efrit-session-test--hello)
                   ("command" . "scenario=twelve-steps go")
                   ("command" . "scenario=question go")))
     (efrit-test-with-model-daemon nil
-      (let ((told (efrit-session-test--answer "soon" (car case) (cdr case)))
+      (let ((expected (efrit-session-test--answer "soon" (car case) (cdr case)))
             (names '(reason outcome status result error)))
         (efrit-test-value "e" efrit-session-test--dies-before-it-answers)
         (efrit-session-test--ask "late" (car case) (cdr case)
@@ -438,10 +438,10 @@ input = {message = \"Done.\"}
           (let ((answer (efrit-test-answer "late")))
             (should (= (alist-get 'attempt answer) 2))
             (dolist (name names)
-              (should (equal (alist-get name answer) (alist-get name told))))
+              (should (equal (alist-get name answer) (alist-get name expected))))
             (dolist (path '((usage model_calls) (progress tool_calls) (session status) (session question)))
               (should (equal (apply #'efrit-session-test--get answer path)
-                             (apply #'efrit-session-test--get told path)))))
+                             (apply #'efrit-session-test--get expected path)))))
           ;; Neither the model was asked again nor a tool run.
           (should (equal (efrit-test-read "sessions" "late.ndjson") before)))))))
 
@@ -457,7 +457,7 @@ input = {message = \"Done.\"}
                          (reverse (efrit-history-messages (efrit-history-open "c1"))))))
       (should (equal (seq-take roles 4) '("user" "assistant" "user" "assistant"))))))
 
-(ert-deftest efrit-session-a-call-whose-input-is-no-object-is-told-and-not-run ()
+(ert-deftest efrit-session-a-call-whose-input-is-not-an-object-is-refused ()
   (let ((efrit-session-wake-function #'ignore)
         (session (efrit-session-make :kind 'command :state 'acting
                                       :current '((id . "a"))

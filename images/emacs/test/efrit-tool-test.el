@@ -199,7 +199,7 @@
 
 (ert-deftest efrit-tool-a-call-that-is-not-good-is-refused-with-what-to-change ()
   (efrit-test-with-queue
-    (pcase-dolist (`(,name ,input ,told)
+    (pcase-dolist (`(,name ,input ,message)
                    '(("no_such_tool" nil "does not exist")
                      ("eval_sexp" nil "expr is missing")
                      ("eval_sexp" (:expr :null) "expr is missing")
@@ -212,7 +212,7 @@
                      ("session_complete" (:message ["a"]) "message must be of type string")
                      ("session_complete" (:message "a" :final t) "final is no field")))
       (ert-info ((format "%s %s" name input))
-        (should (string-search told (apply #'efrit-test-failure "refused" name input)))))))
+        (should (string-search message (apply #'efrit-test-failure "refused" name input)))))))
 
 (ert-deftest efrit-tool-an-input-that-is-no-object-is-refused ()
   (efrit-test-with-queue

@@ -174,7 +174,7 @@
                              (efrit-test-failure "error" "buffer_edit" :buffer "edited"
                                                  :old "2" :new "x"))))))
 
-(ert-deftest efrit-tools-buffers-the-function-around-point-is-told ()
+(ert-deftest efrit-tools-buffers-the-function-around-point-is-reported ()
   (efrit-test-with-queue
     (efrit-tools-buffers-test-with-buffer "code" "(defun one () 1)\n\n(defun two ()\n  2)\n"
       (emacs-lisp-mode)
@@ -188,7 +188,7 @@
                               (efrit-test-content "function_at_point" :buffer "prose"))))
     (should (equal (efrit-test-status "function_at_point" :buffer "gone") "error"))))
 
-(ert-deftest efrit-tools-buffers-the-last-changes-are-told ()
+(ert-deftest efrit-tools-buffers-the-last-changes-are-reported ()
   (efrit-test-with-queue
     (efrit-tools-buffers-test-with-buffer "notes" "one two"
       (undo-boundary)

@@ -11,7 +11,7 @@
 (require 'efrit-test-daemon)
 (require 'efrit-test-tool)
 
-(ert-deftest efrit-tools-eval-the-value-the-output-and-the-messages-are-told ()
+(ert-deftest efrit-tools-eval-the-value-the-output-and-the-messages-are-returned ()
   (efrit-test-with-queue
     (should (equal (efrit-test-content "eval_sexp" :expr "(setq a 1) (list a \"é\")")
                    "(1 \"é\")"))
@@ -21,13 +21,13 @@
 
 (ert-deftest efrit-tools-eval-an-error-tells-its-symbol ()
   (efrit-test-with-queue
-    (pcase-dolist (`(,expr ,told)
+    (pcase-dolist (`(,expr ,message)
                    '(("(car 1)" "wrong-type-argument: Wrong type argument: listp, 1")
                      ("(read-string \"? \")"
                       "inhibited-interaction: User interaction while inhibited")
                      ("(top-level)" "no-catch: The code left")
                      ("(list 1" "end-of-file: ")))
-      (should (string-prefix-p told (efrit-test-failure "error" "eval_sexp" :expr expr))))))
+      (should (string-prefix-p message (efrit-test-failure "error" "eval_sexp" :expr expr))))))
 
 (ert-deftest efrit-tools-eval-a-long-value-is-cut-and-says-so ()
   (efrit-test-with-queue

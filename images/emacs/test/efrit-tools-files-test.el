@@ -60,7 +60,7 @@ Buffers that came to visit files are killed."
                    "     1\tno end\n"))
     (should-not (efrit-tools-files-test--buffer "a"))))
 
-(ert-deftest efrit-tools-files-a-part-is-told-to-be-one ()
+(ert-deftest efrit-tools-files-a-part-says-that-it-is-one ()
   (efrit-tools-files-test-with
       `(("a" ,(mapconcat #'number-to-string (number-sequence 1 5000) "\n")))
     (should (equal (efrit-test-content "file_read" :path "a" :offset 3 :limit 2)
@@ -103,10 +103,10 @@ Buffers that came to visit files are killed."
   (efrit-tools-files-test-with nil
     (call-process "mkfifo" nil nil nil (efrit-tools-files-test--path "pipe"))
     (dolist (tool '(("file_read") ("file_edit" :old "a" :new "b") ("file_write" :content "a")))
-      (pcase-dolist (`(,path . ,told) '(("." . "is a directory")
+      (pcase-dolist (`(,path . ,message) '(("." . "is a directory")
                                         ("pipe" . "is not an ordinary file")
                                         ("/dev/zero" . "is not an ordinary file")))
-        (should (string-search told (apply #'efrit-test-failure "error" (car tool)
+        (should (string-search message (apply #'efrit-test-failure "error" (car tool)
                                            :path path (cdr tool))))))
     (should (equal (efrit-test-failure "error" "file_read" :path "none")
                    (format "There is no file %s" (efrit-tools-files-test--path "none"))))))

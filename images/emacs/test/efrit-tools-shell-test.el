@@ -28,7 +28,7 @@
 
 ;;;; What is given back
 
-(ert-deftest efrit-tools-shell-output-errors-and-exit-status-are-told ()
+(ert-deftest efrit-tools-shell-output-errors-and-exit-status-are-returned ()
   (efrit-test-with-queue
     (pcase-dolist (`(,command ,status ,content)
                    '(("echo hi" "success" "hi\n[exit status 0]")
@@ -56,7 +56,7 @@
                     (not (equal (alist-get 'state attributes) "Z")))))
            (list-system-processes)))
 
-(ert-deftest efrit-tools-shell-errors-that-came-before-a-late-look-are-told ()
+(ert-deftest efrit-tools-shell-errors-that-came-before-a-late-look-are-returned ()
   (efrit-test-with-queue
     (let* ((err (efrit-capture-beginning 1000))
            (program (efrit-process-start '("/bin/sh" "-c" "echo err >&2")
@@ -74,7 +74,7 @@
       (should-not (efrit-process-behind program))
       (should (equal (efrit-capture-text err) "err\n")))))
 
-(ert-deftest efrit-tools-shell-a-command-runs-in-the-workspace-or-where-it-is-told ()
+(ert-deftest efrit-tools-shell-a-command-runs-in-the-workspace-or-where-its-input-says ()
   (efrit-test-with-queue
     (make-directory (concat efrit-workspace-directory "sub"))
     (let ((workspace (directory-file-name efrit-workspace-directory)))
@@ -164,7 +164,7 @@
       (funcall stop)
       (should (= (length results) 1)))))
 
-(ert-deftest efrit-tools-shell-what-is-told-to-end-may-tidy-up ()
+(ert-deftest efrit-tools-shell-what-gets-a-signal-may-tidy-up ()
   (efrit-test-with-queue
     (should (string-prefix-p
              "ready\ntidy\n"

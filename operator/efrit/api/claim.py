@@ -102,8 +102,6 @@ class EfritClaim(Resource):
     """An exclusive claim: a ready member of an EfritPool for one holder, for a while."""
 
     kind: ClassVar = "EfritClaim"
-    plural: ClassVar = "efritclaims"
-    singular: ClassVar = "efritclaim"
     short_names: ClassVar = ("efc",)
     printer_columns: ClassVar = (
         PrinterColumn("Pool", ".spec.poolRef.name"),

@@ -258,8 +258,6 @@ class EfritInstance(Resource):
     """A resident Emacs daemon that works through requests."""
 
     kind: ClassVar = "EfritInstance"
-    plural: ClassVar = "efritinstances"
-    singular: ClassVar = "efritinstance"
     short_names: ClassVar = ("efi",)
     printer_columns: ClassVar = (
         PrinterColumn("Mode", ".spec.operatingMode"),

@@ -125,7 +125,7 @@ class ObjectMeta(ApiModel):
 
 
 class Resource(ApiModel):
-    """A custom resource: class attributes carry what its CRD needs beside the schema."""
+    """A custom resource: class attributes carry what its CRD needs beside the schema. The kind says the names."""
 
     kind: ClassVar[str]
     plural: ClassVar[str]
@@ -136,6 +136,11 @@ class Resource(ApiModel):
     scale: ClassVar[Scale | None] = None
 
     metadata: ObjectMeta
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.singular = cls.kind.lower()
+        cls.plural = f"{cls.singular}s"
 
     @property
     def key(self) -> tuple[str, str]:

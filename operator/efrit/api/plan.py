@@ -344,8 +344,6 @@ class EfritPlan(Resource):
     """Work towards an intent with a living task tree: act, assess, adapt, each step a commit."""
 
     kind: ClassVar = "EfritPlan"
-    plural: ClassVar = "efritplans"
-    singular: ClassVar = "efritplan"
     short_names: ClassVar = ("efpl",)
     printer_columns: ClassVar = (
         PrinterColumn("Phase", ".status.phase"),

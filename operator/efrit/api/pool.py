@@ -409,8 +409,6 @@ class EfritPool(Resource):
     """So many instances of one template; a request of the pool goes to one that is free."""
 
     kind: ClassVar = "EfritPool"
-    plural: ClassVar = "efritpools"
-    singular: ClassVar = "efritpool"
     short_names: ClassVar = ("efp",)
     printer_columns: ClassVar = (
         PrinterColumn("Wanted", ".status.desiredReplicas", "integer"),

@@ -382,8 +382,6 @@ class EfritRequest(Resource):
     """Work for an Efrit instance: one eval, chat or command, answered once in its status."""
 
     kind: ClassVar = "EfritRequest"
-    plural: ClassVar = "efritrequests"
-    singular: ClassVar = "efritrequest"
     short_names: ClassVar = ("efr",)
     printer_columns: ClassVar = (
         PrinterColumn("Instance", ".status.instanceName"),

@@ -6,7 +6,7 @@ Pure. Whoever drives a plan writes it: the controller into the object, a laptop 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from efrit.api import (
@@ -21,6 +21,9 @@ from efrit.api import (
 )
 from efrit.api.request import COMPLETE, SUCCEEDED
 from efrit.plan.engine import Create, Decision, Finish
+
+RETRY_BLOCKED = timedelta(seconds=10)
+"""When a plan that something keeps from its next step is tried again."""
 
 _PHASES = {
     PlanReason.PENDING: PlanPhase.PENDING,

@@ -167,7 +167,7 @@ MUTANTS = (
         "the answer that a session's record of its end tells, where an Emacs could not tell it any more",
         "session-ended",
         Never(at=(0,)),
-        ("ert:efrit-session-an-end-that-could-not-be-told-is-told-by-the-next-emacs",),
+        ("ert:efrit-session-an-end-that-could-not-be-answered-is-answered-by-the-next-emacs",),
     ),
     Mutant(
         "the check that a request's own message is recorded, before its session is resumed",
@@ -321,7 +321,7 @@ MUTANTS = (
         "the rescan of requests/ by Emacs",
         "emacs-rescan",
         Drop(),
-        ("ert:efrit-server-finds-what-no-event-told-of",),
+        ("ert:efrit-server-finds-what-no-event-announced",),
         silent=True,
     ),
     Mutant(
@@ -413,7 +413,7 @@ MUTANTS = (
         "the refusal to claim anything after a self-check that failed",
         "draining",
         Without(2),
-        ("ert:efrit-self-check-that-fails-is-told-by-the-heartbeat-and-nothing-is-claimed",),
+        ("ert:efrit-self-check-that-fails-is-in-the-heartbeat-and-nothing-is-claimed",),
     ),
     Mutant(
         "the self-check between a request and the next claim",
@@ -437,7 +437,7 @@ MUTANTS = (
         "the second failure before a self-check is told to have failed",
         "check-failures",
         Value("1"),
-        ("ert:efrit-self-check-one-failure-holds-claims-and-two-are-told",),
+        ("ert:efrit-self-check-one-failure-holds-claims-and-two-are-reported",),
     ),
     Mutant(
         "the one thread at a time in which requests run",

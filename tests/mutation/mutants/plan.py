@@ -8,7 +8,7 @@ MUTANTS = (
         "the look whether a step of a plan is made already",
         "plan-step-made",
         Instead("((and (= last step) (setq last (1- step)) nil))"),
-        ("ert:efrit-plan-an-act-asked-for-again-is-told-again",),
+        ("ert:efrit-plan-an-act-asked-for-again-is-returned-again",),
     ),
     Mutant(
         "the condition on which the head of a plan moves",
@@ -20,7 +20,7 @@ MUTANTS = (
         "the sync of what a plan's step consists of",
         "plan-fsync",
         Instead('("core.fsync" . "none")'),
-        ("ert:efrit-plan-git-what-a-step-consists-of-is-synced-before-it-is-told",),
+        ("ert:efrit-plan-git-what-a-step-consists-of-is-synced-before-it-is-returned",),
     ),
     Mutant(
         "throwing away what a crash left half done of a plan",
@@ -38,7 +38,7 @@ MUTANTS = (
         "the one host that is told a credential",
         "credential-host",
         Instead('"credential.helper"', at=(0, 0)),
-        ("ert:efrit-plan-clone-another-host-is-not-told-the-secret",),
+        ("ert:efrit-plan-clone-another-host-does-not-get-the-secret",),
     ),
     Mutant(
         "the refusal of a server whose host key is not known",

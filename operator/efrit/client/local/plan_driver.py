@@ -22,7 +22,6 @@ from efrit.client.local.plan_requests import final_status, request_of, status_of
 from efrit.client.local.request_file import id_of
 from efrit.plan import engine, status, view
 
-RETRY_BLOCKED = timedelta(seconds=10)
 POLL_SECONDS = 0.5
 """How often a driver that waits looks for a change of the plan."""
 
@@ -119,7 +118,7 @@ class PlanDriver:
                         blocked = self._record.plan()
                         if self._write_status(blocked, status.blocked(blocked, sentence, self._clock())):
                             yield
-                        await self._pause_until(self._clock() + RETRY_BLOCKED, version)
+                        await self._pause_until(self._clock() + status.RETRY_BLOCKED, version)
 
     def _write_status(self, plan: EfritPlan, new: PlanStatus) -> bool:
         """Store a status that says something new."""

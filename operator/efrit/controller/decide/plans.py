@@ -30,7 +30,6 @@ from efrit.plan import engine, view
 from efrit.plan import status as plan_status
 from efrit.plan.snapshot import Part, attempts_at
 
-RETRY_BLOCKED = timedelta(seconds=10)
 DELETED_AT_ONCE = 20
 """Requests of past steps that one reconciliation deletes at most: the next step should not wait for them."""
 Judge = Callable[[engine.Snapshot, datetime], engine.Decision]
@@ -59,11 +58,14 @@ def decide_plan(
         return unread
     blocked = _blocked(snapshot, now)
     if blocked is not None:
-        return [*_status_writes(snapshot, blocked, now), RequeueAfter(RETRY_BLOCKED)]
+        return [*_status_writes(snapshot, blocked, now), RequeueAfter(plan_status.RETRY_BLOCKED)]
     engine_snapshot = _engine_snapshot(snapshot, snapshot.requests)
     decision = judge(engine_snapshot, now)
     if _begins_anew(decision) and (missing := _unmounted(snapshot)) is not None:  # gate: plan-secret
-        return [*_status_writes(snapshot, plan_status.blocked(plan, missing, now), now), RequeueAfter(RETRY_BLOCKED)]
+        return [
+            *_status_writes(snapshot, plan_status.blocked(plan, missing, now), now),
+            RequeueAfter(plan_status.RETRY_BLOCKED),
+        ]
     status_writes = _status_writes(
         snapshot, _status(snapshot, decision, describe(engine_snapshot, decision), now), now
     )

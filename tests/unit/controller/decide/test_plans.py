@@ -12,7 +12,7 @@ import pytest
 from efrit.api import EfritPlan, Outcome, PlanReason
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.api_group import API_VERSION
-from efrit.controller.decide.plans import DELETED_AT_ONCE, RETRY_BLOCKED, decide_plan
+from efrit.controller.decide.plans import DELETED_AT_ONCE, decide_plan
 from efrit.controller.manifests.plan_request import plan_request
 from efrit.controller.model.actions import (
     Action,
@@ -27,6 +27,7 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.snapshots import PlanSnapshot, Refusal
 from efrit.plan import engine
+from efrit.plan.status import RETRY_BLOCKED
 from tests.support.factory import (
     NOW,
     Json,

@@ -52,6 +52,15 @@ def test_state_stays_in_the_daemon_from_one_eval_to_the_next(instance: Instance)
     assert instance.value("(1+ e2e-kept)") == "42"
 
 
+def test_lisp_that_the_image_has_compressed_loads_without_a_word(instance: Instance) -> None:
+    status = instance.run(
+        """(progn (require 'calc) (require 'gnus-util) (set-input-method "japanese")
+                  (list (calc-eval "2^10") current-input-method (substring (documentation 'calc-eval) 0 22)))"""
+    )
+    assert status["result"] == '("1024" "japanese" "Do a quick calculation")'
+    assert (status.get("output"), status.get("messages")) == (None, None)
+
+
 def test_a_lisp_error_is_failed_and_never_success(instance: Instance) -> None:
     status = instance.run('(progn (princ "before") (error "No %s" "luck"))')
     assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "EvalError", "Failure")

@@ -1,7 +1,8 @@
 """The table of evals: what each form must end with, and that the next one is answered rightly.
 
-The rows are in *.toml here. images/emacs/test/efrit-evals-test.el plays them on an Emacs alone,
-tests/integration/bridge behind a bridge. As a program this prints them as JSON, which the former reads.
+The rows are in *.toml here. tests/integration/bridge plays them behind a bridge, on Emacs 28 and 30, and
+images/emacs/test/efrit-evals-test.el those on an Emacs alone whose end is decided by who supervises it. As a program
+this prints the latter as JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ NEXT = '(progn (print "é") (message "said") (list 40 2 (emacs-pid)))'
 """The eval after each one; its value is (40 2 PID)."""
 NEXT_OUTPUT = '\n"é"\n'
 NEXT_MESSAGES = "said\n"
+ENDS = "ends-"
+"""What the names of the rows begin with that are about the end of Emacs."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,13 @@ def read() -> list[Eval]:
     return rows
 
 
+def supervised() -> list[Eval]:
+    """Return the rows whose end is up to who supervises Emacs, with those beside them, which prepare and look."""
+    rows = read()
+    decided = [row.name.startswith(ENDS) or row.ends or row.timeout > 0 for row in rows]
+    return [row for number, row in enumerate(rows) if any(decided[max(0, number - 1) : number + 2])]
+
+
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__).parse_args()
-    json.dump([asdict(row) for row in read()], sys.stdout)
+    json.dump([asdict(row) for row in supervised()], sys.stdout)

@@ -10,23 +10,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from efrit.protocol import RequestState, RequestView, Response
-from tests.evals.table import NEXT, NEXT_MESSAGES, NEXT_OUTPUT, Eval, read
+from tests.evals.table import ENDS, NEXT, NEXT_MESSAGES, NEXT_OUTPUT, Eval, read
 from tests.support.bridge_instance import Instance
-
-_ENDS = "ends-"
-"""What the names of the rows begin with that are about the end of Emacs."""
 
 
 def ending() -> list[Eval]:
     """Return the rows about the end of Emacs, which take a restart each."""
-    rows = [row for row in read() if row.name.startswith(_ENDS)]
+    rows = [row for row in read() if row.name.startswith(ENDS)]
     assert sum(row.ends for row in rows) >= 15
     return rows
 
 
 def staying() -> list[Eval]:
     """Return the rows that one Emacs is to survive."""
-    rows = [row for row in read() if not row.name.startswith(_ENDS)]
+    rows = [row for row in read() if not row.name.startswith(ENDS)]
     assert len(rows) >= 383
     return rows
 

@@ -27,7 +27,7 @@ from tempfile import TemporaryFile
 from tests.cluster.paths import REPOSITORY
 from tests.support.fork_server import ANOTHER
 
-PROGRAMS = frozenset({"efrit-operator", "efrit-bridge", "efrit"})
+PROGRAMS = frozenset({"efrit-operator", "efrit-bridge", "efrit", "efrit-mcp"})
 MOST_BYTES = 100_000
 """What a program's words and environment may have; a message on a local socket has twice that."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import ssl
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
+from tests.integration.mcp.conftest import PROGRAM
 from tests.integration.mcp.test_access_review import AUDIENCE, RBAC, account, allow
 from tests.integration.mcp.test_stdio import QUESTION, RENAME
 from tests.model.running import Model
@@ -40,6 +40,7 @@ from tests.support.kube import Kube, until
 from tests.support.mcp_results import structured_content
 from tests.support.mcp_tasks import Tasks, ask, begin, ended
 from tests.support.model_access import secret, with_model
+from tests.support.processes import Process
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
@@ -151,7 +152,7 @@ def served(
 ) -> Iterator[Served]:
     site = Site(plane, kube, audit_log, lisp)
     place = tmp_path_factory.mktemp("mcp")
-    server: subprocess.Popen[bytes] | None = None
+    server: Process | None = None
     try:
         site.operator().start()
         secret(kube, site.namespace, "key")
@@ -165,7 +166,7 @@ def served(
             port = free.getsockname()[1]
         words = ["--backend", "cluster", "--kubeconfig", str(config), "--transport", "http", "--port", str(port)]
         words += ["--tls-cert", str(plane.authority.certificate("mcp")), "--tls-key", str(plane.authority.key("mcp"))]
-        server = subprocess.Popen([sys.executable, "-m", "efrit.mcp.app", *words])
+        server = Process([PROGRAM, *words], os.environ, place / "log", place)
         ann = account(kube, site.namespace, "ann", audience=AUDIENCE)
         allow(kube, site.namespace, "ann", VERBS, [*RESOURCES, "efritpools/scale"])
         # What is sent to this pool waits.
@@ -176,7 +177,6 @@ def served(
     finally:
         if server is not None:
             server.terminate()
-            server.wait(TIMEOUT)
         site.close()
 
 

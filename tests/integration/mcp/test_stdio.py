@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client import ClientRequestContext
 from mcp.types import (
     ElicitRequestParams,
@@ -17,7 +17,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from tests.integration.mcp.conftest import Laptop, Serve
+from tests.integration.mcp.conftest import PROGRAM, Laptop, Serve
 from tests.support.mcp_results import structured_content
 from tests.support.mcp_tasks import Tasks, ask, begin, ended
 from tests.support.timeout import TIMEOUT
@@ -231,8 +231,10 @@ async def test_an_instance_that_another_program_adds_is_seen(laptop: Laptop, ser
     assert "is not JSON" in str(wrong.content)
 
 
-async def test_read_only_shows_and_changes_nothing(laptop: Laptop, serve: Serve) -> None:
-    async with serve("--read-only") as client:
+async def test_read_only_shows_and_changes_nothing(laptop: Laptop) -> None:
+    """This server is started by the client's own library, and ended by it."""
+    program = StdioServerParameters(command=str(PROGRAM), args=["--read-only"], env=laptop.env, cwd=laptop.home)
+    async with Client(program) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         listed = structured_content(await client.call_tool("efrit_list_instances"))["instances"]
     assert names == ["efrit_list_instances", "efrit_get_queue_stats", "efrit_get_request", "efrit_wait"]

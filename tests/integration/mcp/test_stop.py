@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 
-from tests.integration.mcp.conftest import Laptop, Serve
+from tests.integration.mcp.conftest import PROGRAM, Laptop, Serve
 from tests.support.mcp_results import structured_content
+from tests.support.processes import Process
 from tests.support.timeout import TIMEOUT
 
 SECONDS_TO_END = 60
@@ -42,9 +40,7 @@ async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(lap
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = ["--transport", "http", "--auth", "none", "--port", str(port)]
-    server = await asyncio.to_thread(
-        subprocess.Popen, [sys.executable, "-m", "efrit.mcp.app", *words], env=laptop.env, cwd=laptop.home
-    )
+    server = Process([PROGRAM, *words], laptop.env, laptop.home / "mcp.log", laptop.home)
     try:
         await _until_it_serves(port)
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=TIMEOUT) as http:
@@ -54,14 +50,11 @@ async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(lap
             )
             await _until_there(began)
             assert not wait.done()
-            server.send_signal(signal.SIGTERM)
-            await asyncio.to_thread(server.wait, SECONDS_TO_END)
+            await asyncio.to_thread(server.terminate, SECONDS_TO_END)
             with contextlib.suppress(httpx2.TransportError):
                 await wait
     finally:
-        if server.poll() is None:
-            server.kill()
-            await asyncio.to_thread(server.wait)
+        server.kill()
     go_on.touch()
     async with serve() as client:
         ended = structured_content(await client.call_tool("efrit_wait", {"request_id": name}))

@@ -78,6 +78,18 @@ def ours(part: str) -> list[Node]:
     return [node for node in schema_nodes if (node.plural, _named(node.path)) in described]
 
 
+def judged(part: str) -> list[Node]:
+    """Return our nodes, each schema at one place: what a pool's members have is as an instance has it."""
+    schema_nodes = ours(part)
+    of_instances = {node.path: node.schema for node in schema_nodes if node.plural == "efritinstances"}
+
+    def is_an_instances(node: Node) -> bool:
+        depth = len(TEMPLATE)
+        return node.path[:depth] == TEMPLATE and of_instances.get(("spec", *node.path[depth:])) == node.schema
+
+    return [node for node in schema_nodes if not is_an_instances(node)]
+
+
 def _named(path: Path) -> Path:
     while path[-1] in (ITEM, VALUE):
         path = path[:-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.kube import Json
-from tests.support.manifest_schema import PATTERNS, Node, minimal, ours, text
+from tests.support.manifest_schema import PATTERNS, Node, judged, minimal, text
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Bound:
 
 def bounds(part: str) -> list[Bound]:
     """Return both sides of every bound below `spec` or `status`."""
-    return [Bound(node, *side) for node in ours(part) for side in _sides(node.schema)]
+    return [Bound(node, *side) for node in judged(part) for side in _sides(node.schema)]
 
 
 Side = tuple[str, Any, str | None]

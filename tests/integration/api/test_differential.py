@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pydantic import ValidationError
 
 from efrit.api import EfritClaim, EfritInstance, EfritPlan, EfritPool, EfritRequest
+from efrit.api.pool import PoolTemplate
 from efrit.controller.act.identity import new_identity
 from efrit.controller.decide.claims import decide_claim
 from efrit.controller.decide.instances import decide_instance
@@ -35,7 +36,7 @@ from tests.support import factory
 from tests.support.custom_resources import new_namespace
 from tests.support.factory import CONFIG, NOW, seconds
 from tests.support.kube import Json, Kube, Refused
-from tests.support.manifest_schema import BASES, holding, ours
+from tests.support.manifest_schema import BASES, holding, judged
 from tests.support.manifest_strategies import manifests, odd_values
 
 EXAMPLES = int(os.environ.get("EFRIT_FUZZ_EXAMPLES", "0"))
@@ -85,10 +86,15 @@ class Tally:
         return self.taken >= self.tried / 5
 
 
+def test_a_pool_reads_the_spec_of_its_members_by_the_model_of_an_instance() -> None:
+    """Which is why no value is tried at both places."""
+    assert PoolTemplate.model_fields["spec"].annotation is EfritInstance.model_fields["spec"].annotation
+
+
 @pytest.mark.parametrize("plural", BASES)
 def test_an_odd_value_is_judged_alike(kube: Kube, room: str, plural: str) -> None:
     tally = Tally()
-    for node in ours("spec"):
+    for node in judged("spec"):
         for value in odd_values(node.schema) if node.plural == plural else ():
             manifest = holding(node, value)
             stored = tally.take(lambda: kube.create(plural, room, manifest, dryRun="All"))  # noqa: B023 - called at once

@@ -4,7 +4,6 @@ Crash-only: a part that fails for good ends the process, and the kubelet starts 
 """
 
 import asyncio
-import contextlib
 import logging
 import signal
 import socket
@@ -13,6 +12,7 @@ import time
 
 from msgspec import structs
 
+from efrit.bell import Bell
 from efrit.bridge import health
 from efrit.bridge.auth import Tokens
 from efrit.bridge.departure import depart
@@ -84,7 +84,7 @@ class Bridge:
             settings.limits(),
             disk=disk,
             on_change=self._request_changed,
-            on_heartbeat=self.wake_supervisor,
+            on_heartbeat=lambda: self.supervisor.heartbeat(),
         )
         self.supervisor = Supervisor(
             self.queue,
@@ -106,7 +106,7 @@ class Bridge:
         self._leaving: asyncio.Task[None] | None = None
         self._started = self._ticked = time.monotonic()
         self._published: Stats | None = None
-        self._stirred = asyncio.Event()
+        self._stirred = Bell()
 
     async def run(self) -> None:
         """Serve until `stop`. Raises what made it impossible to go on."""
@@ -182,19 +182,16 @@ class Bridge:
         if not self._rests():
             await asyncio.sleep(_REFRESH_SECONDS)
             return
-        self._stirred.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_REST_SECONDS):
-                await self._stirred.wait()
-                # What has begun comes first.
-                await asyncio.sleep(_REFRESH_SECONDS)
+        if await self._stirred.heard(_REST_SECONDS):
+            # What has begun comes first.
+            await asyncio.sleep(_REFRESH_SECONDS)
 
     def _rests(self) -> bool:
         return self.supervisor.rests and not self.queue.index.open_count and self.queue.upkeep.is_healthy
 
     def _emacs_changed(self) -> None:
         self._publish_stats()
-        self._stirred.set()
+        self._stirred.ring()
 
     def _publish_stats(self) -> None:
         stats = self.stats()
@@ -206,8 +203,8 @@ class Bridge:
     def _request_changed(self, view: RequestView) -> None:
         self._metrics.changed(view)
         self.events.append(view)
-        self._stirred.set()
-        self.supervisor.wake(view)
+        self._stirred.ring()
+        self.supervisor.changed(view)
 
     # What the routes ask for
 

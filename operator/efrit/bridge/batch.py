@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from efrit.bell import Bell
 from efrit.bridge.events import inlined
 from efrit.errors import EfritError, InvalidRequest, RequestTooLarge
 from efrit.protocol import (
@@ -24,6 +25,9 @@ from efrit.protocol import (
 from efrit.queue.queue import DurableQueue
 
 log = logging.getLogger(__name__)
+
+LINGER_SECONDS = 0.005
+"""How long a result may wait for those of others: most of a batch are known within it, and are sent at once."""
 
 Element = BatchElement | EfritError
 """A line that was read, or why it cannot be."""
@@ -62,20 +66,19 @@ class Batch:
         self._elements = elements
         self._wake = wake
         self._ready: list[BatchResult] = []
-        self._news = asyncio.Event()
+        self._remaining = len(elements)
+        self._news = Bell()
         self._tasks: set[asyncio.Task[None]] = set()
         """Not awaited where the client goes away: what has begun is finished."""
 
     async def results(self) -> AsyncIterator[tuple[bytes, bool]]:
-        """Yield lines of results as they are known, and whether they are the last."""
-        remaining = len(self._elements)
+        """Yield lines of results soon after they are known, and whether they are the last."""
         self._begin()
-        while remaining:
-            await self._news.wait()
-            self._news.clear()
+        while self._remaining:
+            await self._news.heard()
             ready, self._ready = self._ready, []
-            remaining -= len(ready)
-            yield b"".join(result.to_line() for result in ready), not remaining
+            self._remaining -= len(ready)
+            yield b"".join(result.to_line() for result in ready), not self._remaining
 
     def _begin(self) -> None:
         acknowledged: list[tuple[int, BatchElement]] = []
@@ -127,4 +130,7 @@ class Batch:
             self._ready.append(BatchResult(index=index, error=error))
         else:
             self._ready.append(BatchResult(index=index, request=None if outcome is None else inlined(outcome)))
-        self._news.set()
+        if len(self._ready) == self._remaining:
+            self._news.ring()
+        else:
+            self._news.ring_within(LINGER_SECONDS)

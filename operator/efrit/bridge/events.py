@@ -4,7 +4,6 @@ Nothing is queued per reader: a reader holds a sequence number. One that has fal
 knows another epoch, gets a `reset` and the state as it is now. No HTTP here.
 """
 
-import asyncio
 import contextlib
 import secrets
 from collections import deque
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from efrit.bell import Bell
 from efrit.errors import InvalidEvent
 from efrit.protocol import EventId, EventName, RequestView, Reset, Stats
 from efrit.queue.observe import LONG_ANSWER_BYTES
@@ -20,6 +20,8 @@ from efrit.queue.observe import LONG_ANSWER_BYTES
 INLINE_BYTES = LONG_ANSWER_BYTES
 """An answer whose JSON is longer is left out of the event; the reader fetches it."""
 KEEPALIVE_SECONDS = 10.0
+LINGER_SECONDS = 0.02
+"""How long an event may wait for others that is no answer."""
 
 Snapshot = Callable[[], AsyncIterator[RequestView]]
 """Yields everything unacknowledged, answers included."""
@@ -53,7 +55,7 @@ class EventLog:
         self._ring: deque[_Record] = deque()
         self._bytes = 0
         self._seq = 0
-        self._changed = asyncio.Event()
+        self._followers: set[Bell] = set()
         self.closed = False
         self.readers = 0
         """How many follow the stream."""
@@ -68,16 +70,21 @@ class EventLog:
         self._bytes += len(text)
         while len(self._ring) > self._max_events or (self._bytes > self._max_bytes and len(self._ring) > 1):
             self._bytes -= len(self._ring.popleft().text)
-        self._wake()
+        # What waits or runs is often answered the next moment, and told together with that.
+        urgent = not isinstance(event, RequestView) or event.state.final
+        self._wake(0.0 if urgent else LINGER_SECONDS)
 
     def close(self) -> None:
         """End every stream."""
         self.closed = True
         self._wake()
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def _wake(self, within: float = 0.0) -> None:
+        for follower in self._followers:
+            if within:
+                follower.ring_within(within)
+            else:
+                follower.ring()
 
     def position(self, last_event_id: str | None) -> int | None:
         """Return the sequence number that a reader has reached; None: it must start anew."""
@@ -103,16 +110,20 @@ class EventLog:
     ) -> AsyncGenerator[bytes]:
         """Yield the bytes of one reader's stream, until `close`."""
         self.readers += 1
+        news = Bell()
+        self._followers.add(news)
         try:
-            parts = self._stream(last_event_id, queue_id, snapshot, stats, keepalive)
+            parts = self._stream(news, last_event_id, queue_id, snapshot, stats, keepalive)
             async with contextlib.aclosing(parts):
                 async for part in parts:
                     yield part
         finally:
+            self._followers.discard(news)
             self.readers -= 1
 
     async def _stream(
         self,
+        news: Bell,
         last_event_id: str | None,
         queue_id: str,
         snapshot: Snapshot,
@@ -131,24 +142,16 @@ class EventLog:
                     yield encode("request", inlined(view).to_json())
                 # Only the last event of a snapshot has an id: see efrit.protocol.events.
                 yield encode("stats", stats().to_json(), EventId(self.epoch, position))
-            changed = self._changed
             if not self._holds_after(position):
                 position = None
             elif position < self._seq:
                 text = self._after(position)
                 position = self._seq
                 yield text
-            elif not self.closed and not await _is_set_within(changed, keepalive):
+            elif not self.closed and not await news.heard(keepalive):
                 yield b": keepalive\n\n"
 
     def _after(self, seq: int) -> bytes:
         first = self._ring[0].seq
         start = max(0, seq + 1 - first)
         return b"".join(self._ring[i].text for i in range(start, len(self._ring)))
-
-
-async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    return event.is_set()

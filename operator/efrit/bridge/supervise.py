@@ -6,13 +6,13 @@ comes; a request, a heartbeat and the end of Emacs wake it.
 """
 
 import asyncio
-import contextlib
 import logging
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from efrit.bell import Bell
 from efrit.bridge.emacs import EmacsProcess
 from efrit.bridge.overrun import (
     EmacsAlive,
@@ -60,6 +60,8 @@ _LONGEST_REST_SECONDS = 15.0
 """What a heartbeat may announce; less than that after which a loop counts as stuck."""
 _LATE_SECONDS = 1.5
 """How late a heartbeat after a rest may be before we look: with _WE_SLEPT_SECONDS less than HUNG_SECONDS."""
+_SOON_SECONDS = 0.1
+"""Within it what changes is looked at together: a busy Emacs begins, ends and writes its heartbeat in a few ms."""
 _LONGEST_PROBLEM = 300
 
 
@@ -90,7 +92,7 @@ class Supervisor:
         self._queue = queue
         self._settings = settings or SupervisorSettings()
         self._on_signal, self._on_restart, self._on_change = on_signal, on_restart, on_change
-        self._poked = asyncio.Event()
+        self._poked = Bell()
         self._heartbeat: Heartbeat | None = None
         #: The bytes that it was read from.
         self._heartbeat_read: bytes | None = None
@@ -117,17 +119,36 @@ class Supervisor:
         #: When we mean to look again at the latest.
         self._next_look = self.beat + _TICK_SECONDS
 
-    def wake(self, view: RequestView | None = None) -> None:
-        """Have the supervisor look at once: the request of `view` changed, or Emacs wrote its heartbeat."""
-        if view is not None and view.state is RequestState.ANSWERED:
+    def wake(self) -> None:
+        """Have the supervisor look at once."""
+        self._look_within(0.0)
+
+    def heartbeat(self) -> None:
+        """Have the supervisor look soon, as Emacs wrote its heartbeat; at once where none was known."""
+        self._look_within(0.0 if self._process is None else _SOON_SECONDS)
+
+    def changed(self, view: RequestView) -> None:
+        """Have the supervisor look as soon as a change of a request asks for it."""
+        if view.state is RequestState.QUEUED:
+            if self.rests:
+                # Emacs begins it at once; if it does not, that is soon enough to begin to look.
+                self.rests, self._waiting = False, time.monotonic()
+                self._look_within(_TICK_SECONDS)
+            return
+        if view.state is RequestState.ANSWERED:
             self._last_answered = view.id
-        if view is None or view.state is not RequestState.QUEUED:
-            self._poked.set()
-        elif self.rests:
-            # Emacs begins it at once; if it does not, that is soon enough to begin to look.
-            self.rests, self._waiting = False, time.monotonic()
-            self._next_look = min(self._next_look, self._waiting + _TICK_SECONDS)
-            asyncio.get_running_loop().call_later(_TICK_SECONDS, self._poked.set)
+            if view.started_time is not None:  # gate: ended-between-looks
+                self._occupied = time.monotonic()
+        # What is to stop is told so once Emacs can hear it.
+        told = any(entry.stop is not None for entry in self._queue.index.running())
+        self._look_within(0.0 if told else _SOON_SECONDS)
+
+    def _look_within(self, seconds: float) -> None:
+        self._next_look = min(self._next_look, time.monotonic() + seconds)
+        if seconds:
+            self._poked.ring_within(seconds)
+        else:
+            self._poked.ring()
 
     async def run(self) -> None:
         """Supervise until cancelled."""
@@ -151,10 +172,7 @@ class Supervisor:
         if due is not None:
             seconds = min(seconds, max(0.01, due - now))
         self._next_look = now + seconds
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._poked.wait()
-        self._poked.clear()
+        await self._poked.heard(seconds)
 
     def _rest_seconds(self, now: float) -> float:
         """Return for how long nothing needs to be looked at unless something wakes us."""
@@ -375,16 +393,16 @@ class Supervisor:
 
     def _runs(self) -> list[Run]:
         now = time.monotonic()
-        return [
-            Run(
-                entry.id,
-                entry.running_since if entry.running_since is not None else now,
-                entry.timeout if entry.timeout is not None else self._default_timeout(entry),
-                None if entry.stop is None else entry.stop.since,
-                entry.is_session,
-            )
-            for entry in self._queue.index.running()
-        ]
+        return [self._run(entry, now) for entry in self._queue.index.running()]
+
+    def _run(self, entry: Entry, now: float) -> Run:
+        return Run(
+            entry.id,
+            entry.running_since if entry.running_since is not None else now,
+            entry.timeout if entry.timeout is not None else self._default_timeout(entry),
+            None if entry.stop is None else entry.stop.since,
+            entry.is_session,
+        )
 
     def _default_timeout(self, entry: Entry) -> float:
         return self._settings.command_timeout if entry.is_session else self._settings.request_timeout

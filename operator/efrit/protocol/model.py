@@ -3,14 +3,15 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, Self, TypeVar, get_args
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, NewType, Self, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import asdict, force_setattr, replace
 
 from efrit.errors import ProtocolError
 from efrit.protocol.fields import ID_PATTERN, ID_RULE
@@ -86,20 +87,28 @@ class WireModel(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Convert times to UTC, to the millisecond. Raises `ValueError` for values that cannot be encoded."""
-        for name in self.__struct_fields__:
+        fields = _fields_of(type(self))
+        for name in fields.times:
             value = getattr(self, name)
-            if isinstance(value, datetime):
-                force_setattr(self, name, rounded_to_wire(value))
-            elif isinstance(value, dict):
+            if value is not None and (rounded := rounded_to_wire(value)) is not value:
+                force_setattr(self, name, rounded)
+        for name in fields.objects:
+            value = getattr(self, name)
+            if value:
                 check_round_trip(value.values())
 
     def to_json(self) -> str:
         """Return compact JSON, nulls written out."""
-        return json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
+        return msgspec.json.encode(self.to_dict()).decode()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that this is on the wire."""
-        return {name: _plain(getattr(self, name)) for name in self.__struct_fields__}
+        values = asdict(self)
+        for name in _fields_of(type(self)).converted:
+            value = values[name]
+            if value is not None:
+                values[name] = _plain(value)
+        return values
 
     @classmethod
     def parse(cls, data: bytes | str) -> Self:
@@ -166,6 +175,43 @@ def _prepared(kind: type[WireModel], value: Any) -> Any:
         else:
             unknown[key] = member
     return {**values, "extra": unknown} if "extra" in models else values
+
+
+class _Fields(NamedTuple):
+    """Fields of a model by what is to be done about them. One that may hold anything is among all of them."""
+
+    times: tuple[str, ...]
+    objects: tuple[str, ...]
+    converted: tuple[str, ...]
+    """What is not on the wire as it is here."""
+
+
+@cache
+def _fields_of(kind: type[WireModel]) -> _Fields:
+    times, objects, converted = [], [], []
+    for field in msgspec.structs.fields(kind):
+        held = set(_held_by(field.type))
+        if datetime in held:
+            times.append(field.name)
+        if dict in held:
+            objects.append(field.name)
+        if datetime in held or tuple in held or any(issubclass(type_, WireModel) for type_ in held):
+            converted.append(field.name)
+    return _Fields(tuple(times), tuple(objects), tuple(converted))
+
+
+def _held_by(annotation: Any) -> Iterator[type]:
+    """Yield the classes that a field of this type may hold. Raises `TypeError` for a type that is not looked into."""
+    origin = get_origin(annotation)
+    if origin in (Annotated, Union, UnionType):
+        for part in get_args(annotation)[: 1 if origin is Annotated else None]:
+            yield from _held_by(part)
+    elif isinstance(origin or annotation, type):
+        yield origin or annotation
+    elif not isinstance(annotation, NewType):
+        raise TypeError(f"what a field of type {annotation} may hold is not known")
+    else:
+        yield from _held_by(annotation.__supertype__)
 
 
 @cache

@@ -11,6 +11,8 @@ def as_utc(moment: datetime) -> datetime:
 
     Raises `ValueError` outside years 1 to 9999.
     """
+    if moment.tzinfo is UTC:
+        return moment
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
     try:
@@ -21,7 +23,7 @@ def as_utc(moment: datetime) -> datetime:
 
 def rfc3339(moment: datetime) -> str:
     """Return `moment` as `2026-01-31T09:30:00.250Z`."""
-    return as_utc(moment).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return as_utc(moment).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def from_epoch(seconds: float) -> datetime:
@@ -35,4 +37,5 @@ def from_epoch(seconds: float) -> datetime:
 def rounded_to_wire(moment: datetime) -> datetime:
     """Return `moment` in UTC to the millisecond, so that it is equal after it was written and read."""
     utc = as_utc(moment)
-    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+    beyond = utc.microsecond % 1000
+    return utc.replace(microsecond=utc.microsecond - beyond) if beyond else utc

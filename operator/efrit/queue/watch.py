@@ -5,31 +5,34 @@ means looking at everything.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from asyncinotify import Inotify, Mask
-
+from efrit.bell import Bell
 from efrit.errors import QueueBroken
+from efrit.queue import inotify
 from efrit.queue.layout import HEARTBEAT, Area
 
 log = logging.getLogger(__name__)
 
-_APPEARS = Mask.CREATE | Mask.MOVED_TO | Mask.CLOSE_WRITE
-_LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
+LINGER_SECONDS = 0.02
+"""How long it may take until names are handed on that are no answers: most evals are answered by then, and looked at
+once."""
+
+_APPEARS = inotify.CREATE | inotify.MOVED_TO | inotify.CLOSE_WRITE
+_LOST = inotify.DELETE_SELF | inotify.MOVE_SELF
 _MASKS = {
     # A claim shows in processing/; a request its client took away again is found by the scan.
     Area.REQUESTS: _APPEARS | _LOST,
     Area.PROCESSING: _APPEARS | _LOST,
     # An answer appears by link; whoever acknowledges or removes it is us, or found by the scan.
-    Area.RESPONSES: Mask.CREATE | Mask.MOVED_TO | _LOST,
+    Area.RESPONSES: inotify.CREATE | inotify.MOVED_TO | _LOST,
     # Work logs grow, with every word of a model.
-    Area.PROGRESS: Mask.CREATE | Mask.MODIFY | _LOST,
+    Area.PROGRESS: inotify.CREATE | inotify.MODIFY | _LOST,
     # The root only for the heartbeat, which is renamed into place.
-    Area.ROOT: Mask.MOVED_TO | Mask.CLOSE_WRITE | _LOST,
+    Area.ROOT: inotify.MOVED_TO | inotify.CLOSE_WRITE | _LOST,
 }
 
 
@@ -50,8 +53,10 @@ class Watcher:
         #: Called at once with the name of a file of progress/ that changed; the index has nothing to read then.
         self.on_log: Callable[[str], None] = lambda name: None
         self._touched = Touched()
-        self._reported = asyncio.Event()
-        self._inotify: Inotify | None = None
+        self._reported = Bell()
+        self._inotify: inotify.Inotify | None = None
+        self._areas: dict[int, Area] = {}
+        self._broken: asyncio.Future[None] | None = None
 
     @property
     def working(self) -> bool:
@@ -60,18 +65,15 @@ class Watcher:
 
     def open(self) -> None:
         """Start watching; the kernel keeps the events until `run` reads them."""
-        inotify: Inotify | None = None
+        areas = {self._root / area: area for area in _MASKS}
         try:
-            inotify = Inotify()
-            for area, mask in _MASKS.items():
-                inotify.add_watch(self._root / area, mask | Mask.ONLYDIR)
+            opened, directories = inotify.watching({path: _MASKS[area] for path, area in areas.items()})
         except OSError as error:
             # fs.inotify.max_user_instances is shared by everything of one user on the node.
             log.warning("no inotify (%s): looking ten times a second instead", error)
-            if inotify is not None:
-                inotify.close()
             return
-        self._inotify = inotify
+        self._inotify = opened
+        self._areas = {watch: areas[path] for watch, path in directories.items()}
 
     def close(self) -> None:
         """Stop watching."""
@@ -83,37 +85,53 @@ class Watcher:
         """Collect events until cancelled. Raises `QueueBroken` when a directory is removed or replaced."""
         if self._inotify is None:
             return
-        areas = {self._root / area: area for area in _MASKS}
-        async for event in self._inotify:
-            if event.mask & Mask.Q_OVERFLOW:
-                log.info("inotify overflowed: looking at everything")
-                self._touched.everything = True
-            elif event.mask & (_LOST | Mask.IGNORED | Mask.UNMOUNT):
-                raise QueueBroken(f"a directory of {self._root} was removed or replaced")
-            elif event.watch is not None and event.name is not None:
-                area = areas[event.watch.path]
-                if area is Area.PROGRESS:
-                    self.on_log(str(event.name))
-                    continue
-                self._note(area, str(event.name))
-            self._reported.set()
+        loop, fd = asyncio.get_running_loop(), self._inotify.fd
+        self._broken = loop.create_future()
+        loop.add_reader(fd, self._read)
+        try:
+            await self._broken
+        finally:
+            loop.remove_reader(fd)
+
+    def _read(self) -> None:
+        if self._inotify is None or self._broken is None or self._broken.done():
+            return
+        try:
+            for watch, mask, name in self._inotify.read():
+                self._take(watch, mask, name)
+        except (OSError, QueueBroken) as error:
+            self._broken.set_exception(error)
+
+    def _take(self, watch: int, mask: int, name: str) -> None:
+        if mask & inotify.Q_OVERFLOW:
+            log.info("inotify overflowed: looking at everything")
+            self._touched.everything = True
+            self._reported.ring()
+        elif mask & (_LOST | inotify.IGNORED | inotify.UNMOUNT):
+            raise QueueBroken(f"a directory of {self._root} was removed or replaced")
+        elif name:
+            self._note(self._areas[watch], name)
 
     def _note(self, area: Area, name: str) -> None:
-        if area is not Area.ROOT:
+        if area is Area.PROGRESS:
+            self.on_log(name)
+        elif area is Area.RESPONSES:
+            self.touch(area, name)
+        elif area is not Area.ROOT:
             self._touched.names.add((area, name))
+            self._reported.ring_within(LINGER_SECONDS)
         elif name == HEARTBEAT:
             self._touched.heartbeat = True
+            self._reported.ring_within(LINGER_SECONDS)
 
     def touch(self, area: Area, name: str) -> None:
-        """Report `name` as touched, as an event would."""
+        """Report `name` as touched, as an event would, and at once."""
         self._touched.names.add((area, name))
-        self._reported.set()
+        self._reported.ring()
 
     async def wait(self, seconds: float) -> Touched:
-        """Return what was touched since the last call, as soon as there is anything; empty after `seconds`."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._reported.wait()
-        self._reported.clear()
+        """Return what was touched since the last call, as soon as there is an answer, or soon after that where there
+        is none; empty after `seconds`."""
+        await self._reported.heard(seconds)
         touched, self._touched = self._touched, Touched()
         return touched

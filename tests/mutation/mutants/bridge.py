@@ -71,6 +71,12 @@ MUTANTS = (
         (f"{UNIT}/test_overrun.py::test_silence_counts_from_when_something_last_occupied_emacs",),
     ),
     Mutant(
+        "what occupied an Emacs between two looks of the supervisor",
+        "ended-between-looks",
+        Never(),
+        (f"{UNIT}/test_supervise.py::test_an_emacs_is_not_silent_for_what_began_and_ended_between_two_looks",),
+    ),
+    Mutant(
         "the time that a silent Emacs could run, which begins with the end of what occupied it",
         "unresponsive-occupied",
         Never(),

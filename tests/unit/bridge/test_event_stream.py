@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from httpx_sse import ServerSentEvent, aconnect_sse
 from msgspec.structs import replace
 
+from efrit.bridge import events
 from efrit.bridge.app import without_clocks
 from efrit.bridge.events import INLINE_BYTES, EventLog
 from efrit.protocol import RequestState, RequestView, Reset, Stats, parse_event, request_id
@@ -210,6 +212,19 @@ async def chunks(log: EventLog, last: str | None, count: int, keepalive: float =
 async def test_a_quiet_stream_is_kept_alive() -> None:
     received = await chunks(EventLog(), None, 4, keepalive=0.01)
     assert received[3] == b": keepalive\n\n"
+
+
+async def test_what_is_no_answer_is_told_with_the_answer_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "LINGER_SECONDS", 3600)
+    log, rid = EventLog(), request_id("a")
+    start = len([b"reset", b"request", b"stats"])
+    reading = asyncio.create_task(chunks(log, None, start + 1, keepalive=3600))
+    for state in (RequestState.QUEUED, RequestState.RUNNING, RequestState.ANSWERED):
+        # The reader has its turn in between.
+        for _ in range(20):
+            await asyncio.sleep(0)
+        log.append(RequestView(id=rid, state=state))
+    assert [chunk.count(b"event: request") for chunk in (await reading)[start:]] == [3]
 
 
 async def test_the_ring_is_bounded_by_bytes_too() -> None:

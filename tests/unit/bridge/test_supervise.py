@@ -19,7 +19,7 @@ from msgspec import structs
 from efrit.bridge import supervise
 from efrit.bridge.emacs import EmacsProcess, is_emacs
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
-from efrit.protocol import RequestState
+from efrit.protocol import RequestState, RequestView, from_epoch, request_id
 from efrit.queue.layout import Area
 from efrit.queue.process_place import here
 from efrit.queue.queue import DurableQueue
@@ -155,8 +155,8 @@ async def supervised(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIte
         on_signal=signals.append,
         on_restart=lambda: restarts.append(time.monotonic()),
     )
-    queue.scanner.on_heartbeat = supervisor.wake
-    queue.parts.on_change = supervisor.wake
+    queue.scanner.on_heartbeat = supervisor.heartbeat
+    queue.parts.on_change = supervisor.changed
     await queue.open()
     tasks = [asyncio.create_task(queue.run()), asyncio.create_task(supervisor.run())]
     yield Supervised(queue, supervisor, tmp_path / "queue", signals, restarts)
@@ -258,6 +258,21 @@ async def test_an_emacs_that_an_eval_has_occupied_is_not_taken_for_silent_before
     assert silence() >= 10
     assert supervised.supervisor.stats(clock.monotonic()).responsive
     assert emacs.process.poll() is None
+
+
+async def test_an_emacs_is_not_silent_for_what_began_and_ended_between_two_looks(
+    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await supervised.until(lambda: supervised.stats()["responsive"])
+    clock = Clock(ahead=30)
+    monkeypatch.setattr(supervise, "time", clock)
+    told = []
+    # Nothing else has a turn in between; what never ran has occupied nothing.
+    for started in (None, from_epoch(time.time())):
+        view = RequestView(id=request_id("a"), state=RequestState.ANSWERED, started_time=started)
+        supervised.supervisor.changed(view)
+        told.append(supervised.supervisor.stats(clock.monotonic()).responsive)
+    assert told == [False, True]
 
 
 async def test_a_session_that_waits_for_its_model_does_not_keep_emacs_busy(

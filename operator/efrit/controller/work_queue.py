@@ -3,9 +3,10 @@
 A key waits at most once, is worked on by at most one worker, and is worked on again if it was added meanwhile.
 Failures come back with exponential backoff and jitter per key. These are the semantics of client-go's workqueue.
 
-Namespaces share it fairly: each has a lane of its own (lanes.py), and none may hold more than its share of the
-workers, so that calls that hang keep only their own namespace waiting. What is done to be on the safe side, as the
-sweeps and the periodic re-application of children, waits in the background until no other key is ready.
+Namespaces share it fairly: each has a lane of its own (lanes.py), and its exclusive claims have another. None may
+hold more than its share of the workers, so that calls that hang keep only their own namespace waiting. What is done
+to be on the safe side, as the sweeps and the periodic re-application of children, waits in the background until no
+other key is ready.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 
 from efrit.controller.delays import Delays
-from efrit.controller.lanes import AWAITED, FIRST, Lanes, Waiting
+from efrit.controller.lanes import AWAITED, FIRST, Lanes, Waiting, is_of_claims, lane_of
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.pace import Pace
 from efrit.errors import ApiNamespaceTerminating, ApiUnavailable, EfritError
@@ -75,7 +76,7 @@ class WorkQueue:
         self._held = 0
         """Workers that are held."""
         self._holding: Counter[str] = Counter()
-        """Workers by namespace."""
+        """Workers by lane."""
         self._aside: set[WorkKey] = set()
         """Keys that are worked on and have given their worker to others."""
         self._detaching: set[WorkKey] = set()
@@ -124,8 +125,8 @@ class WorkQueue:
 
     @property
     def lanes(self) -> int:
-        """How many lanes are kept: those of namespaces whose keys wait."""
-        return self._ready.namespaces + self._background.namespaces
+        """How many lanes are kept: those whose keys wait."""
+        return self._ready.lanes + self._background.lanes
 
     def oldest_active_seconds(self) -> float:
         """Return for how long the key has been worked on that takes longest, 0 without one."""
@@ -216,7 +217,7 @@ class WorkQueue:
             sum(aside_key.namespace == key.namespace for aside_key in self._aside) < ASIDE_OF_ONE
         ):  # gate: aside-of-one
             self._aside.add(key)
-            self._release_worker(key.namespace)
+            self._release_worker(lane_of(key))
             self._wake()
 
     def detach(self, key: WorkKey) -> None:
@@ -268,18 +269,18 @@ class WorkQueue:
     def _free(self) -> int:
         return self._workers - self._held
 
-    def _may_begin(self, namespace: str) -> bool:
-        free = self._free
-        if (
-            self._holding[namespace] >= self._pace.limit and self._recently_started(namespace) >= self._pace.limit
-        ):  # gate: pace
+    def _may_begin(self, lane: str) -> bool:
+        free, held = self._free, self._holding[lane]
+        # An exclusive claim waits for the API server, hardly for the loop, and somebody waits for each.
+        is_paced = not is_of_claims(lane)  # gate: claims-unpaced
+        if is_paced and held >= self._pace.limit and self._recently_started(lane) >= self._pace.limit:  # gate: pace
             return False
-        return free > 0 and self._holding[namespace] < max(1.0, free * FREE_SHARE)  # gate: worker-share
+        return free > 0 and held < max(1.0, free * FREE_SHARE)  # gate: worker-share
 
-    def _recently_started(self, namespace: str) -> int:
-        """Return how many keys of a namespace are worked on since a moment ago."""
+    def _recently_started(self, lane: str) -> int:
+        """Return how many keys of a lane are worked on since a moment ago."""
         since = _now() - YOUNG_SECONDS
-        return sum(begun.namespace == namespace and began > since for begun, began in self._begun.items())
+        return sum(began > since and lane_of(begun) == lane for begun, began in self._begun.items())
 
     def _measure_pace(self) -> None:
         """Measure how long a turn of the loop takes, while there is work."""
@@ -343,7 +344,7 @@ class WorkQueue:
         while True:
             key, background = await self._next()
             began = self._active[key] = self._begun[key] = _now()
-            self._holding[key.namespace] += 1
+            self._holding[lane_of(key)] += 1
             self._held += 1
             self._in_background += background
             # There may be more: whoever finds nothing goes to sleep again.
@@ -370,7 +371,7 @@ class WorkQueue:
         if key in self._aside:
             self._aside.discard(key)
         else:
-            self._release_worker(key.namespace)
+            self._release_worker(lane_of(key))
         self._measure_pace()
         detached = key in self._detaching
         self._detaching.discard(key)
@@ -378,7 +379,7 @@ class WorkQueue:
             self._settle(key, error)
         if key not in self._detached:  # gate: one-work-per-key
             self._end(key)
-        self._ready.charge(key.namespace, now - began)
+        self._ready.charge(lane_of(key), now - began)
         self._wake()
 
     def _settle(self, key: WorkKey, error: Exception | None) -> None:
@@ -401,12 +402,12 @@ class WorkQueue:
             self._ready.put(key, now, self._ahead.get(key))
         self._wake()
 
-    def _release_worker(self, namespace: str) -> None:
-        """Take in that a namespace holds one worker less."""
+    def _release_worker(self, lane: str) -> None:
+        """Take in that a lane holds one worker less."""
         self._held -= 1
-        self._holding[namespace] -= 1
-        if not self._holding[namespace]:
-            del self._holding[namespace]
+        self._holding[lane] -= 1
+        if not self._holding[lane]:
+            del self._holding[lane]
 
     def _note_first(self) -> None:
         if not self._dirty and not self._active:

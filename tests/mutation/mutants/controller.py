@@ -103,6 +103,8 @@ MUTANTS = (
         silent=True,
     ),
     Mutant("the limit of keys under way while the loop is late", "pace", Never(), (FAIR,)),
+    Mutant("the claims beside that limit", "claims-unpaced", Value("True"), (FAIR,)),
+    Mutant("the lane of a namespace's claims", "lane-of-claims", Value("key.namespace"), (FAIR,)),
     Mutant("the bound of what a namespace has set aside", "aside-of-one", Always(), (FAIR,)),
     Mutant("the share of the workers that a namespace may hold", "worker-share", Without(1), (FAIR,)),
     Mutant(

@@ -178,9 +178,16 @@ async def test_many_that_are_set_aside_hold_the_workers_again() -> None:
 
 async def test_where_the_loop_is_late_a_burst_has_few_keys_under_way_and_more_where_it_is_not() -> None:
     queue, busy, began = WorkQueue(), [0.02], list[int]()
+    claims, most_claims = set[WorkKey](), list[int]()
 
     async def work(one: WorkKey) -> None:
-        began.append(queue.active)
+        if one.kind == "EfritClaim":
+            claims.add(one)
+            most_claims.append(len(claims))
+            await elapse(0.1)
+            claims.discard(one)
+            return
+        began.append(queue.active - len(claims))
         burn(busy[0])
         await elapse(0.1)
 
@@ -189,6 +196,14 @@ async def test_where_the_loop_is_late_a_burst_has_few_keys_under_way_and_more_wh
             queue.add(key("burst", number))
         await elapse(3)
         assert max(began[:10]) == 7
+        assert set(began[-10:]) <= {1, 2, 3}
+
+        for number in range(40):
+            queue.add(key("burst", number, "EfritClaim"))
+        await elapse(2)
+        # Each waits for the API server and not for the loop.
+        assert len(most_claims) == 40
+        assert max(most_claims) == 7
         assert set(began[-10:]) <= {1, 2, 3}
 
         busy[0] = 0.0

@@ -45,9 +45,9 @@ def test_namespaces_take_turns_whatever_their_number() -> None:
     lanes = filled(*((f"team-{number}", 2) for number in range(10_000)))
 
     assert len(set(order(lanes, 10_000))) == 10_000
-    assert lanes.namespaces == 10_000
+    assert lanes.lanes == 10_000
     order(lanes, 10_000)
-    assert (len(lanes), lanes.namespaces) == (0, 0)
+    assert (len(lanes), lanes.lanes) == (0, 0)
 
 
 def test_the_kinds_of_a_namespace_take_turns() -> None:
@@ -128,7 +128,7 @@ def test_a_lane_that_is_empty_is_gone_with_its_debt() -> None:
     order(lanes, 1)
     lanes.charge("team", 1_000_000)
 
-    assert lanes.namespaces == 0
+    assert lanes.lanes == 0
     for namespace in ("other", "team"):
         lanes.put(key(namespace), 0)
     assert order(lanes, 2) == ["other", "team"]
@@ -152,7 +152,7 @@ def test_a_key_that_is_discarded_is_not_served() -> None:
 
     assert turn is not None
     assert turn.key == key("team", 1)
-    assert lanes.namespaces == 0
+    assert lanes.lanes == 0
 
 
 steps = st.lists(
@@ -180,4 +180,4 @@ def test_every_key_is_served_once_and_none_is_made_up(given_steps: list[tuple[st
             if turn is not None:
                 waiting.remove(turn.key)
         assert len(lanes) == len(waiting)
-        assert lanes.namespaces == len({key.namespace for key in waiting})
+        assert lanes.lanes == len({key.namespace for key in waiting})

@@ -90,10 +90,28 @@ MUTANTS = (
         (f"{PREEMPTION}::test_its_wait_for_a_start_is_over_though_it_waits_to_run_again",),
     ),
     Mutant(
-        "the credit of flows that wait, where a request takes a place out of turn",
-        "preempt-out-of-turn",
-        Always(),
+        "the credit of flows that wait, where a request goes to its session or takes a place out of turn",
+        "out-of-turn",
+        Never(),
         (f"{PREEMPTIONS}::test_what_is_taken_out_of_turn_is_paid_for_and_costs_nobody_else_their_credit",),
+    ),
+    Mutant(
+        "room that a request which continues a session was looked at for, and did not take",
+        "room-not-taken",
+        Drop(),
+        (f"{STORE}::test_room_that_a_session_does_not_take_is_for_the_next",),
+    ),
+    Mutant(
+        "the bound of what members have of a flow, for requests that continue a session",
+        "session-flow-limit",
+        Never(),
+        (f"{RECONCILE}::test_a_request_that_continues_a_session_waits_while_its_flow_has_all_that_it_may_have",),
+    ),
+    Mutant(
+        "that flows which owed make room for others once they have paid",
+        "forget-paid",
+        Drop(),
+        (f"{FLOWS}::test_flows_that_owe_leave_room_for_others_once_they_have_paid",),
     ),
     Mutant(
         "the count of what members have by the label that a pool says",

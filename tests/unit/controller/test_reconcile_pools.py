@@ -179,6 +179,50 @@ def budget_calls(rig: Rig) -> list[tuple[str, str]]:
 async def test_a_pool_has_a_budget_which_is_left_alone_until_the_resync(rig: Rig) -> None:
     await listed_pool(rig)
     owner = rig.api.objects[BUDGET]["metadata"]["ownerReferences"][0]
+async def test_a_flow_pays_for_requests_that_continue_a_session(rig: Rig) -> None:
+    ready_member(rig)
+    pool = pool_json(generation=2, version="2", fairness={"flowLabel": "team"}, placement={"maxLoadPerInstance": 1})
+    rig.store.pools.observe(rig.api.put(POOL, pool))
+    rig.store.requests.observe(request_json("held", target="alpha"))
+    for number, team in enumerate("aaabbb"):
+        waits = request_json(f"{team}{number}", target=None, poolRef={"name": "crew"})
+        rig.store.requests.observe(waits | {"metadata": waits["metadata"] | {"labels": {"team": team}}})
+    for number in range(3):
+        name = f"home{number}"
+        session: Json = {"session": {"id": "s-1"}, "poolRef": {"name": "crew"}}
+        request = request_json(name, target=None, created=datetime.now(UTC), **session)
+        request["metadata"]["labels"] = {"team": "a"}
+        rig.store.requests.observe(rig.api.put(f"{TEAM}/efritrequests/{name}", request))
+        rig.store.requests.session_found(("team", name), f"uid-{name}", "alpha")
+        rig.bridge.answers["PUT", f"/v1/requests/uid-{name}"] = (201, view(f"uid-{name}").to_json())
+        await rig.look(name=name)
+    line = rig.store.requests._index.pool_lines.line(CREW)
+    assert line is not None
+    assert [name[0] for _, name in line.first(3)] == ["b", "b", "b"]
+
+
+async def test_a_request_that_continues_a_session_waits_while_its_flow_has_all_that_it_may_have(rig: Rig) -> None:
+    ready_member(rig)
+    limits = {"maxRunningPerFlow": 1, "maxPendingPerFlow": 1}
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(generation=2, version="2", fairness=limits)))
+    bound: Json = {"instanceName": "alpha", "phase": "Running"}
+    rig.store.requests.observe(request_json("held", target=None, poolRef={"name": "crew"}, status=bound))
+    continues: Json = {"type": "eval", "session": {"id": "s-1"}, "poolRef": {"name": "crew"}}
+    for name in ("work", "more"):
+        request = request_json(name, target=None, created=datetime.now(UTC) - timedelta(minutes=1), **continues)
+        rig.store.requests.observe(rig.api.put(f"{TEAM}/efritrequests/{name}", request))
+        rig.store.requests.session_found(("team", name), f"uid-{name}", "alpha")
+        await rig.look(name=name)
+    first, second = (call.body["status"] for call in rig.api.made("PATCH"))
+    assert (first.get("instanceName"), first["reason"]) == (None, "Backpressure")
+    assert "spec.fairness.maxRunningPerFlow" in first["conditions"][0]["message"]
+    assert (second["phase"], second["reason"]) == ("Failed", "Rejected")
+
+    rig.store.requests.observe_gone(("team", "held"), "uid-held")
+    await rig.look()
+    assert rig.api.made("PATCH")[-1].body["status"]["instanceName"] == "alpha"
+
+
     assert (owner["kind"], owner["uid"]) == ("EfritPool", "uid-crew")
     rig.api.calls.clear()
     await rig.look("EfritPool", "crew")

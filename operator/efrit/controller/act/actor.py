@@ -109,6 +109,8 @@ USED = {
     "cache_write": "cacheWriteTokens",
 }
 """Directions of tokens, and their names in a status."""
+OUT_OF_TURN = {Decision.SESSION_HOME, Decision.PREEMPTING}
+"""Placements that need no room: whoever continues a session, or takes the place of another."""
 RETRY_CONFLICT = timedelta(seconds=1)
 SLOW_CALL_SECONDS = 1.0
 """A call to a bridge that takes longer holds no worker: its disk may hang."""
@@ -441,7 +443,7 @@ class Actor:
     async def _bind(self, action: Bind) -> None:
         """Bind a request; one that could not be is in nobody's way: its place on the instance is free again."""
         self._begin_patch(action)
-        in_turn = action.placed is None or action.placed.decision != Decision.PREEMPTING
+        in_turn = action.placed is None or action.placed.decision not in OUT_OF_TURN
         self._store.requests.assume(action.key, action.instance, in_turn=in_turn)
         try:
             await self._patch_status(action)

@@ -33,12 +33,7 @@ def bind(context: RequestContext) -> list[Action]:
 def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
     """Record the member of its pool that gets the request, one that sleeps where none that is awake has room."""
     if place.turned_away is not None:  # gate: turned-away
-        message = (
-            f"EfritPool {place.name} allows {place.turned_away} waiting requests of a flow "
-            "(spec.fairness.maxPendingPerFlow), and this flow had as many: create the request again when some have "
-            "ended."
-        )
-        return final_status.never_ran(context.snapshot.request, RequestReason.REJECTED, message, context.now)
+        return _turned_away(context, place, place.turned_away)
     chosen = placement.choose_member(context.snapshot.candidates, place)
     if chosen is not None:
         return _bound(context, chosen)
@@ -48,6 +43,26 @@ def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
     looks_again = place.victim_may_come and seen_for < preemption.RETRIED_FOR
     # Each time twice as late: there may be thousands.
     return _wait_for_member(context, place, max(preemption.RETRY_PREEMPT, seen_for) if looks_again else None)
+
+
+def _turned_away(context: RequestContext, place: PoolPlace, most: int) -> list[Action]:
+    message = (
+        f"EfritPool {place.name} allows {most} waiting requests of a flow (spec.fairness.maxPendingPerFlow), and "
+        "this flow had as many: create the request again when some have ended."
+    )
+    return final_status.never_ran(context.snapshot.request, RequestReason.REJECTED, message, context.now)
+
+
+def _wait_for_flow(context: RequestContext, place: PoolPlace) -> list[Action]:
+    """Have a request that continues a session wait, as members have all that they may have of its flow."""
+    if place.turned_away is not None:
+        return _turned_away(context, place, place.turned_away)
+    message = (
+        f"Members of EfritPool {place.name} have as many requests of this flow as they may have at a time "
+        "(spec.fairness.maxRunningPerFlow): waiting for one of them to end."
+    )
+    again = max(RETRY_MOVE, context.snapshot.seen_for)
+    return wait(context, RequestReason.BACKPRESSURE, message, [], again)
 
 
 def _bound_in_place_of(context: RequestContext, victim: Victim) -> list[Action]:
@@ -218,6 +233,9 @@ def _bind_to_session(context: RequestContext, session: str) -> list[Action]:
         return [FindSession(request.key, request.metadata.uid, session)]
     for candidate in snapshot.candidates:
         if candidate.instance.metadata.name == instance_name:
+            place = snapshot.pool
+            if place is not None and place.flow_has_all:  # gate: session-flow-limit
+                return _wait_for_flow(context, place)
             return _bound(context, candidate)
     if snapshot.pool is not None and snapshot.pool.affinity_wait is not None:
         return _bind_to_member(context, snapshot.pool)

@@ -157,6 +157,8 @@ class PoolPlace:
     """Requests that members which are awake have room for."""
     asleep: int = 0
     """Requests that members which sleep have room for."""
+    flow_has_all: bool = False
+    """Whether members have as many of its flow as they may have at a time."""
     turned_away: int | None = None
     """How many of its flow the pool lets wait, where as many did when it came."""
     leaves: str | None = None

@@ -56,6 +56,10 @@ class FlowBacklog:
         self.changes = 0
         """Grows with each change of what members have, or of what is known about that."""
         self._flows: dict[str, _Flow] = {}
+        self._running = 0
+        """Requests that members have, of all flows."""
+        self._swept = 0.0
+        """Virtual time when flows that have paid were last looked for."""
         self._flow_of: dict[Key, str] = {}
         self._by_age = Backlog()
         self._now = 0.0
@@ -98,24 +102,28 @@ class FlowBacklog:
     def started(self, flow: str, *, is_paid: bool = False, in_turn: bool = True) -> None:
         """Count a request of a flow that a member has; the flow pays for it once.
 
-        in_turn: whether it was the next. What is taken out of turn costs the flows that wait nothing of their credit.
+        in_turn: whether it was the next. What is taken out of turn costs the flows that wait nothing of their credit,
+        and gives none to those that do not wait.
         """
         self.changes += 1
         line = self._flows.setdefault(flow, _Flow())
         line.running += 1
+        self._running += 1
         if is_paid:  # gate: flow-paid
             return
         begins = max(line.next_start, self._now)  # gate: flow-saves-nothing
-        if in_turn:  # gate: preempt-out-of-turn
-            self._now = begins
         line.next_start = begins + 1 / self.shares.weight(flow)
+        if not in_turn:  # gate: out-of-turn
+            begins = min([begins, *(other.next_start for other in self._flows.values() if len(other.waiting))])
+        self._now = max(self._now, begins)
 
     def ended(self, flow: str) -> None:
         """Count a request less that a member has."""
         self.changes += 1
         line = self._flows.get(flow)
-        if line is not None:
-            line.running = max(0, line.running - 1)
+        if line is not None and line.running:
+            line.running -= 1
+            self._running -= 1
             self._forget_if_empty(flow)
 
     def flow_of(self, key: Key) -> str | None:
@@ -127,6 +135,16 @@ class FlowBacklog:
         line = self._flows.get(flow)
         return line.running if line is not None else 0
 
+    def has_all(self, flow: str) -> bool:
+        """Return whether members have as many requests of a flow as they may have at a time."""
+        most = self.shares.max_running
+        return most is not None and self.running_of(flow) >= most
+
+    def first_of(self, flow: str) -> Key | None:
+        """Return the request of a flow that goes first of those that wait, None where none does."""
+        line = self._flows.get(flow)
+        return line.waiting.at(0) if line is not None and len(line.waiting) else None
+
     def waiting_of(self, flow: str) -> int:
         """Return how many requests of a flow wait."""
         line = self._flows.get(flow)
@@ -134,6 +152,8 @@ class FlowBacklog:
 
     def known(self, flow: str) -> str:
         """Return the flow that requests of this name are counted for: beyond a number of flows all share one."""
+        if len(self._flows) >= MOST_FLOWS and self._swept != self._now:
+            self._forget_paid()  # gate: forget-paid
         # Not counting that one: a request that is put in line anew comes back to the flow that it had.
         named = len(self._flows) - (OTHER_FLOWS in self._flows)
         return flow if flow in self._flows or named < MOST_FLOWS else OTHER_FLOWS  # gate: most-flows
@@ -195,7 +215,18 @@ class FlowBacklog:
         return len(line.waiting) if most is None else max(0, most - line.running)
 
     def _forget_if_empty(self, flow: str) -> None:
-        line = self._flows[flow]
-        # What a flow has had beyond its share is kept until the others have had theirs.
-        if not len(line.waiting) and not line.running and line.next_start <= self._now + 1:
+        if self._has_paid(self._flows[flow]):
             del self._flows[flow]
+        if not self._flow_of and not self._running:
+            # There is nobody to whom one of them owed anything.
+            self._flows.clear()
+
+    def _has_paid(self, line: _Flow) -> bool:
+        """Return whether nothing is left of a flow: what it had beyond its share counts until others had theirs."""
+        return not len(line.waiting) and not line.running and line.next_start <= self._now + 1
+
+    def _forget_paid(self) -> None:
+        """Forget the flows that were kept for what they had beyond their share, and have it no more."""
+        self._swept = self._now
+        for name in [name for name, line in self._flows.items() if self._has_paid(line)]:
+            del self._flows[name]

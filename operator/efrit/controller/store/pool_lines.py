@@ -98,6 +98,9 @@ class PoolLines:
         line.started(record.flow, is_paid=record.paid, in_turn=in_turn)
         record.paid = True
         self.changed(pool)
+        if not in_turn:
+            # It may have been looked at for room that it did not take.
+            self.requeue_pool(pool)  # gate: room-not-taken
 
     def remove(self, record: RequestRecord) -> None:
         """Take a request out of the line of its pool, and out of what members have."""
@@ -108,7 +111,12 @@ class PoolLines:
         line.discard(record.packed.key)
         line.held.discard(record.packed.key)
         if record.flow is not None:
+            had_all = line.has_all(record.flow)
             line.ended(record.flow)
+            first = line.first_of(record.flow) if had_all else None
+            if first is not None:
+                # One that continues a session needs no room, and nothing else tells it.
+                self._index.requeue_request(first)
             record.flow = None
         if line.idle:
             del self._lines[pool]

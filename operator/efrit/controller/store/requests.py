@@ -348,12 +348,15 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if entry.target is not None:
             # It had its turn: it goes first.
             return replace(place, leaves=entry.target[1])
+        line = self._index.pool_lines.line(pool.object.key)
+        flow = line.flow_of(entry.packed.key) if line is not None else None
         ahead = self._index.pool_lines.ahead(entry, room.awake + room.asleep)
         has_room = ahead < room.awake + room.asleep
         victim, may_come = self._preemptions.victim(entry, pool) if not has_room else (None, False)
         return replace(
             place,
             ahead=ahead,
+            flow_has_all=line is not None and flow is not None and line.has_all(flow),
             turned_away=spec.fairness.max_pending_per_flow if entry.turned_away else None,
             victim=victim,
             victim_may_come=may_come,

@@ -164,6 +164,43 @@ def test_of_a_flow_without_requests_nothing_is_kept() -> None:
     assert len(line) == 0
 
 
+def run_out_of_turn(line: FlowBacklog, flow: str, count: int) -> None:
+    for _ in range(count):
+        line.started(flow, in_turn=False)
+    for _ in range(count):
+        line.ended(flow)
+
+
+def test_what_goes_out_of_turn_gives_no_credit_to_a_flow_that_has_nothing_to_do() -> None:
+    line = FlowBacklog()
+    add(line, "a", 100)
+    start(line, 1)
+    run_out_of_turn(line, "a", 50)
+    add(line, "b", 100)
+    counts = Counter(start(line, 40))
+    assert abs(counts["a"] - counts["b"]) <= 1
+
+
+def test_a_flow_that_owes_is_forgotten_once_nothing_waits_or_runs() -> None:
+    line = FlowBacklog()
+    add(line, "b", 1)
+    run_out_of_turn(line, "a", 10)
+    assert [name for name, *_ in line.busiest(5)] == ["b", "a"]
+    start(line, 1)
+    line.ended("b")
+    assert line.idle
+
+
+def test_flows_that_owe_leave_room_for_others_once_they_have_paid() -> None:
+    line = FlowBacklog()
+    add(line, "b", 10)
+    for number in range(MOST_FLOWS - 1):
+        run_out_of_turn(line, f"owes{number}", 3)
+    assert line.known("one more") == OTHER_FLOWS
+    start(line, 4)
+    assert line.known("one more") == "one more"
+
+
 def test_beyond_a_number_of_flows_all_share_one() -> None:
     line = FlowBacklog()
     for number in range(MOST_FLOWS):

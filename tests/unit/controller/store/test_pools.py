@@ -32,6 +32,7 @@ from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 CREW = (NAMESPACE, "crew")
 LONG = 5.0
+BOUND: Json = {"instanceName": "alpha", "phase": "Running"}
 
 
 def pool_json(uid: str = "uid-crew", *, generation: int = 1, version: str = "1", **spec: Any) -> Json:
@@ -138,6 +139,38 @@ async def test_a_request_that_ends_has_the_next_one_looked_at_and_no_other(world
 
     requests = {name for kind, name in await world.looks(LONG) if kind == "Request"}
     assert requests == {"r00", "r01"}
+
+
+@on_virtual_time
+async def test_a_request_whose_flow_had_all_that_it_may_have_is_looked_at_once_it_has_not(world: World) -> None:
+    limits = {"flowLabel": "team", "maxRunningPerFlow": 2}
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}, fairness=limits))
+    world.store.instances.observe(member_json())
+    for name, status in (("a0", BOUND), ("a1", BOUND), ("b0", BOUND), ("a2", {}), ("a3", {}), ("b1", {})):
+        world.store.requests.observe(pool_request(name, labels={"team": name[0]}, status=status))
+    place = world.request((NAMESPACE, "a2")).pool
+    assert place is not None
+    assert place.flow_has_all
+    await world.settle()
+
+    world.store.requests.observe_gone((NAMESPACE, "a0"), "uid-a0")
+    assert {name for kind, name in await world.looks(LONG) if kind == "Request"} == {"a0", "a2"}
+    world.store.requests.observe_gone((NAMESPACE, "b0"), "uid-b0")
+    assert {name for kind, name in await world.looks(LONG) if kind == "Request"} == {"b0"}
+
+
+@on_virtual_time
+async def test_room_that_a_session_does_not_take_is_for_the_next(world: World) -> None:
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
+    world.store.instances.observe(member_json())
+    world.store.instances.observe(member_json("home"))
+    for name in ("continues", "next", "other"):
+        world.store.requests.observe(pool_request(name))
+    world.open_bridge()
+    await world.settle()
+
+    world.store.requests.assume((NAMESPACE, "continues"), (NAMESPACE, "home"), in_turn=False)
+    assert {name for kind, name in await world.looks(LONG) if kind == "Request"} == {"next"}
 
 
 @on_virtual_time

@@ -139,6 +139,23 @@ async def test_a_member_that_sleeps_works_though_no_further_one_is_allowed(rig: 
     assert [status["instanceName"] for status in bound] == ["alpha"]
 
 
+async def test_a_status_that_waits_tells_why_the_size_was_changed_before(rig: Rig) -> None:
+    autoscaling = {"maxReplicas": 3, "scaleDown": {"stabilizationSeconds": 0}}
+    stored = rig.api.put(POOL, pool_json(replicas=None, autoscaling=autoscaling))
+    rig.store.pools.observe(stored)
+    rig.store.first_list_complete(None)
+    await rig.look("EfritPool", "crew")
+    rig.store.pools.observe(rig.api.objects[POOL])
+    wait_for_pool(rig)
+    rig.api.fail("POST", INSTANCES, 403, "exceeded quota: few")
+    # The status was written this very second.
+    await rig.look("EfritPool", "crew")
+    rig.clock.passed += timedelta(seconds=2)
+    await rig.look("EfritPool", "crew")
+    scale = rig.api.made("PATCH")[-1].body["status"]["lastScale"]
+    assert (scale["to"], scale["reason"]) == (1, "1 open request: more than 0 members.")
+
+
 async def test_a_request_that_is_one_too_many_of_its_flow_ends_rejected(rig: Rig) -> None:
     rig.store.pools.observe(rig.api.put(POOL, pool_json(fairness={"maxPendingPerFlow": 1})))
     rig.store.requests.observe(request_json("first", target=None, poolRef={"name": "crew"}))
@@ -162,23 +179,6 @@ async def test_a_request_that_continues_a_session_goes_to_its_member_though_that
     assert (status["instanceName"], status["reason"]) == ("alpha", "Pending")
 
 
-BUDGETS = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
-BUDGET = f"{BUDGETS}/efrit-crew"
-
-
-async def listed_pool(rig: Rig, **spec: Any) -> None:
-    rig.store.pools.observe(rig.api.put(POOL, pool_json(**{"replicas": 0, **spec})))
-    rig.store.first_list_complete(None)
-    await rig.look("EfritPool", "crew")
-
-
-def budget_calls(rig: Rig) -> list[tuple[str, str]]:
-    return [(call.method, call.content_type) for call in rig.api.calls if call.path.startswith(BUDGETS)]
-
-
-async def test_a_pool_has_a_budget_which_is_left_alone_until_the_resync(rig: Rig) -> None:
-    await listed_pool(rig)
-    owner = rig.api.objects[BUDGET]["metadata"]["ownerReferences"][0]
 async def test_a_flow_pays_for_requests_that_continue_a_session(rig: Rig) -> None:
     ready_member(rig)
     pool = pool_json(generation=2, version="2", fairness={"flowLabel": "team"}, placement={"maxLoadPerInstance": 1})
@@ -223,6 +223,23 @@ async def test_a_request_that_continues_a_session_waits_while_its_flow_has_all_t
     assert rig.api.made("PATCH")[-1].body["status"]["instanceName"] == "alpha"
 
 
+BUDGETS = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
+BUDGET = f"{BUDGETS}/efrit-crew"
+
+
+async def listed_pool(rig: Rig, **spec: Any) -> None:
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(**{"replicas": 0, **spec})))
+    rig.store.first_list_complete(None)
+    await rig.look("EfritPool", "crew")
+
+
+def budget_calls(rig: Rig) -> list[tuple[str, str]]:
+    return [(call.method, call.content_type) for call in rig.api.calls if call.path.startswith(BUDGETS)]
+
+
+async def test_a_pool_has_a_budget_which_is_left_alone_until_the_resync(rig: Rig) -> None:
+    await listed_pool(rig)
+    owner = rig.api.objects[BUDGET]["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["uid"]) == ("EfritPool", "uid-crew")
     rig.api.calls.clear()
     await rig.look("EfritPool", "crew")

@@ -183,8 +183,8 @@ class Actor:
             case ReserveUpdate(instance=instance, cause=cause):
                 # Others that are decided about while the status is being written must see it.
                 self._store.rollouts.reserve(instance, cause, self._clock())
-            case Scale(pool=pool, pool_uid=uid, needed=needed, wanted=wanted):
-                self._store.pools.scale(pool, uid, needed, wanted)
+            case Scale(pool=pool, pool_uid=uid, needed=needed, wanted=wanted, cause=cause):
+                self._store.pools.scale(pool, uid, needed, wanted, cause)
                 pool_metrics.count_scaling(action)
             case Drain(pool=pool, pool_uid=uid, members=members):
                 self._store.pools.drain(pool, uid, members)

@@ -81,7 +81,7 @@ def _status(
     return PoolStatus(
         observed_generation=pool.metadata.generation,
         desired_replicas=sized.wanted,
-        last_scale=_last_scale(pool.status, sized, now),
+        last_scale=_last_scale(snapshot, sized, now),
         selector=f"{POOL_LABEL}={pool.metadata.name}",
         replicas=len(staying),
         ready=len(serving),
@@ -101,11 +101,14 @@ def _status(
     )
 
 
-def _last_scale(old: PoolStatus, sized: Scaling, now: datetime) -> LastScale | None:
+def _last_scale(snapshot: PoolSnapshot, sized: Scaling, now: datetime) -> LastScale | None:
+    old = snapshot.pool.status
     before = old.desired_replicas
     if sized.recommendation is None or before is None or before == sized.wanted:
         return old.last_scale
-    return LastScale.model_validate({"from": before, "to": sized.wanted, "reason": sized.reason, "time": now})
+    # A status that had to wait tells of a change that was decided earlier.
+    cause = snapshot.scale_cause if sized.wanted == snapshot.desired else sized.reason
+    return LastScale.model_validate({"from": before, "to": sized.wanted, "reason": cause, "time": now})
 
 
 def _scaling_active(sized: Scaling) -> ConditionState:

@@ -80,7 +80,7 @@ def _scale(snapshot: PoolSnapshot, sized: Scaling) -> list[Action]:
     if needed is None:
         return []
     reason = sized.limited.reason.value if sized.limited is not None else ""
-    scale = Scale(pool.key, pool.metadata.uid, needed.members, sized.wanted, snapshot.desired, reason)
+    scale = Scale(pool.key, pool.metadata.uid, needed.members, sized.wanted, snapshot.desired, reason, sized.reason)
     return [scale, RequeueAfter(sized.requeue_after)] if sized.requeue_after is not None else [scale]
 
 

@@ -424,6 +424,8 @@ class Scale:
     """How many it was to have until now; None where that is not known."""
     reason: str = ""
     """What limits the number."""
+    cause: str = ""
+    """Why it is another one than before, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

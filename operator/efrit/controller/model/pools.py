@@ -104,6 +104,8 @@ class PoolSnapshot:
     """Name, running and waiting of the flows with the most requests."""
     desired: int | None = None
     """How many members its autoscaler wanted last; None where it has not decided yet."""
+    scale_cause: str = ""
+    """Why that is another number than before."""
     recommendations: tuple[Recommendation, ...] = ()
     """Of the last while, oldest first, as far as a later one is not larger."""
     growths: tuple[Growth, ...] = ()

@@ -93,8 +93,11 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
 
     # What actions learned.
 
-    def scale(self, pool: Key, uid: str, needed: int, wanted: int) -> None:
-        """Remember how many members a pool needs now, and is to have; within a window the largest need counts."""
+    def scale(self, pool: Key, uid: str, needed: int, wanted: int, cause: str = "") -> None:
+        """Remember how many members a pool needs now, and is to have; within a window the largest need counts.
+
+        cause: why that is another number than before.
+        """
         record = self.record(pool, uid)
         if record is None:
             return
@@ -104,6 +107,8 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             record.recommendations.extend(_recommended_before(record.object, now))  # gate: recommended-before
         if record.desired is not None and wanted > record.desired:
             record.growths.append(Growth(now, wanted - record.desired))
+        if wanted != record.desired:
+            record.scale_cause = cause
         record.desired = wanted
         while record.growths and record.growths[0].time <= now - MINUTE:
             record.growths.popleft()
@@ -193,6 +198,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             claim_taken=record.claim_taken,
             flows=tuple(self._index.pool_lines.busiest_flows(key, MAX_FLOWS)),
             desired=record.desired if record.desired is not None else record.object.status.desired_replicas,
+            scale_cause=record.scale_cause,
             recommendations=tuple(record.recommendations) or _recommended_before(record.object, self._index.clock()),
             growths=tuple(record.growths),
             refusal=record.refusal,

@@ -368,6 +368,8 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """When this process last wrote its status."""
     desired: int | None = None
     """How many members its autoscaler wanted last."""
+    scale_cause: str = ""
+    """Why that is another number than before."""
     recommendations: deque[Recommendation] = field(default_factory=deque)
     """Of the last while: each is larger than all that came after it."""
     growths: deque[Growth] = field(default_factory=deque)

@@ -24,6 +24,8 @@ MAX_NAME_CHARS = 40
 """A member's name adds `-` and five characters, and may have 46."""
 REQUESTER = "efrit.dev/requester"
 """Annotation in which the API server notes who made a request."""
+LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 MAX_FLOW_CHARS = 256
 DEFAULT_AFFINITY_WAIT_SECONDS = 60
 MAX_FLOWS = 10
@@ -44,6 +46,12 @@ class PoolTemplateMetadata(ApiModel):
             "!has(self.labels) || self.labels.all(key, !key.startsWith('efrit.dev/'))",
             "template.metadata.labels: keys that begin with efrit.dev/ are the operator's: use another prefix.",
         ),
+        Rule(
+            f"!has(self.labels) || self.labels.all(key, key.matches('{LABEL_KEY}') && "
+            f"self.labels[key].matches('{LABEL_VALUE}'))",
+            "template.metadata.labels: one of them is no label of Kubernetes: keys and values have letters, digits, "
+            "'-', '_' and '.', and begin and end with a letter or digit; a key may have a prefix (example.org/team).",
+        ),
     )
 
 
@@ -59,7 +67,8 @@ class PoolTemplate(ApiModel):
     rules: ClassVar = (
         Rule(
             "!has(self.spec) || !has(self.spec.operatingMode) || self.spec.operatingMode == 'Running'",
-            "template.spec.operatingMode: the members of a pool run. To suspend all of them set spec.replicas to 0.",
+            "template.spec.operatingMode: the members of a pool run. Leave it out; to have no members set "
+            "spec.replicas to 0, and to have idle ones sleep template.spec.idle.suspendAfterSeconds.",
         ),
         Rule(
             "!has(self.spec) || !has(self.spec.idle) || !has(self.spec.idle.deleteAfterSeconds)",
@@ -159,6 +168,13 @@ class Fairness(ApiModel):
         ge=1,
         le=100_000,
         description="Requests of a flow that may wait; one more ends Rejected. Default: any.",
+    )
+    rules: ClassVar = (
+        Rule(
+            f"!has(self.flowLabel) || self.flowLabel.matches('{LABEL_KEY}')",
+            "fairness.flowLabel is no key that a label can have: name one with letters, digits, '-', '_' and '.', "
+            "such as team or example.org/team.",
+        ),
     )
 
 

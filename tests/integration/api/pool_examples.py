@@ -96,9 +96,29 @@ def _template() -> Iterator[Example]:
         {volume: of_template(**{volume: {"existingClaim": "mine"}}) for volume in ("queue", "workspace")},
     )
     yield from group(
-        Rule(POOLS, f"{TEMPLATE}.metadata", "template.metadata.labels"),
+        Rule(POOLS, f"{TEMPLATE}.metadata", "template.metadata.labels: keys that begin with"),
         {"another prefix": pool(template={"metadata": {"labels": {"example.org/team": "a"}}})},
         {"the operator's": pool(template={"metadata": {"labels": {"efrit.dev/pool": "a"}}})},
+    )
+    labels: list[Json] = [{"Team_1.x": "Blue-1_a.b"}, {"example.org/team": ""}, {"k" * 63: "v" * 63}]
+    wrong: list[Json] = [
+        {"a b": "c"},
+        {"-a": "c"},
+        {"a/b/c": "d"},
+        {"A.org/b": "c"},
+        {"k" * 64: "v"},
+        {"a": "b!"},
+        {"a": "-b"},
+    ]
+    yield from group(
+        Rule(POOLS, f"{TEMPLATE}.metadata", "template.metadata.labels: one of them is no label"),
+        {str(label): pool(template={"metadata": {"labels": label}}) for label in labels},
+        {str(label): pool(template={"metadata": {"labels": label}}) for label in wrong},
+    )
+    yield from group(
+        Rule(POOLS, "spec.fairness", "fairness.flowLabel is no key"),
+        {key: pool(fairness={"flowLabel": key}) for label in labels for key in label},
+        {key: pool(fairness={"flowLabel": key}) for label in wrong for key in label if key != "a"},
     )
 
 

@@ -15,8 +15,7 @@ from efrit.cli.streams import printable
 from efrit.cli.terminal_text import sanitized_line
 from efrit.client.errors import Forbidden
 from efrit.client.interface import Backend, Instance
-from efrit.client.placement import matching
-from efrit.client.pools import POOL_LABEL, Pool
+from efrit.client.pools import Pool
 
 
 async def run_pools(backend: Backend, args: Namespace) -> Exit:
@@ -95,6 +94,6 @@ def pool_text(pool: Pool, instances: Sequence[Instance] | None, now: datetime, *
     if flows := flows_table([pool]):
         parts.append(flows)
     if instances is not None:
-        members = matching(instances, {POOL_LABEL: pool.name})
+        members = [instance for instance in instances if instance.pool == pool.name]
         parts.append(instances_table(members, colored=colored) if members else "no members")
     return "\n\n".join(parts)

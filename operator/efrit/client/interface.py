@@ -78,7 +78,8 @@ class Instance(Struct, frozen=True):
     """One instance. `reason` is a word for programs, `message` a sentence for people.
 
     `queue_dir`, `daemon_name` and `workspace_dir` are paths and names where the Emacs runs; `namespace` and
-    `labels` only a cluster has. `can_start`: it is not active, and work sent to it makes it so.
+    `labels` only a cluster has, and `pool`, whose member it is. `can_start`: it is not active, and work sent to it
+    makes it so.
     """
 
     id: str
@@ -91,6 +92,7 @@ class Instance(Struct, frozen=True):
     workspace_dir: str | None = None
     namespace: str | None = None
     labels: Mapping[str, str] = {}
+    pool: str | None = None
     emacs_version: str | None = None
     pending: int = 0
     processing: int = 0

@@ -35,8 +35,8 @@ CREW = Pool(
     last_scale=PoolScale(2, 3, "4 requests\x1b[2J wait", NOW - timedelta(minutes=1)),
     created=NOW - timedelta(hours=3),
 )
-MEMBER = Instance("crew-a", InstanceStatus.ACTIVE, "Ready", labels={POOL_LABEL: "crew"})
-OTHER = Instance("single", InstanceStatus.ACTIVE, "Ready")
+MEMBER = Instance("crew-a", InstanceStatus.ACTIVE, "Ready", labels={POOL_LABEL: "crew"}, pool="crew")
+OTHER = Instance("single", InstanceStatus.ACTIVE, "Ready", labels={POOL_LABEL: "crew"})
 
 
 @dataclass

@@ -44,6 +44,16 @@ def test_one_that_is_suspended_for_idleness_can_be_started_by_work() -> None:
     assert not instance_of(instance("Suspended"), NOW).can_start
 
 
+def test_an_instance_is_a_member_of_the_pool_that_controls_it_whatever_its_labels() -> None:
+    member, labelled = instance("Ready"), instance("Ready")
+    member["metadata"]["ownerReferences"] = [{"kind": "EfritPool", "name": "crew", "controller": True}]
+    labelled["metadata"] |= {
+        "labels": {"efrit.dev/pool": "crew"},
+        "ownerReferences": [{"kind": "EfritClaim", "name": "ada", "controller": True}],
+    }
+    assert [instance_of(obj, NOW).pool for obj in (member, labelled)] == ["crew", None]
+
+
 def test_the_figures_of_a_queue_are_told() -> None:
     queue = {
         "pending": 3,

@@ -73,6 +73,7 @@ def instance_of(obj: Json, now: datetime) -> Instance:
         workspace_dir=WORKSPACE,
         namespace=meta.get("namespace"),
         labels=meta.get("labels") or {},
+        pool=_pool_of(meta),
         emacs_version=status.get("emacsVersion"),
         pending=queue.get("pending", 0),
         processing=queue.get("processing", 0),
@@ -81,6 +82,12 @@ def instance_of(obj: Json, now: datetime) -> Instance:
         uptime_seconds=max(0.0, (now - started).total_seconds()) if started and is_ready else None,
         last_activity=moment(status.get("lastActivityTime")),
     )
+
+
+def _pool_of(meta: Json) -> str | None:
+    """Return the pool that an instance is a member of: not one that a claim has, which keeps the pool's label."""
+    owners = meta.get("ownerReferences") or ()
+    return next((owner["name"] for owner in owners if owner.get("controller") and owner["kind"] == "EfritPool"), None)
 
 
 def stats_of(obj: Json, now: datetime) -> InstanceStats:

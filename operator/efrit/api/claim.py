@@ -88,7 +88,9 @@ class ClaimStatus(ApiModel):
     expiration_time: Time | None = Field(default=None, description="When the claim ends.")
     completion_time: Time | None = Field(default=None, description="When it ended.")
     attach: str | None = Field(
-        default=None, max_length=1024, description="Command that opens the member's Emacs in a terminal."
+        default=None,
+        max_length=1024,
+        description="Command that opens the member's Emacs in a terminal, until the claim ends.",
     )
     conditions: tuple[Condition, ...] = Field(
         default=(),

@@ -177,7 +177,7 @@ def _hold(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
         "create a new EfritClaim."
     )
     state = ConditionState(ConditionStatus.FALSE, ClaimReason.MEMBER_LOST, message)
-    lost = _patch(claim, state, {"phase": ClaimPhase.FAILED, "completion_time": now}, now)
+    lost = _patch(claim, state, {"phase": ClaimPhase.FAILED, "completion_time": now, "attach": None}, now)
     if snapshot.instance_seen or status.instance_name is None:
         return lost
     return [ConfirmMissing((claim.metadata.namespace, status.instance_name)), *lost]
@@ -186,7 +186,8 @@ def _hold(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
 def _end(snapshot: ClaimSnapshot, phase: ClaimPhase, state: ConditionState, now: datetime) -> list[Action]:
     """Return what ends a claim: its member goes, back to the pool if it is to, and then it is final."""
     claim, member, pool = snapshot.claim, snapshot.member, snapshot.pool
-    patch = _patch(claim, state, {"phase": phase, "completion_time": now}, now)
+    # The member is gone, or works for others by now.
+    patch = _patch(claim, state, {"phase": phase, "completion_time": now, "attach": None}, now)
     if snapshot.taking is not None and member is None:
         # What became of it is not known: it is taken first.
         return _taken(snapshot, snapshot.taking, now)

@@ -193,6 +193,7 @@ def test_a_member_that_is_lost_is_not_replaced_and_the_api_server_is_asked_first
 ) -> None:
     actions = decide(snapshot(bound(), candidates=(member("gamma"),), **facts))
     assert said(actions) == ("Failed", "False", "MemberLost")
+    assert "attach" not in of(actions, PatchStatus)[0].status
     assert not of(actions, TakeMember)
     assert not of(actions, Delete)
     assert of(actions, ConfirmMissing) == ([ConfirmMissing(("team", "alpha"))] if asks else [])
@@ -212,9 +213,10 @@ def test_a_member_that_is_lost_is_not_replaced_and_the_api_server_is_asked_first
 def test_in_the_end_the_member_goes_before_the_status_is_final(
     spec: dict[str, Any], now: datetime, facts: dict[str, Any], phase: str, leaves: type | None
 ) -> None:
-    ends = claim({**BOUND, "conditions": []}, **spec)
+    ends = claim({**BOUND, "attach": "kubectl exec", "conditions": []}, **spec)
     actions = decide(snapshot(ends, **facts), now)
     assert said(actions) == (phase, "False", phase)
+    assert "attach" not in of(actions, PatchStatus)[0].status
     goes = [action for action in actions if isinstance(action, Delete | ReturnMember)]
     assert [type(action) for action in goes] == ([leaves] if leaves else [])
     if leaves is not None:

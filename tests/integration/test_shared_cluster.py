@@ -229,7 +229,9 @@ def test_the_quota_bounds_open_requests(member: Member, admin: Kube) -> None:
     # Its status is what counts, which a controller writes that does not run here.
     where, hard = f"{PATHS['ResourceQuota']}/efrit", {"count/efritrequests.efrit.dev": "1"}
     quota = admin.call("GET", where)["spec"]["hard"]
-    assert {f"count/efrit{kind}.efrit.dev" for kind in ("requests", "instances", "plans", "pools")} <= quota.keys()
+    assert {
+        f"count/efrit{kind}.efrit.dev" for kind in ("requests", "instances", "plans", "pools", "claims")
+    } <= quota.keys()
     admin.call("PATCH", where, {"spec": {"hard": hard}}, content_type=MERGE_PATCH)
     status = {"status": {"hard": hard, "used": {"count/efritrequests.efrit.dev": "0"}}}
     admin.call("PATCH", where + "/status", status, content_type=MERGE_PATCH)

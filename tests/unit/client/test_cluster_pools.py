@@ -97,6 +97,14 @@ async def test_who_may_not_read_what_tells_is_not_held_up(refused: tuple[Resourc
     await check_pool(api(Server(refused=refused)), "team", "crew")
 
 
+async def test_what_a_claim_has_of_a_pool_that_is_gone_takes_no_work() -> None:
+    server = Server(labelled=("crew", "hand"))
+    server.objects[INSTANCES][0]["metadata"]["ownerReferences"] = [{"kind": "EfritClaim", "name": "ada"}]
+    with pytest.raises(PoolNotFound) as caught:
+        await check_pool(api(server), "team", "crew")
+    assert caught.value.advice == "name one of those there are: hand"
+
+
 async def test_work_for_nobody_is_refused_with_the_pools_there_are() -> None:
     server = Server(pools=("crew", "big"), labelled=("hand", "crew"))
     with pytest.raises(PoolNotFound, match="no pool 'crwe' in the namespace team") as caught:

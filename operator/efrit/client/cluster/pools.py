@@ -110,12 +110,18 @@ async def _is_pool(api: Api, namespace: str, name: str) -> bool:
         return True
     except NotFound:
         try:
-            async for _ in api.pages(INSTANCES, namespace, labelSelector=f"{POOL_LABEL}={name}"):
-                return True
+            async for obj in api.pages(INSTANCES, namespace, labelSelector=f"{POOL_LABEL}={name}"):
+                if not _is_held(obj):
+                    return True
         except Forbidden:
             return True
         return False
     return True
+
+
+def _is_held(obj: Json) -> bool:
+    """Return whether a claim has an instance: it may outlive the pool whose label it has, and takes no work of it."""
+    return any(owner.get("kind") == "EfritClaim" for owner in obj["metadata"].get("ownerReferences") or ())
 
 
 async def _unknown_pool(api: Api, namespace: str, name: str) -> PoolNotFound:
@@ -124,6 +130,7 @@ async def _unknown_pool(api: Api, namespace: str, name: str) -> PoolNotFound:
         names |= {
             obj["metadata"]["labels"][POOL_LABEL]
             async for obj in api.pages(INSTANCES, namespace, labelSelector=POOL_LABEL)
+            if not _is_held(obj)
         }
     except Forbidden:
         names = set()

@@ -5,14 +5,16 @@ means looking at everything.
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from asyncinotify import Event, Inotify, Mask
+
 from efrit.bell import Bell
 from efrit.errors import QueueBroken
-from efrit.queue import inotify
 from efrit.queue.layout import HEARTBEAT, Area
 
 log = logging.getLogger(__name__)
@@ -21,18 +23,21 @@ LINGER_SECONDS = 0.02
 """How long it may take until names are handed on that are no answers: most evals are answered by then, and looked at
 once."""
 
-_APPEARS = inotify.CREATE | inotify.MOVED_TO | inotify.CLOSE_WRITE
-_LOST = inotify.DELETE_SELF | inotify.MOVE_SELF
+_AT_ONCE = 256
+"""Events that are taken in one turn of the loop."""
+
+_APPEARS = Mask.CREATE | Mask.MOVED_TO | Mask.CLOSE_WRITE
+_LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
 _MASKS = {
     # A claim shows in processing/; a request its client took away again is found by the scan.
     Area.REQUESTS: _APPEARS | _LOST,
     Area.PROCESSING: _APPEARS | _LOST,
     # An answer appears by link; whoever acknowledges or removes it is us, or found by the scan.
-    Area.RESPONSES: inotify.CREATE | inotify.MOVED_TO | _LOST,
+    Area.RESPONSES: Mask.CREATE | Mask.MOVED_TO | _LOST,
     # Work logs grow, with every word of a model.
-    Area.PROGRESS: inotify.CREATE | inotify.MODIFY | _LOST,
+    Area.PROGRESS: Mask.CREATE | Mask.MODIFY | _LOST,
     # The root only for the heartbeat, which is renamed into place.
-    Area.ROOT: inotify.MOVED_TO | inotify.CLOSE_WRITE | _LOST,
+    Area.ROOT: Mask.MOVED_TO | Mask.CLOSE_WRITE | _LOST,
 }
 
 
@@ -54,8 +59,8 @@ class Watcher:
         self.on_log: Callable[[str], None] = lambda name: None
         self._touched = Touched()
         self._reported = Bell()
-        self._inotify: inotify.Inotify | None = None
-        self._areas: dict[int, Area] = {}
+        self._inotify: Inotify | None = None
+        self._areas = {root / area: area for area in _MASKS}
         self._broken: asyncio.Future[None] | None = None
 
     @property
@@ -65,15 +70,19 @@ class Watcher:
 
     def open(self) -> None:
         """Start watching; the kernel keeps the events until `run` reads them."""
-        areas = {self._root / area: area for area in _MASKS}
+        inotify: Inotify | None = None
         try:
-            opened, directories = inotify.watching({path: _MASKS[area] for path, area in areas.items()})
+            # With a timeout of none it yields the events that there are.
+            inotify = Inotify(sync_timeout=0)
+            for area, mask in _MASKS.items():
+                inotify.add_watch(self._root / area, mask | Mask.ONLYDIR)
         except OSError as error:
             # fs.inotify.max_user_instances is shared by everything of one user on the node.
             log.warning("no inotify (%s): looking ten times a second instead", error)
+            if inotify is not None:
+                inotify.close()
             return
-        self._inotify = opened
-        self._areas = {watch: areas[path] for watch, path in directories.items()}
+        self._inotify = inotify
 
     def close(self) -> None:
         """Stop watching."""
@@ -97,20 +106,24 @@ class Watcher:
         if self._inotify is None or self._broken is None or self._broken.done():
             return
         try:
-            for watch, mask, name in self._inotify.read():
-                self._take(watch, mask, name)
+            taken = 0
+            for taken, event in enumerate(itertools.islice(self._inotify, _AT_ONCE), start=1):
+                self._take(event)
+            if taken == _AT_ONCE:  # gate: inotify-turns
+                # The others have their turn first. What is read already makes nothing readable.
+                asyncio.get_running_loop().call_soon(self._read)
         except (OSError, QueueBroken) as error:
             self._broken.set_exception(error)
 
-    def _take(self, watch: int, mask: int, name: str) -> None:
-        if mask & inotify.Q_OVERFLOW:
+    def _take(self, event: Event) -> None:
+        if event.mask & Mask.Q_OVERFLOW:
             log.info("inotify overflowed: looking at everything")
             self._touched.everything = True
             self._reported.ring()
-        elif mask & (_LOST | inotify.IGNORED | inotify.UNMOUNT):
+        elif event.mask & (_LOST | Mask.IGNORED | Mask.UNMOUNT):
             raise QueueBroken(f"a directory of {self._root} was removed or replaced")
-        elif name:
-            self._note(self._areas[watch], name)
+        elif event.watch is not None and event.name is not None:
+            self._note(self._areas[event.watch.path], str(event.name))
 
     def _note(self, area: Area, name: str) -> None:
         if area is Area.PROGRESS:

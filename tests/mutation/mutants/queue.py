@@ -13,6 +13,12 @@ MUTANTS = (
         ("tests/unit/client/test_shared_queue.py::test_every_command_says_which_host_serves_the_queue",),
     ),
     Mutant(
+        "the turn for what is left of a flood of events on the queue's files",
+        "inotify-turns",
+        Never(),
+        ("tests/unit/queue/test_queue.py::test_a_flood_of_names_leaves_turns_to_others",),
+    ),
+    Mutant(
         "the look whether Emacs kept the whole result, before it is given for that",
         "truncated-result",
         Never(),

@@ -16,7 +16,7 @@ from efrit.queue.layout import Area
 from efrit.queue.limits import QueueLimits
 from efrit.queue.observe import LONG_ANSWER_BYTES
 from efrit.queue.queue import DurableQueue
-from efrit.queue.watch import Watcher
+from efrit.queue.watch import _AT_ONCE, Watcher
 from tests.support.queue_fakes import Fault, TestDisk, a_request, rid, tree
 from tests.support.timeout import TIMEOUT
 from tests.unit.queue.conftest import Running, Start, answer_of
@@ -304,6 +304,31 @@ async def test_a_removed_directory_ends_the_queue(root: Path) -> None:
             await task
     assert caught.group_contains(QueueBroken)
     await queue.close()
+
+
+async def test_a_flood_of_names_leaves_turns_to_others(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for area in Area:
+        (root / area).mkdir(parents=True, exist_ok=True)
+    watcher, taken, turns = Watcher(root), set[str](), list[int]()
+
+    def counted() -> None:
+        read()
+        names = {name for _, name in watcher._touched.names}
+        turns.append(len(names - taken))
+        taken.update(names)
+
+    read = watcher._read
+    monkeypatch.setattr(watcher, "_read", counted)
+    watcher.open()
+    for number in range(_AT_ONCE + 2):
+        (root / Area.RESPONSES / f"resp_{number}.json").touch()
+    async with asyncio.timeout(TIMEOUT):
+        watching = asyncio.create_task(watcher.run())
+        while len(taken) < _AT_ONCE + 2:
+            await asyncio.sleep(0)
+        watching.cancel()
+    watcher.close()
+    assert max(turns) == _AT_ONCE
 
 
 class BlindWatcher(Watcher):

@@ -3,7 +3,8 @@
     python -m tests.support.fork_server DESCRIPTOR
 
 Each message on the socket is a program to start, with its standard streams and a pipe for how it ended; the answer is
-its process id. Or it is ANOTHER, with a socket: a fork of this process, all programs imported, serves that.
+its process id. Or it is ANOTHER, with a socket: a fork of this process, all programs imported, serves that. Or it is
+DOOR, with a socket that listens: whoever connects to it may start programs, too.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from typing import Any, NamedTuple
 
 MOST_BYTES = 1 << 20
 ANOTHER = b"another"
+DOOR = b"door"
 _PR_SET_PDEATHSIG = 1
 
 # What the programs import when they need it.
@@ -75,14 +77,27 @@ class Child(NamedTuple):
 def serve(connection: socket.socket) -> Job:
     """Fork for each message; return its job in the fork, and end this process when the other side has."""
     running: dict[int, Child] = {}
+    door: socket.socket | None = None
+    connections = {connection.fileno(): connection}
     while True:
-        for ready in select.select([connection.fileno(), *running], [], [])[0]:
-            if ready != connection.fileno():
+        doors = {} if door is None else {door.fileno(): door}
+        for ready in select.select([*connections, *running, *doors], [], [])[0]:
+            if ready in doors:
+                guest, _ = doors[ready].accept()
+                connections[guest.fileno()] = guest
+                continue
+            if ready in running:
                 _tell_end(ready, running.pop(ready))
                 continue
-            message, descriptors, _, _ = socket.recv_fds(connection, MOST_BYTES, 4)
+            message, descriptors, _, _ = socket.recv_fds(connections[ready], MOST_BYTES, 4)
             if not message:
-                os._exit(0)
+                if connections[ready] is connection:
+                    os._exit(0)
+                connections.pop(ready).close()
+                continue
+            if message == DOOR:
+                door = socket.socket(fileno=descriptors[0])
+                continue
             if message == ANOTHER:
                 for program in PRELOADED.keys() - STARTED_BY_FEW:
                     _preload(program)
@@ -115,7 +130,9 @@ def serve(connection: socket.socket) -> Job:
             for descriptor in descriptors[:3]:
                 os.close(descriptor)
             running[os.pidfd_open(pid)] = Child(pid, descriptors[3])
-            connection.send(str(pid).encode())
+            # A guest that was killed meanwhile does not hear of it.
+            with suppress(BrokenPipeError):
+                connections[ready].send(str(pid).encode())
 
 
 def _tell_end(watched: int, child: Child) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import forked_programs
-from tests.support.forked_programs import Piped, can_be_forked, for_all_forks, run
+from tests.support.forked_programs import Piped, can_be_forked, for_all_forks, run, stand_ins
 from tests.support.kube import until
 from tests.support.processes import Process
 
@@ -27,6 +27,35 @@ def test_a_fork_ends_and_prints_as_the_program_does(tmp_path: Path) -> None:
         started = subprocess.run([EFRIT, *words], env=env, cwd=tmp_path, capture_output=True, text=True, input="")
         for field in ("returncode", "stdout", "stderr"):
             assert getattr(forked, field) == getattr(started, field)
+
+
+@pytest.mark.parametrize("more", [{}, {"LC_ALL": "C"}], ids=["forked", "started"])
+def test_what_a_shell_starts_by_its_name_ends_and_prints_as_the_program_does(
+    tmp_path: Path, more: dict[str, str]
+) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "EFRIT_CONFIG": "no.json", **more}
+    script = (
+        "efrit --version; echo '{' > here.json; EFRIT_CONFIG=here.json efrit instances; echo $?; efrit no-command"
+    )
+    ran = []
+    for directory in (stand_ins(tmp_path / "bin"), EFRIT.rpartition("/")[0]):
+        command = ["bash", "-c", f"PATH={directory}:$PATH; {script}"]
+        ran.append(subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT))
+    forked, started = ran
+    assert "here.json" in started.stderr
+    for field in ("returncode", "stdout", "stderr"):
+        assert getattr(forked, field) == getattr(started, field)
+
+
+def test_a_signal_to_what_a_shell_has_started_reaches_the_fork(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "EFRIT_CONFIG": str(tmp_path / "config.json")}
+    with subprocess.Popen([stand_ins(tmp_path / "bin") / "efrit", "instances", "--backend", "local"], env=env) as one:
+        # It reads its settings, in vain.
+        writer = os.open(tmp_path / "config.json", os.O_WRONLY)
+        one.terminate()
+        assert one.wait(TIMEOUT) == 128 + signal.SIGTERM
+        os.close(writer)
 
 
 def test_a_fork_has_the_environment_it_was_given_and_no_other(tmp_path: Path) -> None:

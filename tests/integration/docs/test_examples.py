@@ -82,7 +82,7 @@ def test_the_examples_for_this_machine_do_what_they_say(machine: Program, model:
             "efrit command -s $session 'Blue.'"
         ),
     }
-    done = played(lines, on_path(machine.env), work, tmp_path, names)
+    done = played(lines, on_path(machine.env, tmp_path), work, tmp_path, names)
     assert problems(done) == [], "\n\n".join(problems(done))
     printed = {line: result.printed for line, result in done.items()}
     assert printed["efrit eval --raw --timeout 5m - < check.el"] == "42\n"
@@ -100,5 +100,5 @@ def test_the_examples_for_a_cluster_do_what_they_say(in_a_cluster: Program, kube
     lines = [line for command in IN_A_CLUSTER for line in IN_A_CLUSTER[command]]
     # Five members would only take time to start; two are claimed.
     names = {"-n team": f"-n {team}", "crew 5": "crew 2"}
-    done = played(lines, on_path(in_a_cluster.env), tmp_path, tmp_path, names)
+    done = played(lines, on_path(in_a_cluster.env, tmp_path), tmp_path, tmp_path, names)
     assert problems(done) == [], "\n\n".join(problems(done))

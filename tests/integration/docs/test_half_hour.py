@@ -40,7 +40,7 @@ def test_the_first_half_hour_goes_as_its_page_says(fresh: Program, model: Model,
     block = Block(PAGE.name, 0, "console", "", "laptop", commands=commands)
     model.accept(KEY, "")
     try:
-        ran = play([block], on_path(fresh.env), work, tmp_path, {LOCAL_URL: model.url})
+        ran = play([block], on_path(fresh.env, tmp_path), work, tmp_path, {LOCAL_URL: model.url})
     finally:
         model.accept(KEY)
     places = {model.url: LOCAL_URL, str(REPOSITORY): f"{HOME}/efrit-operator", str(home): HOME}

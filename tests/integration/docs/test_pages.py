@@ -21,6 +21,7 @@ from tests.integration.docs.pages import COMMANDS, PAGES, Block, blocks_of, matc
 from tests.integration.docs.shell import play
 from tests.model.running import KEY, Model
 from tests.support.efrit_program import Program
+from tests.support.forked_programs import stand_ins
 from tests.support.kube import Kube
 from tests.support.timeout import TIMEOUT
 
@@ -41,8 +42,9 @@ def check(blocks: list[Block], env: dict[str, str], cwd: Path, scratch: Path, re
     assert problems == [], "\n\n".join(problems)
 
 
-def on_path(env: dict[str, str], *more: Path) -> dict[str, str]:
-    return {**env, "PATH": os.pathsep.join([str(BIN), *map(str, more), env["PATH"]])}
+def on_path(env: dict[str, str], scratch: Path, *more: Path) -> dict[str, str]:
+    """Return an environment whose shells find our programs, as forks of what has imported them."""
+    return {**env, "PATH": os.pathsep.join(map(str, [stand_ins(scratch / "stand-ins"), BIN, *more, env["PATH"]]))}
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def test_what_a_page_says_works_on_a_fresh_machine(
 ) -> None:
     work = Path(fresh.env["HOME"]) / "work"
     work.mkdir()
-    check(blocks, on_path(fresh.env), work, tmp_path, {"http://localhost:8080": model.url})
+    check(blocks, on_path(fresh.env, tmp_path), work, tmp_path, {"http://localhost:8080": model.url})
 
 
 @pytest.mark.parametrize("blocks", page_by_page("cluster"))
@@ -71,7 +73,7 @@ def test_what_a_page_says_works_in_a_cluster(blocks: list[Block], in_a_cluster: 
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
     work = tmp_path / "work"
     work.mkdir()
-    env = {**on_path(in_a_cluster.env), "KUBECONFIG": str(tmp_path / "kubeconfig")}
+    env = {**on_path(in_a_cluster.env, tmp_path), "KUBECONFIG": str(tmp_path / "kubeconfig")}
     check(blocks, env, work, tmp_path, {"-n team ": ""})
 
 
@@ -89,9 +91,8 @@ def test_what_a_page_says_works_on_a_cluster_of_its_own(blocks: list[Block], tmp
         finally:
             kube.close()
         env = {"HOME": str(tmp_path), "KUBECONFIG": str(plane.kubeconfig), "PATH": os.environ["PATH"]}
-        check(
-            [*_installation(blocks), *blocks], on_path(env, programs.program("helm").parent), REPOSITORY, tmp_path, {}
-        )
+        env = on_path(env, tmp_path, programs.program("helm").parent)
+        check([*_installation(blocks), *blocks], env, REPOSITORY, tmp_path, {})
 
 
 def _installation(blocks: list[Block]) -> list[Block]:

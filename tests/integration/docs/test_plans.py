@@ -24,7 +24,11 @@ def team(in_a_cluster: Program, tmp_path: Path) -> dict[str, str]:
     config = yaml.safe_load(Path(in_a_cluster.env["KUBECONFIG"]).read_text())
     config["contexts"][0]["context"]["namespace"] = in_a_cluster.where[1]
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    return {**on_path(in_a_cluster.env), "KUBECONFIG": str(tmp_path / "kubeconfig"), "EFRIT_BACKEND": "cluster"}
+    return {
+        **on_path(in_a_cluster.env, tmp_path),
+        "KUBECONFIG": str(tmp_path / "kubeconfig"),
+        "EFRIT_BACKEND": "cluster",
+    }
 
 
 def divided(model: Model, name: str) -> Script:

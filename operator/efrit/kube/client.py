@@ -1,7 +1,8 @@
 """The Kubernetes API as this package uses it: JSON in, JSON out, one exception tree (`efrit.errors.ApiError`).
 
-Goes through the official client's transport (authentication, TLS, connection pool) and skips its typed models, which
-would cost more than the call itself. Nothing is repeated here: whoever calls decides when to try again.
+Uses the official client's configuration, authentication and connection pool, and skips its typed models and what
+it does around a call, which would cost more than the call itself. Nothing is repeated here: whoever calls decides
+when to try again.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
+import msgspec
 from kubernetes.aio.client import ApiClient, Configuration
 
 from efrit.errors import ApiExpired, ApiTooLarge, ApiUnreachable
@@ -26,6 +29,7 @@ from efrit.kube.watch import abandon, follow_events, read_events
 Json = dict[str, Any]
 
 TIMEOUT_SECONDS = 30
+CALL_TIMEOUT = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
 WATCH_SECONDS = 300
 MAX_OUTPUT_BYTES = 256 << 20
 """Of a command in a container."""
@@ -52,6 +56,7 @@ class KubeClient:
         """
         self._configuration = configuration
         self._client = ApiClient(configuration)
+        self._connecting = _connecting(configuration)
         self.headers: tuple[tuple[str, str], ...] = ()
         self._manager = {"fieldManager": field_manager}
         self._validated = self._manager | ({"fieldValidation": field_validation} if field_validation else {})
@@ -189,8 +194,7 @@ class KubeClient:
             with self._raise_unreachable("GET", path):
                 data = await response.read()
             raise api_error("GET", path, response.status, data, response.headers)
-        raw: aiohttp.ClientResponse = response.response
-        return raw
+        return response
 
     async def exec_stream(
         self, namespace: str, pod: str, container: str, command: Sequence[str]
@@ -241,7 +245,7 @@ class KubeClient:
         data = await self.read(
             method, path, body=body, content_type=content_type, query=query, accept=accept, max_bytes=max_bytes
         )
-        result: Json = json.loads(data) if data else {}
+        result: Json = msgspec.json.decode(data) if data else {}
         return result
 
     async def read(
@@ -250,7 +254,7 @@ class KubeClient:
         """Make one call and return the body of its answer, None where that is longer than `max_bytes`."""
         response = await self._send(method, path, query=query, **options)
         with self._raise_unreachable(method, path):
-            data = await (response.read() if max_bytes is None else _read(response.response, max_bytes))
+            data = await (response.read() if max_bytes is None else _read(response, max_bytes))
         if response.status >= 400:
             raise api_error(method, path, response.status, bytes(data or b""), response.headers)
         return bytes(data) if data is not None else None
@@ -264,20 +268,34 @@ class KubeClient:
         content_type: str = JSON,
         query: Mapping[str, str] | None = None,
         accept: str = JSON,
-        timeout: object = TIMEOUT_SECONDS,  # noqa: ASYNC109 - the transport's own
-    ) -> Any:
+        timeout: aiohttp.ClientTimeout = CALL_TIMEOUT,  # noqa: ASYNC109 - the transport's own
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": accept, "Content-Type": content_type, **self._client.default_headers}
+        options: dict[str, Any] = {} if body is None else {"data": json.dumps(body).encode()}
+        url = self._configuration.host + path + _query_string(query)
         with self._raise_unreachable(method, path):
-            method, url, serialized, *rest = await self._client.param_serialize(
-                method=method,
-                resource_path=path,
-                query_params=list((query or {}).items()),
-                header_params={"Accept": accept, "Content-Type": content_type},
-                body=body,
-                auth_settings=["BearerToken"],
+            headers |= await self._credentials()
+            return await self._session().request(
+                method,
+                url,
+                headers=with_headers(headers, self.headers) if self.headers else headers,
+                timeout=timeout,
+                **self._connecting,
+                **options,
             )
-            return await self._client.call_api(
-                method, url, with_headers(serialized, self.headers), *rest, _request_timeout=timeout
-            )
+
+    async def _credentials(self) -> dict[str, str]:
+        """Return the header that says who calls. Whoever can renew a token looks at it here, before each call."""
+        token = (await self._configuration.auth_settings()).get("BearerToken")
+        return {token["key"]: token["value"]} if token is not None and token["value"] else {}
+
+    def _session(self) -> aiohttp.ClientSession:
+        """Return the official client's session, which it would make at its first call."""
+        transport = self._client.rest_client
+        if transport.pool_manager is None:
+            transport.pool_manager = transport._create_pool_manager()
+        session: aiohttp.ClientSession = transport.pool_manager
+        return session
 
     @contextlib.contextmanager
     def _raise_unreachable(self, method: str, path: str) -> Iterator[None]:
@@ -288,6 +306,20 @@ class KubeClient:
             text = f"{method} {path}: no answer from the API server: {error!r}"
             sentence = f"the API server {self._configuration.host} does not answer: {error or type(error).__name__}"
             raise ApiUnreachable(text, sentence) from error
+
+
+def _connecting(configuration: Configuration) -> dict[str, Any]:
+    """Return what each call says of the way to the API server."""
+    options = {
+        "server_hostname": configuration.tls_server_name,
+        "proxy": configuration.proxy,
+        "proxy_headers": configuration.proxy_headers,
+    }
+    return {name: value for name, value in options.items() if value}
+
+
+def _query_string(query: Mapping[str, str] | None) -> str:
+    return "?" + "&".join(f"{name}={quote(value)}" for name, value in query.items()) if query else ""
 
 
 def _items(page: Json) -> list[Json]:

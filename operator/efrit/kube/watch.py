@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import aiohttp
+import msgspec
 
 from efrit.errors import ApiExpired
 from efrit.kube.loop_yield import LoopYield
@@ -35,7 +35,7 @@ async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tupl
     loop_yield = LoopYield()
     try:
         async for line in response.content:
-            event = json.loads(line)
+            event = msgspec.json.decode(line)
             if event.get("type") == "ERROR":
                 raise ApiExpired(f"the watch was ended by the API server: {str(event.get('object'))[:500]}")
             yield event["type"], event["object"]

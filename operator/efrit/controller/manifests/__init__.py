@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from efrit import __version__
-from efrit.api import EfritInstance
-from efrit.api.meta import rfc3339
+from efrit.api import EfritInstance, InstanceStatus
+from efrit.api.meta import ObjectMeta, rfc3339
 from efrit.controller.manifests.bridge_secret import build_secret
 from efrit.controller.manifests.network_policy import build_network_policy
 from efrit.controller.manifests.service_account import build_service_account
@@ -23,7 +24,7 @@ from efrit.controller.manifests.statefulset import build_statefulset
 from efrit.controller.manifests.volume_claims import build_volume_claims
 from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
-from efrit.controller.model.credentials import Identity, credentials
+from efrit.controller.model.credentials import Credentials, Identity, credentials
 
 __all__ = ["Children", "Identity", "build", "digest_of", "release_digest"]
 
@@ -35,6 +36,10 @@ NOT_IN_TEMPLATE: Any = {
     "workspace": {"storage"},
 }
 """Parts of an instance's spec that its pod template does not depend on."""
+MOST_BUILT = 16
+"""Instances whose children are not built again while nothing of theirs changes: those that were built for last."""
+LARGEST_BUILT_BYTES = 32 * 1024
+"""Children that have more as JSON are built each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,46 @@ class Children:
 def build(
     instance: EfritInstance, config: ControllerConfig, identity: Identity, replicas: int, now: datetime
 ) -> Children:
-    """Return the child objects of an instance. Equal arguments within a certificate's period give equal objects."""
+    """Return the child objects of an instance, which nobody changes.
+
+    Equal arguments within a certificate's period give equal objects.
+    """
+    meta = instance.metadata
+    # What is built of is in what is compared, by construction.
+    bare = ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=meta.labels)
+    instance = instance.model_copy(update={"metadata": bare, "status": _NO_STATUS})
+    inputs = _Inputs(instance, config, credentials(identity, meta.uid, now), replicas)
+    built = _built.get(meta.uid)
+    if built is not None and built[0] == inputs:  # gate: built-before
+        _built.move_to_end(meta.uid)
+        return built[1]
+    children, size = _build(inputs)
+    _built.pop(meta.uid, None)
+    if size <= LARGEST_BUILT_BYTES:  # gate: built-size
+        _built[meta.uid] = inputs, children
+    if len(_built) > MOST_BUILT:
+        _built.popitem(last=False)
+    return children
+
+
+class _Inputs(NamedTuple):
+    """All that the children of an instance are built of."""
+
+    instance: EfritInstance
+    """Without its status, and what changes with each version of it."""
+    config: ControllerConfig
+    credentials: Credentials
+    replicas: int
+
+
+_NO_STATUS = InstanceStatus()
+_built: OrderedDict[str, tuple[_Inputs, Children]] = OrderedDict()
+"""By UID."""
+
+
+def _build(inputs: _Inputs) -> tuple[Children, int]:
+    """Return the children, and how many bytes of JSON they have."""
+    instance, config, issued, replicas = inputs
     statefulset = build_statefulset(instance, config, replicas)
     template = statefulset["spec"]["template"]
     template_digest = digest_of(template)
@@ -80,11 +124,12 @@ def build(
     own_account = instance.spec.pod_template.service_account_name is None
     others = [
         *([build_service_account(instance)] if own_account else []),
-        build_secret(instance, credentials(identity, instance.metadata.uid, now)),
+        build_secret(instance, issued),
         build_network_policy(instance, config),
         *build_volume_claims(instance),
     ]
-    digest, statefulset_digest = digest_of(others), digest_of(statefulset)
+    others_text, statefulset_text = _canonical(others), _canonical(statefulset)
+    digest, statefulset_digest = _digest(others_text), _digest(statefulset_text)
     # Without defaults: those may change with the operator's version, which is no change by the user.
     spec = instance.spec.model_dump(mode="json", exclude_defaults=True, exclude=NOT_IN_TEMPLATE)
     spec_digest, release = digest_of({key: part for key, part in spec.items() if part != {}}), release_digest(config)
@@ -95,7 +140,8 @@ def build(
         names.SPEC_HASH: spec_digest,
         names.RELEASE_HASH: release,
     }
-    return Children(tuple(others), statefulset, digest, statefulset_digest, template_digest, spec_digest, release)
+    children = Children(tuple(others), statefulset, digest, statefulset_digest, template_digest, spec_digest, release)
+    return children, len(others_text) + len(statefulset_text)
 
 
 def release_digest(config: ControllerConfig) -> str:
@@ -106,4 +152,12 @@ def release_digest(config: ControllerConfig) -> str:
 
 def digest_of(data: object) -> str:
     """Return a digest of JSON data, which equal data share."""
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]
+    return _digest(_canonical(data))
+
+
+def _canonical(data: object) -> bytes:
+    return json.dumps(data, sort_keys=True).encode()
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:32]

@@ -66,7 +66,12 @@ def server_name(instance_uid: str) -> str:
 
 def token(key: bytes, instance_uid: str, now: datetime) -> str:
     """Return the bearer token of an instance for the week that `now` is in: an HMAC-SHA256, in hexadecimal."""
-    week = (now - EPOCH) // TOKEN_PERIOD
+    return _token(key, instance_uid, (now - EPOCH) // TOKEN_PERIOD)
+
+
+# Each call to a bridge carries it.
+@functools.lru_cache(maxsize=MOST_CERTIFICATES)
+def _token(key: bytes, instance_uid: str, week: int) -> str:
     return _derive(key, f"token:{instance_uid}:{week}").hex()
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from efrit.api import EfritInstance
 from efrit.api_group import API_VERSION
+from efrit.controller import manifests
 from efrit.controller.manifests import Children, Identity, build
-from efrit.controller.model.credentials import EPOCH, PERIOD
+from efrit.controller.model.credentials import EPOCH, PERIOD, TOKEN_PERIOD
 from tests.cluster.paths import REPOSITORY
 from tests.support import yaml_documents
 from tests.support.factory import CONFIG, NOW, Json, instance
@@ -217,3 +218,38 @@ def test_another_installation_image_rolls_the_pod(children: Any) -> None:
     assert changed.template_digest != before.template_digest
     assert changed.release_digest != before.release_digest
     assert (changed.digest, changed.spec_digest) == (before.digest, before.spec_digest)
+
+
+def test_children_are_not_built_again_for_a_version_that_says_the_same_of_them(children: Any) -> None:
+    assert children(version="11", generation=2, status={"suspendedIdle": True}) is children(version="10")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"spec": {"workspace": {"size": "2Gi"}}},
+        {"labels": {"a": "b"}},
+        {"name": "beta"},
+        {"replicas": 0},
+        {"now": NOW + TOKEN_PERIOD},
+        {"config": replace(CONFIG, emacs_image="other")},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_children_are_built_again_where_something_differs_that_they_are_made_of(children: Any, other: Any) -> None:
+    before = children(uid="uid-same")
+
+    assert children(**{"uid": "uid-same"} | other) is not before
+
+
+def test_children_of_few_instances_are_kept_and_no_large_ones(children: Any) -> None:
+    first = children(uid="uid-first")
+    large = {"podTemplate": {"env": [{"name": "A", "value": "x" * manifests.LARGEST_BUILT_BYTES}]}}
+
+    assert children(large, uid="uid-large") == children(large, uid="uid-large")
+    assert children(large, uid="uid-large") is not children(large, uid="uid-large")
+    assert children(uid="uid-first") is first
+    for number in range(manifests.MOST_BUILT):
+        children(uid=f"uid-{number}")
+    assert len(manifests._built) == manifests.MOST_BUILT
+    assert children(uid="uid-first") is not first

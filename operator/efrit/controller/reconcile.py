@@ -83,7 +83,7 @@ class Reconciler:
             metrics.RECONCILE_FAILURES.labels(work.kind).inc()
             raise
         finally:
-            metrics.RECONCILE_SECONDS.labels(work.kind).observe(time.perf_counter() - began)
+            metrics.reconcile_seconds(work.kind).observe(time.perf_counter() - began)
 
     async def _instance(self, key: Key, work: WorkKey) -> None:
         self._store.rollouts.cancel_reservation(key)

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from efrit.controller.delays import Delays
 from efrit.controller.lanes import AWAITED, FIRST, Lanes, Waiting, is_of_claims, lane_of
@@ -94,7 +95,12 @@ class WorkQueue:
         self._loaded: dict[str, float] = {}
         self._idle: deque[asyncio.Future[None]] = deque()
         self._nudge: asyncio.TimerHandle | None = None
-        self._heap_changed = asyncio.Event()
+        self._sooner = asyncio.Event()
+        """Set where a key is due before the clock looks next."""
+        self._looks_at = math.inf
+        """When the clock looks next, on the loop's clock."""
+        self._limits: dict[WorkKey, asyncio.Timeout] = {}
+        """What ends the part of a worker that has lost its way."""
         self._progress = _now()
         """When a key was finished last, or the first came after there was none."""
         self.done = 0
@@ -186,15 +192,20 @@ class WorkQueue:
         """Have `key` reconciled in `seconds`; an earlier request for it stands."""
         if seconds <= 0:
             self.add(key)
-        elif self._delayed.put(key, _now() + seconds):
-            self._heap_changed.set()
+        else:
+            self._delay(self._delayed, key, seconds)
 
     def add_background_after(self, key: WorkKey, seconds: float) -> None:
         """Put `key` into the background in `seconds`; an earlier request of this kind for it stands."""
         if seconds <= 0:
             self.add_background(key)
-        elif self._delayed_background.put(key, _now() + seconds):
-            self._heap_changed.set()
+        else:
+            self._delay(self._delayed_background, key, seconds)
+
+    def _delay(self, delays: Delays, key: WorkKey, seconds: float) -> None:
+        at = _now() + seconds
+        if delays.put(key, at) and at < self._looks_at:
+            self._sooner.set()
 
     def decided_anew(self, key: WorkKey) -> None:
         """Take in that who works on a key decides about it anew, with all that has had it reconciled again so far."""
@@ -208,6 +219,19 @@ class WorkQueue:
         self._delayed.forget(key)
         self._delayed_background.forget(key)
         self._failures.pop(key, None)
+
+    def settled(self, key: WorkKey) -> None:
+        """Take in that nothing is left to do about a key: what has had it reconciled again so far is no reason to.
+
+        Who works on it goes on.
+        """
+        self.forget(key)
+        if key in self._dirty:
+            self._dirty.discard(key)
+            self._deferred.discard(key)
+            self._ready.discard(key)
+            self._background.discard(key)
+        self._ahead.pop(key, None)
 
     def set_aside(self, key: WorkKey) -> None:
         """Give the worker of a key to others while it waits for what is slow; it stays the only one for its key."""
@@ -249,19 +273,32 @@ class WorkQueue:
 
     async def _tick(self) -> None:
         while True:
-            self._heap_changed.clear()
+            self._sooner.clear()
             now = _now()
             while (key := self._delayed.pop(now)) is not None:
                 self.add(key)
             while (key := self._delayed_background.pop(now)) is not None:
                 self.add_background(key)
-            moments = (self._delayed.next_moment(), self._delayed_background.next_moment())
-            wait = min((moment - now for moment in moments if moment is not None), default=None)
+            self._looks_at = min(self._end_overdue(now), *self._moments())
             try:
-                async with asyncio.timeout(wait):
-                    await self._heap_changed.wait()
+                async with asyncio.timeout_at(self._looks_at):
+                    await self._sooner.wait()
             except TimeoutError:
                 continue
+
+    def _moments(self) -> Iterable[float]:
+        """Return when the next delayed keys are due."""
+        for delays in (self._delayed, self._delayed_background):
+            moment = delays.next_moment()
+            yield math.inf if moment is None else moment
+
+    def _end_overdue(self, now: float) -> float:
+        """End work that takes too long; return when to look again. What begins until then is not overdue before."""
+        longest = now - LONGEST_WORK_SECONDS
+        for key, began in self._begun.items():
+            if began <= longest and (limit := self._limits[key]).when() is None:
+                limit.reschedule(now)
+        return min((began for began in self._begun.values() if began > longest), default=now) + LONGEST_WORK_SECONDS
 
     # Who may begin.
 
@@ -312,8 +349,8 @@ class WorkQueue:
         return entry
 
     def _wake(self) -> None:
-        """Wake a worker that has nothing to do."""
-        while self._idle:
+        """Wake a worker that has nothing to do, if any key waits for one."""
+        while self._idle and (self._ready or self._background):
             waiter = self._idle.popleft()
             if not waiter.done():
                 waiter.set_result(None)
@@ -351,7 +388,7 @@ class WorkQueue:
             self._wake()
             error: Exception | None = None
             try:
-                async with asyncio.timeout(LONGEST_WORK_SECONDS):
+                async with asyncio.timeout(None) as self._limits[key]:
                     await work(key)
             except Exception as failure:  # noqa: BLE001 - logged, and tried again
                 error = failure
@@ -367,6 +404,7 @@ class WorkQueue:
         self.done += 1
         self._progress = now
         del self._begun[key]
+        self._limits.pop(key, None)
         self._in_background -= background
         if key in self._aside:
             self._aside.discard(key)

@@ -21,6 +21,21 @@ MUTANTS = (
         Value("False"),
         (f"{UNIT}/decide/test_figures.py::test_what_requests_wait_for_is_written_however_many_statuses_were",),
     ),
+    *(
+        Mutant(what, gate, operation, (f"{UNIT}/{tests}",))
+        for what, gate, operation, tests in (
+            ("the bound of requests that are kept as models", "few-models", Never(), "store/test_contents.py"),
+            (
+                "the look at a cancelled request as soon as it runs",
+                "pause-of-open",
+                Never(),
+                "store/test_bridge_stream.py",
+            ),
+            ("the look at work whose request is gone", "orphans-left", Never(), "store/test_forgotten.py"),
+            ("the comparison of what children are built of", "built-before", Always(), "manifests/test_build.py"),
+            ("the bound of children that are kept", "built-size", Always(), "manifests/test_build.py"),
+        )
+    ),
     Mutant(
         "the turn of each namespace in the work queue",
         "namespace-turn",

@@ -102,6 +102,10 @@ class ManualQueue(WorkQueue):
     def forget(self, key: WorkKey) -> None:
         self.later.pop(key, None)
 
+    def settled(self, key: WorkKey) -> None:
+        self.forget(key)
+        self.waiting.pop(key, None)
+
     def is_loaded(self, namespace: str) -> bool:
         return False
 

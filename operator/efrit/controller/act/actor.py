@@ -111,6 +111,7 @@ USED = {
 """Directions of tokens, and their names in a status."""
 OUT_OF_TURN = {Decision.SESSION_HOME, Decision.PREEMPTING}
 """Placements that need no room: whoever continues a session, or takes the place of another."""
+TOKENS = {direction: metrics.MODEL_TOKENS.labels(direction) for direction in USED}
 RETRY_CONFLICT = timedelta(seconds=1)
 SLOW_CALL_SECONDS = 1.0
 """A call to a bridge that takes longer holds no worker: its disk may hang."""
@@ -328,11 +329,12 @@ class Actor:
         except Exception as error:  # noqa: BLE001 - the work queue logs it, and comes back to the key
             failure = error
             metrics.RECONCILE_FAILURES.labels(key.kind).inc()
+        else:
+            if isinstance(action, Acknowledge) and key.kind == "EfritRequest":
+                # Once its answer is acknowledged nothing may be left to do with it.
+                self._store.requests.drop_if_done((key.namespace, key.name))
         finally:
             self._store.release(key, failure)
-        if failure is None and isinstance(action, Acknowledge) and key.kind == "EfritRequest":
-            # Once its answer is acknowledged nothing may be left to do with it.
-            self._store.requests.drop_if_done((key.namespace, key.name))
 
     @contextlib.contextmanager
     def _yield_worker_if_slow(self, key: WorkKey) -> Iterator[None]:
@@ -421,7 +423,7 @@ class Actor:
             log.debug("%s/%s: its progress is not reported: %s", *action.key, error)
             self._store.requests.progress_dropped(action.key, action.uid)
             return
-        metrics.STATUS_WRITES.labels(action.kind).inc()
+        metrics.status_writes(action.kind).inc()
         self._store.requests.observe_written(obj)
 
     async def _send_patch(self, action: PatchStatus) -> dict[str, Any]:
@@ -492,7 +494,7 @@ class Actor:
             # Perhaps it is final already, which the watch has yet to tell; otherwise come back later.
             await self._reread(action)
             raise
-        metrics.STATUS_WRITES.labels(action.kind).inc()
+        metrics.status_writes(action.kind).inc()
         self._store.of(action.kind).observe_written(obj)
         if action.kind == "EfritRequest":
             _count(action, self._clock())
@@ -607,9 +609,11 @@ def _count(action: PatchStatus, now: datetime) -> None:
     metrics.REQUESTS_FINISHED.labels(action.status.get("reason", "")).inc()
     if action.created is not None:
         metrics.REQUEST_SECONDS.observe(max(0.0, (now - action.created).total_seconds()))
-    usage: Mapping[str, Any] = action.status.get("usage", {})
+    usage: Mapping[str, Any] | None = action.status.get("usage")
+    if not usage:
+        return
     for direction, name in USED.items():
-        metrics.MODEL_TOKENS.labels(direction).inc(usage.get(name, 0))
+        TOKENS[direction].inc(usage.get(name, 0))
     metrics.MODEL_CALLS.inc(usage.get("modelCalls", 0))
     for kind, count in usage.get("modelErrors", {}).items():
         metrics.MODEL_ERRORS.labels(kind_label(kind)).inc(count)

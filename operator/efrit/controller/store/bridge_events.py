@@ -140,8 +140,26 @@ class BridgeEvents:
             if not self._is_outdated(instance, view):
                 self._observe_unknown(instance, view)
         elif self._record_view(instance, key, view):
-            # Somebody waits for an answer; after a start, thousands that are not begun may be ahead of it.
-            self._index.requeue_request(key, first=view.state.final)
+            pause = self._pause(self._index.requests[key], view)
+            if pause is not None:
+                self._index.queue.add_after(WorkKey(EfritRequest.kind, *key), pause.total_seconds())
+            else:
+                # Somebody waits for an answer; after a start, thousands that are not begun may be ahead of it.
+                self._index.requeue_request(key, first=view.state.final)
+
+    def _pause(self, record: RequestRecord, view: RequestView) -> timedelta | None:
+        """Return for how long nothing is decided about a request that is on its way; None where something may be.
+
+        Short work is over before its status says more. What a pool waits for is decided at once.
+        """
+        if record.packed.cancelled or record.packed.pool is not None or not record.open:  # gate: pause-of-open
+            return None
+        if view.state == RequestState.QUEUED and record.submitting:
+            # As the reply to the hand-over, which is under way.
+            return self._index.config.queued_after
+        if view.state == RequestState.RUNNING and view.progress is None:
+            return self._index.config.running_after
+        return None
 
     def _is_outdated(self, instance: Key, view: RequestView) -> bool:
         recorded = self._index.instances[instance].views.get(view.id)

@@ -284,7 +284,7 @@ class RequestRecord(Record):
 
     @property
     def request(self) -> EfritRequest:
-        """The object without its content, made anew at each call: what is asked often has a field of its own."""
+        """The object without its content, made anew once it is packed: what is asked often has its own field."""
         return self.packed.unpack()
 
     @property

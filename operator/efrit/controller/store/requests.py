@@ -15,7 +15,7 @@ from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.model.snapshots import ActionFailure, Handover, InstanceSnapshot, PoolPlace, RequestSnapshot
 from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.instances import Instances
-from efrit.controller.store.packed_request import PackedRequest
+from efrit.controller.store.packed_request import PackedRequest, RecentRequests
 from efrit.controller.store.plans import Plans
 from efrit.controller.store.pool_lines import PoolRoom
 from efrit.controller.store.preemptions import Preemptions
@@ -48,6 +48,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         self._instances = instances
         self._plans = plans
         self._preemptions = Preemptions(index, instances)
+        self._recent = RecentRequests()
 
     # The object.
 
@@ -58,14 +59,15 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.untarget(entry)
             if not new.final and new.status.progress != entry.request.status.progress:
                 entry.progress_written = self._index.clock()
-            previous, entry.packed = entry.packed, PackedRequest.of(new)
+            previous, entry.packed = entry.packed, self._recent.keep(new)
+            self._recent.forget(previous)
             if previous.run_id != entry.run_id:
                 self._run_ended(entry, previous)
         else:
             if entry is not None:
                 self._forget_replaced(entry)
             self._index.requests[new.key] = RequestRecord(
-                PackedRequest.of(new),
+                self._recent.keep(new),
                 handover=self._handover_seen_at_start(new),
                 first_seen=self._index.monotonic(),
                 listed_at_start=not self._index.is_listed(new.metadata.namespace),
@@ -109,7 +111,12 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.update_work(*before)
             self._index.contents.discard(entry.uid)
             self._index.request_keys.pop(entry.run_id, None)
-            self._index.queue.forget(WorkKey(EfritRequest.kind, *key))
+            self._recent.forget(entry.packed)
+            work = WorkKey(EfritRequest.kind, *key)
+            if key in self._index.orphans:  # gate: orphans-left
+                self._index.queue.forget(work)
+            else:
+                self._index.queue.settled(work)
 
     def is_done(self, key: Key) -> bool:
         """Return whether nothing is left to do about a request."""
@@ -152,6 +159,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
     def _forget_replaced(self, entry: RequestRecord) -> None:
         """Forget a request that another has the name of by now; what a queue has of it is orphaned work."""
         target, uid = entry.target, entry.uid
+        self._recent.forget(entry.packed)
         self._index.tombstones.add(uid, deleted=True)
         self._index.untarget(entry)
         self._index.contents.discard(uid)

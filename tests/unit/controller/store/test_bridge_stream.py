@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from efrit.controller.model.snapshots import Handover
 from efrit.controller.store.bridge_events import ORPHAN_GRACE
 from efrit.controller.store.store import Store
-from efrit.protocol import RequestState, RequestView, Reset
+from efrit.protocol import Progress, RequestState, RequestView, Reset
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,
     POD_UID,
     QUEUE_ID,
+    Json,
     answered,
     final_status,
     instance_json,
@@ -72,13 +74,49 @@ async def test_what_a_resumed_stream_does_not_repeat_is_still_known(world: World
     assert world.request().bridge_view == view()
 
 
-async def test_a_view_looks_at_its_request(world: World) -> None:
-    world.store.requests.observe(request_json())
+RUNS = view(state=RequestState.RUNNING, attempt=1)
+CHAT = view(state=RequestState.RUNNING, attempt=1, progress=Progress(step=1))
+FOR_A_POOL: Json = {"target": None, "poolRef": {"name": "crew"}, "status": {"instanceName": "alpha"}}
+
+
+@pytest.mark.parametrize(
+    ("told", "fields", "submitting", "pause"),
+    [
+        (RUNS, {}, False, CONFIG.running_after),
+        (CHAT, {}, False, None),
+        (RUNS, {"cancel": True}, False, None),
+        (RUNS, FOR_A_POOL, False, None),
+        (RUNS, {"status": final_status()}, False, None),
+        (view(), {}, True, CONFIG.queued_after),
+        (view(), {}, False, None),
+        (answered(result="2"), {}, True, None),
+    ],
+    ids=[
+        "runs",
+        "runs and tells of it",
+        "runs though cancelled",
+        "runs for a pool",
+        "runs though final",
+        "queued",
+        "queued long ago",
+        "answered",
+    ],
+)
+async def test_a_view_looks_at_its_request_and_one_that_its_status_does_not_tell_of_yet_a_while_later(
+    world: World, told: RequestView, fields: Json, submitting: bool, pause: timedelta | None
+) -> None:
+    world.store.requests.observe(request_json(**fields))
+    world.open_bridge()
+    world.store.requests._records[WORK].submitting = submitting
     await world.settle()
 
-    world.store.bridges.event(ALPHA, POD_UID, view(state=RequestState.RUNNING))
+    world.store.bridges.event(ALPHA, POD_UID, told)
 
-    assert await world.looks() == {("Request", "work")}
+    assert world.request().bridge_view == told
+    soon = {key for key in await world.looks() if key[0] == "Request"}
+    assert soon == (set() if pause is not None else {("Request", "work")})
+    if pause is not None:
+        assert ("Request", "work") in await world.looks(pause.total_seconds())
 
 
 async def test_an_answer_is_not_replaced_by_one_without_its_text(world: World) -> None:
@@ -116,12 +154,13 @@ async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_told
     [
         (view(), SOON, set()),
         (view(), CONFIG.queued_after.total_seconds() + SOON, {("Request", "work")}),
-        (view(state=RequestState.RUNNING, attempt=1), SOON, {("Request", "work")}),
+        (RUNS, SOON, set()),
+        (RUNS, CONFIG.running_after.total_seconds() + SOON, {("Request", "work")}),
         (answered(result="2"), SOON, {("Request", "work")}),
     ],
-    ids=["queued", "queued for a while", "running", "answered"],
+    ids=["queued", "queued for a while", "running", "running for a while", "answered"],
 )
-async def test_a_reply_that_says_queued_brings_the_request_back_once_that_has_lasted(
+async def test_a_reply_that_brings_no_end_brings_the_request_back_once_it_has_lasted(
     world: World, reply: RequestView, within: float, looks: set[tuple[str, str]]
 ) -> None:
     world.store.requests.observe(request_json())

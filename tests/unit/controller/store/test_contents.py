@@ -8,7 +8,7 @@ import pytest
 
 from efrit.api import EfritRequest
 from efrit.controller.store.contents import ENTRY_BYTES, Contents
-from efrit.controller.store.packed_request import PackedRequest
+from efrit.controller.store.packed_request import PackedRequest, RecentRequests
 from tests.support.factory import final_status, request_json, view
 from tests.unit.controller.store.world import WORK, World
 
@@ -54,11 +54,14 @@ def test_a_large_request_is_packed_into_two_kilobytes_and_unpacked_as_it_was_but
     request = EfritRequest.model_validate(manifest)
 
     packed = PackedRequest.of(request)
+    as_model = packed.unpack(LONG)
+    packed.pack()
 
     assert len(pickle.dumps(packed)) < 2048
     assert packed.content_bytes == 2 * len(LONG)
     whole = packed.unpack(LONG)
     assert (whole.spec, whole.status, whole.key) == (request.spec, request.status, request.key)
+    assert as_model == whole
     assert packed.unpack().spec.model_copy(update={"content": LONG}) == request.spec
 
 
@@ -66,9 +69,34 @@ def test_a_final_request_is_kept_without_its_answer() -> None:
     status = {**final_status(), "result": "x" * 30_000, "output": "x" * 8000, "error": {"code": "c", "message": "m"}}
 
     packed = PackedRequest.of(EfritRequest.model_validate(request_json(status=status)))
+    packed.pack()
 
     assert len(pickle.dumps(packed)) < 2048
     assert packed.unpack().status.completion_time is not None
+
+
+def test_only_the_last_requests_stay_models_and_one_that_is_forgotten_takes_no_place() -> None:
+    recent = RecentRequests(most=2)
+    request = EfritRequest.model_validate(request_json())
+
+    first, second, third = (recent.keep(request) for _ in range(3))
+    recent.forget(second)
+    recent.keep(request)
+
+    assert [packed.is_model for packed in (first, second, third)] == [False, True, True]
+    assert first.unpack() == third.unpack()
+    assert len(recent) == 2
+
+
+async def test_a_request_that_is_replaced_or_done_takes_no_place_among_the_last(world: World) -> None:
+    recent = world.store.requests._recent
+    world.store.requests.observe(request_json())
+    world.store.requests.observe(request_json(version="21", status=final_status()))
+    assert len(recent) == 1
+    world.store.requests.observe(request_json(version="22", uid="uid-other"))
+    assert len(recent) == 1
+    world.store.requests.drop(WORK)
+    assert len(recent) == 0
 
 
 async def test_no_record_holds_a_content_once_the_queue_has_the_request(world: World) -> None:

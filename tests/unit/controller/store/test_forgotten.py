@@ -31,6 +31,22 @@ async def test_work_without_a_request_is_forgotten_with_its_instance(world: Worl
     assert world.store.instances.keys() == []
 
 
+@pytest.mark.parametrize("is_orphan_left", [False, True])
+async def test_a_request_that_is_done_is_looked_at_again_only_where_work_of_an_earlier_one_is_left(
+    world: World, is_orphan_left: bool
+) -> None:
+    world.store.requests.observe(request_json(uid="uid-earlier"))
+    if is_orphan_left:
+        world.open_bridge(view("uid-earlier"))
+    await world.settle()
+    world.store.requests.observe(request_json(version="21"))
+
+    world.store.requests.drop(WORK)
+
+    looks = {key for key in await world.looks() if key[0] == "Request"}
+    assert looks == ({("Request", "work")} if is_orphan_left else set())
+
+
 async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

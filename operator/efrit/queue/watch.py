@@ -106,10 +106,10 @@ class Watcher:
         if self._inotify is None or self._broken is None or self._broken.done():
             return
         try:
-            taken = 0
-            for taken, event in enumerate(itertools.islice(self._inotify, _AT_ONCE), start=1):
+            events = list(itertools.islice(self._inotify, _AT_ONCE))
+            for event in events:
                 self._take(event)
-            if taken == _AT_ONCE:  # gate: inotify-turns
+            if len(events) == _AT_ONCE:  # gate: inotify-turns
                 # The others have their turn first. What is read already makes nothing readable.
                 asyncio.get_running_loop().call_soon(self._read)
         except (OSError, QueueBroken) as error:

@@ -311,11 +311,15 @@ async def test_a_flood_of_names_leaves_turns_to_others(root: Path, monkeypatch: 
         (root / area).mkdir(parents=True, exist_ok=True)
     watcher, taken, turns = Watcher(root), set[str](), list[int]()
 
+    all_taken = asyncio.Event()
+
     def counted() -> None:
         read()
         names = {name for _, name in watcher._touched.names}
         turns.append(len(names - taken))
         taken.update(names)
+        if len(taken) == _AT_ONCE + 2:
+            all_taken.set()
 
     read = watcher._read
     monkeypatch.setattr(watcher, "_read", counted)
@@ -324,8 +328,7 @@ async def test_a_flood_of_names_leaves_turns_to_others(root: Path, monkeypatch: 
         (root / Area.RESPONSES / f"resp_{number}.json").touch()
     async with asyncio.timeout(TIMEOUT):
         watching = asyncio.create_task(watcher.run())
-        while len(taken) < _AT_ONCE + 2:
-            await asyncio.sleep(0)
+        await all_taken.wait()
         watching.cancel()
     watcher.close()
     assert max(turns) == _AT_ONCE

@@ -60,6 +60,8 @@ class FlowBacklog:
         """Requests that members have, of all flows."""
         self._swept = 0.0
         """Virtual time when flows that have paid were last looked for."""
+        self._filled: dict[str, _Flow] = {}
+        """The flows of which something waits."""
         self._flow_of: dict[Key, str] = {}
         self._by_age = Backlog()
         self._now = 0.0
@@ -84,7 +86,9 @@ class FlowBacklog:
         if self._flow_of.get(key, flow) != flow:
             self.discard(key)
         line = self._flows.setdefault(flow, _Flow())
-        self._fillings += not len(line.waiting)  # gate: flow-order
+        if flow not in self._filled:
+            self._filled[flow] = line
+            self._fillings += 1  # gate: flow-order
         line.waiting.add(key, place)
         self._flow_of[key] = flow
         self._by_age.add(key, (created or place[0], place[1]))
@@ -95,7 +99,9 @@ class FlowBacklog:
         if flow is not None:
             line = self._flows[flow]
             line.waiting.discard(key)
-            self._fillings += not len(line.waiting)
+            if not len(line.waiting):
+                del self._filled[flow]
+                self._fillings += 1
             self._by_age.discard(key)
             self._forget_if_empty(flow)
 
@@ -114,7 +120,7 @@ class FlowBacklog:
         begins = max(line.next_start, self._now)  # gate: flow-saves-nothing
         line.next_start = begins + 1 / self.shares.weight(flow)
         if not in_turn:  # gate: out-of-turn
-            begins = min([begins, *(other.next_start for other in self._flows.values() if len(other.waiting))])
+            begins = min([begins, *(other.next_start for other in self._filled.values())])
         self._now = max(self._now, begins)
 
     def ended(self, flow: str) -> None:
@@ -196,10 +202,12 @@ class FlowBacklog:
         made_of = (self.changes, self._fillings, self.shares)
         if self._order_of != made_of:
             self._order_of = made_of
+            now, most = self._now, self.shares.max_running
+            # There may be a thousand: nothing is called for each.
             self._order = [
-                (max(line.next_start, self._now), name, 0)
-                for name, line in self._flows.items()
-                if len(line.waiting) and self._room(line) > 0
+                (now if line.next_start < now else line.next_start, name, 0)
+                for name, line in self._filled.items()
+                if most is None or line.running < most
             ]
             heapq.heapify(self._order)
         heap = self._order.copy()

@@ -113,7 +113,7 @@ class Index:
 
         Call it when the open requests or plans of an instance may be others than before.
         """
-        for key in instances:
+        for key in dict.fromkeys(instances):
             entry = self.instances.get(key) if key is not None else None
             if key is None or entry is None:
                 continue
@@ -222,8 +222,8 @@ class Index:
         key = record.packed.key
         self.unbound.setdefault(key[0], set()).add(key)
 
-    def untarget(self, entry: RequestRecord) -> None:
-        """Take a request out of the counts of its instance."""
+    def untarget(self, entry: RequestRecord) -> list[Key]:
+        """Take a request out of the counts of its instance; return those that it was counted for."""
         key = entry.packed.key
         self.pool_lines.remove(entry)
         unbound = self.unbound.get(key[0])
@@ -231,12 +231,17 @@ class Index:
             unbound.discard(key)
             if not unbound:
                 del self.unbound[key[0]]
+        counted = []
         for target in (entry.target, entry.assumed):
             if target is not None:
-                self.instances[target].open_requests.discard(key)
-                self.instances[target].recorded_requests.discard(key)
-                self.instances[target].backlog.discard(key)
+                instance = self.instances[target]
+                if key in instance.open_requests:
+                    counted.append(target)
+                instance.open_requests.discard(key)
+                instance.recorded_requests.discard(key)
+                instance.backlog.discard(key)
         entry.assumed = None
+        return counted
 
     def place(self, entry: InstanceRecord, key: Key) -> None:
         """Put an open request into the backlog of its instance, or take it out once the instance has it."""

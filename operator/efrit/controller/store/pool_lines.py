@@ -106,10 +106,11 @@ class PoolLines:
         """Take a request out of the line of its pool, and out of what members have."""
         pool = record.packed.pool
         line = self._lines.get(pool) if pool is not None else None
-        if pool is None or line is None:
+        key = record.packed.key
+        if pool is None or line is None or not (key in line.held or line.flow_of(key) is not None):
             return
-        line.discard(record.packed.key)
-        line.held.discard(record.packed.key)
+        line.discard(key)
+        line.held.discard(key)
         if record.flow is not None:
             had_all = line.has_all(record.flow)
             line.ended(record.flow)
@@ -262,7 +263,7 @@ class PoolLines:
 
     def _requeue_first(self, pool: Key, count: int) -> None:
         line = self._lines.get(pool)
-        for key in line.first(count) if line is not None else ():
+        for key in line.first(count) if line is not None and count > 0 and len(line) else ():
             self._index.requeue_request(key)
 
     def requeue_without_pool(self, namespace: str) -> None:

@@ -106,9 +106,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         entry = self._index.requests.pop(key, None)
         if entry is not None:
             self._index.tombstones.add(entry.uid, deleted=entry.gone)
-            before = entry.target, entry.assumed
-            self._index.untarget(entry)
-            self._index.update_work(*before)
+            self._index.update_work(*self._index.untarget(entry))
             self._index.contents.discard(entry.uid)
             self._index.request_keys.pop(entry.run_id, None)
             self._recent.forget(entry.packed)
@@ -206,7 +204,9 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             return
         before = entry.assumed
         self._index.untarget(entry)
-        self._index.retarget(entry.request)
+        if instance is None or entry.target is not None:
+            # One that waits goes from the line of its pool to a member, not back into it first.
+            self._index.retarget(entry.request)
         if instance is not None:
             entry.assumed = instance
             self._index.pool_lines.bound(entry, in_turn=in_turn)

@@ -8,6 +8,7 @@ import contextlib
 import heapq
 import json
 import math
+import stat
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -50,7 +51,8 @@ def acknowledge(disk: Disk, rid: RequestId) -> bool:
 def _replace_non_file(disk: Disk, rid: RequestId) -> None:
     """Archive the report of a response that is not a regular file: the id must not be free for another run."""
     name = response_file(rid)
-    if disk.stat_any(Area.RESPONSES, name) is None or disk.stat(Area.RESPONSES, name) is not None:
+    info = disk.stat_any(Area.RESPONSES, name)
+    if info is None or stat.S_ISREG(info.st_mode):
         return
     answer = read_answer(disk, Area.RESPONSES, rid)
     if answer is not None:
@@ -63,7 +65,10 @@ def remove_traces(disk: Disk, rid: RequestId) -> None:
     """Remove the stop order of a finished run, and archive its work log."""
     disk.remove(Area.CONTROL, cancel_file(rid))
     name = progress_file(rid)
-    if disk.stat(Area.PROGRESS, name) is not None:
+    info = disk.stat_any(Area.PROGRESS, name)
+    if info is None:
+        return
+    if stat.S_ISREG(info.st_mode):
         disk.remove_non_file(Area.ARCHIVE, log_file(rid))
         disk.rename(Area.PROGRESS, name, Area.ARCHIVE, log_file(rid))
     else:

@@ -270,10 +270,15 @@ class Disk:
             # Room for no more than there is: a megabyte for each small file takes longer than reading it.
             at_once = min(1 << 20, max(4096, info.st_size - start + 1))
             chunks = []
-            while limit > 0 and (chunk := os.pread(fd, min(limit, at_once), start)):
+            while limit > 0:
+                asked = min(limit, at_once)
+                chunk = os.pread(fd, asked, start)
                 chunks.append(chunk)
                 start += len(chunk)
                 limit -= len(chunk)
+                # A regular file gives less than was asked for where it ends.
+                if len(chunk) < asked:
+                    break
             return b"".join(chunks)
         finally:
             os.close(fd)

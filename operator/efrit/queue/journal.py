@@ -111,6 +111,8 @@ class ClaimJournal:
                 return
             offset += len(whole)
             yield parse_claims(whole), offset
+            if len(data) < _CHUNK:
+                return
 
     def compact(self, indexed: Mapping[RequestId, IndexedRequest]) -> None:
         """Replace the journal by one that has only the claims of open requests, whatever waits or runs meanwhile.

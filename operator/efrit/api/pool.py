@@ -387,7 +387,9 @@ class PoolStatus(ApiModel):
         default=None, ge=0, description="The metadata.generation that this status describes."
     )
     selector: str | None = Field(
-        default=None, max_length=512, description="Label selector of the members' pods, for autoscalers."
+        default=None,
+        max_length=512,
+        description="Label selector of the members' pods, for autoscalers; members that claims have are among them.",
     )
     desired_replicas: int | None = Field(
         default=None, ge=0, description="Desired number of members, by spec.replicas or by autoscaling."

@@ -263,11 +263,10 @@ def _target_missing(context: RequestContext) -> list[Action] | None:
     name = status.instance_name or (spec.instance_ref.name if spec.instance_ref else "")
     namespace = request.metadata.namespace
     if context.was_handed_over:
-        return final_status.ended_unknown(
-            request,
-            f"EfritInstance {name} was deleted while it had the request: whether it ran is unknown.",
-            context.now,
-        )
+        message = f"EfritInstance {name} was deleted while it had the request: whether it ran is unknown."
+        if status.start_time is not None:
+            message = f"EfritInstance {name} was deleted while it ran the request: how far it came is unknown."
+        return final_status.ended_unknown(request, message, context.now)
     grace = snapshot.config.target_grace
     # Not by the clock: one that is ahead of the API server's must not end what has just been created.
     if snapshot.seen_for < grace:

@@ -386,7 +386,10 @@ WRITTEN: dict[str, tuple[RequestSnapshot, float, str, str, dict[str, Any]]] = {
         snapshot(request(), handover=Handover(QUEUE_ID)), 0, "Interrupted"
     ),
     "a recorded request whose instance was deleted under it ends interrupted": says(
-        snapshot(request(status=RECORDED)), 0, "Interrupted"
+        snapshot(request(status=RECORDED)), 0, "Interrupted", "whether it ran is unknown"
+    ),
+    "a running request whose instance was deleted under it ends interrupted": says(
+        snapshot(request(status={**RECORDED, "startTime": "2026-01-01T00:00:00Z"})), 0, "Interrupted", "while it ran"
     ),
     "a cancelled request for an instance that does not exist ends cancelled at once": says(
         snapshot(CANCELLED), 0, "Cancelled"

@@ -19,6 +19,8 @@ class Rig:
         self.site = site
         self.name = name
         self._given: Json | None = None
+        self._generation = self._seen_generation = 0
+        self._seen: Flat = {}
         if made:
             site.instance(name, ready=False, **spec)
         self.settled()
@@ -57,13 +59,21 @@ class Rig:
         leaves = children(self.site.kube, self.site.namespace, self.name)
         return leaves | {f"condition{path}": leaf for path, leaf in conditions(self.object).items()}
 
-    def after(self, spec: Json) -> Flat:
-        """Replace the spec and return what is seen once it has settled."""
+    def takes(self, spec: Json) -> None:
+        """Replace the spec and wait until it has settled."""
         if spec != self._given:
             self.becomes(spec)
-            self._given = spec
-            self.settled()
-        return self.observed()
+            self._given, self._generation = spec, self.settled()["metadata"]["generation"]
+
+    def after(self, spec: Json) -> Flat:
+        """Replace the spec and return what is seen once it has settled; what was seen before, if it was the same.
+
+        What has changed since is taken for an effect of the next spec, and found there.
+        """
+        self.takes(spec)
+        if self._seen_generation != self._generation:
+            self._seen, self._seen_generation = self.observed(), self._generation
+        return self._seen
 
     def observed_as_new(self) -> Flat:
         """Return the children as those of an instance with a name that says nothing."""

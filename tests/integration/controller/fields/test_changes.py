@@ -105,7 +105,7 @@ def test_a_change_has_its_effect_and_no_other_and_null_takes_it_back(rig: Rig, c
 @pytest.mark.parametrize("case", [change for change in CHANGES if emptied(change)], ids=str)
 def test_an_empty_list_or_map_is_as_none(rig: Rig, case: Change) -> None:
     before = rig.after(case.before)
-    rig.after(case.after)
+    rig.takes(case.after)
     assert differences(before, rig.after(emptied(case))) == {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -60,17 +61,31 @@ def classes(kube: Kube, shared: Site) -> None:
     kube.create("serviceaccounts", shared.namespace, {"metadata": {"name": "made"}})
 
 
-@pytest.fixture
-def rig(shared: Site) -> Iterator[Rig]:
-    """Yield the instance, running, and again as it was afterwards."""
-    shared.until_condition("one", "Ready", status="True")
-    rig = Rig.of(shared, "one")
+@contextmanager
+def restored(site: Site, name: str) -> Iterator[Rig]:
+    """Yield an instance, running, and again as it was afterwards."""
+    site.until_condition(name, "Ready", status="True")
+    rig = Rig.of(site, name)
     before = rig.observed()
     yield rig
     rig.becomes({})
     _until_as(rig, before)
-    assert shared.answer(shared.ask("(daemonp)"))["result"] == '"efrit"'
-    assert "Traceback" not in shared.operators[0].process.log.read_text()
+    assert site.answer(site.ask("(daemonp)", to=name))["result"] == '"efrit"'
+    assert "Traceback" not in site.operators[0].process.log.read_text()
+
+
+@pytest.fixture
+def rig(shared: Site) -> Iterator[Rig]:
+    with restored(shared, "one") as rig:
+        yield rig
+
+
+@pytest.fixture
+def resting(shared: Site) -> Iterator[Rig]:
+    """Yield another one: the status of each is written 30 times a minute at most, and what follows waits for that."""
+    shared.instance("resting")
+    with restored(shared, "resting") as rig:
+        yield rig
 
 
 def _until_as(rig: Rig, before: Flat) -> None:
@@ -111,11 +126,11 @@ def test_a_network_that_changes_leaves_the_pod_alone(shared: Site, rig: Rig) -> 
     assert shared.node.pod("one") is pod
 
 
-def test_a_suspended_instance_comes_back_as_it_was(shared: Site, rig: Rig) -> None:
-    rig.becomes({"operatingMode": "Suspended"})
-    shared.until_condition("one", "Suspended", status="True")
-    assert rig.observed()["StatefulSet.spec.replicas"] == 0
-    assert shared.node.gone("one")
+def test_a_suspended_instance_comes_back_as_it_was(shared: Site, resting: Rig) -> None:
+    resting.becomes({"operatingMode": "Suspended"})
+    shared.until_condition("resting", "Suspended", status="True")
+    assert resting.observed()["StatefulSet.spec.replicas"] == 0
+    assert shared.node.gone("resting")
 
 
 def test_an_instance_that_fell_asleep_wakes_when_idle_is_taken_back(shared: Site, sleeper: Sleeper) -> None:

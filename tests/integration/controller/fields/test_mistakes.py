@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from tests.integration.controller.fields.rig import Rig, merged
 from tests.support.kube import Json, Refused, until
 from tests.support.site import Site
 
+STAGES = 5
 NOWHERE = {
     "runtimeClassName": 'RuntimeClass "absent" not found',
     "priorityClassName": "no PriorityClass with name absent was found",
@@ -23,8 +25,14 @@ NOWHERE = {
 
 
 @pytest.fixture(scope="module")
-def rig(shared: Site) -> Rig:
-    return Rig(shared, "mistaken", **SUSPENDED)
+def stages(shared: Site) -> Iterator[Rig]:
+    """Instances in turn: the status of each is written 30 times a minute at most, and a mistake waits for that."""
+    return itertools.cycle([Rig(shared, f"mistaken{number}", **SUSPENDED) for number in range(STAGES)])
+
+
+@pytest.fixture
+def rig(stages: Iterator[Rig]) -> Rig:
+    return next(stages)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,7 +47,7 @@ def calm(shared: Site) -> Iterator[None]:
 @pytest.mark.parametrize("mistake", mistakes(), ids=str)
 def test_a_mistake_is_told_and_is_over_when_it_is_taken_back(rig: Rig, mistake: Mistake) -> None:
     before = rig.after(SUSPENDED)
-    rig.after(merged(SUSPENDED, mistake.change))
+    rig.takes(merged(SUSPENDED, mistake.change))
     ready = rig.site.until_condition(rig.name, "Ready", reason="ChildRefused")
     assert [phrase for phrase in mistake.says if phrase not in ready["message"]] == [], ready["message"]
     assert differences(before, rig.after(SUSPENDED)) == {}
@@ -112,7 +120,7 @@ def test_a_mistake_is_forgotten_though_its_controller_is(site: Site) -> None:
 def test_a_growth_that_is_refused_can_be_taken_back(shared: Site) -> None:
     rig = Rig.of(shared, "one")
     before = rig.observed()
-    rig.after({"workspace": {"storage": {"size": "2Gi"}}})
+    rig.takes({"workspace": {"storage": {"size": "2Gi"}}})
     ready = shared.until_condition("one", "Ready", reason="ChildRefused")
     assert 'persistentvolumeclaims "efrit-one-workspace" is forbidden' in ready["message"]
     assert "can be resized" in ready["message"]
@@ -125,7 +133,7 @@ def test_a_claim_given_up_and_asked_for_anew_with_other_properties_is_refused(sh
     made = merged(SUSPENDED, {"queue": {"storage": {"accessModes": ["ReadWriteMany"]}}})
     rig = Rig(shared, "modes", **made)
     before = rig.observed()
-    rig.after(merged(SUSPENDED, {"queue": {"storage": None}}))
+    rig.takes(merged(SUSPENDED, {"queue": {"storage": None}}))
     ready = shared.until_condition("modes", "Ready", reason="ChildRefused")
     assert "efrit-modes-queue" in ready["message"]
     assert differences(before, rig.after(made)) == {}

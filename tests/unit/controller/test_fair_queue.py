@@ -382,3 +382,28 @@ async def test_a_namespace_is_loaded_once_a_key_has_waited_for_long() -> None:
         await elapse(0.1)
 
         assert queue.is_loaded("team")
+
+
+async def test_work_that_is_cut_off_and_takes_its_time_to_end_keeps_nothing_else_from_its_own() -> (
+    None
+):
+    queue, began, ended = WorkQueue(), list[WorkKey](), list[WorkKey]()
+
+    async def work(one: WorkKey) -> None:
+        began.append(one)
+        try:
+            await elapse(10 * LONGEST_WORK_SECONDS)
+        finally:
+            await elapse(100.0)
+            ended.append(one)
+
+    async with running(queue, work, 4):
+        queue.add(key("team"))
+        await elapse(50)
+        queue.add(key("other"))
+        queue.add_after(key("later"), LONGEST_WORK_SECONDS - 40)
+        await elapse(LONGEST_WORK_SECONDS + 55)
+        assert (began, ended) == ([key("team"), key("other"), key("later"), key("team")], [key("team")])
+        await elapse(50)
+
+    assert ended[:2] == [key("team"), key("other")]

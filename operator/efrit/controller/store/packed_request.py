@@ -62,7 +62,7 @@ class PackedRequest:
             update={
                 "metadata": request.metadata.model_copy(update=_METADATA),
                 "spec": request.spec.model_copy(update={"content": CONTENT_LEFT_OUT}),
-                "status": request.status.model_copy(update=_ANSWER if request.final else {}),
+                "status": request.status.model_copy(update=_ANSWER) if request.final else request.status,
             }
         )
         return cls(

@@ -384,9 +384,7 @@ async def test_a_namespace_is_loaded_once_a_key_has_waited_for_long() -> None:
         assert queue.is_loaded("team")
 
 
-async def test_work_that_is_cut_off_and_takes_its_time_to_end_keeps_nothing_else_from_its_own() -> (
-    None
-):
+async def test_work_that_is_cut_off_and_takes_its_time_to_end_keeps_nothing_else_from_its_own() -> None:
     queue, began, ended = WorkQueue(), list[WorkKey](), list[WorkKey]()
 
     async def work(one: WorkKey) -> None:

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from efrit.bridge.auth import Tokens
 from efrit.bridge.batch import Batch, read_batch
 from efrit.bridge.events import EventLog
-from efrit.bridge.exposition import CONTENT_TYPE
+from efrit.bridge.metrics import CONTENT_TYPE
 from efrit.bridge.work_log_sse import work_log_events
 from efrit.errors import (
     EfritError,

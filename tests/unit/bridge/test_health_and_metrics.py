@@ -4,10 +4,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from efrit.bridge import health
-from efrit.bridge.exposition import Counter, Gauge, Histogram
 from efrit.bridge.metrics import Metrics
 from efrit.bridge.settings import Settings
 from efrit.errors import ConfigurationError
@@ -92,30 +90,6 @@ def test_what_the_model_cost_is_counted_with_the_answer() -> None:
         "efrit_emacs_sessions 3.0",
     ):
         assert line in text
-
-
-def test_what_prometheus_reads_is_what_was_counted() -> None:
-    metrics = [
-        labelled := Counter("one_total", "A text.", ["kind"]),
-        gauge := Gauge("two", "Another one."),
-        histogram := Histogram("three", "A third one.", (0.5, 1, 10)),
-    ]
-    odd = 'a "b" \\ c\nd'
-    labelled.add(2, odd)
-    gauge.set(1e20)
-    for value in (0.5, 0.6, 100):
-        histogram.observe(value)
-    text = "".join(f"{line}\n" for metric in metrics for line in metric.lines())
-    read = {family.name: family for family in text_string_to_metric_families(text)}
-    assert {name: family.type for name, family in read.items()} == {
-        "one": "counter",
-        "two": "gauge",
-        "three": "histogram",
-    }
-    assert [(sample.labels, sample.value) for sample in read["one"].samples] == [({"kind": odd}, 2)]
-    assert [sample.value for sample in read["two"].samples] == [1e20]
-    assert [sample.value for sample in read["three"].samples] == [1, 2, 2, 3, 3, 101.1]
-    assert [sample.labels.get("le") for sample in read["three"].samples] == ["0.5", "1.0", "10.0", "+Inf", None, None]
 
 
 async def test_metrics_and_probes_are_served(served: Served) -> None:

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client import ClientRequestContext
+from mcp.client.stdio import stdio_client
 from mcp.types import (
     ElicitRequestParams,
     ElicitResult,
@@ -234,9 +235,11 @@ async def test_an_instance_that_another_program_adds_is_seen(laptop: Laptop, ser
 async def test_read_only_shows_and_changes_nothing(laptop: Laptop) -> None:
     """This server is started by the client's own library, and ended by it."""
     program = StdioServerParameters(command=str(PROGRAM), args=["--read-only"], env=laptop.env, cwd=laptop.home)
-    async with Client(program) as client:
-        names = [tool.name for tool in (await client.list_tools()).tools]
-        listed = structured_content(await client.call_tool("efrit_list_instances"))["instances"]
+    # By default it takes what was standard error when it was imported: in a fork of the tests, a closed file.
+    with (laptop.home / "errors").open("w") as errors:
+        async with Client(stdio_client(program, errors)) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            listed = structured_content(await client.call_tool("efrit_list_instances"))["instances"]
     assert names == ["efrit_list_instances", "efrit_get_queue_stats", "efrit_get_request", "efrit_wait"]
     assert [instance["status"] for instance in listed] == ["inactive"]
     assert not laptop.queue.exists()

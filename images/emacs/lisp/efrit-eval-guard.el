@@ -246,37 +246,50 @@ Where it is read-only, Emacs does not take what a process writes."
 TIDY is `efrit-guard--tidier'.  The car of UNDER-WAY is what puts the values
 back while code of a request runs, and nil otherwise."
   (let* ((bound-p (symbol-function 'boundp))
+         (value (symbol-function 'symbol-value))
+         (each (symbol-function 'mapcar))
+         (call (symbol-function 'mapc))
          (lasting (seq-filter #'efrit-guard--lasting-p variables))
-         (record (lambda (variables)
-                   (let (values)
-                     (while variables
-                       (when (funcall bound-p (car variables))
-                         (setq values (cons (cons (car variables)
-                                                  (symbol-value (car variables)))
-                                            values)))
-                       (setq variables (cdr variables)))
-                     values))))
+         ;; What is unbound is rare: all are bound, or each is asked.
+         (bound (lambda (variables)
+                  (let ((rest variables) found
+                        ;; What they call is not to run in the midst of this.
+                        (signal-hook-function nil) (debug-on-signal nil))
+                    (condition-case nil
+                        (progn (funcall call value variables) variables)
+                      (void-variable
+                       (while rest
+                         (when (funcall bound-p (car rest))
+                           (setq found (cons (car rest) found)))
+                         (setq rest (cdr rest)))
+                       (nreverse found)))))))
     (lambda ()
-      (let ((outer (car under-way)) (values (funcall record variables))
-            (lasting-values (funcall record lasting)) put-back)
+      (let* ((outer (car under-way))
+             (recorded (funcall bound variables))
+             (values (funcall each value recorded))
+             (recorded-lasting (funcall bound lasting))
+             (lasting-values (funcall each value recorded-lasting))
+             put-back)
         (setq put-back
               (lambda ()
                 (funcall tidy)
-                (let ((rest lasting-values) (all nil) restored pair)
+                (let ((rest recorded-lasting) (wanted lasting-values) (all nil) restored)
                   (while (and rest (not all))
-                    (setq pair (car rest)
+                    (setq all (not (and (funcall bound-p (car rest))
+                                        (equal (symbol-value (car rest)) (car wanted))))
                           rest (cdr rest)
-                          all (not (and (funcall bound-p (car pair))
-                                        (equal (symbol-value (car pair)) (cdr pair))))))
-                  (setq rest values)
-                  (while rest
-                    (setq pair (car rest)
-                          rest (cdr rest))
-                    (unless (and (funcall bound-p (car pair))
-                                 (or (not all) (eq (symbol-value (car pair)) (cdr pair))))
-                      (set (car pair) (cdr pair))  ; gate: restore-variables
-                      (setq restored (cons (car pair) restored))))
-                  (setq efrit-guard--restored (nconc restored efrit-guard--restored)))))
+                          wanted (cdr wanted)))
+                  (unless (and (not all) (eq (funcall bound recorded) recorded))
+                    (setq rest recorded
+                          wanted values)
+                    (while rest
+                      (unless (and (funcall bound-p (car rest))
+                                   (or (not all) (eq (symbol-value (car rest)) (car wanted))))
+                        (set (car rest) (car wanted))  ; gate: restore-variables
+                        (setq restored (cons (car rest) restored)))
+                      (setq rest (cdr rest)
+                            wanted (cdr wanted)))
+                    (setq efrit-guard--restored (nconc restored efrit-guard--restored))))))
         (setcar under-way put-back)
         (lambda ()
           (setcar under-way outer)

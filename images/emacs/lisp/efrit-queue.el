@@ -131,6 +131,10 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
     (setq efrit-queue--unsettled (1+ efrit-queue--unsettled)))
   (puthash (efrit-entry-name entry) entry efrit-queue--waiting))
 
+(defun efrit-queue-known-p (name)
+  "Return non-nil when the file NAME of requests/ waits, as far as was seen."
+  (and (gethash name efrit-queue--waiting) t))
+
 (defun efrit-queue-forget (name)
   "Drop the entry of the file NAME, if there is one."
   (let ((entry (gethash name efrit-queue--waiting)))

@@ -153,6 +153,10 @@ Code of requests must have broken it: when that goes on, another one is needed."
 (defun efrit-server-restore ()
   "Put back what code has redefined of the server, and log it."
   (efrit-guard-restore)
+  (efrit-server-log-restored))
+
+(defun efrit-server-log-restored ()
+  "Log what was put back of what code had redefined of the server."
   (let ((restored (efrit-guard-take-restored)))
     (when restored
       (efrit-server-log "put back what the code of a request had redefined: %s" restored))))

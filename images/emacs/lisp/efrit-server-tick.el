@@ -306,12 +306,18 @@ Emacs looks at its timers before it takes a signal as an event."
   "Handle the file notification EVENT of any watch.
 What code has put into `file-name-handler-alist' has no say about our own."
   (interactive "e")
-  (let ((file-name-handler-alist
-         (unless (and efrit-server-watch
-                      (equal (car-safe (car-safe (cdr-safe event)))
-                             (car efrit-server-watch)))
-           file-name-handler-alist)))
-    (file-notify-handle-event event)))
+  (let ((ours (and efrit-server-watch
+                   (equal (car-safe (car-safe (cdr-safe event)))
+                          (car efrit-server-watch)))))
+    (unless (and ours (efrit-server--echo-p (car (cdr event))))
+      (let ((file-name-handler-alist (unless ours file-name-handler-alist)))
+        (file-notify-handle-event event)))))
+
+(defun efrit-server--echo-p (event)
+  "Return non-nil when EVENT only tells that a file left that does not wait."
+  (pcase event
+    (`(,_ (moved-from) ,(and name (pred stringp)) . ,_)
+     (not (efrit-queue-known-p name)))))
 
 (provide 'efrit-server-tick)
 ;;; efrit-server-tick.el ends here

@@ -50,7 +50,7 @@
       (let (whole)
         (unwind-protect
             (efrit-server-entry
-              (efrit-server-restore)
+              (efrit-server-log-restored)
               (condition-case err
                   (when (efrit-server-release)
                     (efrit-server--work-slice))

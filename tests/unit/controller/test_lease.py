@@ -199,9 +199,10 @@ async def test_a_race_for_the_lease_has_one_winner(api: FakeApi, kube: Kube) -> 
 
 
 async def test_a_short_absence_of_the_api_server_does_not_end_the_leading(api: FakeApi, kube: Kube) -> None:
-    leading = Leading()
+    leading, held = Leading(), lease(kube, seconds=TIMEOUT)
+    held._pause = 0.05
 
-    async with holding(lease(kube, seconds=6), leading) as task:
+    async with holding(held, leading) as task:
         await begun(leading)
         api.fail("GET", LEASE, 503)
         api.fail("PATCH", LEASE, 500)

@@ -23,9 +23,19 @@ class Bound:
         return f"{self.node.plural}:{self.node.dotted}:{self.title}"
 
 
+LONGEST = {"efritpools:spec.fairness.flowLabel": f"{'p' * 253}/{'n' * 63}"}
+"""Of fields whose texts a rule judges, too."""
+
+
 def bounds(part: str) -> list[Bound]:
     """Return both sides of every bound below `spec` or `status`."""
-    return [Bound(node, *side) for node in judged(part) for side in _sides(node.schema)]
+    return [_bound(node, *side) for node in judged(part) for side in _sides(node.schema)]
+
+
+def _bound(node: Node, title: str, value: Any, refused: str | None) -> Bound:
+    if title == "longest":
+        value = LONGEST.get(f"{node.plural}:{node.dotted}", value)
+    return Bound(node, title, value, refused)
 
 
 Side = tuple[str, Any, str | None]

@@ -213,13 +213,9 @@ With SECONDS nil it comes as usual."
      (if efrit-health-rest (- efrit-health-rest efrit-heartbeat-seconds) 0)))
 
 (defun efrit-health-begin (claim &optional now)
-  "Say that CLAIM is being worked on; with NOW, whenever that was said last.
-Of an eval the bridge knows that: it lies in processing/."
+  "Say that CLAIM is being worked on; with NOW, whenever that was said last."
   (setq efrit-health-current claim)
-  (cond (now (efrit-health-beat))
-        ((not (and efrit-bridge-p
-                   (equal (efrit-request-type (efrit-claim-request claim)) "eval")))
-         (efrit-health-beat-if-stale))))
+  (if now (efrit-health-beat) (efrit-health-beat-if-stale)))
 
 (defun efrit-health-end ()
   "Say that nothing is being worked on, where the heartbeat says otherwise."

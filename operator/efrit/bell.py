@@ -22,8 +22,11 @@ class Bell:
 
     def ring_within(self, seconds: float) -> None:
         """Wake who waits in so many seconds, or when it is to ring anyway before that."""
-        if self._later is None and not self._rung:
-            self._later = asyncio.get_running_loop().call_later(seconds, self.ring)
+        loop = asyncio.get_running_loop()
+        if self._rung or (self._later is not None and self._later.when() <= loop.time() + seconds):
+            return
+        self._hush()
+        self._later = loop.call_later(seconds, self.ring)
 
     def _hush(self) -> None:
         if self._later is not None:

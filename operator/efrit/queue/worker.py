@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -34,7 +33,6 @@ class Worker:
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -62,19 +60,9 @@ class Worker:
             result = job.function(*job.arguments)
         except BaseException as raised:  # noqa: BLE001 - handed to who waits
             error = raised
-        self._done.append((job.outcome, result, error))
         # Nobody waits where the loop has ended.
         with contextlib.suppress(RuntimeError):
-            job.loop.call_soon_threadsafe(self._deliver)
-
-    def _deliver(self) -> None:
-        outcome, result, error = self._done.popleft()
-        if outcome.done():
-            return
-        if error is None:
-            outcome.set_result(result)
-        else:
-            outcome.set_exception(error)
+            job.loop.call_soon_threadsafe(_deliver, job.outcome, result, error)
 
     def close(self) -> None:
         """Wait for what is running, and for what was to run before this."""
@@ -82,6 +70,15 @@ class Worker:
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join()
+
+
+def _deliver(outcome: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+    if outcome.done():
+        return
+    if error is None:
+        outcome.set_result(result)
+    else:
+        outcome.set_exception(error)
 
 
 class GroupCommit(Generic[Item]):

@@ -12,7 +12,7 @@ import time
 
 from msgspec import structs
 
-from efrit.bell import Bell
+from efrit.auto_reset_event import AutoResetEvent
 from efrit.bridge import health
 from efrit.bridge.auth import Tokens
 from efrit.bridge.departure import depart
@@ -106,7 +106,7 @@ class Bridge:
         self._leaving: asyncio.Task[None] | None = None
         self._started = self._ticked = time.monotonic()
         self._published: Stats | None = None
-        self._stirred = Bell()
+        self._stirred = AutoResetEvent()
 
     async def run(self) -> None:
         """Serve until `stop`. Raises what made it impossible to go on."""
@@ -182,7 +182,7 @@ class Bridge:
         if not self._rests():
             await asyncio.sleep(_REFRESH_SECONDS)
             return
-        if await self._stirred.heard(_REST_SECONDS):
+        if await self._stirred.wait(_REST_SECONDS):
             # What has begun comes first.
             await asyncio.sleep(_REFRESH_SECONDS)
 
@@ -191,7 +191,7 @@ class Bridge:
 
     def _emacs_changed(self) -> None:
         self._publish_stats()
-        self._stirred.ring()
+        self._stirred.set()
 
     def _publish_stats(self) -> None:
         stats = self.stats()
@@ -203,7 +203,7 @@ class Bridge:
     def _request_changed(self, view: RequestView) -> None:
         self._metrics.changed(view)
         self.events.append(view)
-        self._stirred.ring()
+        self._stirred.set()
         self.supervisor.changed(view)
 
     # What the routes ask for

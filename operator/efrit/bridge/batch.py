@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from efrit.bell import Bell
+from efrit.auto_reset_event import AutoResetEvent
 from efrit.bridge.events import inlined
 from efrit.errors import EfritError, InvalidRequest, RequestTooLarge
 from efrit.protocol import (
@@ -67,7 +67,7 @@ class Batch:
         self._wake = wake
         self._ready: list[BatchResult] = []
         self._remaining = len(elements)
-        self._news = Bell()
+        self._news = AutoResetEvent()
         self._tasks: set[asyncio.Task[None]] = set()
         """Not awaited where the client goes away: what has begun is finished."""
 
@@ -75,7 +75,7 @@ class Batch:
         """Yield lines of results soon after they are known, and whether they are the last."""
         self._begin()
         while self._remaining:
-            await self._news.heard()
+            await self._news.wait()
             ready, self._ready = self._ready, []
             self._remaining -= len(ready)
             yield b"".join(result.to_line() for result in ready), not self._remaining
@@ -131,6 +131,6 @@ class Batch:
         else:
             self._ready.append(BatchResult(index=index, request=None if outcome is None else inlined(outcome)))
         if len(self._ready) == self._remaining:
-            self._news.ring()
+            self._news.set()
         else:
-            self._news.ring_within(LINGER_SECONDS)
+            self._news.set_within(LINGER_SECONDS)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from efrit.bell import Bell
+from efrit.auto_reset_event import AutoResetEvent
 from efrit.errors import InvalidEvent
 from efrit.protocol import EventId, EventName, RequestView, Reset, Stats
 from efrit.queue.observe import LONG_ANSWER_BYTES
@@ -55,7 +55,7 @@ class EventLog:
         self._ring: deque[_Record] = deque()
         self._bytes = 0
         self._seq = 0
-        self._followers: set[Bell] = set()
+        self._followers: set[AutoResetEvent] = set()
         self.closed = False
         self.readers = 0
         """How many follow the stream."""
@@ -82,9 +82,9 @@ class EventLog:
     def _wake(self, within: float = 0.0) -> None:
         for follower in self._followers:
             if within:
-                follower.ring_within(within)
+                follower.set_within(within)
             else:
-                follower.ring()
+                follower.set()
 
     def position(self, last_event_id: str | None) -> int | None:
         """Return the sequence number that a reader has reached; None: it must start anew."""
@@ -110,7 +110,7 @@ class EventLog:
     ) -> AsyncGenerator[bytes]:
         """Yield the bytes of one reader's stream, until `close`."""
         self.readers += 1
-        news = Bell()
+        news = AutoResetEvent()
         self._followers.add(news)
         try:
             parts = self._stream(news, last_event_id, queue_id, snapshot, stats, keepalive)
@@ -123,7 +123,7 @@ class EventLog:
 
     async def _stream(
         self,
-        news: Bell,
+        news: AutoResetEvent,
         last_event_id: str | None,
         queue_id: str,
         snapshot: Snapshot,
@@ -148,7 +148,7 @@ class EventLog:
                 text = self._after(position)
                 position = self._seq
                 yield text
-            elif not self.closed and not await news.heard(keepalive):
+            elif not self.closed and not await news.wait(keepalive):
                 yield b": keepalive\n\n"
 
     def _after(self, seq: int) -> bytes:

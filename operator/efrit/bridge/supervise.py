@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from efrit.bell import Bell
+from efrit.auto_reset_event import AutoResetEvent
 from efrit.bridge.emacs import EmacsProcess
 from efrit.bridge.overrun import (
     EmacsAlive,
@@ -92,7 +92,7 @@ class Supervisor:
         self._queue = queue
         self._settings = settings or SupervisorSettings()
         self._on_signal, self._on_restart, self._on_change = on_signal, on_restart, on_change
-        self._poked = Bell()
+        self._poked = AutoResetEvent()
         self._heartbeat: Heartbeat | None = None
         #: The bytes that it was read from.
         self._heartbeat_read: bytes | None = None
@@ -146,9 +146,9 @@ class Supervisor:
     def _look_within(self, seconds: float) -> None:
         self._next_look = min(self._next_look, time.monotonic() + seconds)
         if seconds:
-            self._poked.ring_within(seconds)
+            self._poked.set_within(seconds)
         else:
-            self._poked.ring()
+            self._poked.set()
 
     async def run(self) -> None:
         """Supervise until cancelled."""
@@ -172,7 +172,7 @@ class Supervisor:
         if due is not None:
             seconds = min(seconds, max(0.01, due - now))
         self._next_look = now + seconds
-        await self._poked.heard(seconds)
+        await self._poked.wait(seconds)
 
     def _rest_seconds(self, now: float) -> float:
         """Return for how long nothing needs to be looked at unless something wakes us."""

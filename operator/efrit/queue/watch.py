@@ -13,7 +13,7 @@ from pathlib import Path
 
 from asyncinotify import Event, Inotify, Mask
 
-from efrit.bell import Bell
+from efrit.auto_reset_event import AutoResetEvent
 from efrit.errors import QueueBroken
 from efrit.queue.layout import HEARTBEAT, Area
 
@@ -58,7 +58,7 @@ class Watcher:
         #: Called at once with the name of a file of progress/ that changed; the index has nothing to read then.
         self.on_log: Callable[[str], None] = lambda name: None
         self._touched = Touched()
-        self._reported = Bell()
+        self._reported = AutoResetEvent()
         self._inotify: Inotify | None = None
         self._areas = {root / area: area for area in _MASKS}
         self._broken: asyncio.Future[None] | None = None
@@ -119,7 +119,7 @@ class Watcher:
         if event.mask & Mask.Q_OVERFLOW:
             log.info("inotify overflowed: looking at everything")
             self._touched.everything = True
-            self._reported.ring()
+            self._reported.set()
         elif event.mask & (_LOST | Mask.IGNORED | Mask.UNMOUNT):
             raise QueueBroken(f"a directory of {self._root} was removed or replaced")
         elif event.watch is not None and event.name is not None:
@@ -132,19 +132,19 @@ class Watcher:
             self.touch(area, name)
         elif area is not Area.ROOT:
             self._touched.names.add((area, name))
-            self._reported.ring_within(LINGER_SECONDS)
+            self._reported.set_within(LINGER_SECONDS)
         elif name == HEARTBEAT:
             self._touched.heartbeat = True
-            self._reported.ring_within(LINGER_SECONDS)
+            self._reported.set_within(LINGER_SECONDS)
 
     def touch(self, area: Area, name: str) -> None:
         """Report `name` as touched, as an event would, and at once."""
         self._touched.names.add((area, name))
-        self._reported.ring()
+        self._reported.set()
 
     async def wait(self, seconds: float) -> Touched:
         """Return what was touched since the last call, as soon as there is an answer, or soon after that where there
         is none; empty after `seconds`."""
-        await self._reported.heard(seconds)
+        await self._reported.wait(seconds)
         touched, self._touched = self._touched, Touched()
         return touched

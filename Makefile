@@ -18,7 +18,7 @@ CRDS = charts/efrit-operator/crd-files
 NAMESPACE ?= efrit-system
 
 # A test run decides nothing by chance: sets have one order, properties the same examples (tests/conftest.py).
-test test-%: export PYTHONHASHSEED := 0
+test test-% stalls: export PYTHONHASHSEED := 0
 
 # Memory for processor time: API servers, etcd and the node's programs, all of Go, tidy up a quarter as often.
 test test-%: export GOGC := 400
@@ -90,6 +90,11 @@ test-chaos-seeds: .venv/ready tools-test
 soak: .venv/ready tools-test $(if $(filter cluster,$(TIER)),install) ## seeded faults until SEEDS= or MINUTES=10 are used up, RUNNERS=2 at a time (TIER=light|cluster)
 	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --tier $(or $(TIER),light) --minutes $(or $(MINUTES),10) --runners $(or $(RUNNERS),2) \
 	  $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST))
+
+.PHONY: stalls
+stalls: .venv/ready tools-test ## a tier of pytest (TIER=unit) on a machine that stands still for a moment here and there (SEED=0 SHARE=0.3 LONGEST=0.5)
+	$(ON_CLUSTER) $(BIN)/python -m tests.stalls --seed $(or $(SEED),0) --share $(or $(SHARE),0.3) --longest $(or $(LONGEST),0.5) \
+	  $(BIN)/pytest $(addprefix tests/,$(or $(TIER),unit)) --forks 8 $(PYTEST_FLAGS)
 
 .PHONY: test-mutants
 test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a copy: a test must fail each time (STEPS=words)

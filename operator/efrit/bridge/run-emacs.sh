@@ -53,8 +53,8 @@ trap stop TERM INT
 
 # Waits for the child that was just started, and sets `status'.
 wait_for_child() {
-    # A signal may have come before there was a child to hand it to.
-    if [ -n "$stopping" ]; then kill -s TERM "$child" 2>/dev/null; fi
+    # A signal may have come before it was known which child to hand it to.
+    if [ -n "$stopping" ]; then stop; fi
     # `wait' also returns when a trap has run; the child is gone when it cannot be signalled any more.
     while :; do
         wait "$child"

@@ -103,7 +103,17 @@ def place(tmp_path: Path) -> Path:
     (source / "efrit-server.el").touch()
     install(source, tmp_path / "shared")
     (tmp_path / "bin").mkdir()
+    # Time stands still for run-emacs, however slow the machine: `echo SECONDS > now` sets its clock.
+    (tmp_path / "now").write_text("0\n")
+    program(tmp_path, "date", f"cat {tmp_path}/now")
     return tmp_path
+
+
+def program(place: Path, name: str, text: str) -> None:
+    """Have run-emacs find a program of that name that does this."""
+    path = place / "bin" / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
 
 
 @pytest.fixture
@@ -111,9 +121,7 @@ def start(place: Path) -> Iterator[Starter]:
     started: list[subprocess.Popen[str]] = []
 
     def run(emacs: str, **env: str) -> subprocess.Popen[str]:
-        program = place / "bin/emacs"
-        program.write_text(f'#!/bin/sh\nprintf "%s " "$@" >> {place}/log; echo >> {place}/log\n{emacs}\n')
-        program.chmod(0o755)
+        program(place, "emacs", f'printf "%s " "$@" >> {place}/log; echo >> {place}/log\n{emacs}')
         path = f"{place / 'bin'}:{os.environ['PATH']}"
         process = subprocess.Popen(
             ["/bin/sh", str(place / "shared/run-emacs")],

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.timeout import TIMEOUT
+from tests.unit.bridge.conftest import program
 from tests.unit.bridge.run_emacs_log import Starter, lines, until
 
 DUMPING = """case "$*" in *efrit-fast-start-dump*)
@@ -291,9 +292,7 @@ def test_an_emacs_that_ends_later_without_having_served_starts_without_a_dump(
     start: Starter, place: Path, has_served: bool
 ) -> None:
     # Ten seconds pass whenever somebody looks at the clock.
-    clock = place / "bin/date"
-    clock.write_text(f"#!/bin/sh\necho >> {place}/looks\necho $(( $(wc -l < {place}/looks) * 10 ))\n")
-    clock.chmod(0o755)
+    program(place, "date", f"echo >> {place}/looks\necho $(( $(wc -l < {place}/looks) * 10 ))")
     serves = f"echo beat >> {place}/heartbeat" if has_served else ":"
     second = f"[ $(grep -c ^--fg-daemon {place}/log) -ge 2 ] && exec sleep 60"
     start(f"{dumping(place)}{second}; {serves}; exit 3", **fast_start(place), EFRIT_QUEUE_DIR=str(place))

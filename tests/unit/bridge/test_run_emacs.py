@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.timeout import TIMEOUT
+from tests.unit.bridge.conftest import program
 from tests.unit.bridge.run_emacs_log import Starter, lines, until
 
 
@@ -19,7 +20,8 @@ def test_it_gives_up_when_emacs_ends_at_once_five_times_running(start: Starter, 
 
 
 def test_an_emacs_that_has_lived_is_started_again(start: Starter, place: Path) -> None:
-    start(f"[ $(wc -l < {place}/log) -ge 8 ] && exec sleep 60; exec sleep $(( $(wc -l < {place}/log) % 4 ? 0 : 3 ))")
+    lives = f"[ $(( $(wc -l < {place}/log) % 4 )) = 0 ] && echo $(( $(cat {place}/now) + 3 )) > {place}/now"
+    start(f"[ $(wc -l < {place}/log) -ge 8 ] && exec sleep 60; {lives}")
     until(lambda: len(lines(place)) >= 8)
 
 
@@ -45,11 +47,14 @@ def test_a_signal_is_handed_on_and_ends_it(start: Starter, place: Path) -> None:
 
 
 def test_it_waits_for_emacs_to_end_however_often_it_is_told(start: Starter, place: Path) -> None:
-    process = start(f"trap '' TERM; touch {place}/up; sleep 1; echo saved >> {place}/log")
+    saves = f"until [ -e {place}/go ]; do sleep 0.05; done; echo saved >> {place}/log"
+    process = start(f"trap '' TERM; touch {place}/up; {saves}")
     until((place / "up").exists)
     for _ in range(3):
         process.send_signal(signal.SIGTERM)
         time.sleep(0.05)
+    assert process.poll() is None
+    (place / "go").touch()
     assert process.wait(TIMEOUT) == 0
     assert lines(place)[-1] == "saved"
 
@@ -88,6 +93,22 @@ def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Pat
     until((queue / "control/pause_1").exists)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
+    running.unlink()
+    assert process.wait(TIMEOUT) == 0
+
+
+def test_told_to_stop_while_it_starts_emacs_it_lets_a_request_end_all_the_same(start: Starter, place: Path) -> None:
+    queue = place / "queue"
+    for part in ("control", "processing"):
+        (queue / part).mkdir(parents=True)
+    running = queue / "processing/req_a.json"
+    running.touch()
+    # It looks at the clock right before it starts Emacs.
+    program(place, "date", "kill -s TERM $PPID; echo 0")
+    process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
+    until((queue / "control/pause_1").exists)
+    until(lambda: lines(place))
+    assert process.poll() is None
     running.unlink()
     assert process.wait(TIMEOUT) == 0
 
@@ -132,7 +153,11 @@ def test_an_emacs_whose_lisp_does_not_load_ends(place: Path, broken: str) -> Non
     (place / "shared/lisp/efrit-server.el").write_text(f"{broken}\n")
     process = subprocess.Popen(
         ["/bin/sh", str(place / "shared/run-emacs")],
-        env={"PATH": os.environ["PATH"], "HOME": str(place), "EFRIT_QUEUE_DIR": str(place / "queue")},
+        env={
+            "PATH": f"{place}/bin:{os.environ['PATH']}",
+            "HOME": str(place),
+            "EFRIT_QUEUE_DIR": str(place / "queue"),
+        },
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -84,12 +84,31 @@ def look_alike(tmp_path: Path) -> Iterator[Callable[[], LookAlike]]:
 
 
 @dataclass
+class Clock:
+    """The supervisor's, which only a test sets forward: no time limit runs out because the machine is slow."""
+
+    now: float = field(default_factory=time.monotonic)
+    time = staticmethod(time.time)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(supervise, "time", made)
+    return made
+
+
+@dataclass
 class Supervised:
     """A queue under supervision and what it counted."""
 
     queue: DurableQueue
     supervisor: Supervisor
     root: Path
+    clock: Clock
     signals: list[str] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
 
@@ -104,9 +123,19 @@ class Supervised:
     async def until_in(self, state: RequestState, count: int = 1) -> None:
         await self.until(lambda: self.queue.index.count(state) == count)
 
-    async def until_next_look(self) -> None:
-        beat = self.supervisor.beat
-        await self.until(lambda: self.supervisor.beat > beat)
+    async def look(self, seconds: float = 0.0) -> None:
+        """Let so much time pass, and wait until the supervisor has looked."""
+        # One look is over when the next has begun.
+        for passed in (max(seconds, LITTLE_SECONDS), LITTLE_SECONDS):
+            self.clock.now += passed
+            self.supervisor.wake()
+            await self.until(lambda: self.supervisor.beat >= self.clock.now)
+
+    def overrun(self) -> None:
+        """Have the time of the one request that runs be over. The queue has a clock of its own."""
+        (run,) = self.queue.index.running()
+        assert run.running_since is not None
+        self.clock.now = max(self.clock.now, run.running_since) + SETTINGS.request_timeout + LITTLE_SECONDS
 
     async def until_resting(self, emacs: LookAlike) -> None:
         await self.until(lambda: self.stats()["alive"])
@@ -128,7 +157,7 @@ class Supervised:
             await asyncio.sleep(0.005)
 
     def stats(self) -> dict[str, object]:
-        return structs.asdict(self.supervisor.stats(time.monotonic()))
+        return structs.asdict(self.supervisor.stats(self.clock.now))
 
 
 @pytest.fixture
@@ -140,12 +169,13 @@ def emacs(supervised: Supervised, look_alike: Callable[[], LookAlike]) -> LookAl
 
 
 GRACE_SECONDS = 3.5
-"""Enough for several interrupts, one a second, though the machine stands still for one of these seconds."""
+"""Enough for several interrupts, one a second."""
+LITTLE_SECONDS = 0.001
 SETTINGS = SupervisorSettings(request_timeout=0.2, kill_grace=GRACE_SECONDS, stall=600)
 
 
 @pytest.fixture
-async def supervised(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Supervised]:
+async def supervised(tmp_path: Path, clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Supervised]:
     queue = DurableQueue(tmp_path / "queue")
     signals: list[str] = []
     restarts: list[float] = []
@@ -153,13 +183,13 @@ async def supervised(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIte
         queue,
         getattr(request, "param", SETTINGS),
         on_signal=signals.append,
-        on_restart=lambda: restarts.append(time.monotonic()),
+        on_restart=lambda: restarts.append(clock.now),
     )
     queue.scanner.on_heartbeat = supervisor.heartbeat
     queue.parts.on_change = supervisor.changed
     await queue.open()
     tasks = [asyncio.create_task(queue.run()), asyncio.create_task(supervisor.run())]
-    yield Supervised(queue, supervisor, tmp_path / "queue", signals, restarts)
+    yield Supervised(queue, supervisor, tmp_path / "queue", clock, signals, restarts)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -177,13 +207,23 @@ async def test_an_overrunning_request_is_ordered_interrupted_each_second_and_kil
     supervised: Supervised, emacs: LookAlike
 ) -> None:
     await supervised.claimed()
+    await supervised.until_in(RequestState.RUNNING)
+    supervised.overrun()
     await supervised.until(emacs.interrupts)
     assert (supervised.root / "control/cancel_a").read_text() == "TimedOut\n"
+    while supervised.signals[-1] != "SIGKILL":
+        # Noted one by one: two at once would count as one.
+        await supervised.until(lambda: emacs.interrupts() == len(supervised.signals))
+        sent = len(supervised.signals)
+        await supervised.look(0.5)
+        assert "SIGUSR2" not in supervised.signals[sent:]
+        await supervised.look(0.5)
+        assert len(supervised.signals) == sent + 1
     await supervised.until(lambda: emacs.process.poll() is not None)
     assert emacs.process.returncode == -signal.SIGKILL
     *interrupts, last = supervised.signals
     assert (set(interrupts), last) == ({"SIGUSR2"}, "SIGKILL")
-    assert len(interrupts) >= 2
+    assert len(interrupts) >= 4
     assert emacs.signals()[0] == "SIGUSR2"
     assert "SIGUSR1" in emacs.signals(), "code may have set debug-on-event"
     await supervised.until(lambda: supervised.stats()["alive"] is False)
@@ -209,9 +249,7 @@ async def test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_ov
         await supervised.claimed(rid, type=kind, options={"timeout": 600})
     await supervised.until_in(RequestState.RUNNING, 2)
     await supervised.queue.cancel(a_request("s").id)
-    for _ in range(3):
-        supervised.supervisor.wake()
-        await supervised.until_next_look()
+    await supervised.look(2 * GRACE_SECONDS)
     assert supervised.signals == []
     assert (supervised.stats()["current"], supervised.stats()["sessions"]) == ("x", 1)
     supervised.hand.answer("x")
@@ -221,57 +259,40 @@ async def test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_ov
     assert "SIGKILL" not in supervised.signals
 
 
-@dataclass
-class Clock:
-    """The supervisor's, which a test sets forward."""
-
-    ahead: float = 0.0
-    time = staticmethod(time.time)
-
-    def monotonic(self) -> float:
-        return time.monotonic() + self.ahead
-
-
 async def test_an_emacs_that_an_eval_has_occupied_is_not_taken_for_silent_before_its_next_heartbeat(
-    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
-    clock = Clock()
-    monkeypatch.setattr(supervise, "time", clock)
     await supervised.until(lambda: supervised.stats()["responsive"])
     await supervised.claimed(options={"timeout": 600})
     await supervised.until_in(RequestState.RUNNING)
 
     def silence() -> float:
-        return supervised.supervisor.stats(clock.monotonic()).heartbeat_age_seconds or 0.0
+        return supervised.supervisor.stats(supervised.clock.now).heartbeat_age_seconds or 0.0
 
     while silence() < 10:
         # Less at once than what would tell the supervisor that it was stopped meanwhile.
-        clock.ahead += 3
-        supervised.supervisor.wake()
-        await supervised.until_next_look()
+        await supervised.look(3)
     supervised.hand.answer("a")
     await supervised.until_in(RequestState.ANSWERED)
-    await supervised.until_next_look()
-    supervised.supervisor.wake()
-    await supervised.until_next_look()
+    await supervised.look()
+    await supervised.look()
     assert supervised.signals == []
     assert silence() >= 10
-    assert supervised.supervisor.stats(clock.monotonic()).responsive
+    assert supervised.stats()["responsive"]
     assert emacs.process.poll() is None
 
 
 async def test_an_emacs_is_not_silent_for_what_began_and_ended_between_two_looks(
-    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
     await supervised.until(lambda: supervised.stats()["responsive"])
-    clock = Clock(ahead=30)
-    monkeypatch.setattr(supervise, "time", clock)
+    supervised.clock.now += 30
     told = []
     # Nothing else has a turn in between; what never ran has occupied nothing.
     for started in (None, from_epoch(time.time())):
         view = RequestView(id=request_id("a"), state=RequestState.ANSWERED, started_time=started)
         supervised.supervisor.changed(view)
-        told.append(supervised.supervisor.stats(clock.monotonic()).responsive)
+        told.append(supervised.stats()["responsive"])
     assert told == [False, True]
 
 
@@ -290,6 +311,9 @@ async def test_a_chat_or_command_without_a_timeout_has_longer_than_an_eval(
 ) -> None:
     for rid, kind in (("s", "command"), ("x", "eval")):
         await supervised.claimed(rid, type=kind)
+    await supervised.until_in(RequestState.RUNNING, 2)
+    supervised.clock.now = max(run.running_since or 0 for run in supervised.queue.index.running())
+    await supervised.look(1)
     await supervised.until((supervised.root / "control/cancel_x").exists)
     assert not (supervised.root / "control/cancel_s").exists()
 
@@ -298,7 +322,7 @@ async def test_an_answer_in_time_spares_emacs(supervised: Supervised, emacs: Loo
     await supervised.queue.submit(a_request("a", options={"timeout": 600}))
     supervised.hand.do("a")
     await supervised.until_in(RequestState.ANSWERED)
-    await supervised.until_next_look()
+    await supervised.look()
     assert "SIGKILL" not in supervised.signals
     assert emacs.process.poll() is None
 
@@ -311,16 +335,22 @@ async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
 
     def full(area: Area) -> None:
         if area is Area.RESPONSES:
-            failed.append(time.monotonic())
+            failed.append(area)
             raise OSError(errno.ENOSPC, "No space left on device")
         synced(area)
 
     await supervised.claimed()
+    await supervised.until_in(RequestState.RUNNING)
+    supervised.overrun()
     await supervised.until(emacs.interrupts)
     monkeypatch.setattr(disk, "sync_dir", full)
     supervised.hand.answer("a", status="timeout", reason="TimedOut", outcome="Failure")
+    await supervised.until(lambda: failed)
     # The index knows nothing of the answer, and the time of grace goes by.
-    await supervised.until(lambda: failed and time.monotonic() - failed[0] > 2 * GRACE_SECONDS)
+    (run,) = supervised.queue.index.running()
+    assert run.stop is not None
+    while supervised.clock.now < run.stop.since + 2 * GRACE_SECONDS:
+        await supervised.look(1)
     assert supervised.queue.index.count(RequestState.RUNNING) == 1
     assert emacs.process.poll() is None
     monkeypatch.setattr(disk, "sync_dir", synced)
@@ -328,21 +358,19 @@ async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
 
 
 async def test_an_emacs_that_rests_is_looked_at_seldom_and_told_of_a_request_it_does_not_begin(
-    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
-    clock = Clock()
-    monkeypatch.setattr(supervise, "time", clock)
     await supervised.until_resting(emacs)
-    clock.ahead += 9
-    assert supervised.supervisor.stats(clock.monotonic()).responsive
+    supervised.clock.now += 9
+    assert supervised.stats()["responsive"]
     await supervised.queue.submit(a_request("a"))
     await supervised.until(lambda: not supervised.supervisor.rests)
     assert emacs.signals() == []
-    clock.ahead += 3
+    supervised.clock.now += 3.1
     await supervised.until(emacs.interrupts)
     # What came of it is a heartbeat, and the request goes on waiting.
     supervised.beat(emacs.pid, number=2, rest=10)
-    await supervised.until_next_look()
+    await supervised.look()
     assert supervised.signals == []
     assert not supervised.supervisor.rests
 
@@ -352,20 +380,15 @@ async def test_an_emacs_that_rests_is_looked_at_seldom_and_told_of_a_request_it_
     [pytest.param(False, 15.9, id="until after its rest"), pytest.param(True, 10, id="while a request waits")],
 )
 async def test_an_emacs_that_rests_is_not_taken_for_silent_while_the_bridge_stood_still(
-    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch, waits: bool, seconds: float
+    supervised: Supervised, emacs: LookAlike, waits: bool, seconds: float
 ) -> None:
-    clock = Clock()
-    monkeypatch.setattr(supervise, "time", clock)
     await supervised.until_resting(emacs)
     if waits:
         await supervised.queue.submit(a_request("a"))
         await supervised.until(lambda: not supervised.supervisor.rests)
     # All processes of the pod go on at the same moment.
-    clock.ahead += seconds
-    supervised.supervisor.wake()
-    await supervised.until_next_look()
-    supervised.supervisor.wake()
-    await supervised.until_next_look()
+    await supervised.look(seconds)
+    await supervised.look()
     assert supervised.signals == []
     assert emacs.process.poll() is None
 
@@ -377,32 +400,28 @@ async def test_the_rest_of_an_emacs_ends_with_it(supervised: Supervised, emacs: 
 
 
 async def test_a_resting_emacs_that_is_silent_when_its_rest_is_over_is_killed(
-    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
-    clock = Clock()
-    monkeypatch.setattr(supervise, "time", clock)
     await supervised.until_resting(emacs)
-    clock.ahead += 9
-    supervised.supervisor.wake()
-    await supervised.until_next_look()
+    await supervised.look(9)
     assert emacs.signals() == []
-    clock.ahead += 3
-    supervised.supervisor.wake()
+    await supervised.look(3)
     await supervised.until(emacs.interrupts)
     assert emacs.process.poll() is None
-    clock.ahead += 3
-    supervised.supervisor.wake()
+    # Only the time counts in which it can run.
+    while "SIGKILL" not in supervised.signals:
+        await supervised.look(1)
     await supervised.until(lambda: emacs.process.poll() is not None)
 
 
 async def test_a_resting_emacs_found_at_start_is_asked_for_a_sign_of_life(
-    tmp_path: Path, look_alike: Callable[[], LookAlike]
+    tmp_path: Path, look_alike: Callable[[], LookAlike], clock: Clock
 ) -> None:
     queue = DurableQueue(tmp_path / "queue")
     await queue.open()
     emacs = look_alike()
     supervisor = Supervisor(queue)
-    made = Supervised(queue, supervisor, tmp_path / "queue")
+    made = Supervised(queue, supervisor, tmp_path / "queue", clock)
     made.beat(emacs.pid, rest=10)
     task = asyncio.create_task(supervisor.run())
     await made.until(lambda: emacs.signals() == ["SIGUSR2"])
@@ -414,6 +433,9 @@ async def test_a_resting_emacs_found_at_start_is_asked_for_a_sign_of_life(
 
 @pytest.mark.parametrize("supervised", [replace(SETTINGS, stall=3)], indirect=True)
 async def test_a_hung_emacs_without_a_request_is_killed_in_the_end(supervised: Supervised, emacs: LookAlike) -> None:
+    await supervised.until(lambda: supervised.stats()["alive"])
+    while not supervised.signals:
+        await supervised.look(1)
     await supervised.until(lambda: emacs.process.poll() is not None)
     assert supervised.signals == ["SIGKILL"]
 
@@ -435,7 +457,7 @@ async def test_an_idle_emacs_whose_self_check_fails_is_killed_and_the_stats_say_
     assert supervised.signals == ["SIGKILL"]
     supervised.beat(second.pid, "boot2", self_check=report(2))
     await supervised.until(lambda: supervised.stats()["responsive"])
-    restarted = supervised.supervisor.stats(time.monotonic()).restarted
+    restarted = supervised.supervisor.stats(supervised.clock.now).restarted
     assert restarted is not None
     assert (restarted.reason, restarted.count) == ("SelfCheckFailed", 1)
     assert restarted.message.startswith("an answer was wrong")
@@ -451,7 +473,7 @@ async def test_emacs_is_spared_while_a_request_runs_though_its_self_check_fails(
     supervised.beat(emacs.pid, current="a", state="busy", self_check=report(1, "wrong"))
     await supervised.until(lambda: supervised.stats()["self_check_problem"] == "wrong")
     assert supervised.stats()["responsive"] is False
-    await supervised.until_next_look()
+    await supervised.look()
     assert supervised.signals == []
 
 
@@ -462,9 +484,8 @@ async def test_a_process_that_is_not_emacs_is_left_alone(supervised: Supervised)
         await supervised.claimed()
         await supervised.until_in(RequestState.RUNNING)
         await supervised.until(lambda: supervised.stats()["boot"] == "boot1")
-        (run,) = supervised.queue.index.running()
-        # Well past the request's time limit.
-        await supervised.until(lambda: supervised.supervisor.beat > (run.running_since or 0) + 0.5)
+        supervised.overrun()
+        await supervised.look()
         assert supervised.stats()["alive"] is False
         assert stranger.returncode is None
         assert supervised.signals == []
@@ -497,22 +518,21 @@ async def test_the_number_of_an_emacs_counts_only_in_the_pid_namespace_that_gave
     assert supervised.stats()["alive"] is own
     await supervised.claimed()
     await supervised.until_in(RequestState.RUNNING)
-    (run,) = supervised.queue.index.running()
-    # Past the request's time limit.
-    await supervised.until(lambda: supervised.supervisor.beat > (run.running_since or 0) + 0.5)
+    supervised.overrun()
+    await supervised.look()
     assert (supervised.root / "control/cancel_a").exists() is own
     if not own:
         assert (supervised.signals, emacs.signals()) == ([], [])
 
 
 async def test_a_heartbeat_found_at_start_does_not_make_emacs_responsive(
-    tmp_path: Path, look_alike: Callable[[], LookAlike]
+    tmp_path: Path, look_alike: Callable[[], LookAlike], clock: Clock
 ) -> None:
     queue = DurableQueue(tmp_path / "queue")
     await queue.open()
     emacs = look_alike()
     supervisor = Supervisor(queue)
-    made = Supervised(queue, supervisor, tmp_path / "queue")
+    made = Supervised(queue, supervisor, tmp_path / "queue", clock)
     made.beat(emacs.pid)
     task = asyncio.create_task(supervisor.run())
     await made.until(lambda: made.stats()["alive"])
@@ -542,7 +562,7 @@ async def test_the_end_and_the_next_start_of_emacs_are_noticed(
 @pytest.mark.parametrize("text", ["", "{", '{"boot":"b","pid":1,"time":"2026-01-01T00:00:00Z"}', "[]"])
 async def test_a_broken_heartbeat_is_survived(supervised: Supervised, text: str) -> None:
     (supervised.root / "heartbeat").write_text(text)
-    await supervised.until_next_look()
+    await supervised.look()
     assert supervised.stats()["alive"] is False
 
 

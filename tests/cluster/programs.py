@@ -13,8 +13,8 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from tests.cluster import locks
@@ -30,15 +30,23 @@ KUBERNETES = (
     "kubelet",
 )
 
-# Name of the binary -> package among the tools of go.mod. etcd has the version Kubernetes is built against: with
+# Name of the binary -> package among the tools of go.mod here. etcd has the version Kubernetes is built against: with
 # Debian's older one the API server lacks watch progress and consistent lists from its cache.
 GO_TOOLS = {name: f"k8s.io/kubernetes/cmd/{name}" for name in KUBERNETES} | {"etcd": "go.etcd.io/etcd/server/v3"}
 
+# Clients of a cluster that go.mod in CLIENTS pins. One module: Kubernetes' client library is compiled for all of them
+# once, which takes longer than the rest of each; and not the module of Kubernetes, whose versions they would raise.
+CLIENTS = HERE / "clients"
+CLIENT_TOOLS = {
+    "helm": "helm.sh/helm/v4/cmd/helm",
+    "coredns": "github.com/coredns/coredns",
+    "local-path-provisioner": "github.com/rancher/local-path-provisioner",
+}
+
+MODULES = {HERE: GO_TOOLS, CLIENTS: CLIENT_TOOLS}
+
 # Name of the binary -> module path and version for `go install`.
 GO_INSTALL = {
-    "helm": "helm.sh/helm/v4/cmd/helm@v4.3.1",
-    "coredns": "github.com/coredns/coredns@v1.15.0",
-    "local-path-provisioner": "github.com/rancher/local-path-provisioner@v0.0.30",
     "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0",
     "kube-score": "github.com/zegl/kube-score/cmd/kube-score@v1.20.0",
     "kind": "sigs.k8s.io/kind@v0.33.0",
@@ -108,8 +116,8 @@ def kubernetes_ldflags(version: str) -> str:
 
 def directory() -> Path:
     """Folder of the built programs for the versions pinned now."""
-    inputs = [(HERE / "go.mod").read_text(), (HERE / "go.sum").read_text(), json.dumps(GO_INSTALL)]
-    inputs += [kubernetes_ldflags(kubernetes_version()), platform.machine()]
+    inputs = [(module / name).read_text() for module in MODULES for name in ("go.mod", "go.sum")]
+    inputs += [json.dumps(GO_INSTALL), kubernetes_ldflags(kubernetes_version()), platform.machine()]
     return cache() / "bin" / hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:16]
 
 
@@ -127,13 +135,15 @@ def ensure_go_programs(names: Iterable[str]) -> None:
     if not missing:
         return
     _require_go()
-    for name in missing:
-        if name in GO_INSTALL:
-            target, flags, where = GO_INSTALL[name], "-s -w", Path.home()
-        else:
-            target, where = GO_TOOLS[name], HERE
-            flags = kubernetes_ldflags(kubernetes_version()) if name in KUBERNETES else "-s -w"
-        _build(directory() / name, target, flags, where)
+    # Together: while one program is linked, for which one processor does most, others are compiled.
+    for module, packages in MODULES.items():
+        tools = {name: package for name, package in packages.items() if name in missing}
+        if tools:
+            flags = kubernetes_ldflags(kubernetes_version()) if module == HERE else "-s -w"
+            _build(directory(), tools, flags, module)
+    for name, target in GO_INSTALL.items():
+        if name in missing:
+            _build(directory(), {name: target}, "-s -w", Path.home())
 
 
 def crane() -> Path:
@@ -141,28 +151,44 @@ def crane() -> Path:
     path = cache() / "bin" / f"crane-{CRANE.partition('@')[2]}-{platform.machine()}" / "crane"
     if not path.exists():
         _require_go()
-        _build(path, CRANE, "-s -w", Path.home())
+        _build(path.parent, {"crane": CRANE}, "-s -w", Path.home())
     return path
 
 
-def _build(path: Path, target: str, flags: str, where: Path) -> None:
-    folder, name = path.parent, path.name
+def _build(folder: Path, targets: Mapping[str, str], flags: str, where: Path) -> None:
+    """Have `go install` build programs by their packages; the go.mod of the directory WHERE names their versions."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _one_builder(path), tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as scratch:
-        if path.exists():
-            return  # another process has built it meanwhile
+    with ExitStack() as until_built:
+        for name in sorted(targets):
+            until_built.enter_context(_one_builder(folder / name))
+        # Another process may have built some meanwhile.
+        missing = {name: target for name, target in targets.items() if not (folder / name).exists()}
+        if not missing:
+            return
+        scratch = Path(until_built.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix=".building-")))
         run(
-            ["go", "install", "-ldflags", flags, target],
-            doing=f"building {name} ({target}; minutes the first time, then cached)",
+            ["go", "install", "-ldflags", flags, *missing.values()],
+            doing=f"building {_named(list(missing))} (minutes the first time, then cached)",
             cwd=where,
-            env={"GOBIN": scratch, "CGO_ENABLED": "0"},
+            env={"GOBIN": str(scratch), "CGO_ENABLED": "0"},
         )
-        # etcd's main package is called `server`: take what came out, whatever its name.
-        built = next(Path(scratch).iterdir(), None)
-        if built is None:
-            raise ClusterError(f"`go install {target}` left no program.")
-        # One rename makes it appear whole: a build that is interrupted leaves nothing behind.
-        built.rename(path)
+        for name, target in missing.items():
+            built = scratch / _installed_as(target)
+            if not built.exists():
+                raise ClusterError(f"`go install {target}` left no program.")
+            # One rename makes it appear whole: a build that is interrupted leaves nothing behind.
+            built.rename(folder / name)
+
+
+def _named(names: Sequence[str]) -> str:
+    others = len(names) - 1
+    return f"{names[0]} and {others} other program{'s' if others > 1 else ''}" if others else names[0]
+
+
+def _installed_as(target: str) -> str:
+    """Return how `go install` names the program of a package: etcd's is called `server`, as `v3` is a version."""
+    *_, parent, last = target.partition("@")[0].split("/")
+    return parent if re.fullmatch(r"v[0-9]+", last) else last
 
 
 def _one_builder(path: Path) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -45,14 +46,26 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # Programs
 
 
-def test_another_version_of_a_program_means_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = programs.directory()
-    monkeypatch.setitem(programs.GO_INSTALL, "helm", "helm.sh/helm/v4/cmd/helm@v4.99.0")
-    assert programs.directory() != before
+def test_another_version_of_a_program_means_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folders = {programs.directory()}
+    with monkeypatch.context() as patched:
+        patched.setitem(programs.GO_INSTALL, "kind", "sigs.k8s.io/kind@v0.99.0")
+        folders.add(programs.directory())
+    for name in ("go.mod", "go.sum"):
+        (tmp_path / name).write_text((programs.CLIENTS / name).read_text())
+    (tmp_path / "go.mod").write_text((tmp_path / "go.mod").read_text().replace("helm/v4 v4.", "helm/v4 v4.99"))
+    monkeypatch.setattr(programs, "MODULES", {paths.HERE: {}, tmp_path: {}})
+    folders.add(programs.directory())
+    assert len(folders) == 3
 
 
 def test_every_go_program_has_a_pinned_version() -> None:
     assert all(target.rpartition("@")[2].startswith("v") for target in programs.GO_INSTALL.values())
+    for module, packages in programs.MODULES.items():
+        text = (module / "go.mod").read_text()
+        tools = re.search(r"^tool \((.*?)^\)", text, re.MULTILINE | re.DOTALL)
+        assert tools is not None
+        assert sorted(packages.values()) == sorted(tools[1].split())
 
 
 def test_a_program_that_is_not_built_is_named_in_the_error() -> None:

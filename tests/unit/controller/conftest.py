@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from efrit.controller.act import bridges as bridges_module
+from efrit.controller.act import bulkhead
 from efrit.controller.act.actor import Actor
+from efrit.controller.act.bridge_http import Timeouts
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
@@ -18,6 +21,7 @@ from efrit.controller.reconcile import Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from tests.support.factory import CONFIG
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_api import FakeApi, fake_api
 from tests.unit.controller.fake_bridge import fake_bridge
 from tests.unit.controller.reconciling import Clock, Rig
@@ -30,6 +34,17 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], a
     if item.get_closest_marker("virtual_time"):
         return {"virtual": VirtualLoop}
     return {"real": asyncio.new_event_loop}
+
+
+@pytest.fixture(autouse=True)
+def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up no call to a bridge because the machine is slow, and probe none that has failed meanwhile."""
+    if request.node.get_closest_marker("virtual_time"):
+        return
+    for name in ("CALL_TIMEOUTS", "STREAM_TIMEOUTS"):
+        monkeypatch.setattr(bridges_module, name, Timeouts(connect=TIMEOUT, read=TIMEOUT, pool=TIMEOUT))
+    monkeypatch.setattr(bridges_module, "CALL_SECONDS", TIMEOUT)
+    monkeypatch.setattr(bulkhead, "FIRST_PAUSE_SECONDS", TIMEOUT)
 
 
 @pytest.fixture(scope="session")

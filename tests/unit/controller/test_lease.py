@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from efrit.api.meta import rfc3339_micro
+from efrit.controller import lease as lease_module
 from efrit.controller.act.kube import Kube
 from efrit.controller.lease import Lease
 from tests.support.timeout import TIMEOUT
@@ -60,8 +61,11 @@ class Leading:
             self.ended.set()
 
 
-def lease(kube: Kube, identity: str = "pod-1", seconds: float = 3) -> Lease:
-    return Lease(kube, "efrit-system", "efrit-operator", identity, seconds)
+def lease(kube: Kube, identity: str = "pod-1", seconds: float = TIMEOUT) -> Lease:
+    """Return a lease that is renewed all the time, and runs out in no test that does not wait for it."""
+    made = Lease(kube, "efrit-system", "efrit-operator", identity, seconds)
+    made._pause = 0.05
+    return made
 
 
 @contextlib.asynccontextmanager
@@ -74,9 +78,9 @@ async def holding(lease: Lease, leading: Leading) -> AsyncIterator[asyncio.Task[
         await asyncio.gather(task, return_exceptions=True)
 
 
-def held_by(holder: str | None, *, ago: float = 0) -> dict[str, Any]:
+def held_by(holder: str | None, *, ago: float = 0, lasts: float = TIMEOUT) -> dict[str, Any]:
     moment = rfc3339_micro(datetime.now(UTC) - timedelta(seconds=ago))
-    spec = {"leaseDurationSeconds": 3, "acquireTime": moment, "renewTime": moment}
+    spec = {"leaseDurationSeconds": lasts, "acquireTime": moment, "renewTime": moment}
     return {"metadata": {"name": "efrit-operator"}, "spec": {**spec, "holderIdentity": holder} if holder else spec}
 
 
@@ -91,7 +95,7 @@ async def test_a_lease_that_does_not_exist_is_made_and_held(api: FakeApi, kube: 
         await begun(leading)
 
     spec = api.objects[LEASE]["spec"]
-    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("pod-1", 3)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("pod-1", TIMEOUT)
     assert datetime.fromisoformat(spec["renewTime"]).tzinfo is not None
 
 
@@ -131,10 +135,10 @@ async def test_a_lease_somebody_holds_is_waited_for(api: FakeApi, kube: Kube) ->
 
 
 async def test_the_lease_of_a_holder_that_renews_no_more_is_taken_over(api: FakeApi, kube: Kube) -> None:
-    api.put(LEASE, held_by("pod-0", ago=3600))
+    api.put(LEASE, held_by("pod-0", ago=3600, lasts=1))
     leading = Leading()
 
-    async with holding(lease(kube), leading):
+    async with holding(lease(kube, seconds=1), leading):
         await begun(leading)
 
     assert api.objects[LEASE]["spec"]["holderIdentity"] == "pod-1"
@@ -179,10 +183,10 @@ async def test_a_leader_keeps_its_lease_from_those_who_take_it_for_ended(api: Fa
     async with holding(lease(kube, "pod-0_a"), first) as task:
         await begun(first)
         async with holding(
-            Lease(kube, "efrit-system", "efrit-operator", "pod-1_b", 3, ends=Ended("pod-0_a")), second
+            Lease(kube, "efrit-system", "efrit-operator", "pod-1_b", HOURS, ends=Ended("pod-0_a")), second
         ):
             await begun(second)
-            await asyncio.wait_for(task, 30)
+            await asyncio.wait_for(task, TIMEOUT)
             assert first.ended.is_set()
 
 
@@ -199,10 +203,9 @@ async def test_a_race_for_the_lease_has_one_winner(api: FakeApi, kube: Kube) -> 
 
 
 async def test_a_short_absence_of_the_api_server_does_not_end_the_leading(api: FakeApi, kube: Kube) -> None:
-    leading, held = Leading(), lease(kube, seconds=TIMEOUT)
-    held._pause = 0.05
+    leading = Leading()
 
-    async with holding(held, leading) as task:
+    async with holding(lease(kube), leading) as task:
         await begun(leading)
         api.fail("GET", LEASE, 503)
         api.fail("PATCH", LEASE, 500)
@@ -226,10 +229,8 @@ async def test_a_lease_taken_by_another_ends_the_leading(api: FakeApi, kube: Kub
 
     async with holding(lease(kube), leading) as task:
         await begun(leading)
-        lease_object = held_by("pod-2")
-        lease_object["spec"]["leaseDurationSeconds"] = 3600
-        api.put(LEASE, lease_object)
-        await asyncio.wait_for(task, 30)
+        api.put(LEASE, held_by("pod-2"))
+        await asyncio.wait_for(task, TIMEOUT)
 
         assert leading.ended.is_set()
 
@@ -251,10 +252,10 @@ async def test_a_living_holder_keeps_the_lease_when_our_clock_is_set_forward(
 async def test_a_dead_holder_loses_the_lease_though_our_clock_is_set_back(
     api: FakeApi, kube: Kube, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api.put(LEASE, held_by("pod-0"))
+    api.put(LEASE, held_by("pod-0", lasts=1))
     leading, now = Leading(), time.time
 
-    async with holding(lease(kube), leading):
+    async with holding(lease(kube, seconds=1), leading):
         await api.until(lambda: len(api.made("GET")) >= 1)
         monkeypatch.setattr(time, "time", lambda: now() - 3600)
         await begun(leading)
@@ -262,15 +263,18 @@ async def test_a_dead_holder_loses_the_lease_though_our_clock_is_set_back(
     assert api.objects[LEASE]["spec"]["leaseTransitions"] == 1
 
 
-async def test_who_was_stopped_for_longer_than_the_lease_lasts_knows_at_once(api: FakeApi, kube: Kube) -> None:
-    leading, own_lease = Leading(), lease(kube)
+async def test_who_was_stopped_for_longer_than_the_lease_lasts_knows_at_once(
+    api: FakeApi, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leading, own_lease, now = Leading(), lease(kube), lease_module._now
 
     async with holding(own_lease, leading):
         await begun(leading)
         assert own_lease.held
-        # The whole process stands still, as under SIGSTOP: a length of time, there is nothing to wait for.
-        time.sleep(3)  # noqa: ASYNC251
+        # The whole process stands still, as under SIGSTOP: nothing on this loop has a turn.
+        monkeypatch.setattr(lease_module, "_now", lambda: now() + TIMEOUT)
         assert not own_lease.held
+        monkeypatch.undo()
 
 
 async def test_who_stops_has_ended_its_work_before_anybody_else_can_lead(api: FakeApi, kube: Kube) -> None:

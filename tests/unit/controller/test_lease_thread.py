@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -14,9 +15,6 @@ from efrit.errors import ApiNotFound
 from efrit.kube.client import KubeClient
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.test_lease import Leading, begun
-
-SECONDS = 15.0
-SHORT_SECONDS = 3.0
 
 
 class OneLease:
@@ -48,11 +46,15 @@ class OneLease:
         return self.lease["spec"]["holderIdentity"] if self.lease else None
 
 
-def made(api: OneLease, seconds: float = SECONDS, end: Callable[[int], None] = os._exit) -> LeaseThread:
-    async def connect(moves: Callable[[], bool]) -> tuple[Lease, OneLease]:
-        return Lease(cast(KubeClient, api), "efrit-system", "efrit-operator", "pod-1", seconds, moves), api
+def made(api: OneLease, end: Callable[[int], None] = os._exit) -> LeaseThread:
+    """Return a thread whose lease is renewed all the time, and runs out in no test that does not wait for it."""
 
-    return LeaseThread(connect, seconds, end)
+    async def connect(moves: Callable[[], bool]) -> tuple[Lease, OneLease]:
+        lease = Lease(cast(KubeClient, api), "efrit-system", "efrit-operator", "pod-1", TIMEOUT, moves)
+        lease._pause = 0.05
+        return lease, api
+
+    return LeaseThread(connect, TIMEOUT, end)
 
 
 async def test_a_loop_that_is_kept_busy_keeps_its_lease_and_gives_it_back_in_the_end() -> None:
@@ -86,10 +88,17 @@ async def test_a_loop_that_stands_still_loses_its_lease_and_the_process_ends() -
         codes.append(code)
         ended.set()
 
-    lease = made(api, SHORT_SECONDS, end)
+    lease = made(api, end)
     task = asyncio.create_task(lease.hold(leading))
     await begun(leading)
 
+    # From now on it lasts for a second.
+    own = lease._lease
+    assert own is not None
+    own._sure_seconds = 1.0
+    while own._sure_until > time.monotonic() + 1.0:
+        time.sleep(0.01)  # noqa: ASYNC251 - the loop is to stand still
+    lease._seconds = 1.0
     # Nothing on this loop can happen until the thread gives up.
     assert ended.wait(TIMEOUT)
 
@@ -137,7 +146,7 @@ async def test_a_connection_that_cannot_be_made_is_raised() -> None:
     async def connect(moves: Callable[[], bool]) -> tuple[Lease, OneLease]:
         raise ApiNotFound("no kubeconfig")
 
-    lease = LeaseThread(connect, SECONDS)
+    lease = LeaseThread(connect, TIMEOUT)
     holding = await asyncio.gather(lease.hold(Leading()), return_exceptions=True)
     await lease.release()
 

@@ -108,8 +108,9 @@ async def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 
 async def until_batches(line: Line, count: int) -> None:
-    while len(line.bridge.batches) < count:  # noqa: ASYNC110 - the server tells nobody
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(TIMEOUT):
+        while len(line.bridge.batches) < count:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.001)
 
 
 @pytest.fixture

@@ -150,9 +150,10 @@ async def wait(
                     interrupts.clear()
                     line.clear()
                     await _ask_after_interrupt(backend, handle, display.invocation)
-                elif limit is not None and time.monotonic() >= limit and not work.done():
-                    return None
+                    continue
                 line.show(last)
+                if limit is not None and time.monotonic() >= limit and not work.done():
+                    return None
             await work
         finally:
             line.clear()

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import termios
+import time
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from efrit.cli import color
+from efrit.cli import color, wait
 from efrit.cli.exit_codes import Exit
 from efrit.cli.keys import pressed_keys, split
 from efrit.cli.output import table
@@ -152,12 +153,30 @@ def test_wait_for_says_that_its_time_is_over_and_how_to_go_on(capsys: pytest.Cap
     )
 
 
-def test_work_that_cannot_begin_says_why_also_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(run_wait, Listed(), name=["open"], at_most=1.5) is Exit.NOT_READY
+class Late(Listed):
+    """A backend that tells of a request, and a minute goes by."""
+
+    passed = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.passed
+
+    async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
+        yield Update(await self.get(handle))
+        self.passed += 60
+        await asyncio.Event().wait()
+
+
+def test_work_that_cannot_begin_says_why_also_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = Late()
+    monkeypatch.setattr(wait, "time", backend)
+    assert run(run_wait, backend, name=["open"], at_most=30) is Exit.NOT_READY
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "efrit: open waits (InstanceNotReady): No instance has the labels tier=none."
     assert len(lines) == 2
-    assert run(run_wait, Listed(), name=["open"], at_most=1.5, quiet=True) is Exit.NOT_READY
+    assert run(run_wait, backend, name=["open"], at_most=30, quiet=True) is Exit.NOT_READY
     assert "waits" not in capsys.readouterr().err
 
 

@@ -3,9 +3,9 @@
 No cluster: a real API server and controller. In one run, beside each other: requests that name an instance and
 requests of a pool, one after the other in turns, with queues on storage and ephemeral ones, and in bursts; a flow of
 REQUESTS beside one request a second of another flow; flows that are equal; a pool that goes from 0 to MEMBERS and
-back; CLAIMS exclusive claims, RATE a second, and what the controller writes for each. Of the flow and the claims the
-floor as well (floor.py): the same creates and as many writes without the controller, which is stopped for that, and
-what of a processor each of both took.
+back; CLAIMS exclusive claims, RATE a second, what the controller writes for each, and what the refill takes. Of the
+flow and the claims the floor as well (floor.py): the same creates and as many writes without the controller, which is
+stopped for that, and what of a processor each of both took.
 """
 
 from __future__ import annotations
@@ -159,13 +159,15 @@ class Shares:
         self._controller = controller
 
     @contextmanager
-    def printed(self, what: str) -> Iterator[None]:
-        """Print what each took while this block ran, in processors."""
+    def printed(self, what: str, count: int = 0) -> Iterator[None]:
+        """Print what each took while this block ran, in processors, and in ms of one for each of `count`."""
         before, began = self._seconds(), time.perf_counter()
         yield
-        after, took = self._seconds(), time.perf_counter() - began
-        shares = ", ".join(f"{name} {(after[name] - before[name]) / took:.2f}" for name in after)
-        print(f"  processors, {what}: {shares}", flush=True)
+        took, seconds = time.perf_counter() - began, self._seconds()
+        used = {name: seconds[name] - before[name] for name in seconds}
+        shares = ", ".join(f"{name} {value / took:.2f}" for name, value in used.items())
+        each = ", ".join(f"{name} {value / count * 1000:.1f}" for name, value in used.items()) if count else ""
+        print(f"  processors, {what}: {shares}" + (f"; ms for each of {count}: {each}" if each else ""), flush=True)
 
     def _seconds(self) -> dict[str, float]:
         seconds = {"API server and etcd": 0.0, "controller": 0.0, "bench": _processor(psutil.Process())}
@@ -302,8 +304,10 @@ def _claims(crew: Crew, plane: ControlPlane, log: Path, shares: Shares) -> None:
     crew.apply(replicas=CLAIMS, autoscaling=None)
     crew.until(ready=CLAIMS, idle=CLAIMS)
     before = len(log.read_text().splitlines())
-    with shares.printed("claims"):
+    with shares.printed("claims", CLAIMS):
         _claim_all(crew, plane, "claim")
+    with shares.printed("refill after the claims", CLAIMS):
+        crew.until(ready=CLAIMS, idle=CLAIMS)
     claims = crew.kube.list("efritclaims", crew.namespace)
     own = {("efritinstances", claim["status"]["instanceName"]) for claim in claims}
     own |= {("efritclaims", claim["metadata"]["name"]) for claim in claims}
@@ -338,7 +342,11 @@ def _claim_all(crew: Crew, plane: ControlPlane, prefix: str) -> None:
         list(creators.map(create, range(CREATORS)))
     values = watch.seconds(names)
     rate = CLAIMS / (max(watch.created.values()) - min(watch.created.values()))
-    print(f"{CLAIMS} of {prefix} at {rate:.0f}/s: {milliseconds(values)}, p99 {quantile(values, 0.99) * 1000:.1f} ms")
+    # The first are given what is there; beside the last ones others may be started.
+    first = 3 * CLAIMS // 4
+    parts = {f"{CLAIMS} of {prefix} at {rate:.0f}/s": values, f"  the first {first}": values[:first]}
+    for part, seconds in {**parts, f"  the last {CLAIMS - first}": values[first:]}.items():
+        print(f"{part}: {milliseconds(seconds)}, p99 {quantile(seconds, 0.99) * 1000:.1f} ms", flush=True)
 
 
 def _free_members(crew: Crew) -> list[Json] | None:

@@ -144,6 +144,18 @@ MUTANTS = (
         (f"{DECISIONS}::test_while_claims_take_members_few_are_started_at_a_time",),
     ),
     Mutant(
+        "that claims which come fast take the members that are there before others are started",
+        "fast-claims",
+        Value("ample"),
+        (f"{DECISIONS}::test_while_claims_take_members_few_are_started_at_a_time",),
+    ),
+    Mutant(
+        "that a member which a claim has just taken is not replaced at once",
+        "slow-claims",
+        Value("REFILLED_AT_ONCE"),
+        (f"{DECISIONS}::test_while_claims_take_members_few_are_started_at_a_time",),
+    ),
+    Mutant(
         "the end of the hand-over to a member of a pool before it is deleted",
         "member-pause",
         Drop(),

@@ -33,10 +33,17 @@ CREATED_AT_ONCE = 16
 """In one reconciliation; others have their turn before the next."""
 AT_ONCE = timedelta(0)
 REFILL_PAUSE = timedelta(seconds=1)
-AMPLE_SHARE = 4
+"""After a claim has taken a member, few others are started for so long, or none."""
 REFILLED_AT_ONCE = 2
-"""While claims take members, none is started as long as more than one in AMPLE_SHARE of those wanted has no work, and
-then so many at a time; and for REFILL_PAUSE after the last claim."""
+"""Members that are started at a time while claims take others and some are left."""
+SLOW_CLAIMS = 2
+"""So many claims a second leave the API server room for the start of members."""
+FAST_CLAIMS = 10
+"""No start of members keeps up with so many claims a second: it would have those wait that get one that is there."""
+AMPLE_SHARE = 4
+"""While fewer come, none is started as long as more than one in so many of those wanted has no work."""
+FAST_AMPLE_SECONDS = 0.25
+"""While more come, none is started as long as those without work last for so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +168,8 @@ def _create(snapshot: PoolSnapshot, count: int, now: datetime) -> list[Action]:
     ends = _refill_pause(snapshot, now)
     if ends is not None:
         starting = sum(not (member.serves or member.deleting) for member in snapshot.members)
-        count = min(count, CREATED_AT_ONCE, max(0, _started_at_once(snapshot, count) - starting))
+        at_once = _started_at_once(snapshot, count, _claims_of_late(snapshot, now))
+        count = min(count, CREATED_AT_ONCE, max(0, at_once - starting))
     manifest = pool_member(snapshot.pool, snapshot.template, snapshot.revision)
     create = CreateMember(snapshot.pool.key, snapshot.pool.metadata.uid, manifest)
     actions: list[Action] = [create] * min(count, CREATED_AT_ONCE)
@@ -176,19 +184,33 @@ def _refill_pause(snapshot: PoolSnapshot, now: datetime) -> datetime | None:
     To start a member takes a hundred times what a claim does: whoever claims one that is there, or that comes back
     from another claim, does not wait for the start of others.
     """
-    taken = snapshot.claim_taken
+    taken = snapshot.claims_taken[-1] if snapshot.claims_taken else None
     if taken is None or not taken <= now < taken + REFILL_PAUSE:
         return None
     return taken + REFILL_PAUSE if _idle(snapshot) or not snapshot.pending else None  # gate: refill-pause
+
+
+def _claims_of_late(snapshot: PoolSnapshot, now: datetime) -> int:
+    """Return how many claims have taken a member within a second, or wait for one."""
+    return sum(taken > now - REFILL_PAUSE for taken in snapshot.claims_taken) + snapshot.claims
 
 
 def _idle(snapshot: PoolSnapshot) -> int:
     return sum(member.ready and not member.has_work and not member.deleting for member in snapshot.members)
 
 
-def _started_at_once(snapshot: PoolSnapshot, missing: int) -> int:
-    """Return how many members are started at a time while claims come."""
-    idle, wanted = _idle(snapshot), len(snapshot.members) + missing
-    if idle * AMPLE_SHARE > wanted:
-        return 0
-    return REFILLED_AT_ONCE if idle else max(REFILLED_AT_ONCE, snapshot.claims)
+def _started_at_once(snapshot: PoolSnapshot, missing: int, claims: int) -> int:
+    """Return how many members are started at a time while so many claims a second come.
+
+    missing: how many there are to be beside those that there are.
+    """
+    idle = _idle(snapshot)
+    if not idle:
+        return max(REFILLED_AT_ONCE, snapshot.claims)
+    if claims <= SLOW_CLAIMS:
+        # Those that were taken just now may come back as soon.
+        return min(REFILLED_AT_ONCE, max(0, missing - claims))  # gate: slow-claims
+    ample = (len(snapshot.members) + missing) / AMPLE_SHARE
+    if claims >= FAST_CLAIMS:
+        ample = claims * FAST_AMPLE_SECONDS  # gate: fast-claims
+    return 0 if idle > ample else REFILLED_AT_ONCE

@@ -98,8 +98,8 @@ class PoolSnapshot:
     """When the oldest of them was created."""
     claims: int = 0
     """Exclusive claims that wait for a member."""
-    claim_taken: datetime | None = None
-    """When one took a member last."""
+    claims_taken: tuple[datetime, ...] = ()
+    """When the last ones took a member, the latest last."""
     flows: tuple[tuple[str, int, int], ...] = ()
     """Name, running and waiting of the flows with the most requests."""
     desired: int | None = None

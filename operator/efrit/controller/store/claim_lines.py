@@ -75,7 +75,7 @@ class ClaimLines:
         pool, entry.pool = entry.pool, None
         pool_record = self._index.pools.get(self._pool_of_claim(claim))
         if pool_record is not None:
-            pool_record.claim_taken = self._index.clock()
+            pool_record.claims_taken.append(self._index.clock())
         self._index.pool_lines.take_member(instance, pool)
         self.leave_line(claim)
 

@@ -21,6 +21,9 @@ from efrit.controller.store.watched_objects import WatchedObjects
 MAX_REPORTED_FAILURES = 6
 """Failures in a row to apply children that count as a refusal: with the work queue's pauses, about two seconds."""
 
+CLAIMED_SECONDS = 10.0
+"""Within which an instance is decided about again that an exclusive claim has taken as it was."""
+
 RETRY_REPLACE = timedelta(seconds=1)
 """When a StatefulSet is decided about again that was not applied because of a hand-over."""
 
@@ -63,8 +66,9 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             # Labels change without a new generation.
             self.refused(new.key, new.metadata.uid, new.metadata.generation, refusal)
         if claim is None and entry.claim is not None and _has_same_content(previous, entry.instance):
-            # Nothing has to be done about it because somebody claims it, and claims that wait are to be bound first.
-            self._index.queue.add_background(WorkKey(EfritInstance.kind, *new.key))
+            # Nothing has to be done about it because somebody claims it, and claims that wait are to be bound first,
+            # those that come next as well.
+            self._index.requeue_within(WorkKey(EfritInstance.kind, *new.key), CLAIMED_SECONDS)
         else:
             self._index.requeue_instance(new.key)
         # As both are kept: of too many labels none is, and the object itself would differ each time.

@@ -195,7 +195,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             pending=self._index.pool_lines.backlog(key),
             oldest_pending=self._index.pool_lines.oldest(key),
             claims=self._index.claim_lines.waiting(key),
-            claim_taken=record.claim_taken,
+            claims_taken=tuple(record.claims_taken),
             flows=tuple(self._index.pool_lines.busiest_flows(key, MAX_FLOWS)),
             desired=record.desired if record.desired is not None else record.object.status.desired_replicas,
             scale_cause=record.scale_cause,

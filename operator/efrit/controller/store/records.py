@@ -62,6 +62,8 @@ class ClaimOwner(NamedTuple):
 
 MAX_POD_OWNERS = 4
 """A StatefulSet that was deleted may still have a pod that stops; older ones have none."""
+MOST_CLAIMS_TAKEN = 64
+"""Claims of a pool of which it is kept when they took a member: those of a second, unless more come."""
 
 
 class Work(NamedTuple):
@@ -374,8 +376,8 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """Of the last while: each is larger than all that came after it."""
     growths: deque[Growth] = field(default_factory=deque)
     """Of the last minute."""
-    claim_taken: datetime | None = None
-    """When an exclusive claim last took a member, as far as this process knows."""
+    claims_taken: deque[datetime] = field(default_factory=lambda: deque(maxlen=MOST_CLAIMS_TAKEN))
+    """When the last exclusive claims took a member, as far as this process knows."""
     budget: Mapping[str, Any] | None = None
     """Its PodDisruptionBudget as applied last; None where that is not known."""
     budget_written: datetime | None = None

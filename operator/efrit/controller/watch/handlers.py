@@ -17,9 +17,27 @@ CHUNK_SIZE = 16
 """Instances of a page: each may have more than a megabyte, and all of them are decoded at once."""
 
 
+class NoDiffBase(kopf.DiffBaseStorage):
+    """Remembers nothing of what an object was like before: nobody asks what has changed.
+
+    kopf's own copies the object of each event twice, which may have more than a megabyte.
+    """
+
+    def build(self, **_: object) -> kopf.BodyEssence:
+        """Return that there is nothing to compare."""
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: object) -> None:
+        """Return that nothing was stored."""
+
+    def store(self, **_: object) -> None:
+        """Store nothing."""
+
+
 def settings() -> kopf.OperatorSettings:
-    """Return kopf's settings: watch, post nothing, scan nothing."""
+    """Return kopf's settings: watch, post nothing, scan nothing, compare nothing."""
     result = kopf.OperatorSettings()
+    result.persistence.diffbase_storage = NoDiffBase()
     # kopf holds the objects of a page, and the last one of each worker, whole until the worker ends.
     result.queueing.idle_timeout = 0.05
     result.posting.enabled = False

@@ -10,7 +10,15 @@ import pytest
 
 from efrit.api import EfritPool, condition_of
 from efrit.controller.decide.pool_status import BACKLOGGED_AFTER as LONG
-from efrit.controller.decide.pools import CREATED_AT_ONCE, REFILL_PAUSE, REFILLED_AT_ONCE, decide_pool, size
+from efrit.controller.decide.pools import (
+    CREATED_AT_ONCE,
+    FAST_CLAIMS,
+    REFILL_PAUSE,
+    REFILLED_AT_ONCE,
+    SLOW_CLAIMS,
+    decide_pool,
+    size,
+)
 from efrit.controller.manifests.disruption_budget import build_disruption_budget
 from efrit.controller.model.actions import (
     Action,
@@ -220,25 +228,49 @@ def test_a_request_that_has_just_come_makes_no_backlog_and_is_looked_at_again() 
     assert decide(picture) == [RequeueAfter(LONG / 2), RequeueAfter(timedelta(seconds=5))]
 
 
-def test_while_claims_take_members_few_are_started_at_a_time() -> None:
+def taken(*seconds_ago: float) -> tuple[datetime, ...]:
+    return tuple(NOW - timedelta(seconds=seconds) for seconds in seconds_ago)
+
+
+SOME = taken(*[0.5] * SLOW_CLAIMS, 0)
+"""Neither slow nor fast."""
+FAST = taken(*[0.5] * (FAST_CLAIMS - 1), 0)
+STOCK = (member("a"), member("b"))
+STARTING = (member("c", ready=False), member("d", ready=False))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "members", "facts", "created"),
+    [
+        # Enough are left, or not; and those that are being started count.
+        (5, STOCK, {"claims_taken": SOME}, 0),
+        (8, STOCK, {"claims_taken": SOME}, REFILLED_AT_ONCE),
+        (8, (*STOCK, *STARTING), {"claims_taken": SOME}, 0),
+        # Claims that come fast take what is there first.
+        (16, (*STOCK, member("e")), {"claims_taken": SOME}, REFILLED_AT_ONCE),
+        (16, (*STOCK, member("e")), {"claims_taken": FAST}, 0),
+        (16, (*STOCK, member("e")), {"claims_taken": SOME[:1], "claims": FAST_CLAIMS - 1}, 0),
+        (16, STOCK, {"claims_taken": FAST}, REFILLED_AT_ONCE),
+        # Slow ones leave the time to start others meanwhile, though enough are left: not for those just taken.
+        (5, STOCK, {"claims_taken": taken(3, 2, 0)}, REFILLED_AT_ONCE),
+        (3, STOCK, {"claims_taken": taken(0)}, 0),
+        (5, (*STOCK, *STARTING), {"claims_taken": taken(3, 2, 0)}, 0),
+        # A while after the last claim there is no reason to wait.
+        (8, STOCK, {"claims_taken": taken(REFILL_PAUSE.total_seconds())}, 6),
+        # Where none is left, as many as claims wait for, and where requests wait as many as are wanted.
+        (8, (member("a", load=1), STARTING[0]), {"claims_taken": FAST}, REFILLED_AT_ONCE - 1),
+        (8, (member("a", load=1), STARTING[0]), {"claims_taken": FAST, "claims": 3}, 2),
+        (8, (member("a", load=1), STARTING[0]), {"claims_taken": FAST, "pending": 1}, 6),
+    ],
+)
+def test_while_claims_take_members_few_are_started_at_a_time(
+    replicas: int, members: tuple[MemberView, ...], facts: dict[str, Any], created: int
+) -> None:
     """Starting one takes a hundred times what a claim does, and claims would wait for it."""
-    stock = [member("a"), member("b")]
-    ample = decide(snapshot(5, *stock, claim_taken=NOW))
-    assert not of(ample, CreateMember)
-    assert RequeueAfter(REFILL_PAUSE) in ample
-    taken = snapshot(8, *stock, claim_taken=NOW)
-    actions = decide(taken)
-    assert len(of(actions, CreateMember)) == REFILLED_AT_ONCE
-    assert RequeueAfter(REFILL_PAUSE) in actions
-    starting = (member("c", ready=False), member("d", ready=False))
-    assert not of(decide(replace(taken, members=(*taken.members, *starting))), CreateMember)
-    # A while after the last claim there is no reason to wait.
-    assert len(of(decide(replace(taken, claim_taken=NOW - REFILL_PAUSE)), CreateMember)) == 6
-    # Where none is left, as many as claims wait for, and where requests wait as many as are wanted.
-    none_left = replace(taken, members=(member("a", load=1), member("b", ready=False)))
-    assert len(of(decide(none_left), CreateMember)) == REFILLED_AT_ONCE - 1
-    assert len(of(decide(replace(none_left, claims=3)), CreateMember)) == 2
-    assert len(of(decide(replace(none_left, pending=1)), CreateMember)) == 6
+    actions = decide(snapshot(replicas, *members, **facts))
+    assert len(of(actions, CreateMember)) == created
+    pauses = facts["claims_taken"][-1] == NOW and not facts.get("pending")
+    assert (RequeueAfter(REFILL_PAUSE) in actions) == pauses
 
 
 def test_a_backlog_goes_on_until_nothing_waits() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from efrit.controller.model.claims import ClaimSnapshot
+from efrit.controller.store.instances import CLAIMED_SECONDS
+from efrit.controller.store.records import MOST_CLAIMS_TAKEN
 from tests.support.factory import NAMESPACE, Json, condition_json, request_json
 from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, World
@@ -85,6 +87,7 @@ async def test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_
     assert (names(world), claim_of(world).taking, pool_of(world).claims) == ([], None, 1)
 
 
+@on_virtual_time
 async def test_a_member_that_its_claim_has_is_looked_at_after_all_else_unless_more_has_changed(world: World) -> None:
     begin(world)
     world.store.claims.observe(claim_json("one"))
@@ -92,13 +95,12 @@ async def test_a_member_that_its_claim_has_is_looked_at_after_all_else_unless_mo
     assert take(world, "one")
     world.store.instances.observe(claimed_json())
     world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
-    assert world.queue.background == 1
-    assert ("Instance", "alpha") in await world.looks()
+    assert ("Instance", "alpha") not in await world.looks()
+    assert ("Instance", "alpha") in await world.looks(CLAIMED_SECONDS)
 
     changed = claimed_json(version="61")
     changed["metadata"]["generation"] += 1
     world.store.instances.observe(changed)
-    assert world.queue.background == 0
     assert ("Instance", "alpha") in await world.looks()
 
 
@@ -112,12 +114,18 @@ async def test_a_claim_chooses_among_as_many_members_as_those_before_it_and_it_n
     assert (free(world), free(world, "two")) == (["alpha", "beta"], ["alpha", "beta", "delta"])
 
 
-async def test_a_pool_remembers_when_a_claim_took_a_member(world: World) -> None:
+async def test_a_pool_remembers_when_the_last_claims_took_a_member(world: World) -> None:
     begin(world)
-    world.store.claims.observe(claim_json("one"))
-    assert pool_of(world).claim_taken is None
-    assert take(world, "one")
-    assert pool_of(world).claim_taken is not None
+    seen = []
+    for number in range(MOST_CLAIMS_TAKEN + 1):
+        name = f"c{number}"
+        world.store.claims.observe(claim_json(name))
+        assert take(world, name)
+        seen.append(len(pool_of(world).claims_taken))
+        # It is the pool's once more.
+        world.store.claims.take_ended((NAMESPACE, name), f"uid-{name}")
+        world.store.claims.deleted((NAMESPACE, name), f"uid-{name}")
+    assert seen == [*range(1, MOST_CLAIMS_TAKEN + 1), MOST_CLAIMS_TAKEN]
 
 
 @on_virtual_time

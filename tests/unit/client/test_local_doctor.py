@@ -14,6 +14,7 @@ from efrit.client.local import doctor
 from efrit.client.local.doctor import examine
 from efrit.client.local.settings import LocalInstance, LocalSettings, load, load_named
 from efrit.protocol import from_epoch, rfc3339
+from tests.support.timeout import TIMEOUT
 
 
 def model_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: bytes) -> Finding:
@@ -53,7 +54,10 @@ def instance_finding(tmp_path: Path, pid: int, silent: float = 0.0, **fields: ob
     return next(finding for finding in examine(settings) if finding.subject == "instance one")
 
 
-def test_an_emacs_in_good_order_is_called_so(tmp_path: Path, look_alike: int) -> None:
+def test_an_emacs_in_good_order_is_called_so(
+    tmp_path: Path, look_alike: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_SILENT_SECONDS", TIMEOUT)
     finding = instance_finding(tmp_path, look_alike)
     assert (finding.ok, finding.detail) == (True, f"Emacs 30.1 runs as {look_alike}: 0 wait, 0 run")
 

@@ -92,9 +92,9 @@ soak: .venv/ready tools-test $(if $(filter cluster,$(TIER)),install) ## seeded f
 	  $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST))
 
 .PHONY: stalls
-stalls: .venv/ready tools-test ## a tier of pytest (TIER=unit) on a machine that stands still for a moment here and there (SEED=0 SHARE=0.3 LONGEST=0.5)
-	$(ON_CLUSTER) $(BIN)/python -m tests.stalls --seed $(or $(SEED),0) --share $(or $(SHARE),0.3) --longest $(or $(LONGEST),0.5) \
-	  $(BIN)/pytest $(addprefix tests/,$(or $(TIER),unit)) --forks 8 $(PYTEST_FLAGS)
+stalls: .venv/ready tools-test ## a tier of pytest (TIER=unit) on a machine that stands still for a moment here and there (SEED=0 SHARE=0.3 LONGEST=0.5), or whose clock jumps (JUMPS=1)
+	$(ON_CLUSTER) $(BIN)/python -m tests.stalls --seed $(or $(SEED),0) --share $(or $(SHARE),$(if $(JUMPS),0,0.3)) --longest $(or $(LONGEST),0.5) \
+	  $(BIN)/python -m pytest $(if $(JUMPS),-p tests.clock_jumps --clock-jumps $(or $(SEED),0)) $(addprefix tests/,$(or $(TIER),unit)) --forks 8 $(PYTEST_FLAGS)
 
 .PHONY: test-mutants
 test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a copy: a test must fail each time (STEPS=words)

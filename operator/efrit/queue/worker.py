@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -20,7 +21,7 @@ Result = TypeVar("Result")
 
 class _Job(NamedTuple):
     loop: asyncio.AbstractEventLoop
-    outcome: asyncio.Future[Any]
+    deliver: Callable[[Any, BaseException | None], None]
     function: Callable[..., Any]
     arguments: tuple[object, ...]
 
@@ -38,15 +39,20 @@ class Worker:
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
         """Return the function's result, or raise its exception. A cancelled caller does not stop the function."""
+        outcome: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.hand_over(partial(_deliver, outcome), function, *args)
+        return await outcome
+
+    def hand_over(
+        self, deliver: Callable[[Any, BaseException | None], None], function: Callable[..., object], *args: object
+    ) -> None:
+        """Have the function run; its result, or its exception, is handed to `deliver` in the loop that runs now."""
         if self._closed:
             raise RuntimeError("the disk thread has ended")
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="efrit-disk", daemon=True)
             self._thread.start()
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[Result] = loop.create_future()
-        self._jobs.put(_Job(loop, outcome, function, args))
-        return await outcome
+        self._jobs.put(_Job(asyncio.get_running_loop(), deliver, function, args))
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -62,7 +68,7 @@ class Worker:
             error = raised
         # Nobody waits where the loop has ended.
         with contextlib.suppress(RuntimeError):
-            job.loop.call_soon_threadsafe(_deliver, job.outcome, result, error)
+            job.loop.call_soon_threadsafe(job.deliver, result, error)
 
     def close(self) -> None:
         """Wait for what is running, and for what was to run before this."""
@@ -98,32 +104,39 @@ class GroupCommit(Generic[Item]):
         self._commit = commit
         self._limit = limit
         self._waiting: list[tuple[Item, asyncio.Future[None]]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._busy = False
 
     async def add(self, item: Item) -> None:
-        """Return when the batch with `item` is on the disk. Raises what `commit` reported for it."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, done))
-        if self._task is None:
-            self._task = asyncio.create_task(self._work(), name="group-commit")
-        # Shielded: the write goes on even if the client that asked for it has gone.
-        await asyncio.shield(done)
+        """Return when the batch with `item` is on the disk. Raises what `commit` reported for it.
 
-    async def _work(self) -> None:
+        The write goes on even if the client that asked for it has gone.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._waiting.append((item, done))
+        if not self._busy:
+            self._busy = True
+            # What is added in the same turn of the loop goes along.
+            loop.call_soon(self._begin)
+        await done
+
+    def _begin(self) -> None:
+        batch = self._waiting[: self._limit]
+        del self._waiting[: self._limit]
         try:
-            while self._waiting:
-                batch = self._waiting[: self._limit]
-                del self._waiting[: self._limit]
-                try:
-                    results = await self._worker.run(self._commit, [item for item, _ in batch])
-                except Exception as error:  # noqa: BLE001 - handed to every caller of the batch
-                    results = [error] * len(batch)
-                for (_, done), result in zip(batch, results, strict=True):
-                    if done.cancelled():
-                        continue
-                    if result is None:
-                        done.set_result(None)
-                    else:
-                        done.set_exception(result)
-        finally:
-            self._task = None
+            self._worker.hand_over(partial(self._finish, batch), self._commit, [item for item, _ in batch])
+        except RuntimeError as error:
+            self._finish(batch, None, error)
+
+    def _finish(
+        self,
+        batch: Sequence[tuple[Item, asyncio.Future[None]]],
+        results: Sequence[Exception | None] | None,
+        error: BaseException | None,
+    ) -> None:
+        for (_, done), result in zip(batch, results or (error,) * len(batch), strict=True):
+            _deliver(done, None, result)
+        if self._waiting:
+            self._begin()
+        else:
+            self._busy = False

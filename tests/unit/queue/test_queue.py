@@ -16,7 +16,7 @@ from efrit.queue.layout import Area
 from efrit.queue.limits import QueueLimits
 from efrit.queue.observe import LONG_ANSWER_BYTES
 from efrit.queue.queue import DurableQueue
-from efrit.queue.watch import _AT_ONCE, Watcher
+from efrit.queue.watch import _BYTES_AT_ONCE, Watcher
 from tests.support.queue_fakes import Fault, TestDisk, a_request, rid, tree
 from tests.support.timeout import TIMEOUT
 from tests.unit.queue.conftest import Running, Start, answer_of
@@ -310,7 +310,8 @@ async def test_a_flood_of_names_leaves_turns_to_others(root: Path, monkeypatch: 
     for area in Area:
         (root / area).mkdir(parents=True, exist_ok=True)
     watcher, taken, turns = Watcher(root), set[str](), list[int]()
-
+    # Each with the head of an event and a name, filled up to as much again.
+    at_once = _BYTES_AT_ONCE // 32
     all_taken = asyncio.Event()
 
     def counted() -> None:
@@ -318,20 +319,20 @@ async def test_a_flood_of_names_leaves_turns_to_others(root: Path, monkeypatch: 
         names = {name for _, name in watcher._touched.names}
         turns.append(len(names - taken))
         taken.update(names)
-        if len(taken) == _AT_ONCE + 2:
+        if len(taken) == at_once + 2:
             all_taken.set()
 
     read = watcher._read
     monkeypatch.setattr(watcher, "_read", counted)
     watcher.open()
-    for number in range(_AT_ONCE + 2):
+    for number in range(at_once + 2):
         (root / Area.RESPONSES / f"resp_{number}.json").touch()
     async with asyncio.timeout(TIMEOUT):
         watching = asyncio.create_task(watcher.run())
         await all_taken.wait()
         watching.cancel()
     watcher.close()
-    assert max(turns) == _AT_ONCE
+    assert max(turns) == at_once
 
 
 class BlindWatcher(Watcher):

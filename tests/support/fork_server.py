@@ -24,7 +24,7 @@ import signal
 import socket
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -74,6 +74,14 @@ class Child(NamedTuple):
     pipe: int | None
 
 
+def _readable(descriptors: Iterable[int]) -> list[int]:
+    """Wait until some can be read; `select` would take none above 1,023, and who starts this may have many open."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll()]
+
+
 def serve(connection: socket.socket) -> Job:
     """Fork for each message; return its job in the fork, and end this process when the other side has."""
     running: dict[int, Child] = {}
@@ -81,7 +89,7 @@ def serve(connection: socket.socket) -> Job:
     connections = {connection.fileno(): connection}
     while True:
         doors = {} if door is None else {door.fileno(): door}
-        for ready in select.select([*connections, *running, *doors], [], [])[0]:
+        for ready in _readable([*connections, *running, *doors]):
             if ready in doors:
                 guest, _ = doors[ready].accept()
                 connections[guest.fileno()] = guest

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import secrets
-import select
 import shutil
 import signal
 import socket
@@ -21,6 +20,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import connection
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -133,7 +133,7 @@ class Forked:
         """Return the exit code; TimeoutExpired where it does not end in time."""
         if self.returncode is None:
             # It stays readable: another thread may wait as well.
-            if not select.select([self._status], [], [], timeout)[0]:
+            if not connection.wait([self._status], timeout):
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
             with _lock:
                 if self.returncode is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.paths import REPOSITORY
 from tests.support import forked_programs
 from tests.support.forked_programs import Piped, can_be_forked, for_all_forks, run, stand_ins
 from tests.support.kube import until
@@ -27,6 +28,18 @@ def test_a_fork_ends_and_prints_as_the_program_does(tmp_path: Path) -> None:
         started = subprocess.run([EFRIT, *words], env=env, cwd=tmp_path, capture_output=True, text=True, input="")
         for field in ("returncode", "stdout", "stderr"):
             assert getattr(forked, field) == getattr(started, field)
+
+
+def test_whoever_has_many_files_open_has_programs_forked_as_well(tmp_path: Path) -> None:
+    code = (
+        "import os, resource, sys\n"
+        "from tests.support.forked_programs import run\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (2000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
+        "many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]\n"
+        "print(run([sys.argv[1], '--version'], {}, os.curdir, stdin='', timeout=60).stdout)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, EFRIT], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.stdout.startswith("efrit "), done.stderr
 
 
 @pytest.mark.parametrize("more", [{}, {"LC_ALL": "C"}], ids=["forked", "started"])

@@ -47,7 +47,8 @@ class Crowd:
         self.api = api
         self.bridges = bridges
         self.namespace = namespace
-        self.operator = Operator(plane, kube, namespace, installed, plane.directory, "operator-0")
+        self._of_operators = (plane, kube, namespace, installed, plane.directory)
+        self.operator = Operator(*self._of_operators, "operator-0")
 
     async def add_instances(self, names: list[str], *, holds: bool, affinity: int = 0, random: bool = False) -> None:
         """Make instances, each with a pod that is Ready and whose bridge is served, before any controller runs.
@@ -169,6 +170,13 @@ class Crowd:
         self.operator.launch(PYTHONMALLOC=os.environ.get("PYTHONMALLOC", "default"))
         if group is not None:
             group.add(self.operator.process.pid)
+
+    @contextlib.asynccontextmanager
+    async def standby(self) -> AsyncIterator[Operator]:
+        """Yield a second controller, which stands by; the caller launches or starts the first one."""
+        with contextlib.closing(Operator(*self._of_operators, "operator-1")) as standby:
+            await asyncio.to_thread(standby.start, leading=False)
+            yield standby
 
 
 @contextlib.asynccontextmanager

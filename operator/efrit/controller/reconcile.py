@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from efrit.api import EfritClaim, EfritPlan, EfritPool, EfritRequest
+from efrit.api import FINAL_PHASES, EfritClaim, EfritPlan, EfritPool, EfritRequest
 from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
 from efrit.controller.decide.claims import decide_claim
@@ -21,6 +21,7 @@ from efrit.controller.model.actions import (
     DisconnectBridge,
     FetchAnswer,
     ListRequests,
+    PatchStatus,
     ReadContent,
     ReadResult,
     ResourceKind,
@@ -31,7 +32,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.turn import Turn
 
 MOST_READS = 3
-"""Decisions about a request in a row: it gets its instance, and its content is read, or its answer."""
+"""Decisions about a request in a row: it gets its instance, and its content is read, or its answer, or it ends."""
 
 
 class Reconciler:
@@ -122,7 +123,7 @@ class Reconciler:
             snapshot = requests.snapshot(key)
             actions = decide_request(snapshot, self._clock()) if snapshot is not None else []
             carried_out = await self._actor.carry_out_all(work, actions)
-            if not (carried_out and any(isinstance(action, ReadContent | FetchAnswer | Bind) for action in actions)):
+            if not (carried_out and any(map(_decides_anew, actions))):
                 break
             # At once: what was read may be dropped again as soon as others have their turn.
             if decisions_left and requests.must_verify(key) is None:  # gate: decides-anew
@@ -162,6 +163,16 @@ class Reconciler:
         uid = self._store.of(kind).must_verify(key)
         if uid is not None:
             await self._actor.carry_out(work, ConfirmLeft(kind, key, uid))
+
+
+def _decides_anew(action: Action) -> bool:
+    """Return whether a request is decided about again once this is carried out, without its key waiting for a turn.
+
+    All that is left to do about one that has ended is to acknowledge its answer.
+    """
+    if isinstance(action, PatchStatus) and action.status.get("phase") in FINAL_PHASES:
+        return True
+    return isinstance(action, ReadContent | FetchAnswer | Bind)
 
 
 def _reads(actions: Sequence[Action]) -> bool:

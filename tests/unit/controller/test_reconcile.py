@@ -19,7 +19,7 @@ from efrit.controller.model.keys import RESYNC, WorkKey
 from efrit.controller.reconcile import MOST_READS, Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from efrit.errors import BridgeUnreachable, EfritError
+from efrit.errors import ApiUnavailable, BridgeUnreachable, EfritError
 from efrit.protocol import Reason, RequestState, RequestView, Reset, request_id
 from efrit.protocol.response import given_back
 from tests.support.factory import (
@@ -77,13 +77,15 @@ async def test_a_request_goes_from_hand_over_to_acknowledgement(rig: Rig) -> Non
 
     await rig.look()
     rig.store.bridges.event(INSTANCE, POD_UID, answered(result="2"))
-    await rig.look()
-    assert (rig.status["phase"], rig.status["result"]) == ("Succeeded", "2")
+    rig.api.fail("PATCH", f"{WORK}/status", 503)
+    with pytest.raises(ApiUnavailable):
+        await rig.look()
     assert ("DELETE", ONE) not in rig.bridge_calls, "acknowledged before the status was confirmed"
     await rig.look()
 
-    assert rig.bridge_calls == [("PUT", ONE), ("DELETE", ONE)]
-    assert len(rig.api.made("PATCH")) == 1
+    assert (rig.status["phase"], rig.status["result"]) == ("Succeeded", "2")
+    assert rig.bridge_calls == [("PUT", ONE), ("DELETE", ONE)], "acknowledged as it ends, not in a turn of its own"
+    assert len(rig.api.made("PATCH")) == 2
 
 
 # Contents that are read again.

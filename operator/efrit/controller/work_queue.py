@@ -94,6 +94,8 @@ class WorkQueue:
         self._failures: dict[WorkKey, int] = {}
         self._loaded: dict[str, float] = {}
         self._idle: deque[asyncio.Future[None]] = deque()
+        self._waking = False
+        """Whether a worker was woken that has not looked for a key yet: it wakes the next one if there is more."""
         self._nudge: asyncio.TimerHandle | None = None
         self._sooner = asyncio.Event()
         """Set where a key is due before the clock looks next."""
@@ -143,7 +145,7 @@ class WorkQueue:
 
         Keys of a namespace that holds its share of the workers prove nothing: its calls may hang.
         """
-        stuck = not self._free or self._ready.can_take(self._may_begin) or self._background_is_due()
+        stuck = not self._free or self._can_take()
         return max(0.0, _now() - self._progress) if stuck else 0.0
 
     def backlog(self, namespace: str) -> int:
@@ -348,13 +350,28 @@ class WorkQueue:
             self._background_taken = _now()
         return entry
 
+    def _can_take(self) -> bool:
+        """Return whether `_take` would return a key."""
+        return self._ready.can_take(self._may_begin) or self._background_is_due()
+
     def _wake(self) -> None:
-        """Wake a worker that has nothing to do, if any key waits for one."""
-        while self._idle and (self._ready or self._background):
+        """Wake a worker that has nothing to do, if it may begin a key."""
+        if self._waking or not self._idle or not (self._ready or self._background):
+            return
+        if not self._can_take():
+            self._nudge_later()
+            return
+        while self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
+                self._waking = True
                 waiter.set_result(None)
                 return
+
+    def _nudge_later(self) -> None:
+        """Look again in a while, where what is worked on keeps keys from their turn: nothing tells that it is old."""
+        if self._pace.lowered and self._ready and self._nudge is None:  # gate: nudge
+            self._nudge = asyncio.get_running_loop().call_later(YOUNG_SECONDS, self._nudged)
 
     def _nudged(self) -> None:
         self._nudge = None
@@ -362,13 +379,13 @@ class WorkQueue:
 
     async def _next(self) -> tuple[WorkKey, bool]:
         while (item := self._take()) is None:
-            loop = asyncio.get_running_loop()
-            if self._pace.lowered and self._ready and self._nudge is None:
-                # Those that hold it up grow old, and nothing tells of that.
-                self._nudge = loop.call_later(YOUNG_SECONDS, self._nudged)
-            waiter = loop.create_future()
+            self._nudge_later()
+            waiter = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
-            await waiter
+            try:
+                await waiter
+            finally:
+                self._waking = False
         (key, since), background = item
         self._dirty.discard(key)
         self._deferred.discard(key)

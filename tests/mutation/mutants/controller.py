@@ -118,6 +118,7 @@ MUTANTS = (
         silent=True,
     ),
     Mutant("the limit of keys under way while the loop is late", "pace", Never(), (FAIR,)),
+    Mutant("the look for keys that may begin once those under way have grown old", "nudge", Never(), (FAIR,)),
     Mutant("the claims beside that limit", "claims-unpaced", Value("True"), (FAIR,)),
     Mutant("the lane of a namespace's claims", "lane-of-claims", Value("key.namespace"), (FAIR,)),
     Mutant("the bound of what a namespace has set aside", "aside-of-one", Always(), (FAIR,)),

@@ -17,6 +17,7 @@ from efrit.controller.work_queue import (
     LOADED_WAIT_SECONDS,
     LONGEST_WORK_SECONDS,
     MOST_ASIDE,
+    YOUNG_SECONDS,
     WorkQueue,
 )
 from tests.support.factory import CONFIG, NOW, instance_json
@@ -209,6 +210,29 @@ async def test_where_the_loop_is_late_a_burst_has_few_keys_under_way_and_more_wh
         busy[0] = 0.0
         await elapse(5)
         assert max(began[-10:]) == 7
+
+
+async def test_where_the_loop_was_late_a_key_waits_for_those_that_hang_no_longer_than_they_are_young() -> None:
+    queue, began = WorkQueue(), list[str]()
+
+    async def work(one: WorkKey) -> None:
+        began.append(one.name)
+        if one.name.startswith("hangs"):
+            await elapse(30)
+        burn(0.02)
+
+    async with running(queue, work, WORKERS):
+        for number in range(100):
+            queue.add(key("team", number))
+        await elapse(3)
+        began.clear()
+        for number in range(4):
+            queue.add(key("team", f"hangs-{number}"))
+            await elapse(0.01)
+        assert began == ["hangs-0", "hangs-1"]
+        await elapse(YOUNG_SECONDS)
+
+    assert began == ["hangs-0", "hangs-1", "hangs-2", "hangs-3"]
 
 
 async def test_many_namespaces_that_hang_leave_a_worker_for_one_that_comes() -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from tests.cluster.control_plane import ControlPlane, Ports
 from tests.cluster.processes import Daemon
 from tests.support.kube import until
+from tests.support.timeout import TIMEOUT
 
 CHUNK = 65_536
 
@@ -33,13 +34,13 @@ class Relay:
     def start(self) -> None:
         """Start the thread. Return once it listens."""
         self._thread.start()
-        assert self._ready.wait(10), "the relay did not start"
+        assert self._ready.wait(TIMEOUT), "the relay did not start"
 
     def close(self) -> None:
         """Cut every connection and end the thread."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join(10)
+            self._thread.join(TIMEOUT)
         self._listener.close()
 
     def freeze(self, frozen: bool) -> None:

@@ -16,6 +16,7 @@ from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.observe import facts_of
 from tests.fuzz.litter import Litter, Outside, drop, requests
 from tests.support.bridge_instance import Instance, until
+from tests.support.timeout import TIMEOUT
 
 BRIDGE_LIMIT_BYTES = 192 << 20
 """What a bridge's container may use."""
@@ -129,13 +130,15 @@ def test_long_files_are_refused_and_cost_the_bridge_no_memory(instance: Instance
 
 def test_a_file_that_grows_slowly_is_run_once_it_is_whole(instance: Instance) -> None:
     text = json.dumps({"id": "slow", "type": "eval", "content": '(concat "wh" "ole")'})
+    # However slow the machine, the pauses are shorter than what counts as settled.
+    before = instance.eval("patient", f"(prog1 efrit-settle-seconds (setq efrit-settle-seconds {TIMEOUT}))").result
     with (instance.queue / "requests/slow.json").open("w") as growing:
         for piece in (text[:10], text[10:40], text[40:-1], text[-1:]):
             growing.write(piece)
             growing.flush()
-            # The pauses are the input: shorter than what counts as settled.
             time.sleep(0.4)
     until((instance.queue / "responses/resp_slow.json").exists)
+    assert instance.eval("as-before", f"(setq efrit-settle-seconds {before})").result == before
     assert Response.parse((instance.queue / "responses/resp_slow.json").read_bytes()).result == '"whole"'
 
 

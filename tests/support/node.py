@@ -19,6 +19,7 @@ from efrit.kube.media_types import MERGE_PATCH
 from tests.cluster.control_plane import ControlPlane
 from tests.support.kube import Json, Kube, until
 from tests.support.pod import Pod
+from tests.support.timeout import TIMEOUT
 
 GRACE_SECONDS = 3.0
 FORCED_SECONDS = 2.0
@@ -79,7 +80,7 @@ class Node:
     def close(self) -> None:
         if self._thread.is_alive() and self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
+        self._thread.join(TIMEOUT)
         if self._failure is not None:
             raise self._failure
 
@@ -102,7 +103,9 @@ class Node:
         self._stop, self._look = asyncio.Event(), asyncio.Event()
         context = self._plane.authority.client_context("admin")
         self._loop = asyncio.get_running_loop()
-        async with httpx.AsyncClient(base_url=self._plane.url, verify=context, timeout=30, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=self._plane.url, verify=context, timeout=TIMEOUT, trust_env=False
+        ) as client:
             self._client = client
             tasks = [asyncio.create_task(self._watch(plural)) for plural in ("statefulsets", "pods")]
             tasks.append(asyncio.create_task(self._work()))

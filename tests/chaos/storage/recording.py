@@ -102,7 +102,7 @@ class Client:
         pid = self.instance.emacs_pid()
         with self.shim.still():
             os.kill(pid, signal.SIGKILL)
-        until(lambda: self.instance.stats().emacs.pid not in (None, pid), 30)
+        until(lambda: self.instance.stats().emacs.pid not in (None, pid))
 
     def restart_bridge(self) -> None:
         """Kill the bridge between two calls, and start it again."""

@@ -23,6 +23,7 @@ from efrit.queue.queue import DurableQueue
 from tests.chaos.storage.disk_model import Content
 from tests.chaos.storage.promises import Json, Promises, Recovered
 from tests.chaos.storage.recording import COUNTER, GO, digest
+from tests.support.timeout import TIMEOUT
 
 SECONDS = 30
 STANDING = {"identity", "claims.log", "claims.old", "totals", "heartbeat", "generation", "results.log"}
@@ -47,7 +48,7 @@ class Emacs:
         for pipe in (self._process.stdin, self._process.stderr):
             if pipe is not None:
                 pipe.close()
-        self._process.wait(20)
+        self._process.wait(TIMEOUT)
 
     def serve(self, place: Path) -> str:
         """Start on `place` and answer what waits. Return what went wrong; empty for nothing."""

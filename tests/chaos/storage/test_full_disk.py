@@ -21,6 +21,7 @@ from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting_fo
 from tests.chaos.storage.replay import leftovers
 from tests.support.bridge_instance import until
 from tests.support.faults.file_shim.shim import FileShim
+from tests.support.timeout import TIMEOUT
 
 SECONDS = 60
 
@@ -32,9 +33,9 @@ def volume(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     path = tmp_path / "instance/volume"
     path.mkdir(parents=True)
     options = f"{request.param},mode=700"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "efrit-test", path], check=True, timeout=20)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "efrit-test", path], check=True, timeout=TIMEOUT)
     yield path
-    subprocess.run(["umount", path], check=True, timeout=20)
+    subprocess.run(["umount", path], check=True, timeout=TIMEOUT)
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_a_run_that_overruns_its_time_ends_while_there_is_no_room(harness: Harne
 def test_a_large_result_is_cut_and_says_why_where_the_workspace_is_full(harness: Harness) -> None:
     one = harness.instance
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "efrit-test", str(one.workspace)]
-    subprocess.run(mount, check=True, timeout=20)
+    subprocess.run(mount, check=True, timeout=TIMEOUT)
     try:
         one.put("runs", counting_form("runs", f"(progn {WAIT} (make-string 900000 ?x))"), options={"timeout": 120})
         until(lambda: harness.begun("runs"), SECONDS)
@@ -156,7 +157,7 @@ def test_a_large_result_is_cut_and_says_why_where_the_workspace_is_full(harness:
         harness.acknowledge("runs")
     finally:
         # Emacs may still be in it.
-        subprocess.run(["umount", "--lazy", str(one.workspace)], check=True, timeout=20)
+        subprocess.run(["umount", "--lazy", str(one.workspace)], check=True, timeout=TIMEOUT)
 
 
 def test_both_may_be_started_again_while_there_is_no_room(harness: Harness, volume: Path) -> None:

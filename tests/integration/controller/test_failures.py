@@ -261,16 +261,16 @@ def test_the_api_server_may_go_away_for_a_while(alone: Site) -> None:
 
 def test_one_of_two_controllers_acts_and_the_other_takes_over_before_the_lease_runs_out(site: Site) -> None:
     first, second = site.operator("operator-a"), site.operator("operator-b")
-    first.start(EFRIT_LEASE_SECONDS="60")
-    second.start(leading=False, EFRIT_LEASE_SECONDS="60")
+    first.start(EFRIT_LEASE_SECONDS="1200")
+    second.start(leading=False, EFRIT_LEASE_SECONDS="1200")
     site.instance()
     assert site.answer(site.ask("1"))["result"] == "1"
     assert (first.role(), second.role()) == ("leading", "standby")
     assert (first.metric("efrit_leader"), second.metric("efrit_leader")) == (1.0, 0.0)
     assert second.metric('efrit_status_writes_total{kind="EfritRequest"}') == 0.0
     assert first.stop() == 0
-    # Renewed every 8 s, a lease that was not given back would last for 52 s at least.
-    until(lambda: second.role() == "leading", "the standby does not take over", 40)
+    # A lease that was not given back would last for longer than this is waited for.
+    until(lambda: second.role() == "leading", "the standby does not take over")
     assert site.answer(site.ask("2"))["result"] == "2"
 
 

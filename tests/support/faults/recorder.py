@@ -22,6 +22,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.support.faults.history import FINAL_PHASES, REMOVED, ObjectVersion, RequestVersion
 from tests.support.faults.pool_workload import BROKEN_IMAGE
 from tests.support.kube import Kube
+from tests.support.timeout import TIMEOUT
 
 RETRY_SECONDS = 0.1
 FINAL_CLAIMS = ("Expired", "Released")
@@ -48,13 +49,13 @@ class Watcher(ABC):
         context = plane.authority.client_context("admin")
         # The API server sends a bookmark every minute at least: a silence longer than that is a dead connection.
         self._client = httpx.Client(
-            base_url=plane.url, verify=context, trust_env=False, timeout=httpx.Timeout(5, read=100)
+            base_url=plane.url, verify=context, trust_env=False, timeout=httpx.Timeout(TIMEOUT)
         )
 
     def start(self) -> None:
         """Start the thread. Return once no later change can be missed."""
         self._thread.start()
-        if not self._listening.wait(30):
+        if not self._listening.wait(TIMEOUT):
             raise AssertionError("the recorder does not reach the API server")
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from efrit.controller.metrics_access import KEPT_SECONDS, LONGEST_TOKEN, MAX_KEP
 from efrit.controller.metrics_server import MOST_CONNECTIONS, serve_metrics
 from efrit.errors import ApiUnavailable
 from efrit.kube.resources import TOKEN_REVIEWS, Resource
+from tests.support.timeout import TIMEOUT
 
 
 @dataclass
@@ -171,7 +172,7 @@ async def test_nobody_reads_while_nobody_can_be_asked(
 async def end_of(reader: asyncio.StreamReader) -> bytes:
     """Return what a connection says until its other side has ended it."""
     with contextlib.suppress(ConnectionResetError):
-        return await asyncio.wait_for(reader.read(), 30)
+        return await asyncio.wait_for(reader.read(), TIMEOUT)
     return b""
 
 

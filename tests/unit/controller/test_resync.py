@@ -27,6 +27,7 @@ from tests.support.factory import (
     request_json,
     statefulset_json,
 )
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.store.test_pools import pool_json
 from tests.unit.controller.store.world import child
@@ -173,7 +174,7 @@ async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kub
     work = asyncio.create_task(queue.run(looked.put, 1))
     try:
         store.requests.observe(api.put(f"{ROOT}/efritrequests/work", request_json()))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(TIMEOUT):
             first = await looked.get()
             await Resync(kube, store, None, 0.01, 600).sweep_requests()
             assert await looked.get() == first
@@ -424,7 +425,7 @@ async def test_a_sweep_that_is_refused_ends_the_sweeps_of_its_namespace(
     api.fail("GET", f"{ROOT}/efritrequests", 503)
     api.fail("GET", f"{ROOT}/efritrequests", status)
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(TIMEOUT):
         with pytest.raises((ApiForbidden, ApiNotFound)):
             await Resync(kube, Store(WorkQueue(), CONFIG, lambda: NOW), "team", 0.01, 600).run()
 

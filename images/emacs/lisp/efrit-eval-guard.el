@@ -250,6 +250,8 @@ back while code of a request runs, and nil otherwise."
          (each (symbol-function 'mapcar))
          (call (symbol-function 'mapc))
          (lasting (seq-filter #'efrit-guard--lasting-p variables))
+         ;; Those that never change come first.
+         (variables (append lasting (seq-remove #'efrit-guard--lasting-p variables)))
          ;; What is unbound is rare: all are bound, or each is asked.
          (bound (lambda (variables)
                   (let ((rest variables) found
@@ -267,19 +269,21 @@ back while code of a request runs, and nil otherwise."
       (let* ((outer (car under-way))
              (recorded (funcall bound variables))
              (values (funcall each value recorded))
-             (recorded-lasting (funcall bound lasting))
-             (lasting-values (funcall each value recorded-lasting))
              put-back)
         (setq put-back
               (lambda ()
                 (funcall tidy)
-                (let ((rest recorded-lasting) (wanted lasting-values) (all nil) restored)
-                  (while (and rest (not all))
-                    (setq all (not (and (funcall bound-p (car rest))
-                                        (equal (symbol-value (car rest)) (car wanted))))
-                          rest (cdr rest)
-                          wanted (cdr wanted)))
-                  (unless (and (not all) (eq (funcall bound recorded) recorded))
+                (let* ((whole (eq (funcall bound recorded) recorded))
+                       (rest recorded) (wanted values) (constant lasting) (all nil) restored)
+                  (while (and constant (not all))
+                    ;; One that was unbound already is not among those recorded.
+                    (when (eq (car rest) (car constant))
+                      (setq all (not (and (or whole (funcall bound-p (car rest)))
+                                          (equal (symbol-value (car rest)) (car wanted))))
+                            rest (cdr rest)
+                            wanted (cdr wanted)))
+                    (setq constant (cdr constant)))
+                  (unless (and whole (not all))
                     (setq rest recorded
                           wanted values)
                     (while rest

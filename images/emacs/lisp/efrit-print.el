@@ -164,31 +164,42 @@ Otherwise `deep' or `unknown'."
 ;;;; Text that JSON can hold
 
 (defconst efrit-print--unclean-regexp
-  (concat "[" (mapconcat (lambda (range)
-                           (string (car range) ?- (cdr range)))
-                         ;; A range may not join raw bytes to what is below.
-                         '((0 . 0) (#xd800 . #xdfff) (#x110000 . #x3fff7f)
-                           (#x3fff80 . #x3fffff))
-                         "")
-          "]")
+  (format "[^%c-%c%c-%c]" 1 #xd7ff #xe000 #x10ffff)
   "What UTF-8 has no place for, surrogates, raw bytes and beyond, and NUL.
-Emacs 28 reads no JSON that has one, and byte code that is printed has many.")
+Emacs 28 reads no JSON that has one, and byte code that is printed has many.
+To compile it, Emacs goes through all other characters, for a millisecond.")
+
+(defconst efrit-print--short 100
+  "Characters of a text that is looked through without a regular expression.
+Emacs keeps twenty of those that it has compiled, whoever has used them.")
+
+(defun efrit-print--clean-p (text)
+  "Return non-nil when the multibyte string TEXT has nothing that JSON cannot hold."
+  (cond ((= (length text) (string-bytes text)) (not (string-search "\0" text)))
+        ((< (length text) efrit-print--short)
+         (let ((index 0) (end (length text)) char)
+           (while (and (< index end)
+                       (setq char (aref text index))
+                       (or (< 0 char #xd800) (< #xdfff char #x110000)))
+             (setq index (1+ index)))
+           (= index end)))
+        (t (not (string-match-p efrit-print--unclean-regexp text)))))
 
 (defun efrit-print-clean (text)
   "Return TEXT without properties, its NULs, raw bytes and surrogates escaped."
   (let ((text (if (multibyte-string-p text) text (string-to-multibyte text)))
         (case-fold-search nil))
-    (if (string-match-p efrit-print--unclean-regexp text)
-        (replace-regexp-in-string
-         efrit-print--unclean-regexp
-         (lambda (match)
-           (let ((char (aref match 0)))
-             (cond ((= char 0) "\\000")
-                   ((>= char #x3fff80) (format "\\%03o" (- char #x3fff00)))
-                   ((>= char #x110000) (format "\\x%x" char))
-                   (t (format "\\u%04x" char)))))
-         (substring-no-properties text) t t)
-      (substring-no-properties text))))
+    (if (efrit-print--clean-p text)
+        (substring-no-properties text)
+      (replace-regexp-in-string
+       efrit-print--unclean-regexp
+       (lambda (match)
+         (let ((char (aref match 0)))
+           (cond ((= char 0) "\\000")
+                 ((>= char #x3fff80) (format "\\%03o" (- char #x3fff00)))
+                 ((>= char #x110000) (format "\\x%x" char))
+                 (t (format "\\u%04x" char)))))
+       (substring-no-properties text) t t))))
 
 (defun efrit-print-head (text limit)
   "Return the longest head of TEXT, which is clean, of at most LIMIT bytes."

@@ -172,7 +172,7 @@ begin in, or nil for the workspace."
 
 (defun efrit-request--take-options (request json)
   "Fill REQUEST from the options in JSON."
-  (let ((options (or (gethash "options" json) (make-hash-table :test #'equal))))
+  (let ((options (or (gethash "options" json) (make-hash-table :test #'equal :size 1))))
     (unless (hash-table-p options)
       (efrit-request--refuse "`options' must be an object"))
     (cl-flet ((option (key default test wanted)

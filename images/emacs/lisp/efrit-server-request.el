@@ -78,9 +78,9 @@ Other hosts then have to know it, and its time, beforehand."
   "Store ANSWER; see `efrit-answer-store'.
 End this Emacs where code has made of that something that stores nothing."
   (efrit-answer-store answer)
-  (when (and (efrit-fence-holds-p)
-             (efrit-files-isolated
-               (file-exists-p (efrit-claim-processing-path (efrit-answer-id answer)))))
+  (when (and (efrit-files-isolated
+               (file-exists-p (efrit-claim-processing-path (efrit-answer-id answer))))
+             (efrit-fence-holds-p))
     (efrit-server-give-up "an answer could not be stored, and no error said so")))
 
 (defun efrit-server-step (session)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import Reason, RequestState
+from efrit.protocol import RequestReason, RequestState
 from tests.support.bridge_instance import Instance, until
 from tests.support.faults.file_shim.shim import FileShim
 
@@ -77,5 +77,5 @@ def test_the_time_of_running_work_does_not_depend_on_the_clock(
     until(lambda: instance.view(name).state is not RequestState.QUEUED)
     shim.set_clock(hours * HOUR)
     response = instance.answer(name)
-    assert response.reason is Reason.TIMED_OUT
+    assert response.reason is RequestReason.TIMED_OUT
     assert response.execution_time >= 0

@@ -17,7 +17,7 @@ PASSED = ("SUCCESS", "INFO", "SKIPPED")
 
 
 @dataclass(frozen=True)
-class Reason:
+class RequestReason:
     """Why some scenarios do not pass on some runs, or (`included` False) are not looked at."""
 
     why: str
@@ -26,10 +26,10 @@ class Reason:
     included: bool = True
 
 
-def reasons_of(document: Mapping[str, Any]) -> tuple[Reason, ...]:
+def reasons_of(document: Mapping[str, Any]) -> tuple[RequestReason, ...]:
     """Return the reasons in expectations.yaml."""
     return tuple(
-        Reason(entry["why"], frozenset(entry["runs"]), _scenarios(entry), included)
+        RequestReason(entry["why"], frozenset(entry["runs"]), _scenarios(entry), included)
         for key, included in (("fail", True), ("leave-out", False))
         for entry in document[key]
     )
@@ -55,7 +55,7 @@ def wrong_with(checks: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(complaints) if checks else "it checked nothing"
 
 
-def surprises(outcomes: Mapping[str, Found], reasons: Sequence[Reason]) -> list[str]:
+def surprises(outcomes: Mapping[str, Found], reasons: Sequence[RequestReason]) -> list[str]:
     """Return a sentence for each thing that is not as expected, in the order of the runs."""
     sentences = []
     for run, scenarios in outcomes.items():
@@ -82,7 +82,7 @@ def surprises(outcomes: Mapping[str, Found], reasons: Sequence[Reason]) -> list[
     return sentences
 
 
-def table(outcomes: Mapping[str, Found], reasons: Sequence[Reason]) -> str:
+def table(outcomes: Mapping[str, Found], reasons: Sequence[RequestReason]) -> str:
     """Scenarios by runs, in Markdown; a letter tells the reason, and the reasons follow."""
     every = {scenario: None for scenarios in outcomes.values() for scenario in scenarios}
     lines = [_row("scenario", *outcomes), _row("---", *(":-:" for _ in outcomes))]
@@ -101,7 +101,7 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(reasons: Sequence[Reason], run: str, scenario: str, outcomes: Found) -> str:
+def _cell(reasons: Sequence[RequestReason], run: str, scenario: str, outcomes: Found) -> str:
     reason = _reason(reasons, run, scenario)
     letter = f" {ascii_lowercase[reasons.index(reason)]}" if reason is not None else ""
     if scenario not in outcomes or (reason is not None and not reason.included):
@@ -109,7 +109,7 @@ def _cell(reasons: Sequence[Reason], run: str, scenario: str, outcomes: Found) -
     return f"✗{letter}" if outcomes[scenario] else "✓"
 
 
-def _total(reasons: Sequence[Reason], run: str, outcomes: Found) -> str:
+def _total(reasons: Sequence[RequestReason], run: str, outcomes: Found) -> str:
     included = [
         wrong
         for scenario, wrong in outcomes.items()
@@ -118,5 +118,5 @@ def _total(reasons: Sequence[Reason], run: str, outcomes: Found) -> str:
     return f"{sum(not wrong for wrong in included)} of {len(included)}"
 
 
-def _reason(reasons: Sequence[Reason], run: str, scenario: str) -> Reason | None:
+def _reason(reasons: Sequence[RequestReason], run: str, scenario: str) -> RequestReason | None:
     return next((reason for reason in reasons if run in reason.runs and scenario in reason.scenarios), None)

@@ -11,7 +11,7 @@ from efrit.api.request import RequestStatus
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import PatchStatus, StoreResult
 from efrit.errors import ProtocolError
-from efrit.protocol import Reason, RequestState, RequestView, Response
+from efrit.protocol import RequestReason, RequestState, RequestView, Response
 from tests.fuzz import documents
 from tests.fuzz.litter import Outside
 from tests.support.bridge_instance import Instance, until
@@ -64,7 +64,7 @@ def test_an_answer_that_its_request_spoilt_ends_it_as_interrupted(instance: Inst
         rid = f"spoilt-{number}"
         assert instance.put(rid, _plant(text, rid)).status_code == 201, name
         answer = instance.answer(rid)
-        assert answer.reason is Reason.INTERRUPTED, name
+        assert answer.reason is RequestReason.INTERRUPTED, name
         assert "not a response" in (answer.error or ""), name
         assert answer.result is None, name
         assert instance.client.delete(f"/v1/requests/{rid}").status_code == 204, name
@@ -77,7 +77,7 @@ def test_an_answer_that_only_looks_odd_is_taken(instance: Instance) -> None:
         rid = f"odd-{number}"
         instance.put(rid, _plant(text, rid))
         answer = instance.answer(rid)
-        assert (answer.reason, answer.result) == (Reason.SUCCEEDED, "1"), name
+        assert (answer.reason, answer.result) == (RequestReason.SUCCEEDED, "1"), name
 
 
 NO_FILES = {
@@ -97,7 +97,7 @@ def test_an_answer_that_is_no_readable_file_ends_its_request_once(
     path = f'(concat efrit-queue-directory "responses/resp_{rid}.json")'
     form = NO_FILES[kind].replace("PATH", path).replace("@outside", str(beside.place))
     instance.put(rid, form)
-    assert instance.answer(rid).reason is Reason.INTERRUPTED
+    assert instance.answer(rid).reason is RequestReason.INTERRUPTED
     assert instance.client.delete(f"/v1/requests/{rid}").status_code == 204
     until(lambda: instance.view(rid).state is RequestState.ACKNOWLEDGED)
     assert instance.put(rid, form).status_code == 200
@@ -112,7 +112,7 @@ def test_a_large_result_that_cannot_be_kept_whole_is_cut_and_stops_nobody(instan
     )
     try:
         response = instance.eval("no-room", form)
-        assert (response.reason, response.truncated, response.result_path) == (Reason.SUCCEEDED, True, None)
+        assert (response.reason, response.truncated, response.result_path) == (RequestReason.SUCCEEDED, True, None)
         assert response.result_bytes == 900_002
         assert instance.eval("after-no-room", "(+ 1 1)").result == "2"
     finally:
@@ -199,8 +199,8 @@ def test_whatever_code_returns_prints_or_signals_is_told_whole_or_cut_at_the_lim
         rid = f"printed-{limit}-{number}"
         instance.put(rid, form, options={"max_result_bytes": limit, "timeout": 60})
         response = instance.answer(rid)
-        assert response.reason in (Reason.SUCCEEDED, Reason.EVAL_ERROR), (name, response)
-        failed = response.reason is Reason.EVAL_ERROR
+        assert response.reason in (RequestReason.SUCCEEDED, RequestReason.EVAL_ERROR), (name, response)
+        failed = response.reason is RequestReason.EVAL_ERROR
         # Cut before it gets too deep, its beginning is what Emacs prints.
         unprintable = name == "a deep list" and limit > 200
         assert failed == (unprintable or name.startswith("an error")), (name, response)
@@ -241,7 +241,7 @@ def test_a_printed_value_reads_back_as_what_it_was(instance: Instance) -> None:
     def same(value: str) -> None:
         rid = f"value-{next(numbers)}"
         response = instance.eval(rid, f"(quote {value})")
-        assert response.reason is Reason.SUCCEEDED, (value, response.error)
+        assert response.reason is RequestReason.SUCCEEDED, (value, response.error)
         again = instance.eval(f"{rid}-again", f"(equal (quote {value}) (quote {response.result}))")
         assert again.result == "t", (value, response.result, again.error)
 

@@ -11,7 +11,7 @@ import psutil
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from efrit.protocol import Reason, Response, id_of_request_file
+from efrit.protocol import RequestReason, Response, id_of_request_file
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.observe import facts_of
 from tests.fuzz.litter import Litter, Outside, drop, requests
@@ -40,7 +40,7 @@ def _looked_at(entry: os.DirEntry[str]) -> bool:
 def _serves(instance: Instance) -> None:
     """Check that the bridge and the Emacs that were there at first answer a valid request."""
     response = instance.eval(f"probe-{next(_numbers)}", "(* 6 7)")
-    assert (response.reason, response.result) == (Reason.SUCCEEDED, "42")
+    assert (response.reason, response.result) == (RequestReason.SUCCEEDED, "42")
     assert instance.bridge is not None
     assert instance.bridge.poll() is None
     assert _bytes_of(instance.bridge.pid) < BRIDGE_LIMIT_BYTES
@@ -120,7 +120,7 @@ def test_long_files_are_refused_and_cost_the_bridge_no_memory(instance: Instance
     for name in contents:
         path = instance.queue / f"responses/resp_{name}.json"
         until(path.exists)
-        assert Response.parse(path.read_bytes()).reason is Reason.REJECTED, name
+        assert Response.parse(path.read_bytes()).reason is RequestReason.REJECTED, name
         most = max(most, _bytes_of(instance.bridge.pid))
     until(lambda: _settled(instance))
     _serves(instance)
@@ -153,7 +153,10 @@ def test_a_file_that_is_replaced_all_the_time_is_run_once_at_most(instance: Inst
     until((instance.queue / "responses/resp_replaced.json").exists)
     until(lambda: _settled(instance))
     assert len(runs.read_text().split()) == 1
-    assert Response.parse((instance.queue / "responses/resp_replaced.json").read_bytes()).reason is Reason.SUCCEEDED
+    assert (
+        Response.parse((instance.queue / "responses/resp_replaced.json").read_bytes()).reason
+        is RequestReason.SUCCEEDED
+    )
 
 
 def test_two_files_with_one_id_are_run_once(instance: Instance) -> None:

@@ -22,7 +22,7 @@ from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
 from efrit.controller.model.views import BridgeView, ClaimView, ContainerView, PodView, StatefulSetView
-from efrit.protocol import EmacsStats, Reason, RequestState, RequestView, Response, Stats, request_id
+from efrit.protocol import EmacsStats, RequestReason, RequestState, RequestView, Response, Stats, request_id
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NAMESPACE = "team"
@@ -224,11 +224,11 @@ def snapshot(
     return RequestSnapshot(request=efrit_request or request(), target=target, **(defaults | fields))
 
 
-def response(uid: str = "uid-work", *, reason: Reason = Reason.SUCCEEDED, **fields: Any) -> Response:
+def response(uid: str = "uid-work", *, reason: RequestReason = RequestReason.SUCCEEDED, **fields: Any) -> Response:
     defaults: Json = {
         "status": reason.status,
         "reason": reason,
-        "outcome": "Success" if reason == Reason.SUCCEEDED else "Failure",
+        "outcome": "Success" if reason == RequestReason.SUCCEEDED else "Failure",
         "attempt": 1,
         "started": NOW - seconds(2),
         "execution_time": 1.5,

@@ -33,7 +33,7 @@ from efrit.protocol import (
     EmacsStats,
     ErrorDetail,
     Outcome,
-    Reason,
+    RequestReason,
     RequestState,
     RequestView,
     Reset,
@@ -164,17 +164,17 @@ class SimulatedBridge:
             del self.views[uid]
             return None
         if method == "POST" and not self.views[uid].state.final:
-            self._finish(uid, Reason.CANCELLED)
+            self._finish(uid, RequestReason.CANCELLED)
         return self.views[uid]
 
-    def _finish(self, uid: str, reason: Reason = Reason.SUCCEEDED) -> None:
+    def _finish(self, uid: str, reason: RequestReason = RequestReason.SUCCEEDED) -> None:
         self.processed += 1
         response = Response(
             id=request_id(uid),
             status=reason.status,
-            outcome=Outcome.SUCCESS if reason == Reason.SUCCEEDED else Outcome.FAILURE,
+            outcome=Outcome.SUCCESS if reason == RequestReason.SUCCEEDED else Outcome.FAILURE,
             reason=reason,
-            result="3" if reason == Reason.SUCCEEDED else None,
+            result="3" if reason == RequestReason.SUCCEEDED else None,
             attempt=1,
         )
         self._tell(RequestView(id=request_id(uid), state=RequestState.ANSWERED, response=response, attempt=1))

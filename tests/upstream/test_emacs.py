@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from efrit.client.interface import Outcome, Reason, RequestState, RequestType, Work
+from efrit.client.interface import Outcome, RequestReason, RequestState, RequestType, Work
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.request_file import id_of, request_for
 from tests.support.kube import until
@@ -70,7 +70,11 @@ def test_it_answers_our_requests(files: QueueFiles) -> None:
     for number, rid in enumerate(ids):
         ended = answer(files, rid)
         # It prints the text of the result once more.
-        assert (ended.reason, ended.outcome, ended.result) == (Reason.SUCCEEDED, Outcome.SUCCESS, f'"{number + 1}"')
+        assert (ended.reason, ended.outcome, ended.result) == (
+            RequestReason.SUCCEEDED,
+            Outcome.SUCCESS,
+            f'"{number + 1}"',
+        )
         assert ended.execution_seconds is not None
 
 
@@ -122,5 +126,5 @@ def test_a_request_that_we_take_back_while_another_runs_never_runs(files: QueueF
     go_on.touch()
     assert answer(files, first).result == '"1"'
     assert answer(files, submit(files, "2", timeout=600.0)).result == '"2"'
-    assert state(files, second).reason is Reason.CANCELLED
+    assert state(files, second).reason is RequestReason.CANCELLED
     assert not ran.exists()

@@ -2,8 +2,7 @@
 
 from enum import StrEnum
 
-from efrit.protocol.enums import UNSTORED_RESULT, ClaimPhase, PlanPhase, PlanReason, RequestPhase
-from efrit.protocol.enums import Reason as RequestReason
+from efrit.protocol.enums import UNSTORED_RESULT, ClaimPhase, PlanPhase, PlanReason, RequestPhase, RequestReason
 
 __all__ = [
     "FINAL_PHASES",

@@ -18,7 +18,7 @@ stop meanwhile is told so when Emacs can listen, and its grace time begins then.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from efrit.protocol import Reason, RequestId
+from efrit.protocol import RequestId, RequestReason
 from efrit.queue.process_sample import HUNG_SECONDS, WAKE_SECONDS
 from efrit.queue.self_check import RestartCause
 
@@ -82,7 +82,7 @@ class Order:
     """Write the order to stop (timed out) where Emacs finds it."""
 
     id: RequestId
-    reason: Reason
+    reason: RequestReason
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def decide(
         # Its successor answers for it, by the orders that lie in control/ already.
         return []
     steps: list[Step] = [
-        Order(run.id, Reason.TIMED_OUT)
+        Order(run.id, RequestReason.TIMED_OUT)
         for run in runs
         if run.stop_since is None and now - max(run.since, emacs.since) >= run.timeout
     ]

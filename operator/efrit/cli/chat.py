@@ -16,7 +16,7 @@ from efrit.cli.run import print_final_state
 from efrit.cli.streams import interruptible, is_terminal, printable
 from efrit.cli.wait import Detached, display_for, hand_over, wait
 from efrit.cli.work import work_of
-from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
+from efrit.client.interface import Backend, RequestReason, RequestState, RequestType, Work
 
 _HELP = "/command TEXT has the model work with tools, /session prints the session, /quit (or Ctrl-D) ends the chat"
 
@@ -57,7 +57,7 @@ async def _converse(backend: Backend, args: Namespace) -> Exit:
             if state.session is not None and state.session.id:
                 session, instance = state.session.id, state.handle.instance
             # What is typed next answers the question; otherwise it is talk again.
-            kind = kind if state.reason is Reason.INPUT_REQUIRED else RequestType.CHAT
+            kind = kind if state.reason is RequestReason.INPUT_REQUIRED else RequestType.CHAT
         return code
 
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from efrit.client.errors import ClientError, NoCluster, NoEmacs, NotFound, NotReady, Refused
-from efrit.client.interface import Outcome, PlanReason, Reason, RequestState
+from efrit.client.interface import Outcome, PlanReason, RequestReason, RequestState
 
 if TYPE_CHECKING:
     from efrit.client.plans import PlanState
@@ -55,11 +55,11 @@ MEANINGS = {
 }
 
 _BY_REASON = {
-    Reason.INPUT_REQUIRED: Exit.INPUT_REQUIRED,
-    Reason.TIMED_OUT: Exit.TIMED_OUT,
-    Reason.CANCELLED: Exit.CANCELLED,
-    Reason.INTERRUPTED: Exit.UNKNOWN,
-    Reason.REJECTED: Exit.REJECTED,
+    RequestReason.INPUT_REQUIRED: Exit.INPUT_REQUIRED,
+    RequestReason.TIMED_OUT: Exit.TIMED_OUT,
+    RequestReason.CANCELLED: Exit.CANCELLED,
+    RequestReason.INTERRUPTED: Exit.UNKNOWN,
+    RequestReason.REJECTED: Exit.REJECTED,
 }
 
 

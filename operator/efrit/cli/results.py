@@ -13,7 +13,7 @@ from efrit.cli.output import unquoted, write
 from efrit.cli.streams import printable
 from efrit.cli.terminal_text import sanitized_lines
 from efrit.client.errors import ClientError
-from efrit.client.interface import Reason, RequestState
+from efrit.client.interface import RequestReason, RequestState
 from efrit.client.whole_result import completed, is_partial
 
 __all__ = ["completed", "exit_of_printed", "is_partial", "print_result", "warn"]
@@ -65,5 +65,5 @@ def _print_for_people(state: RequestState, args: Namespace) -> None:
 
 
 def _print_failure(state: RequestState) -> None:
-    if state.reason is not Reason.SUCCEEDED:
+    if state.reason is not RequestReason.SUCCEEDED:
         print(f"efrit: {state.handle.id} ended {state.reason}: {sanitized_lines(state.message)}", file=sys.stderr)

@@ -11,7 +11,7 @@ from efrit.cli.streams import is_terminal, typed_line
 from efrit.cli.terminal_text import sanitized_lines
 from efrit.cli.wait import Detached, display_for, hand_over, wait
 from efrit.cli.work import work_of
-from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
+from efrit.client.interface import Backend, RequestReason, RequestState, RequestType, Work
 
 
 async def run_eval(backend: Backend, args: Namespace) -> Exit:
@@ -52,7 +52,7 @@ async def run_work(backend: Backend, args: Namespace, work: Work) -> Exit:
 
 def _answer(state: RequestState, args: Namespace) -> str | None:
     """Return the user's answer to the question; None without a question, a terminal or an answer, or at Ctrl-C."""
-    if state.reason is not Reason.INPUT_REQUIRED or state.session is None or args.no_input or args.output:
+    if state.reason is not RequestReason.INPUT_REQUIRED or state.session is None or args.no_input or args.output:
         return None
     if not is_terminal(sys.stdin, sys.stderr):
         return None

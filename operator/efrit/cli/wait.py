@@ -22,15 +22,15 @@ from efrit.cli.place import Invocation, notice, print_resume_hint
 from efrit.cli.streams import is_terminal, typed_line
 from efrit.cli.terminal_text import sanitized_line
 from efrit.client.errors import RestartNeeded
-from efrit.client.interface import Backend, Handle, Reason, RequestState, Work
+from efrit.client.interface import Backend, Handle, RequestReason, RequestState, Work
 
 _QUIET_SECONDS = 0.7
 _TICK_SECONDS = 0.2
 _BLOCKED_REASONS = (
-    Reason.INSTANCE_NOT_READY,
-    Reason.INSTANCE_SUSPENDED,
-    Reason.INSTANCE_UPDATING,
-    Reason.BACKPRESSURE,
+    RequestReason.INSTANCE_NOT_READY,
+    RequestReason.INSTANCE_SUSPENDED,
+    RequestReason.INSTANCE_UPDATING,
+    RequestReason.BACKPRESSURE,
 )
 """Reasons for which an open request cannot begin: who waits is told."""
 HAND_OVER_SECONDS = 5.0
@@ -224,7 +224,7 @@ class _ProgressLine:
         self._quiet = display.quiet
         self._began = time.monotonic()
         self._shown = ""
-        self._reason: Reason | None = None
+        self._reason: RequestReason | None = None
 
     def show(self, state: RequestState | None) -> None:
         waited = time.monotonic() - self._began

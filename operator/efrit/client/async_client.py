@@ -26,8 +26,8 @@ from efrit.client.interface import (
     Handle,
     Instance,
     InstanceStats,
-    Reason,
     Removed,
+    RequestReason,
     RequestState,
     RequestType,
     Setup,
@@ -387,7 +387,7 @@ class AsyncSession:
             self.id = state.session.id
             # A session lives on the queue of its instance.
             self._options = {**self._options, "instance": state.handle.instance}
-        asks = state.reason is Reason.INPUT_REQUIRED and state.session is not None
+        asks = state.reason is RequestReason.INPUT_REQUIRED and state.session is not None
         self._asked = kind
         self.question = state.session.question if asks and state.session is not None else None
         if not asks:

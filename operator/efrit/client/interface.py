@@ -18,7 +18,7 @@ from msgspec.structs import force_setattr
 
 from efrit.client.errors import Refused
 from efrit.client.printed import unquoted
-from efrit.protocol.enums import Outcome, PlanReason, Reason, RequestType, SessionStatus
+from efrit.protocol.enums import Outcome, PlanReason, RequestReason, RequestType, SessionStatus
 from efrit.protocol.enums import RequestPhase as Phase
 from efrit.protocol.request import Budget
 from efrit.protocol.session import Progress, Session, Usage
@@ -42,8 +42,8 @@ __all__ = [
     "Phase",
     "PlanReason",
     "Progress",
-    "Reason",
     "Removed",
+    "RequestReason",
     "RequestState",
     "RequestType",
     "Session",
@@ -239,7 +239,7 @@ class RequestState(Struct, frozen=True):
 
     handle: Handle
     phase: Phase
-    reason: Reason
+    reason: RequestReason
     message: str = ""
     type: RequestType | None = None
     content: str | None = None

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from efrit.client.errors import ClientError
-from efrit.client.interface import Outcome, Reason, RequestState
+from efrit.client.interface import Outcome, RequestReason, RequestState
 from efrit.client.plans import PlanState
 
 
@@ -83,18 +83,18 @@ class PlanFailed(ClientError):
         self.state = state
 
 
-_BY_REASON: dict[Reason, type[RequestFailed]] = {
-    Reason.EVAL_ERROR: LispError,
-    Reason.MODEL_ERROR: ModelFailed,
-    Reason.MODEL_NOT_CONFIGURED: ModelFailed,
-    Reason.INPUT_REQUIRED: InputRequired,
-    Reason.PARTIAL: PartlyDone,
-    Reason.BUDGET_EXHAUSTED: PartlyDone,
-    Reason.CIRCUIT_BROKEN: PartlyDone,
-    Reason.TIMED_OUT: RequestTimedOut,
-    Reason.CANCELLED: RequestCancelled,
-    Reason.INTERRUPTED: RequestInterrupted,
-    Reason.REJECTED: RequestRejected,
+_BY_REASON: dict[RequestReason, type[RequestFailed]] = {
+    RequestReason.EVAL_ERROR: LispError,
+    RequestReason.MODEL_ERROR: ModelFailed,
+    RequestReason.MODEL_NOT_CONFIGURED: ModelFailed,
+    RequestReason.INPUT_REQUIRED: InputRequired,
+    RequestReason.PARTIAL: PartlyDone,
+    RequestReason.BUDGET_EXHAUSTED: PartlyDone,
+    RequestReason.CIRCUIT_BROKEN: PartlyDone,
+    RequestReason.TIMED_OUT: RequestTimedOut,
+    RequestReason.CANCELLED: RequestCancelled,
+    RequestReason.INTERRUPTED: RequestInterrupted,
+    RequestReason.REJECTED: RequestRejected,
 }
 
 

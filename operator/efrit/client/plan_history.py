@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from efrit.client.errors import ClientError, NotReady, PlanNotFound, Refused
-from efrit.client.interface import Backend, Outcome, Reason, RequestState, RequestType, Work
+from efrit.client.interface import Backend, Outcome, RequestReason, RequestState, RequestType, Work
 from efrit.client.plans import PlanState
 from efrit.errors import EfritError
 from efrit.plan.lisp_calls import form, unpacked, value_of
@@ -82,6 +82,6 @@ def _no_history(plan: PlanState, state: RequestState) -> ClientError:
     message = state.error.message if state.error is not None else state.message
     if state.error is not None and state.error.code == "void-function":
         return Refused(f"the Emacs of {plan.instance} does not support plans", "give the instance a newer image")
-    if state.reason in (Reason.TIMED_OUT, Reason.CANCELLED, Reason.INTERRUPTED):
+    if state.reason in (RequestReason.TIMED_OUT, RequestReason.CANCELLED, RequestReason.INTERRUPTED):
         return NotReady(f"{plan.instance} has not returned the history of {plan.name}: {message}", "try again")
     return Refused(f"the history of {plan.name} cannot be read: {message}")

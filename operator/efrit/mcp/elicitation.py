@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult, InputResponses
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from efrit.client.interface import Handle, Reason, RequestState, RequestType, Work
+from efrit.client.interface import Handle, RequestReason, RequestState, RequestType, Work
 from efrit.mcp.progress import Report, heartbeat
 
 Context = ServerRequestContext[Any, Any]
@@ -51,7 +51,7 @@ def mode_of(context: Context) -> Mode:
 
 def question_of(state: RequestState) -> str | None:
     """Return the question a request ended with, or None if it ended otherwise."""
-    if state.reason is not Reason.INPUT_REQUIRED or state.session is None or state.session.id is None:
+    if state.reason is not RequestReason.INPUT_REQUIRED or state.session is None or state.session.id is None:
         return None
     return state.session.question
 

@@ -15,7 +15,7 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 
 from efrit.client.errors import Conflict, RequestNotFound
-from efrit.client.interface import Backend, Handle, Reason, RequestState
+from efrit.client.interface import Backend, Handle, RequestReason, RequestState
 from efrit.errors import EfritError
 from efrit.mcp import elicitation
 from efrit.mcp.access import Access, allows_reply
@@ -90,7 +90,7 @@ class RequestTasks:
         ):
             requests = {last.handle.id: elicitation.request_for(question)}
             return task.model_copy(update={"status": "input_required", "input_requests": requests})
-        if last.reason is Reason.CANCELLED:
+        if last.reason is RequestReason.CANCELLED:
             return task.model_copy(update={"status": "cancelled"})
         result = call_result(await execute_output(backend, last))
         dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)

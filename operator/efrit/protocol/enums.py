@@ -86,7 +86,7 @@ class ClaimPhase(StrEnum):
         return self in (ClaimPhase.EXPIRED, ClaimPhase.RELEASED, ClaimPhase.FAILED)
 
 
-class Reason(StrEnum):
+class RequestReason(StrEnum):
     """Why a request stands where it stands: first the open reasons, then those that end it, which answers have."""
 
     PENDING = "Pending"
@@ -120,25 +120,25 @@ class Reason(StrEnum):
     @property
     def status(self) -> ResponseStatus:
         """The status word of an answer that goes with this reason."""
-        if self is Reason.SUCCEEDED:
+        if self is RequestReason.SUCCEEDED:
             return ResponseStatus.SUCCESS
-        return ResponseStatus.TIMEOUT if self is Reason.TIMED_OUT else ResponseStatus.ERROR
+        return ResponseStatus.TIMEOUT if self is RequestReason.TIMED_OUT else ResponseStatus.ERROR
 
 
 _OPEN_REASONS = frozenset(
     {
-        Reason.PENDING,
-        Reason.INSTANCE_NOT_READY,
-        Reason.INSTANCE_SUSPENDED,
-        Reason.INSTANCE_UPDATING,
-        Reason.BACKPRESSURE,
-        Reason.PREEMPTING,
-        Reason.PREEMPTED,
-        Reason.QUEUED,
-        Reason.RUNNING,
+        RequestReason.PENDING,
+        RequestReason.INSTANCE_NOT_READY,
+        RequestReason.INSTANCE_SUSPENDED,
+        RequestReason.INSTANCE_UPDATING,
+        RequestReason.BACKPRESSURE,
+        RequestReason.PREEMPTING,
+        RequestReason.PREEMPTED,
+        RequestReason.QUEUED,
+        RequestReason.RUNNING,
     }
 )
-FINAL_REASONS = tuple(reason for reason in Reason if reason.final)
+FINAL_REASONS = tuple(reason for reason in RequestReason if reason.final)
 """The reasons an answer can have."""
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple, Self
 from msgspec import Meta
 
 from efrit.errors import InvalidEvent
-from efrit.protocol.enums import Outcome, Reason
+from efrit.protocol.enums import Outcome, RequestReason
 from efrit.protocol.fields import RequestIdField
 from efrit.protocol.model import WireModel
 from efrit.protocol.view import QueueId, RequestView, Stats
@@ -49,7 +49,7 @@ class LogEnd(WireModel, frozen=True, kw_only=True):
     """The last event of a work log: how the request ended; None where nobody knows any more."""
 
     id: RequestIdField
-    reason: Reason | None = None
+    reason: RequestReason | None = None
     outcome: Outcome | None = None
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from efrit.errors import InvalidResponse, ProtocolError
-from efrit.protocol.enums import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus
+from efrit.protocol.enums import PROTOCOL_VERSION, Outcome, RequestReason, ResponseStatus
 from efrit.protocol.fields import RequestIdField
 from efrit.protocol.ids import RequestId
 from efrit.protocol.json_limits import exceeds_part_limit
@@ -41,7 +41,7 @@ class Response(PassThroughModel, frozen=True, kw_only=True):
     error: str | None = None
     execution_time: _RunSeconds = 0.0
     context: dict[str, Any] | None = None
-    reason: Reason
+    reason: RequestReason
     outcome: Outcome
     attempt: Attempt = 0
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
@@ -69,7 +69,7 @@ class Response(PassThroughModel, frozen=True, kw_only=True):
     @property
     def is_given_back(self) -> bool:
         """Whether it is none: the queue ended before the request began, and another may run it."""
-        is_unbegun = self.error_code == NOT_BEGUN and self.reason is Reason.INTERRUPTED
+        is_unbegun = self.error_code == NOT_BEGUN and self.reason is RequestReason.INTERRUPTED
         return is_unbegun and self.started is None and self.attempt == 0
 
     @classmethod
@@ -82,8 +82,8 @@ class Response(PassThroughModel, frozen=True, kw_only=True):
         filled = {key: member for key, member in value.items() if member is not None}
         if isinstance(word := filled.get("reason"), str) and word not in _REASONS:
             del filled["reason"]
-        reason = filled.setdefault("reason", _PLAIN.get(str(filled.get("status")), Reason.EVAL_ERROR))
-        filled.setdefault("outcome", Outcome.SUCCESS if reason == Reason.SUCCEEDED else Outcome.FAILURE)
+        reason = filled.setdefault("reason", _PLAIN.get(str(filled.get("status")), RequestReason.EVAL_ERROR))
+        filled.setdefault("outcome", Outcome.SUCCESS if reason == RequestReason.SUCCEEDED else Outcome.FAILURE)
         if isinstance(text := filled.get("context"), str):
             filled["context"] = _object_in(text)
         for key, kind in _ACCOMPANYING.items():
@@ -96,8 +96,11 @@ class Response(PassThroughModel, frozen=True, kw_only=True):
         return InvalidResponse
 
 
-_PLAIN: dict[str, Reason] = {ResponseStatus.SUCCESS: Reason.SUCCEEDED, ResponseStatus.TIMEOUT: Reason.TIMED_OUT}
-_REASONS: frozenset[str] = frozenset(Reason)
+_PLAIN: dict[str, RequestReason] = {
+    ResponseStatus.SUCCESS: RequestReason.SUCCEEDED,
+    ResponseStatus.TIMEOUT: RequestReason.TIMED_OUT,
+}
+_REASONS: frozenset[str] = frozenset(RequestReason)
 
 _ACCOMPANYING: dict[str, Any] = {
     "timestamp": datetime,
@@ -138,9 +141,9 @@ def _is_readable(kind: Any, value: Any) -> bool:
     return True
 
 
-def _contradicts_itself(status: str, reason: Reason, outcome: Outcome) -> bool:
+def _contradicts_itself(status: str, reason: RequestReason, outcome: Outcome) -> bool:
     """Return whether the three cannot belong to one answer. Partial work may end with any reason but success."""
-    succeeded = reason is Reason.SUCCEEDED
+    succeeded = reason is RequestReason.SUCCEEDED
     unlikely = Outcome.FAILURE if succeeded else Outcome.SUCCESS
     return (status == ResponseStatus.SUCCESS) is not succeeded or outcome is unlikely
 
@@ -158,10 +161,10 @@ def _is_result_file(path: str, rid: RequestId) -> bool:
 def given_back(rid: RequestId, timestamp: datetime) -> Response:
     """Return what a queue that ends says of a request that it has not begun."""
     message = "The queue ended with its pod before the request began."
-    return replace(failure(rid, Reason.INTERRUPTED, message, timestamp=timestamp), error_code=NOT_BEGUN)
+    return replace(failure(rid, RequestReason.INTERRUPTED, message, timestamp=timestamp), error_code=NOT_BEGUN)
 
 
-def failure(rid: RequestId, reason: Reason, error: str, *, timestamp: datetime, attempt: int = 0) -> Response:
+def failure(rid: RequestId, reason: RequestReason, error: str, *, timestamp: datetime, attempt: int = 0) -> Response:
     """Return the response to a request that did not end by itself; `error` explains `reason` in words."""
     return Response(
         id=rid,

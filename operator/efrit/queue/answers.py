@@ -9,7 +9,7 @@ import stat
 from msgspec import Struct
 
 from efrit.errors import InvalidResponse
-from efrit.protocol import Reason, RequestId, Response, failure, from_epoch, response_file
+from efrit.protocol import RequestId, RequestReason, Response, failure, from_epoch, response_file
 from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import Area
 
@@ -47,7 +47,7 @@ def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
         _check_result(response)
     except InvalidResponse as error:
         message = f"The answer file {name} is not a response: {error}. What the request did is unknown."
-        response = failure(rid, Reason.INTERRUPTED, message, timestamp=from_epoch(info.st_mtime_ns / 1e9))
+        response = failure(rid, RequestReason.INTERRUPTED, message, timestamp=from_epoch(info.st_mtime_ns / 1e9))
     return Answer(response, info.st_size, info.st_mtime_ns)
 
 

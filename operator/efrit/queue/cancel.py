@@ -9,7 +9,7 @@ import json
 import os
 from datetime import datetime
 
-from efrit.protocol import Reason, RequestId, failure, request_file, response_file
+from efrit.protocol import RequestId, RequestReason, failure, request_file, response_file
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.durable import Disk, publish, temporary_name
 from efrit.queue.layout import Area, cancel_file, id_of_cancel_file, withdrawn_file
@@ -110,11 +110,11 @@ def _is_somewhere(disk: Disk, rid: RequestId) -> bool:
 
 def cancelled_answer(rid: RequestId, now: datetime) -> bytes:
     """Return a response without a request beside it; the response itself says that it is not acknowledged yet."""
-    answer = json.loads(failure(rid, Reason.CANCELLED, CANCELLED_MESSAGE, timestamp=now).to_json())
+    answer = json.loads(failure(rid, RequestReason.CANCELLED, CANCELLED_MESSAGE, timestamp=now).to_json())
     return json.dumps({**answer, "via": VIA_BRIDGE}).encode()  # gate: bridge-mark
 
 
-def order_stop(disk: Disk, rid: RequestId, reason: Reason) -> None:
+def order_stop(disk: Disk, rid: RequestId, reason: RequestReason) -> None:
     """Write control/cancel_<id>; the reason of the first order stays."""
     try:
         publish(disk, Area.CONTROL, cancel_file(rid), f"{reason}\n".encode())
@@ -123,13 +123,13 @@ def order_stop(disk: Disk, rid: RequestId, reason: Reason) -> None:
     disk.sync_dir(Area.CONTROL)  # gate: fsync-control
 
 
-def orders(disk: Disk) -> dict[RequestId, Reason]:
+def orders(disk: Disk) -> dict[RequestId, RequestReason]:
     """Return the stop orders in control/."""
     reasons = {}
     for name in disk.names(Area.CONTROL):
         rid = id_of_cancel_file(name)
         data = None if rid is None else disk.read(Area.CONTROL, name, limit=64)
         if rid is not None and data is not None:
-            timed_out = data.strip() == Reason.TIMED_OUT.value.encode()
-            reasons[rid] = Reason.TIMED_OUT if timed_out else Reason.CANCELLED
+            timed_out = data.strip() == RequestReason.TIMED_OUT.value.encode()
+            reasons[rid] = RequestReason.TIMED_OUT if timed_out else RequestReason.CANCELLED
     return reasons

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from efrit.protocol import Reason, Request, RequestId, RequestState, RequestView, from_epoch, response_file
+from efrit.protocol import Request, RequestId, RequestReason, RequestState, RequestView, from_epoch, response_file
 from efrit.queue.cancel import (
     decline,
     decline_without_request,
@@ -50,7 +50,7 @@ class Cancellations:
         if entry.state is RequestState.QUEUED and await self._withdraw(entry):
             return await self._view(rid)
         if running:  # gate: cancel-only-waiting
-            await self.stop(entry, Reason.CANCELLED)
+            await self.stop(entry, RequestReason.CANCELLED)
         return await self._view(rid)
 
     async def decline(self, request: Request, *, running: bool = True) -> RequestView:
@@ -108,14 +108,14 @@ class Cancellations:
         self._parts.upkeep.retry_with_space(finish_in_place, self._parts.disk, rid, reserve=True)
         return True
 
-    async def stop(self, entry: Entry, reason: Reason) -> None:
+    async def stop(self, entry: Entry, reason: RequestReason) -> None:
         """Write a stop order where Emacs looks for it; the supervisor interrupts Emacs."""
         with naming_failures(f"order {entry.id} to stop"):
             await self._parts.worker.run(self._order_blocking, entry.id, reason)
         if entry.stop is None:
             entry.stop = StopOrder(reason, time.monotonic())
 
-    def _order_blocking(self, rid: RequestId, reason: Reason) -> None:
+    def _order_blocking(self, rid: RequestId, reason: RequestReason) -> None:
         self._parts.upkeep.retry_with_space(
             order_stop, self._parts.disk, rid, reason, reserve=True
         )  # gate: stop-reserve

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from efrit.errors import EfritError, NotAnswered, QueueNotReady, RequestNotFound, StorageError
-from efrit.protocol import Reason, Request, RequestId, RequestState, RequestView, from_epoch
+from efrit.protocol import Request, RequestId, RequestReason, RequestState, RequestView, from_epoch
 from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import acknowledge
 from efrit.queue.cancel import orders
@@ -255,7 +255,7 @@ class DurableQueue:
         self._require_open()
         return await self._cancellations.decline(request, running=running)
 
-    async def stop(self, entry: Entry, reason: Reason) -> None:
+    async def stop(self, entry: Entry, reason: RequestReason) -> None:
         """Write a stop order where Emacs looks for it; the supervisor interrupts Emacs."""
         await self._cancellations.stop(entry, reason)
 

@@ -9,8 +9,8 @@ import re
 from datetime import datetime
 
 from efrit.protocol import (
-    Reason,
     RequestId,
+    RequestReason,
     failure,
     id_of_request_file,
     id_of_response_file,
@@ -51,7 +51,7 @@ def identity(disk: Disk) -> str:
 def finish_withdrawal(disk: Disk, rid: RequestId, now: datetime) -> None:
     """Answer a withdrawn request `Cancelled` and archive it. Safe to repeat."""
     if disk.stat_any(Area.ARCHIVE, response_file(rid)) is None:
-        write_answer(disk, failure(rid, Reason.CANCELLED, CANCELLED_MESSAGE, timestamp=now))
+        write_answer(disk, failure(rid, RequestReason.CANCELLED, CANCELLED_MESSAGE, timestamp=now))
     disk.remove_non_file(Area.ARCHIVE, request_file(rid))
     disk.rename(Area.TMP, withdrawn_file(rid), Area.ARCHIVE, request_file(rid))
     disk.remove(Area.CONTROL, cancel_file(rid))
@@ -93,7 +93,7 @@ def _answer_unanswered_in_archive(disk: Disk, now: datetime) -> int:
         data = disk.read(Area.ARCHIVE, name, limit=MAX_REQUEST_FILE)
         # Other clients may take their answers away; nothing was confirmed to them.
         if data is not None and is_ours(data):
-            write_answer(disk, failure(rid, Reason.INTERRUPTED, LOST_MESSAGE, timestamp=now))
+            write_answer(disk, failure(rid, RequestReason.INTERRUPTED, LOST_MESSAGE, timestamp=now))
             count += 1
     return count
 

@@ -12,8 +12,8 @@ from typing import Any
 from efrit.protocol import (
     Digest,
     Progress,
-    Reason,
     RequestId,
+    RequestReason,
     RequestState,
     RequestView,
     Response,
@@ -33,7 +33,7 @@ _SCANS_TO_BELIEVE_GONE = 2
 class StopOrder:
     """Somebody wants a running request to end. `since` is monotonic seconds."""
 
-    reason: Reason
+    reason: RequestReason
     since: float
 
 

@@ -6,7 +6,7 @@ from msgspec import Meta
 from msgspec.structs import replace as with_changes
 
 from efrit.errors import ProtocolError
-from efrit.protocol import Reason, Response
+from efrit.protocol import RequestReason, Response
 from efrit.protocol.model import WireModel
 from efrit.queue.durable import Disk, replace
 from efrit.queue.layout import TOTALS, Area
@@ -45,8 +45,8 @@ class Totals(WireModel, frozen=True, kw_only=True):
         return with_changes(
             self,
             processed=self.processed + 1,
-            succeeded=self.succeeded + (response.reason is Reason.SUCCEEDED),
-            interrupted=self.interrupted + (response.reason is Reason.INTERRUPTED),
+            succeeded=self.succeeded + (response.reason is RequestReason.SUCCEEDED),
+            interrupted=self.interrupted + (response.reason is RequestReason.INTERRUPTED),
             seconds=self.seconds + response.execution_time,
             as_of_ns=max(self.as_of_ns, written_ns),
         )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from efrit.protocol import Reason, RequestState, Response
+from efrit.protocol import RequestReason, RequestState, Response
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting_form
 from tests.chaos.storage.scenarios import LARGE
 from tests.support.bridge_instance import until
@@ -35,7 +35,7 @@ class Harness:
     instance: WatchedInstance
     shim: FileShim
     #: Requests to be answered, with the reason their answer must have when no process was killed.
-    expected: dict[str, Reason] = field(default_factory=dict)
+    expected: dict[str, RequestReason] = field(default_factory=dict)
     allowed: dict[str, int] = field(default_factory=dict)
     exact: bool = True
 
@@ -61,7 +61,7 @@ class Harness:
 
         until(done, SECONDS)
 
-    def name(self, reason: Reason = Reason.SUCCEEDED, *, attempts: int = 1) -> str:
+    def name(self, reason: RequestReason = RequestReason.SUCCEEDED, *, attempts: int = 1) -> str:
         """Return the id of a new request, and what is expected of it."""
         rid = f"plan-{next(_numbers)}"
         self.expected[rid], self.allowed[rid] = reason, attempts
@@ -198,7 +198,7 @@ def acknowledge(harness: Harness) -> Act:
 
 def withdraw(harness: Harness) -> Act:
     """Cancel a request that waits."""
-    blocker, rid = harness.name(), harness.name(Reason.CANCELLED, attempts=0)
+    blocker, rid = harness.name(), harness.name(RequestReason.CANCELLED, attempts=0)
     harness.runs(blocker)
     harness.put(rid, counting_form(rid))
     harness.settle_totals()
@@ -212,7 +212,7 @@ def withdraw(harness: Harness) -> Act:
 
 def stop(harness: Harness) -> Act:
     """Cancel a request that runs."""
-    rid = harness.name(Reason.CANCELLED)
+    rid = harness.name(RequestReason.CANCELLED)
     harness.runs(rid)
     harness.settle_totals()
 
@@ -225,7 +225,7 @@ def stop(harness: Harness) -> Act:
 
 def emacs_starts(harness: Harness) -> Act:
     """Kill Emacs, and wait until the next one has answered."""
-    rid = harness.name(Reason.INTERRUPTED)
+    rid = harness.name(RequestReason.INTERRUPTED)
     harness.runs(rid)
     pid = harness.instance.emacs_pid()
 
@@ -251,7 +251,7 @@ def emacs_retries(harness: Harness) -> Act:
 
 def bridge_starts(harness: Harness) -> Act:
     """Start the bridge with a withdrawal that was interrupted, and an order to a request that is over."""
-    rid = harness.name(Reason.CANCELLED, attempts=0)
+    rid = harness.name(RequestReason.CANCELLED, attempts=0)
     blocker = harness.name()
     harness.runs(blocker)
     harness.put(rid, counting_form(rid))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import Reason
+from efrit.protocol import RequestReason
 from tests.chaos.storage.phases import Harness
 from tests.chaos.storage.recording import GO, WatchedInstance, counting_form
 from tests.support.bridge_instance import until
@@ -48,7 +48,7 @@ def test_what_waits_and_what_runs_when_the_clock_jumps_is_answered_once(harness:
     (one.workspace / GO).touch()
     for rid in ("runs", "waits", "later"):
         response = harness.answer(rid)
-        assert (response.reason, harness.begun(rid)) == (Reason.SUCCEEDED, 1)
+        assert (response.reason, harness.begun(rid)) == (RequestReason.SUCCEEDED, 1)
         assert response.execution_time >= 0
         harness.acknowledge(rid)
         assert one.view(rid).response is not None
@@ -61,12 +61,12 @@ def test_a_jump_of_the_clock_ends_no_request_early_and_keeps_none_alive(harness:
     until(lambda: harness.begun("patient"), SECONDS)
     harness.shim.set_clock(jump)
     (harness.instance.workspace / GO).touch()
-    assert harness.answer("patient").reason is Reason.SUCCEEDED
+    assert harness.answer("patient").reason is RequestReason.SUCCEEDED
     harness.put("endless", counting_form("endless", "(while t)"), options={"timeout": 1})
     until(lambda: harness.begun("endless"), SECONDS)
     begun = time.monotonic()
     harness.shim.set_clock(0)
-    assert harness.answer("endless").reason is Reason.TIMED_OUT
+    assert harness.answer("endless").reason is RequestReason.TIMED_OUT
     assert time.monotonic() - begun < SECONDS
 
 
@@ -79,7 +79,7 @@ def test_a_crash_after_the_clock_jumped_is_recovered_as_ever(harness: Harness, j
     )
     harness.shim.set_clock(jump)
     os.kill(one.emacs_pid(), signal.SIGKILL)
-    assert (harness.answer("once").reason, harness.begun("once")) == (Reason.INTERRUPTED, 1)
+    assert (harness.answer("once").reason, harness.begun("once")) == (RequestReason.INTERRUPTED, 1)
     until(lambda: harness.begun("again"), SECONDS)
     pid = one.emacs_pid()
     one.kill_bridge()
@@ -87,7 +87,7 @@ def test_a_crash_after_the_clock_jumped_is_recovered_as_ever(harness: Harness, j
     os.kill(pid, signal.SIGKILL)
     until(lambda: harness.begun("again") == 2, SECONDS)
     harness.go("again")
-    assert (harness.answer("again").reason, harness.begun("again")) == (Reason.SUCCEEDED, 2)
+    assert (harness.answer("again").reason, harness.begun("again")) == (RequestReason.SUCCEEDED, 2)
 
 
 def test_an_emacs_that_stands_still_past_its_time_is_ended_and_the_rest_is_answered(harness: Harness) -> None:
@@ -96,8 +96,8 @@ def test_an_emacs_that_stands_still_past_its_time_is_ended_and_the_rest_is_answe
     harness.put("waits", counting_form("waits"))
     until(lambda: harness.begun("frozen"), SECONDS)
     os.kill(one.emacs_pid(), signal.SIGSTOP)
-    assert (harness.answer("frozen").reason, harness.begun("frozen")) == (Reason.TIMED_OUT, 1)
-    assert (harness.answer("waits").reason, harness.begun("waits")) == (Reason.SUCCEEDED, 1)
+    assert (harness.answer("frozen").reason, harness.begun("frozen")) == (RequestReason.TIMED_OUT, 1)
+    assert (harness.answer("waits").reason, harness.begun("waits")) == (RequestReason.SUCCEEDED, 1)
 
 
 def test_a_bridge_that_stood_still_tells_what_was_answered_meanwhile(harness: Harness) -> None:
@@ -111,5 +111,5 @@ def test_a_bridge_that_stood_still_tells_what_was_answered_meanwhile(harness: Ha
     until((one.queue / "responses/resp_waits.json").exists, SECONDS)
     one.bridge.send_signal(signal.SIGCONT)
     for rid in ("runs", "waits"):
-        assert (harness.answer(rid).reason, harness.begun(rid)) == (Reason.SUCCEEDED, 1)
+        assert (harness.answer(rid).reason, harness.begun(rid)) == (RequestReason.SUCCEEDED, 1)
     assert one.emacs_pid() == pid

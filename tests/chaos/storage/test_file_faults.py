@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import Reason
+from efrit.protocol import RequestReason
 from tests.chaos.storage.phases import PHASES, SECONDS, Harness
 from tests.chaos.storage.recording import WatchedInstance
 from tests.chaos.storage.replay import leftovers
@@ -91,8 +91,8 @@ def settle(harness: Harness, *, killed: bool) -> None:
         begun, allowed = harness.begun(rid), harness.allowed.pop(rid)
         if response.reason is not reason:
             assert killed, f"{rid}: {response.reason}: {response.error}"
-            assert response.reason is Reason.INTERRUPTED
-        if response.reason is Reason.SUCCEEDED:
+            assert response.reason is RequestReason.INTERRUPTED
+        if response.reason is RequestReason.SUCCEEDED:
             assert begun >= 1
         assert begun <= allowed
         harness.acknowledge(rid)
@@ -112,7 +112,7 @@ def test_a_restart_sweeps_what_the_faults_have_left(harness: Harness) -> None:
     one = harness.instance
     one.kill_bridge()
     one.start_bridge()
-    harness.put(rid := harness.name(Reason.INTERRUPTED), "(kill-emacs)")
+    harness.put(rid := harness.name(RequestReason.INTERRUPTED), "(kill-emacs)")
     harness.answer(rid)
     harness.allowed[rid] = 1
     settle(harness, killed=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import DiskProblem, Reason
+from efrit.protocol import DiskProblem, RequestReason
 from efrit.queue.reserve import FILES
 from tests.chaos.storage.phases import Harness
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting_form
@@ -70,7 +70,7 @@ def free(volume: Path) -> None:
 def judge(harness: Harness, *rids: str) -> None:
     for rid in rids:
         response = harness.answer(rid)
-        assert (response.reason, harness.begun(rid)) == (Reason.SUCCEEDED, 1)
+        assert (response.reason, harness.begun(rid)) == (RequestReason.SUCCEEDED, 1)
         harness.acknowledge(rid)
     until(lambda: not leftovers(harness.instance.queue), SECONDS)
 
@@ -86,7 +86,7 @@ def test_what_has_no_room_is_refused_and_what_runs_is_answered_once_there_is(har
     until(lambda: full(harness), SECONDS)
     (one.workspace / GO).touch()
     # The reserve has room for answers that are as small as this one.
-    assert harness.answer("runs").reason is Reason.SUCCEEDED
+    assert harness.answer("runs").reason is RequestReason.SUCCEEDED
     assert one.client.get("/healthz").status_code == 200
     free(volume)
     until(lambda: not full(harness), SECONDS)
@@ -126,7 +126,7 @@ def test_cancels_and_time_outs_work_while_there_is_no_room(harness: Harness, vol
         assert one.client.post(f"/v1/requests/{rid}/cancel?only=waiting").status_code == 202
     assert one.client.post("/v1/requests/runs/cancel").status_code == 202
     for rid in (*waiting, "runs"):
-        assert harness.answer(rid).reason is Reason.CANCELLED
+        assert harness.answer(rid).reason is RequestReason.CANCELLED
         harness.acknowledge(rid)
     assert [harness.begun(rid) for rid in waiting] == [0] * len(waiting)
     until(lambda: not leftovers(one.queue), SECONDS)
@@ -137,7 +137,7 @@ def test_a_run_that_overruns_its_time_ends_while_there_is_no_room(harness: Harne
     one.put("runs", counting_form("runs", "(while t (sleep-for 0.01))"), options={"timeout": 3})
     until(lambda: harness.begun("runs"), SECONDS)
     fill(volume)
-    assert harness.answer("runs").reason is Reason.TIMED_OUT
+    assert harness.answer("runs").reason is RequestReason.TIMED_OUT
 
 
 @pytest.mark.parametrize("volume", ["size=8m"], indirect=True, ids=["workspace"])
@@ -151,7 +151,7 @@ def test_a_large_result_is_cut_and_says_why_where_the_workspace_is_full(harness:
         fill(one.workspace)
         (one.workspace / GO).touch()
         response = harness.answer("runs")
-        assert (response.reason, response.truncated, response.result_path) == (Reason.SUCCEEDED, True, None)
+        assert (response.reason, response.truncated, response.result_path) == (RequestReason.SUCCEEDED, True, None)
         assert "No space left on device" in response.messages.splitlines()[0]
         assert not list(one.workspace.glob(".efrit/results/*"))
         harness.acknowledge("runs")
@@ -176,6 +176,6 @@ def test_both_may_be_started_again_while_there_is_no_room(harness: Harness, volu
     until(lambda: one.emacs_pid() != pid, SECONDS)
     free(volume)
     (one.workspace / GO).touch()
-    assert (harness.answer("runs").reason, harness.begun("runs")) == (Reason.SUCCEEDED, 2)
+    assert (harness.answer("runs").reason, harness.begun("runs")) == (RequestReason.SUCCEEDED, 2)
     harness.acknowledge("runs")
     judge(harness, "waits")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import Reason
+from efrit.protocol import RequestReason
 from tests.chaos.storage.race import EARLY, EMACS, LONG_JOURNAL, SECONDS, JournalRace
 from tests.chaos.storage.recording import counting_form
 from tests.support.bridge_instance import until
@@ -50,7 +50,7 @@ def test_a_claim_made_while_journals_are_exchanged_is_known_when_emacs_dies(
     os.kill(pid, signal.SIGCONT)
     until(lambda: race.begun("late"), SECONDS)
     os.kill(pid, signal.SIGKILL)
-    assert one.answer("late", SECONDS).reason is Reason.INTERRUPTED
+    assert one.answer("late", SECONDS).reason is RequestReason.INTERRUPTED
     assert race.begun("late") == 1
-    assert one.answer(EARLY, SECONDS).reason is Reason.INTERRUPTED
+    assert one.answer(EARLY, SECONDS).reason is RequestReason.INTERRUPTED
     assert race.begun(EARLY) == 0

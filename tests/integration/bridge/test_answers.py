@@ -4,7 +4,7 @@ import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from efrit.protocol import Reason, RequestState, ResponseStatus
+from efrit.protocol import RequestReason, RequestState, ResponseStatus
 from tests.support.bridge_instance import Instance, until
 
 
@@ -20,7 +20,7 @@ def test_an_eval_is_answered_with_its_printed_value(shared: Instance) -> None:
 
 def test_an_error_names_its_symbol(shared: Instance) -> None:
     response = shared.eval("void", "(no-such-function)")
-    assert (response.reason, response.error_code) == (Reason.EVAL_ERROR, "void-function")
+    assert (response.reason, response.error_code) == (RequestReason.EVAL_ERROR, "void-function")
     assert response.error
 
 
@@ -31,13 +31,13 @@ def test_context_comes_when_it_is_asked_for(shared: Instance) -> None:
 
 def test_what_needs_a_model_is_refused_without_one(shared: Instance) -> None:
     shared.put("chat", "hello", type="chat")
-    assert shared.answer("chat").reason is Reason.MODEL_NOT_CONFIGURED
+    assert shared.answer("chat").reason is RequestReason.MODEL_NOT_CONFIGURED
 
 
 def test_status_is_answered_with_figures(shared: Instance) -> None:
     shared.put("status", "", type="status")
     response = shared.answer("status")
-    assert response.reason is Reason.SUCCEEDED
+    assert response.reason is RequestReason.SUCCEEDED
     assert isinstance(json.loads(response.result or ""), dict)
 
 
@@ -79,7 +79,7 @@ def test_a_request_a_foreign_client_drops_is_run_and_shown(shared: Instance) -> 
 def test_a_foreign_file_that_is_not_json_ends_as_an_error(shared: Instance) -> None:
     (shared.queue / "requests/req_broken.json").write_text('{"id":"broken","type":')
     until(lambda: shared.client.get("/v1/requests/broken").status_code == 200)
-    assert shared.answer("broken", 30).reason is Reason.REJECTED
+    assert shared.answer("broken", 30).reason is RequestReason.REJECTED
     until(lambda: not (shared.queue / "requests/req_broken.json").exists())
 
 
@@ -91,7 +91,7 @@ def test_three_hundred_requests_are_each_run_once_and_answered_once(shared: Inst
         codes = list(pool.map(lambda name: shared.put(name, form.format(f'"{name}"')).status_code, names))
     assert set(codes) == {201}
     for name in names:
-        assert shared.answer(name, 60).reason is Reason.SUCCEEDED
+        assert shared.answer(name, 60).reason is RequestReason.SUCCEEDED
     assert sorted(counter.read_text().split()) == sorted(names)
     answers = {path.name for path in (shared.queue / "responses").glob("resp_many-*")}
     assert answers == {f"resp_{name}.json" for name in names}

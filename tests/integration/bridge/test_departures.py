@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from efrit.protocol import Reason, RequestState
+from efrit.protocol import RequestReason, RequestState
 from tests.integration.bridge.conftest import Make
 from tests.support.bridge_instance import Instance, until
 from tests.support.timeout import TIMEOUT
@@ -139,4 +139,4 @@ def test_a_bridge_that_is_started_anew_ends_at_once_and_its_queue_keeps_all(make
         assert has_ended(instance)
     instance.start_bridge()
     view = instance.view("one")
-    assert (view.state, instance.answer("one").reason) == (RequestState.ANSWERED, Reason.SUCCEEDED)
+    assert (view.state, instance.answer("one").reason) == (RequestState.ANSWERED, RequestReason.SUCCEEDED)

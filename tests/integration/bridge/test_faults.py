@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from efrit.protocol import Reason, RequestState
+from efrit.protocol import RequestReason, RequestState
 from tests.integration.bridge.conftest import Make
 from tests.support.bridge_instance import Instance, until
 from tests.support.timeout import TIMEOUT
@@ -24,7 +24,7 @@ def test_a_form_over_its_time_is_interrupted_and_emacs_lives_on(shared: Instance
     name = f"over-{abs(hash(form))}"
     pid = shared.emacs_pid()
     response = shared.eval(name, form, options={"timeout": 0.5})
-    assert (response.reason, response.status.value) == (Reason.TIMED_OUT, "timeout")
+    assert (response.reason, response.status.value) == (RequestReason.TIMED_OUT, "timeout")
     assert shared.eval(f"{name}-after", "(+ 1 1)").result == "2"
     assert shared.emacs_pid() == pid
     assert shared.metric(SIGUSR2) >= 1
@@ -33,14 +33,14 @@ def test_a_form_over_its_time_is_interrupted_and_emacs_lives_on(shared: Instance
 def test_a_form_that_swallows_quit_is_interrupted_again(shared: Instance) -> None:
     form = "(let ((n 0)) (while (< n 2) (condition-case nil (while t) (quit (setq n (1+ n))))) n)"
     response = shared.eval("swallows", form, options={"timeout": 0.3})
-    assert response.reason is Reason.TIMED_OUT
+    assert response.reason is RequestReason.TIMED_OUT
 
 
 def test_a_running_request_is_cancelled_long_before_its_time_is_over(shared: Instance) -> None:
     shared.put("endless", "(while t)", options={"timeout": 600})
     shared.until_running("endless")
     assert shared.client.post("/v1/requests/endless/cancel").status_code == 202
-    assert shared.answer("endless").reason is Reason.CANCELLED
+    assert shared.answer("endless").reason is RequestReason.CANCELLED
 
 
 def test_a_waiting_request_is_cancelled_without_running(shared: Instance) -> None:
@@ -53,14 +53,14 @@ def test_a_waiting_request_is_cancelled_without_running(shared: Instance) -> Non
     shared.answer("first")
     shared.eval("third", "1")
     assert not (shared.workspace / "ran").exists()
-    assert shared.answer("second").reason is Reason.CANCELLED
+    assert shared.answer("second").reason is RequestReason.CANCELLED
 
 
 def test_what_cannot_be_interrupted_is_killed_and_emacs_comes_back(make: Make) -> None:
     one = make(EFRIT_KILL_GRACE_SECONDS="2")
     pid = one.emacs_pid()
     response = one.eval("unstoppable", UNSTOPPABLE, options={"timeout": 3})
-    assert response.reason is Reason.TIMED_OUT
+    assert response.reason is RequestReason.TIMED_OUT
     assert one.metric(SIGKILL) == 1
     assert one.eval("after", "(emacs-pid)").result != str(pid)
     assert one.metric("efrit_emacs_restarts_total") == 1
@@ -72,7 +72,7 @@ def test_an_emacs_killed_mid_run_leaves_interrupted_and_runs_nothing_twice(make:
     until((one.workspace / "ran").exists)
     os.kill(one.emacs_pid(), signal.SIGKILL)
     response = one.answer("victim")
-    assert (response.reason, response.attempt) == (Reason.INTERRUPTED, 1)
+    assert (response.reason, response.attempt) == (RequestReason.INTERRUPTED, 1)
     assert one.eval("after", "(+ 1 1)").result == "2"
     assert (one.workspace / "ran").read_text() == "x"
     assert one.stats().interrupted == 1
@@ -85,12 +85,12 @@ def test_a_request_that_allows_it_runs_again_after_a_crash(make: Make) -> None:
     until((one.workspace / "tried").exists)
     os.kill(one.emacs_pid(), signal.SIGKILL)
     response = one.answer("again")
-    assert (response.reason, response.result, response.attempt) == (Reason.SUCCEEDED, '"second"', 2)
+    assert (response.reason, response.result, response.attempt) == (RequestReason.SUCCEEDED, '"second"', 2)
 
 
 def test_kill_emacs_in_a_form_is_survived(make: Make) -> None:
     one = make()
-    assert one.eval("bye", "(kill-emacs)").reason is Reason.INTERRUPTED
+    assert one.eval("bye", "(kill-emacs)").reason is RequestReason.INTERRUPTED
     assert one.eval("after", "(+ 1 1)").result == "2"
 
 
@@ -128,7 +128,7 @@ def test_a_bridge_started_beside_a_busy_emacs_still_ends_what_overruns(make: Mak
     one.until_running("endless")
     one.kill_bridge()
     one.start_bridge()
-    assert one.answer("endless").reason is Reason.TIMED_OUT
+    assert one.answer("endless").reason is RequestReason.TIMED_OUT
     assert one.eval("after", "(+ 1 1)").result == "2"
 
 
@@ -141,7 +141,7 @@ def test_an_emacs_that_ends_beside_its_successor_holds_nothing_back(make: Make) 
     assert older is not None
     one.spawn_emacs()
     try:
-        assert one.answer("begun").reason is Reason.INTERRUPTED
+        assert one.answer("begun").reason is RequestReason.INTERRUPTED
         # It keeps its Emacs until nothing is in processing/: for ever, would it wait for its successor's work.
         older.send_signal(signal.SIGTERM)
         until((one.queue / "control/pause_1").exists)
@@ -165,7 +165,7 @@ def test_a_claim_that_came_after_its_emacs_lost_the_queue_is_settled(make: Make)
     with journal.open("a") as file:
         file.write("later 1 0011223344556677\n")
     until((one.queue / "responses/resp_later.json").exists)
-    assert one.answer("later").reason is Reason.INTERRUPTED
+    assert one.answer("later").reason is RequestReason.INTERRUPTED
     until(lambda: not list((one.queue / "processing").iterdir()))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from efrit.protocol import ModelKey, Outcome, Progress, Reason, RequestState, SessionStatus
+from efrit.protocol import ModelKey, Outcome, Progress, RequestReason, RequestState, SessionStatus
 from tests.model.running import KEY, Model, running
 from tests.support.bridge_instance import Instance, until
 
@@ -36,7 +36,7 @@ def ask(instance: Instance, rid: str, content: str, kind: str = "command", **opt
 def test_a_chat_is_answered_and_continued_and_what_it_cost_is_counted(talking: Instance) -> None:
     ask(talking, "hello", "Good day, who are you? (scenario=chat)", "chat")
     first = talking.answer("hello")
-    assert (first.reason, first.outcome) == (Reason.SUCCEEDED, Outcome.SUCCESS)
+    assert (first.reason, first.outcome) == (RequestReason.SUCCEEDED, Outcome.SUCCESS)
     assert first.session is not None
     assert first.session.status is SessionStatus.COMPLETE
     ask(talking, "again", "What did I just learn?", "chat", session={"id": first.session.id})
@@ -53,9 +53,9 @@ def test_a_chat_is_answered_and_continued_and_what_it_cost_is_counted(talking: I
 
 def test_a_chat_is_answered_after_an_eval_has_made_every_buffer_read_only(talking: Instance) -> None:
     form = "(mapc (lambda (b) (with-current-buffer b (setq buffer-read-only t))) (buffer-list))"
-    assert talking.eval("read-only", form).reason is Reason.SUCCEEDED
+    assert talking.eval("read-only", form).reason is RequestReason.SUCCEEDED
     ask(talking, "after", "Good day, who are you? (scenario=chat)", "chat")
-    assert talking.answer("after").reason is Reason.SUCCEEDED
+    assert talking.answer("after").reason is RequestReason.SUCCEEDED
 
 
 def test_streamed_text_reaches_whoever_follows_the_work_log_before_the_answer_is_whole(talking: Instance) -> None:
@@ -101,7 +101,7 @@ def test_a_command_tells_how_far_it_has_come_and_its_log_is_kept_with_it(talking
 def test_a_command_asks_and_the_next_request_answers(talking: Instance) -> None:
     ask(talking, "asks", "Write my favourite colour to colour.txt. (scenario=question)")
     question = talking.answer("asks")
-    assert (question.reason, question.outcome) == (Reason.INPUT_REQUIRED, Outcome.PARTIAL)
+    assert (question.reason, question.outcome) == (RequestReason.INPUT_REQUIRED, Outcome.PARTIAL)
     assert question.session is not None
     assert question.session.question == "Which colour is your favourite?"
     ask(talking, "blue", "Blue", session={"id": question.session.id})
@@ -112,7 +112,7 @@ def test_a_command_asks_and_the_next_request_answers(talking: Instance) -> None:
 def test_a_budget_that_ends_keeps_what_was_done(talking: Instance) -> None:
     ask(talking, "bounded", "Count as far as you can. (scenario=many-calls)", budget={"max_tool_calls": 3})
     answer = talking.answer("bounded")
-    assert (answer.reason, answer.outcome) == (Reason.BUDGET_EXHAUSTED, Outcome.PARTIAL)
+    assert (answer.reason, answer.outcome) == (RequestReason.BUDGET_EXHAUSTED, Outcome.PARTIAL)
 
 
 def test_evals_are_answered_while_sessions_wait_for_their_model(talking: Instance) -> None:
@@ -126,7 +126,7 @@ def test_evals_are_answered_while_sessions_wait_for_their_model(talking: Instanc
     assert {talking.view(rid).state for rid in ("s1", "s2", "s3")} == {RequestState.RUNNING}
     for rid in ("s1", "s2", "s3"):
         talking.client.post(f"/v1/requests/{rid}/cancel")
-    assert {talking.answer(rid).reason for rid in ("s1", "s2", "s3")} == {Reason.CANCELLED}
+    assert {talking.answer(rid).reason for rid in ("s1", "s2", "s3")} == {RequestReason.CANCELLED}
 
 
 def test_a_session_that_is_cancelled_while_an_eval_occupies_emacs_stops_after_it_and_emacs_lives(
@@ -143,7 +143,7 @@ def test_a_session_that_is_cancelled_while_an_eval_occupies_emacs_stops_after_it
     assert talking.view("waits").state is RequestState.RUNNING
     go.touch()
     assert talking.answer("long").result == '"whole"'
-    assert talking.answer("waits").reason is Reason.CANCELLED
+    assert talking.answer("waits").reason is RequestReason.CANCELLED
     assert talking.emacs_pid() == pid
 
 
@@ -152,7 +152,7 @@ def test_a_tool_that_hangs_is_stopped_and_an_eval_runs_next(talking: Instance) -
     ask(talking, "hangs", "Wait in Lisp. (scenario=sleeping-eval)")
     until((talking.workspace / "begun.txt").exists, 60)
     talking.client.post("/v1/requests/hangs/cancel")
-    assert talking.answer("hangs").reason is Reason.CANCELLED
+    assert talking.answer("hangs").reason is RequestReason.CANCELLED
     assert talking.eval("next", "(+ 1 1)").result == "2"
     assert talking.emacs_pid() == pid
 
@@ -168,14 +168,14 @@ def test_a_key_that_is_too_short_is_told_without_the_key_and_evals_go_on(
         assert "sk-1" not in instance.client.get("/v1/stats").text
         ask(instance, "refused", "Good day, who are you? (scenario=chat)", "chat")
         refused = instance.answer("refused")
-        assert (refused.reason, refused.error_code) == (Reason.MODEL_ERROR, "no-key")
+        assert (refused.reason, refused.error_code) == (RequestReason.MODEL_ERROR, "no-key")
         assert "fewer than 8 characters" in (refused.error or "")
         instance.put("eval", '"sk-1"')
         assert instance.answer("eval").result == '"sk-1"'
         key.write_text(KEY)
         until(lambda: instance.stats().emacs.model_key is ModelKey.USABLE)
         ask(instance, "taken", "Good day, who are you? (scenario=chat)", "chat")
-        assert instance.answer("taken").reason is Reason.SUCCEEDED
+        assert instance.answer("taken").reason is RequestReason.SUCCEEDED
 
 
 FAIL_FOUR_TIMES = """
@@ -200,9 +200,9 @@ def test_a_chat_whose_records_cannot_be_written_at_first_gets_its_own_answer(
         ask(instance, "first", "Good day, who are you? (scenario=chat)", "chat")
         first = instance.answer("first")
         assert first.session is not None
-        assert instance.eval("inject", FAIL_FOUR_TIMES).reason is Reason.SUCCEEDED
+        assert instance.eval("inject", FAIL_FOUR_TIMES).reason is RequestReason.SUCCEEDED
         ask(instance, "second", "What did I just learn?", "chat", session={"id": first.session.id})
         assert instance.eval("meanwhile", "(+ 1 2)").result == "3"
         second = instance.answer("second")
-        assert (second.reason, second.result) == (Reason.SUCCEEDED, "You said: What did I just learn?")
+        assert (second.reason, second.result) == (RequestReason.SUCCEEDED, "You said: What did I just learn?")
         assert instance.eval("left", "faults").result == "0"

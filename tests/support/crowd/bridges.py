@@ -22,8 +22,8 @@ from efrit.protocol import (
     Event,
     EventId,
     Outcome,
-    Reason,
     Request,
+    RequestReason,
     RequestState,
     RequestView,
     Reset,
@@ -158,8 +158,8 @@ class Bridges:
 def _answer(request: Request) -> Response:
     return Response(
         id=request.id,
-        status=Reason.SUCCEEDED.status,
-        reason=Reason.SUCCEEDED,
+        status=RequestReason.SUCCEEDED.status,
+        reason=RequestReason.SUCCEEDED,
         outcome=Outcome.SUCCESS,
         result="3",
         attempt=1,

@@ -17,14 +17,14 @@ from efrit.bridge.overrun import (
     next_check,
     occupant,
 )
-from efrit.protocol import Reason, RequestId, RestartReason, request_id
+from efrit.protocol import RequestId, RequestReason, RestartReason, request_id
 from efrit.queue.process_sample import ResponseMeter, Sample, could_run
 from efrit.queue.self_check import RestartCause
 
 A = request_id("a")
 PATIENCE = SupervisionLimits(grace=5, stall=120)
 EMACS = EmacsAlive(since=0, heard=100)
-TIMED_OUT = Order(A, Reason.TIMED_OUT)
+TIMED_OUT = Order(A, RequestReason.TIMED_OUT)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_an_emacs_whose_sessions_only_wait_gives_signs_of_life() -> None:
 def test_each_session_has_its_own_time() -> None:
     short = Run(T, 90, 45, session=True)
     assert decide([SESSION, short], FRESH, {}, PATIENCE, 134.9) == []
-    assert decide([SESSION, short], FRESH, {}, PATIENCE, 135) == [Order(T, Reason.TIMED_OUT)]
+    assert decide([SESSION, short], FRESH, {}, PATIENCE, 135) == [Order(T, RequestReason.TIMED_OUT)]
     assert next_check([SESSION, short], FRESH, {}, 5, 134) == 135
 
 

@@ -8,7 +8,7 @@ import pytest
 from httpx_sse import ServerSentEvent
 
 from efrit.bridge.work_log_sse import offset_in
-from efrit.protocol import LogEnd, Outcome, Reason, request_id
+from efrit.protocol import LogEnd, Outcome, RequestReason, request_id
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop
 from tests.unit.bridge.test_event_stream import Reader, reading
@@ -41,7 +41,7 @@ async def test_lines_reach_a_reader_as_they_are_appended_and_the_stream_ends_wit
             assert lines(reader.events)[-1]["text"] == word
         served.emacs.answer("a", status="error", reason="BudgetExhausted", outcome="Partial")
         assert await until_end(reader) == LogEnd(
-            id=request_id("a"), reason=Reason.BUDGET_EXHAUSTED, outcome=Outcome.PARTIAL
+            id=request_id("a"), reason=RequestReason.BUDGET_EXHAUSTED, outcome=Outcome.PARTIAL
         )
         await served.until(lambda: reader.ended)
 
@@ -95,7 +95,7 @@ async def test_the_log_of_an_archived_request_is_told_to_its_end(served: Served)
     await served.until_answered("a")
     assert (await served.client.delete("/v1/requests/a")).status_code == 204
     async with reading(served, path=PATH) as reader:
-        assert (await until_end(reader)).reason is Reason.SUCCEEDED
+        assert (await until_end(reader)).reason is RequestReason.SUCCEEDED
         assert lines(reader.events) == [{"time": "2026-01-03T18:30:00.000Z", "type": "turn", "step": 1}]
 
 
@@ -129,7 +129,7 @@ async def test_half_a_line_that_a_crash_left_is_not_told(served: Served) -> None
         log.write('{"type":"tu')
     served.emacs.answer("a", status="error", reason="Interrupted", outcome="Failure")
     async with reading(served, path=PATH) as reader:
-        assert (await until_end(reader)).reason is Reason.INTERRUPTED
+        assert (await until_end(reader)).reason is RequestReason.INTERRUPTED
         assert len(lines(reader.events)) == 1
 
 

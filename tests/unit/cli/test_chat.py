@@ -21,7 +21,7 @@ from efrit.client.interface import (
     Handle,
     Outcome,
     Phase,
-    Reason,
+    RequestReason,
     RequestState,
     RequestType,
     Session,
@@ -47,7 +47,7 @@ class Model:
             await asyncio.Event().wait()
         session = Session(id="s1", status=SessionStatus.COMPLETE)
         yield Update(
-            RequestState(handle, Phase.SUCCEEDED, Reason.SUCCEEDED, outcome=Outcome.SUCCESS, session=session)
+            RequestState(handle, Phase.SUCCEEDED, RequestReason.SUCCEEDED, outcome=Outcome.SUCCESS, session=session)
         )
 
 

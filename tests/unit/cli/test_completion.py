@@ -12,7 +12,7 @@ import pytest
 from efrit.cli import completion
 from efrit.cli.completion import bash, fish, run_complete, zsh
 from efrit.client.claims import Claim
-from efrit.client.interface import Handle, Instance, InstanceStatus, Phase, Reason, RequestState, Session
+from efrit.client.interface import Handle, Instance, InstanceStatus, Phase, RequestReason, RequestState, Session
 from efrit.client.pools import Pool
 
 
@@ -35,8 +35,10 @@ class Known:
         self, instance: str | None = None, *, limit: int | None = None, brief: bool = False
     ) -> list[RequestState]:
         requests = [
-            RequestState(Handle("old", "default"), Phase.SUCCEEDED, Reason.SUCCEEDED, session=Session("s1")),
-            RequestState(Handle("new", "build"), Phase.RUNNING, Reason.RUNNING, session=Session("s\x1b[2J\n:0")),
+            RequestState(Handle("old", "default"), Phase.SUCCEEDED, RequestReason.SUCCEEDED, session=Session("s1")),
+            RequestState(
+                Handle("new", "build"), Phase.RUNNING, RequestReason.RUNNING, session=Session("s\x1b[2J\n:0")
+            ),
         ]
         return [request for request in requests if instance in (None, request.handle.instance)]
 

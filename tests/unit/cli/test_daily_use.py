@@ -31,7 +31,7 @@ from efrit.client.interface import (
     Handle,
     Outcome,
     Phase,
-    Reason,
+    RequestReason,
     RequestState,
     RequestType,
     Update,
@@ -48,7 +48,7 @@ def over(number: int) -> RequestState:
     return RequestState(
         Handle(f"r{number}", "one"),
         Phase.SUCCEEDED,
-        Reason.SUCCEEDED,
+        RequestReason.SUCCEEDED,
         type=RequestType.EVAL,
         outcome=Outcome.SUCCESS,
         created=NOW + timedelta(seconds=number),
@@ -76,7 +76,7 @@ class Listed:
         return RequestState(
             handle,
             Phase.PENDING,
-            Reason.INSTANCE_NOT_READY,
+            RequestReason.INSTANCE_NOT_READY,
             "No instance has the labels tier=none.",
             RequestType.EVAL,
         )
@@ -338,7 +338,7 @@ def test_a_failure_is_told_on_standard_error_or_in_the_json(
     output: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = RequestState(
-        Handle("r1", "one"), Phase.FAILED, Reason.EVAL_ERROR, message="error: x", outcome=Outcome.FAILURE
+        Handle("r1", "one"), Phase.FAILED, RequestReason.EVAL_ERROR, message="error: x", outcome=Outcome.FAILURE
     )
     assert print_result(state, None, Namespace(output=output, raw=False)) is Exit.FAILED
     printed = capsys.readouterr()

@@ -15,7 +15,7 @@ from efrit.client.interface import (
     Outcome,
     Phase,
     Progress,
-    Reason,
+    RequestReason,
     RequestState,
     RequestType,
 )
@@ -23,24 +23,24 @@ from efrit.client.interface import (
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 
 
-def over(reason: Reason, outcome: Outcome = Outcome.FAILURE) -> RequestState:
+def over(reason: RequestReason, outcome: Outcome = Outcome.FAILURE) -> RequestState:
     return RequestState(Handle("r"), Phase.FAILED, reason, outcome=outcome)
 
 
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (over(Reason.SUCCEEDED, Outcome.SUCCESS), Exit.DONE),
-        (over(Reason.SUCCEEDED, Outcome.PARTIAL), Exit.PARTIAL),
-        (over(Reason.EVAL_ERROR), Exit.FAILED),
-        (over(Reason.MODEL_ERROR), Exit.FAILED),
-        (over(Reason.MODEL_ERROR, Outcome.PARTIAL), Exit.PARTIAL),
-        (over(Reason.BUDGET_EXHAUSTED, Outcome.PARTIAL), Exit.PARTIAL),
-        (over(Reason.INPUT_REQUIRED, Outcome.PARTIAL), Exit.INPUT_REQUIRED),
-        (over(Reason.TIMED_OUT, Outcome.PARTIAL), Exit.TIMED_OUT),
-        (over(Reason.CANCELLED), Exit.CANCELLED),
-        (over(Reason.INTERRUPTED), Exit.UNKNOWN),
-        (over(Reason.REJECTED), Exit.REJECTED),
+        (over(RequestReason.SUCCEEDED, Outcome.SUCCESS), Exit.DONE),
+        (over(RequestReason.SUCCEEDED, Outcome.PARTIAL), Exit.PARTIAL),
+        (over(RequestReason.EVAL_ERROR), Exit.FAILED),
+        (over(RequestReason.MODEL_ERROR), Exit.FAILED),
+        (over(RequestReason.MODEL_ERROR, Outcome.PARTIAL), Exit.PARTIAL),
+        (over(RequestReason.BUDGET_EXHAUSTED, Outcome.PARTIAL), Exit.PARTIAL),
+        (over(RequestReason.INPUT_REQUIRED, Outcome.PARTIAL), Exit.INPUT_REQUIRED),
+        (over(RequestReason.TIMED_OUT, Outcome.PARTIAL), Exit.TIMED_OUT),
+        (over(RequestReason.CANCELLED), Exit.CANCELLED),
+        (over(RequestReason.INTERRUPTED), Exit.UNKNOWN),
+        (over(RequestReason.REJECTED), Exit.REJECTED),
     ],
 )
 def test_the_exit_code_says_how_the_work_ended(state: RequestState, code: Exit) -> None:
@@ -48,7 +48,7 @@ def test_the_exit_code_says_how_the_work_ended(state: RequestState, code: Exit) 
 
 
 def test_every_way_a_request_can_end_has_a_code_and_every_code_a_meaning() -> None:
-    assert all(exit_of(over(reason)) in MEANINGS for reason in Reason if reason.final)
+    assert all(exit_of(over(reason)) in MEANINGS for reason in RequestReason if reason.final)
     assert set(MEANINGS) == set(Exit)
 
 
@@ -75,7 +75,7 @@ def test_a_printed_string_loses_its_quotes_and_nothing_else_does(result: str, ra
 
 
 def test_times_and_words_are_plain_in_json() -> None:
-    document = json_value(over(Reason.CANCELLED))
+    document = json_value(over(RequestReason.CANCELLED))
     assert (document["name"], document["reason"], document["outcome"], document["created"]) == (
         "r",
         "Cancelled",
@@ -108,18 +108,27 @@ def test_a_duration_has_the_digits_that_matter(seconds: float, duration: str) ->
 
 
 def test_names_and_short_texts() -> None:
-    assert (name_of(over(Reason.CANCELLED)), name_of(Instance("one", InstanceStatus.ACTIVE, "Ready"))) == ("r", "one")
+    assert (name_of(over(RequestReason.CANCELLED)), name_of(Instance("one", InstanceStatus.ACTIVE, "Ready"))) == (
+        "r",
+        "one",
+    )
     assert shortened("a  b\nc" + "d" * 100, 10) == "a b cdddd…"
 
 
 def test_top_shows_running_work_then_waiting_then_the_latest_and_fits_the_screen() -> None:
     common: dict[str, Any] = {"type": RequestType.COMMAND, "content": "Do it", "created": NOW}
     requests = [
-        RequestState(Handle("old", "one"), Phase.SUCCEEDED, Reason.SUCCEEDED, outcome=Outcome.SUCCESS, **common),
-        RequestState(Handle("new", "one"), Phase.FAILED, Reason.EVAL_ERROR, outcome=Outcome.FAILURE, **common),
-        RequestState(Handle("waits", "one"), Phase.QUEUED, Reason.QUEUED, **common),
         RequestState(
-            Handle("runs", "one"), Phase.RUNNING, Reason.RUNNING, progress=Progress(2, "reading a file"), **common
+            Handle("old", "one"), Phase.SUCCEEDED, RequestReason.SUCCEEDED, outcome=Outcome.SUCCESS, **common
+        ),
+        RequestState(Handle("new", "one"), Phase.FAILED, RequestReason.EVAL_ERROR, outcome=Outcome.FAILURE, **common),
+        RequestState(Handle("waits", "one"), Phase.QUEUED, RequestReason.QUEUED, **common),
+        RequestState(
+            Handle("runs", "one"),
+            Phase.RUNNING,
+            RequestReason.RUNNING,
+            progress=Progress(2, "reading a file"),
+            **common,
         ),
     ]
     instances = [Instance("one", InstanceStatus.ACTIVE, "Ready", pending=1, processing=1)]

@@ -26,8 +26,8 @@ from efrit.client.interface import (
     Instance,
     InstanceStatus,
     Phase,
-    Reason,
     Removed,
+    RequestReason,
     RequestState,
     RequestType,
     Update,
@@ -37,7 +37,9 @@ from efrit.protocol import Progress, Session
 
 EVIL = "\x1b]0;owned\x07first\n\tsecond\x1b[2J\r\x9b2J\u202e\u2028done"
 HANDLE = Handle("made", "one")
-STATE = RequestState(HANDLE, Phase.SUCCEEDED, Reason.SUCCEEDED, EVIL, result=EVIL, output=EVIL, type=RequestType.CHAT)
+STATE = RequestState(
+    HANDLE, Phase.SUCCEEDED, RequestReason.SUCCEEDED, EVIL, result=EVIL, output=EVIL, type=RequestType.CHAT
+)
 ARGS = Namespace(
     output=None,
     raw=False,
@@ -54,7 +56,9 @@ HASHES = Namespace(output="name", name="made", last=None)
 
 
 OPEN = structs.replace(STATE, phase=Phase.RUNNING, content=EVIL, progress=Progress(message=EVIL))
-ASKS = structs.replace(STATE, reason=Reason.INPUT_REQUIRED, result=None, session=Session(id="s-1", question=EVIL))
+ASKS = structs.replace(
+    STATE, reason=RequestReason.INPUT_REQUIRED, result=None, session=Session(id="s-1", question=EVIL)
+)
 SHOWN = Instance(EVIL, InstanceStatus.ACTIVE, EVIL, emacs_version=EVIL)
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

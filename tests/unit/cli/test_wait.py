@@ -26,7 +26,7 @@ from efrit.client.interface import (
     Outcome,
     Phase,
     Progress,
-    Reason,
+    RequestReason,
     RequestState,
     RequestType,
     Session,
@@ -101,8 +101,8 @@ def test_what_others_wrote_moves_no_cursor(
 ) -> None:
     monkeypatch.setattr(wait, "_QUIET_SECONDS", 0.0)
     evil = "\x1b]0;owned\x07\x1b[2Jdone"
-    running = RequestState(HANDLE, Phase.RUNNING, Reason.RUNNING, progress=Progress(message=evil))
-    pending = RequestState(HANDLE, Phase.PENDING, Reason.INSTANCE_NOT_READY, evil)
+    running = RequestState(HANDLE, Phase.RUNNING, RequestReason.RUNNING, progress=Progress(message=evil))
+    pending = RequestState(HANDLE, Phase.PENDING, RequestReason.INSTANCE_NOT_READY, evil)
     for show, state in ((Display(progress=True), running), (Display(progress=True), pending), (Display(), pending)):
         wait._ProgressLine(show).show(state)
         stderr = capsys.readouterr().err
@@ -114,7 +114,7 @@ def test_what_others_wrote_moves_no_cursor(
 def test_the_question_and_the_error_of_others_move_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     evil = "which\n  one\x1b[2J?"
     session = Session(id="s", status=SessionStatus.NEED_INPUT, question=evil)
-    state = RequestState(HANDLE, Phase.FAILED, Reason.INPUT_REQUIRED, evil, session=session)
+    state = RequestState(HANDLE, Phase.FAILED, RequestReason.INPUT_REQUIRED, evil, session=session)
     print_result(state, None, Namespace(output=None, raw=False, invocation=Invocation()))
     stderr = capsys.readouterr().err
     assert stderr.count("which\n  one [2J?") == 2
@@ -150,9 +150,11 @@ class Asking(AtOnce):
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         session = Session(id="s", status=SessionStatus.NEED_INPUT, question="Which one?")
         asks = len(self.work) == 1
-        over = RequestState(handle, Phase.SUCCEEDED, Reason.SUCCEEDED, outcome=Outcome.SUCCESS)
+        over = RequestState(handle, Phase.SUCCEEDED, RequestReason.SUCCEEDED, outcome=Outcome.SUCCESS)
         yield Update(
-            replace(over, reason=Reason.INPUT_REQUIRED, outcome=Outcome.PARTIAL, session=session) if asks else over
+            replace(over, reason=RequestReason.INPUT_REQUIRED, outcome=Outcome.PARTIAL, session=session)
+            if asks
+            else over
         )
 
 

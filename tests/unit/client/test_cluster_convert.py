@@ -8,7 +8,16 @@ import pytest
 from efrit.api import EfritRequest
 from efrit.client.cluster.convert import instance_of, manifest, request_name, request_of, stats_of
 from efrit.client.errors import Refused
-from efrit.client.interface import Budget, Handle, InstanceStatus, Phase, Reason, RequestType, SessionStatus, Work
+from efrit.client.interface import (
+    Budget,
+    Handle,
+    InstanceStatus,
+    Phase,
+    RequestReason,
+    RequestType,
+    SessionStatus,
+    Work,
+)
 from efrit.client.resource_fields import DIGEST
 from efrit.protocol import RetryPolicy
 
@@ -72,7 +81,7 @@ def test_a_request_nobody_has_looked_at_is_pending() -> None:
     state = request_of({"metadata": {"name": "r"}, "spec": {"type": "eval", "content": "1", **TARGET}})
     assert (state.phase, state.reason, state.handle.instance, state.final) == (
         Phase.PENDING,
-        Reason.PENDING,
+        RequestReason.PENDING,
         "one",
         False,
     )
@@ -93,7 +102,7 @@ def test_all_of_a_final_status_is_told() -> None:
         "startTime": "2026-01-31T09:29:59.750000Z",
     }
     state = request_of({"metadata": {"name": "r"}, "spec": {"type": "command"}, "status": status})
-    assert (state.final, state.reason, state.handle) == (True, Reason.INPUT_REQUIRED, Handle("r", "two"))
+    assert (state.final, state.reason, state.handle) == (True, RequestReason.INPUT_REQUIRED, Handle("r", "two"))
     assert state.handle.instance == "two"
     assert state.session is not None
     assert (state.session.status, state.session.question) == (SessionStatus.NEED_INPUT, "Which?")

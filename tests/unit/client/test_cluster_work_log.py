@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from efrit.client.cluster.api import Api
 from efrit.client.cluster.work_log import WorkLog, follow
 from efrit.client.errors import Forbidden, NotReady
-from efrit.client.interface import Handle, Phase, Reason, RequestState
+from efrit.client.interface import Handle, Phase, RequestReason, RequestState
 
-QUEUED = RequestState(Handle("r"), Phase.QUEUED, Reason.QUEUED)
-RUNNING = replace(QUEUED, handle=Handle("r", "one"), phase=Phase.RUNNING, reason=Reason.RUNNING)
-OVER = replace(RUNNING, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+QUEUED = RequestState(Handle("r"), Phase.QUEUED, RequestReason.QUEUED)
+RUNNING = replace(QUEUED, handle=Handle("r", "one"), phase=Phase.RUNNING, reason=RequestReason.RUNNING)
+OVER = replace(RUNNING, phase=Phase.SUCCEEDED, reason=RequestReason.SUCCEEDED)
 LINES = [json.dumps({"type": "text", "text": text}, ensure_ascii=False) for text in ("Grüß ", "Gott", ".")]
 LOG = "".join(f"{line}\n" for line in LINES).encode()
 

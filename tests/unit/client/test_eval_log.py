@@ -7,12 +7,12 @@ import json
 from msgspec.structs import replace
 
 from efrit.client import eval_log
-from efrit.client.interface import Error, Handle, Outcome, Phase, Reason, RequestState, RequestType
+from efrit.client.interface import Error, Handle, Outcome, Phase, RequestReason, RequestState, RequestType
 
 OVER = RequestState(
     Handle("r"),
     Phase.SUCCEEDED,
-    Reason.SUCCEEDED,
+    RequestReason.SUCCEEDED,
     type=RequestType.EVAL,
     outcome=Outcome.SUCCESS,
     execution_seconds=0.5,
@@ -24,7 +24,7 @@ def entries(state: RequestState) -> list[dict[str, object]]:
 
 
 def test_an_eval_that_is_not_over_has_no_lines_yet() -> None:
-    assert entries(RequestState(Handle("r"), Phase.RUNNING, Reason.RUNNING, type=RequestType.EVAL)) == []
+    assert entries(RequestState(Handle("r"), Phase.RUNNING, RequestReason.RUNNING, type=RequestType.EVAL)) == []
 
 
 def test_the_end_is_always_there() -> None:
@@ -34,7 +34,7 @@ def test_the_end_is_always_there() -> None:
 def test_what_was_printed_and_said_and_the_error_come_before_the_end() -> None:
     failed = replace(
         OVER,
-        reason=Reason.EVAL_ERROR,
+        reason=RequestReason.EVAL_ERROR,
         output="é\n",
         messages="Backtrace:\n  car(1)\n",
         error=Error("wrong-type-argument", "Wrong type argument: listp, 1"),

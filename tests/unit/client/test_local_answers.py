@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from efrit.client.interface import Handle, Outcome, Phase, Reason, RequestState, RequestType
+from efrit.client.interface import Handle, Outcome, Phase, RequestReason, RequestState, RequestType
 from efrit.client.local.files import QueueFiles
 from efrit.protocol import RequestId, request_file, response_file
 from efrit.queue.answers import read_answer
@@ -96,10 +96,10 @@ def test_all_of_an_answer_is_told(files: QueueFiles) -> None:
 def test_a_result_left_in_a_file_is_told_as_truncated(files: QueueFiles) -> None:
     answer = {**GOOD, "result": "the beginning", "result_path": "/w/.efrit/results/r.txt", "result_bytes": 900_000}
     actual = state(files, answer)
-    assert (actual.truncated, actual.result_bytes, actual.reason) == (True, 900_000, Reason.SUCCEEDED)
+    assert (actual.truncated, actual.result_bytes, actual.reason) == (True, 900_000, RequestReason.SUCCEEDED)
 
 
 @pytest.mark.parametrize("wrong", [{"attempt": "x"}, {"execution_time": []}, {"output": 5}, {"started": "soon"}])
 def test_a_figure_that_makes_no_sense_costs_no_answer(files: QueueFiles, wrong: dict[str, object]) -> None:
     actual = state(files, {**GOOD, **wrong}, {"type": 7})
-    assert (actual.reason, actual.result, actual.type) == (Reason.SUCCEEDED, "3", None)
+    assert (actual.reason, actual.result, actual.type) == (RequestReason.SUCCEEDED, "3", None)

@@ -11,7 +11,18 @@ import pytest
 
 from efrit.api import EfritPlan, EfritRequest, PlanStatus
 from efrit.client.errors import NotReady, RequestNotFound
-from efrit.client.interface import Error, Handle, Outcome, Phase, Reason, RequestState, Session, Update, Usage, Work
+from efrit.client.interface import (
+    Error,
+    Handle,
+    Outcome,
+    Phase,
+    RequestReason,
+    RequestState,
+    Session,
+    Update,
+    Usage,
+    Work,
+)
 from efrit.client.local.plan_driver import POLL_SECONDS, RESENT_WITHIN, PlanDriver
 from efrit.client.local.plan_record import PlanRecord
 from efrit.client.local.request_file import id_of
@@ -101,7 +112,7 @@ class Machine:
     async def get(self, handle: Handle) -> RequestState:
         if handle.id not in self.works:
             raise RequestNotFound(handle.id)
-        return self.answers.get(handle.id) or RequestState(handle, Phase.QUEUED, Reason.QUEUED)
+        return self.answers.get(handle.id) or RequestState(handle, Phase.QUEUED, RequestReason.QUEUED)
 
     async def watch(self, handle: Handle) -> AsyncIterator[Update]:
         def run() -> None:
@@ -121,7 +132,8 @@ class Machine:
 
     async def cancel(self, handle: Handle) -> RequestState:
         self.answers.setdefault(
-            handle.id, RequestState(handle, Phase.FAILED, Reason.CANCELLED, "Cancelled.", outcome=Outcome.FAILURE)
+            handle.id,
+            RequestState(handle, Phase.FAILED, RequestReason.CANCELLED, "Cancelled.", outcome=Outcome.FAILURE),
         )
         return self.answers[handle.id]
 
@@ -138,7 +150,7 @@ class Machine:
         return RequestState(
             handle,
             Phase(answer["phase"]),
-            Reason(answer["reason"]),
+            RequestReason(answer["reason"]),
             outcome=Outcome(answer["outcome"]),
             result=answer.get("result"),
             error=Error(**error) if error else None,

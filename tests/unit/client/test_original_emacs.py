@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from efrit.client.errors import Conflict
-from efrit.client.interface import Outcome, Reason
+from efrit.client.interface import Outcome, RequestReason
 from efrit.client.local.files import QueueFiles
 from tests.support.original_queue import OriginalEmacs
 from tests.support.queue_client import state, submit
@@ -39,10 +39,10 @@ def test_it_takes_our_requests_and_we_read_its_answers(
     refused = submit(files, "2")
     path = tmp_path / f"requests/req_{refused}.json"
     path.write_text(path.read_text().replace('"1.0.0"', '"9.0.0"'))
-    assert state(files, good).reason is Reason.QUEUED
+    assert state(files, good).reason is RequestReason.QUEUED
     emacs.work()
     ended = state(files, good)
-    assert (ended.reason, ended.outcome, ended.result) == (Reason.SUCCEEDED, Outcome.SUCCESS, '"3"')
+    assert (ended.reason, ended.outcome, ended.result) == (RequestReason.SUCCEEDED, Outcome.SUCCESS, '"3"')
     assert ended.context == {"buffer": {"buffer-name": "*scratch*", "point": 7}}
     assert (ended.execution_seconds, files.result(good)) == (0.25, '"3"')
     failed = state(files, bad)
@@ -55,7 +55,7 @@ def test_it_takes_our_requests_and_we_read_its_answers(
 def test_a_request_that_it_has_begun_runs(files: QueueFiles, emacs: OriginalEmacs) -> None:
     rid = submit(files, "2")
     (files.root / f"requests/req_{rid}.json").rename(files.root / f"processing/req_{rid}.json")
-    assert state(files, rid).reason is Reason.RUNNING
+    assert state(files, rid).reason is RequestReason.RUNNING
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
@@ -77,7 +77,7 @@ def test_a_request_that_we_take_back_never_reaches_it(files: QueueFiles, emacs: 
     assert files.withdraw(rid)
     emacs.work()
     assert emacs.answered == []
-    assert state(files, rid).reason is Reason.CANCELLED
+    assert state(files, rid).reason is RequestReason.CANCELLED
 
 
 def test_the_same_key_is_the_same_request_there_too(files: QueueFiles, emacs: OriginalEmacs) -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from efrit.client.errors import ClientError, NotReady, PlanNotFound, Refused
-from efrit.client.interface import Outcome, Reason, RequestType
+from efrit.client.interface import Outcome, RequestReason, RequestType
 from efrit.client.plan_history import history_of
 from efrit.client.plans import Intent, PlanPhase, PlanReason, PlanState
 from efrit.plan.lisp_calls import form
@@ -68,7 +68,11 @@ async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
         (evaluated('"{\\"packed\\":\\"AAAA\\"}"'), Refused, "cannot be read"),
         (broken("void-function", "Symbol's function definition is void"), Refused, "does not support plans"),
         (broken("efrit-plan-changed", "Somebody has committed by hand."), Refused, "committed by hand"),
-        ({"reason": Reason.TIMED_OUT, "outcome": Outcome.FAILURE, "message": "Too slow."}, NotReady, "Too slow"),
+        (
+            {"reason": RequestReason.TIMED_OUT, "outcome": Outcome.FAILURE, "message": "Too slow."},
+            NotReady,
+            "Too slow",
+        ),
     ],
 )
 async def test_what_is_no_history_is_told_in_words(

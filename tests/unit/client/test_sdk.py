@@ -31,7 +31,7 @@ from efrit.client import (
 )
 from efrit.client.async_client import AsyncSession
 from efrit.client.async_plans import AsyncPlans, new_plan
-from efrit.client.interface import Backend, Budget, Outcome, Reason, RequestType, Session, SessionStatus, Work
+from efrit.client.interface import Backend, Budget, Outcome, RequestReason, RequestType, Session, SessionStatus, Work
 from efrit.client.outcomes import _BY_REASON
 from efrit.client.plans import Intent
 from efrit.client.sync_client import Plans
@@ -115,12 +115,12 @@ def test_the_text_of_a_lisp_string_has_no_quotes(client: Client, backend: Script
 @pytest.mark.parametrize(
     ("reason", "outcome", "error"),
     [
-        (Reason.PARTIAL, Outcome.PARTIAL, PartlyDone),
-        (Reason.CANCELLED, Outcome.FAILURE, RequestCancelled),
+        (RequestReason.PARTIAL, Outcome.PARTIAL, PartlyDone),
+        (RequestReason.CANCELLED, Outcome.FAILURE, RequestCancelled),
     ],
 )
 def test_an_end_that_is_no_success_is_an_error_of_its_own(
-    client: Client, backend: ScriptedBackend, reason: Reason, outcome: Outcome, error: type[Exception]
+    client: Client, backend: ScriptedBackend, reason: RequestReason, outcome: Outcome, error: type[Exception]
 ) -> None:
     backend.answers["x"] = {"reason": reason, "outcome": outcome}
     with pytest.raises(error):
@@ -129,7 +129,9 @@ def test_an_end_that_is_no_success_is_an_error_of_its_own(
 
 
 def test_every_reason_of_a_failure_has_an_error_of_its_own() -> None:
-    assert set(_BY_REASON) == {reason for reason in Reason if reason.final and reason is not Reason.SUCCEEDED}
+    assert set(_BY_REASON) == {
+        reason for reason in RequestReason if reason.final and reason is not RequestReason.SUCCEEDED
+    }
 
 
 def test_an_error_in_lisp_carries_its_code_and_message(client: Client, backend: ScriptedBackend) -> None:
@@ -248,7 +250,7 @@ def test_a_question_of_the_model_is_answered_in_its_session(client: Client, back
 
 
 def test_a_turn_that_fails_raises_and_keeps_the_session(client: Client, backend: ScriptedBackend) -> None:
-    backend.answers["x"] = {"reason": Reason.PARTIAL, "outcome": Outcome.PARTIAL, "session": Session("s1")}
+    backend.answers["x"] = {"reason": RequestReason.PARTIAL, "outcome": Outcome.PARTIAL, "session": Session("s1")}
     session = client.session()
     with pytest.raises(PartlyDone):
         session.command("x")

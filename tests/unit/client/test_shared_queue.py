@@ -14,7 +14,16 @@ from typing import Any, cast
 import pytest
 
 from efrit.client.errors import NotReady, Refused, RequestNotFound
-from efrit.client.interface import Handle, InstanceStatus, Phase, Reason, RequestState, StartStatus, StopStatus, Work
+from efrit.client.interface import (
+    Handle,
+    InstanceStatus,
+    Phase,
+    RequestReason,
+    RequestState,
+    StartStatus,
+    StopStatus,
+    Work,
+)
 from efrit.client.local import mounts, supervise
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.daemon import Daemon
@@ -234,7 +243,7 @@ class Blind:
 
     def state(self, handle: Handle) -> RequestState | None:
         self.looks -= 1
-        return None if self.looks >= 0 else RequestState(handle, Phase.RUNNING, Reason.RUNNING, "")
+        return None if self.looks >= 0 else RequestState(handle, Phase.RUNNING, RequestReason.RUNNING, "")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 import yaml
 
 from tests import conformance
-from tests.conformance.verdicts import Reason, on_revision, reasons_of, surprises, table, wrong_with
+from tests.conformance.verdicts import RequestReason, on_revision, reasons_of, surprises, table, wrong_with
 
-NO_TOOL = Reason("It has no such tool.", frozenset({"ours"}), frozenset({"image"}))
-LEFT = Reason("It is not ours.", frozenset({"ours"}), frozenset({"host"}), included=False)
+NO_TOOL = RequestReason("It has no such tool.", frozenset({"ours"}), frozenset({"image"}))
+LEFT = RequestReason("It is not ours.", frozenset({"ours"}), frozenset({"host"}), included=False)
 
 
 def test_a_scenario_passes_when_no_check_of_it_fails_or_warns() -> None:

@@ -16,7 +16,7 @@ from efrit.controller.decide.handover import is_away, next_handover
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import CancelWork, ConfirmHandover, PatchStatus, Submit
 from efrit.controller.store.store import Store
-from efrit.protocol import Reason, RequestState, RequestView, Reset
+from efrit.protocol import RequestReason, RequestState, RequestView, Reset
 from tests.support.factory import (
     CONFIG,
     NOW,
@@ -338,7 +338,7 @@ class World:
     def _told(self) -> RequestView:
         if self.delivered:
             return answered(result="2") if self.declined else view(state=RequestState.RUNNING, attempt=1)
-        return answered(reason=Reason.CANCELLED, started=None, attempt=0)
+        return answered(reason=RequestReason.CANCELLED, started=None, attempt=0)
 
 
 def first_world() -> World:

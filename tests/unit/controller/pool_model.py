@@ -46,7 +46,7 @@ from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.names import REVISION_LABEL
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from efrit.protocol import Reason, RequestState, RequestView, Reset, request_id
+from efrit.protocol import RequestReason, RequestState, RequestView, Reset, request_id
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,
@@ -121,7 +121,7 @@ class Run:
     member: str
     request: str
     state: RequestState = RequestState.QUEUED
-    reason: Reason | None = None
+    reason: RequestReason | None = None
     """How it ended."""
 
     @property
@@ -263,10 +263,10 @@ class PoolWorld:
             run = runs[which % len(runs)]
             run.state = after
             if after == RequestState.ANSWERED:
-                self._answer(run, Reason.SUCCEEDED)
+                self._answer(run, RequestReason.SUCCEEDED)
             self.store.bridges.event((NAMESPACE, run.member), f"pod-{run.member}", run.view)
 
-    def _answer(self, run: Run, reason: Reason) -> None:
+    def _answer(self, run: Run, reason: RequestReason) -> None:
         run.state, run.reason = RequestState.ANSWERED, reason
         self.over.add(run.id)
 
@@ -523,7 +523,7 @@ class PoolWorld:
                     self._hand_over(request, str(action.request.id), action.instance[1])
             case CancelWork(uid=run):
                 if run in self.runs and self.runs[run].reason is None:
-                    self._answer(self.runs[run], Reason.CANCELLED)
+                    self._answer(self.runs[run], RequestReason.CANCELLED)
             case Acknowledge(uid=run):
                 if run in self.runs and self.runs[run].reason is None:
                     self.broken.append(f"{run} is acknowledged before it ends")

@@ -20,7 +20,7 @@ from efrit.controller.reconcile import MOST_READS, Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable, BridgeUnreachable, EfritError
-from efrit.protocol import Reason, RequestState, RequestView, Reset, request_id
+from efrit.protocol import RequestReason, RequestState, RequestView, Reset, request_id
 from efrit.protocol.response import given_back
 from tests.support.factory import (
     CONFIG,
@@ -53,7 +53,7 @@ LOST = structs.replace(RUNNING, metadata={"name": "work", "namespace": "team"})
 
 
 def ended(uid: str = UID) -> RequestView:
-    return structs.replace(answered(uid, reason=Reason.CANCELLED), metadata=LOST.metadata)
+    return structs.replace(answered(uid, reason=RequestReason.CANCELLED), metadata=LOST.metadata)
 
 
 def accept(rig: Rig, *uids: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from efrit.errors import ApiError
-from efrit.protocol import Reason
+from efrit.protocol import RequestReason
 from tests.support.factory import POD_UID, QUEUE_ID, Json, answered, request_json, view
 from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.reconciling import ALPHA, TEAM, WORK, Rig
@@ -293,7 +293,7 @@ def stopped(rig: Rig, *, count: int = 0) -> Json:
     status = {"instanceName": "alpha", "phase": "Running", "preemption": mark}
     obj = rig.api.put(WORK, request_json(target=None, created=datetime.now(UTC), status=status, **spec))
     rig.store.requests.observe(obj)
-    answer = answered("uid-work", reason=Reason.CANCELLED)
+    answer = answered("uid-work", reason=RequestReason.CANCELLED)
     rig.store.bridges.event(INSTANCE, POD_UID, answer)
     rig.bridge.answers["POST", "/v1/requests/uid-work/cancel"] = (200, answer.to_json())
     rig.bridge.answers["DELETE", "/v1/requests/uid-work"] = (204, "")

@@ -31,8 +31,8 @@ from efrit.client.interface import (
     Outcome,
     Phase,
     Progress,
-    Reason,
     Removed,
+    RequestReason,
     RequestState,
     Session,
     SessionStatus,
@@ -187,7 +187,7 @@ class ScriptedBackend:
             state = RequestState(
                 handle,
                 Phase.RUNNING,
-                Reason.RUNNING,
+                RequestReason.RUNNING,
                 type=work.type,
                 content=work.content,
                 session=session,
@@ -226,7 +226,7 @@ class ScriptedBackend:
 
     async def cancel(self, handle: Handle) -> RequestState:
         await self.get(handle)
-        return await self.end(handle.id, reason=Reason.CANCELLED, outcome=Outcome.FAILURE)
+        return await self.end(handle.id, reason=RequestReason.CANCELLED, outcome=Outcome.FAILURE)
 
     async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         state = await self.get(handle)
@@ -262,8 +262,8 @@ class ScriptedBackend:
                     await self.changed.wait()
         return next(iter(self.states))
 
-    async def end(self, name: str, *, reason: Reason = Reason.SUCCEEDED, **fields: Any) -> RequestState:
-        outcome = fields.pop("outcome", Outcome.SUCCESS if reason is Reason.SUCCEEDED else Outcome.FAILURE)
+    async def end(self, name: str, *, reason: RequestReason = RequestReason.SUCCEEDED, **fields: Any) -> RequestState:
+        outcome = fields.pop("outcome", Outcome.SUCCESS if reason is RequestReason.SUCCEEDED else Outcome.FAILURE)
         phase = Phase.SUCCEEDED if outcome is Outcome.SUCCESS else Phase.FAILED
         return await self.put(name, phase=phase, reason=reason, outcome=outcome, **fields)
 
@@ -281,13 +281,13 @@ def evaluated(result: str, seconds: float = 0.25) -> dict[str, Any]:
 
 def broken(code: str, message: str) -> dict[str, Any]:
     """Return an eval that signalled."""
-    return {"reason": Reason.EVAL_ERROR, "error": Error(code, message)}
+    return {"reason": RequestReason.EVAL_ERROR, "error": Error(code, message)}
 
 
 def asking(question: str, session: str = "session-1") -> dict[str, Any]:
     """Return a command that needs to know something."""
     return {
-        "reason": Reason.INPUT_REQUIRED,
+        "reason": RequestReason.INPUT_REQUIRED,
         "outcome": Outcome.PARTIAL,
         "session": Session(session, SessionStatus.NEED_INPUT, question),
     }

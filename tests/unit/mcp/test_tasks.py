@@ -10,7 +10,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, ClientCapabilities, Request
 from mcp.types.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
-from efrit.client.interface import Reason, RequestType
+from efrit.client.interface import RequestReason, RequestType
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller
 from efrit.mcp.authorized_backend import AuthorizedBackend
@@ -80,8 +80,8 @@ async def test_short_work_is_answered_without_a_task(backend: ScriptedBackend) -
     ("end", "status", "is_error"),
     [
         (broken("void-variable", "x"), "completed", True),
-        ({"reason": Reason.TIMED_OUT}, "completed", True),
-        ({"reason": Reason.CANCELLED}, "cancelled", None),
+        ({"reason": RequestReason.TIMED_OUT}, "completed", True),
+        ({"reason": RequestReason.CANCELLED}, "cancelled", None),
     ],
 )
 async def test_work_that_fails_is_completed_with_an_error_and_cancelled_work_is_cancelled(
@@ -100,7 +100,7 @@ async def test_cancelling_a_task_cancels_its_request_and_does_nothing_once_it_is
     async with opened(backend) as client:
         created = await begin(client, COMMAND)
         await ask(client, "tasks/cancel", created.task_id)
-        assert backend.states[created.task_id].reason is Reason.CANCELLED
+        assert backend.states[created.task_id].reason is RequestReason.CANCELLED
         await ask(client, "tasks/cancel", created.task_id)
         assert (await ask(client, "tasks/get", created.task_id))["status"] == "cancelled"
 

@@ -12,7 +12,7 @@ from efrit.errors import InvalidResponse
 from efrit.protocol import (
     Outcome,
     Progress,
-    Reason,
+    RequestReason,
     Response,
     ResponseStatus,
     Session,
@@ -34,12 +34,14 @@ def test_arbitrary_bytes_are_a_response_or_an_invalid_response(data: bytes) -> N
 @pytest.mark.parametrize(
     ("status", "reason", "outcome"),
     [
-        ("success", Reason.SUCCEEDED, Outcome.SUCCESS),
-        ("error", Reason.EVAL_ERROR, Outcome.FAILURE),
-        ("timeout", Reason.TIMED_OUT, Outcome.FAILURE),
+        ("success", RequestReason.SUCCEEDED, Outcome.SUCCESS),
+        ("error", RequestReason.EVAL_ERROR, Outcome.FAILURE),
+        ("timeout", RequestReason.TIMED_OUT, Outcome.FAILURE),
     ],
 )
-def test_a_plain_answer_gets_the_reason_its_status_implies(status: str, reason: Reason, outcome: Outcome) -> None:
+def test_a_plain_answer_gets_the_reason_its_status_implies(
+    status: str, reason: RequestReason, outcome: Outcome
+) -> None:
     response = Response.parse(json.dumps({"id": "a", "status": status, "execution_time": 1.25}))
     assert (response.reason, response.outcome) == (reason, outcome)
 
@@ -140,7 +142,7 @@ def test_a_context_in_a_string_is_read_as_the_object_it_is() -> None:
 def test_of_a_reason_of_a_later_version_the_status_says_enough() -> None:
     answer = {"id": "a", "status": "error", "reason": "Eclipsed", "error": "The sun is away."}
     response = Response.parse(json.dumps(answer))
-    assert (response.reason, response.outcome) == (Reason.EVAL_ERROR, Outcome.FAILURE)
+    assert (response.reason, response.outcome) == (RequestReason.EVAL_ERROR, Outcome.FAILURE)
     assert response.error == "The sun is away."
 
 
@@ -161,10 +163,12 @@ def test_an_unknown_status_is_refused(status: str | None) -> None:
 
 def test_every_reason_has_a_status_old_clients_know() -> None:
     assert {reason.status for reason in FINAL_REASONS} == set(ResponseStatus)
-    assert [reason for reason in FINAL_REASONS if reason.status is ResponseStatus.SUCCESS] == [Reason.SUCCEEDED]
+    assert [reason for reason in FINAL_REASONS if reason.status is ResponseStatus.SUCCESS] == [
+        RequestReason.SUCCEEDED
+    ]
 
 
-@pytest.mark.parametrize("reason", [reason.value for reason in Reason if not reason.final])
+@pytest.mark.parametrize("reason", [reason.value for reason in RequestReason if not reason.final])
 def test_an_answer_cannot_say_that_its_request_goes_on(reason: str) -> None:
     answer = {"id": "a", "status": "error", "reason": reason, "outcome": "Failure"}
     with pytest.raises(InvalidResponse, match="ends no request"):
@@ -172,7 +176,7 @@ def test_an_answer_cannot_say_that_its_request_goes_on(reason: str) -> None:
 
 
 def test_a_failure_of_ours_is_never_a_success() -> None:
-    response = failure(request_id("a"), Reason.CANCELLED, "why", timestamp=NOW)
+    response = failure(request_id("a"), RequestReason.CANCELLED, "why", timestamp=NOW)
     assert response.status is ResponseStatus.ERROR
     assert response.outcome is Outcome.FAILURE
     assert Response.parse(response.to_json()) == response

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from efrit.errors import RequestNotFound, StorageError
-from efrit.protocol import Reason, RequestState
+from efrit.protocol import RequestReason, RequestState
 from tests.support.queue_fakes import Fault, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Running, Start, answer_of
 
@@ -18,7 +18,7 @@ async def test_a_waiting_request_is_answered_cancelled_and_never_runs(running: R
     await running.queue.submit(a_request("a"))
     view = await running.queue.cancel(rid("a"))
     assert view.state is RequestState.ANSWERED
-    assert (answer_of(view).reason, answer_of(view).attempt) == (Reason.CANCELLED, 0)
+    assert (answer_of(view).reason, answer_of(view).attempt) == (RequestReason.CANCELLED, 0)
     assert tree(running.root) == {"archive/req_a.json", "responses/resp_a.json"}
     assert running.views[-1].state is RequestState.ANSWERED
 
@@ -39,7 +39,7 @@ async def test_what_is_cancelled_before_it_comes_does_not_run_when_it_comes(runn
     declined = await running.queue.decline(a_request("a"))
     late, new = await running.queue.submit(a_request("a"))
     assert (declined.state, late.state, new) == (RequestState.ANSWERED, RequestState.ANSWERED, False)
-    assert (answer_of(late).reason, answer_of(late).attempt) == (Reason.CANCELLED, 0)
+    assert (answer_of(late).reason, answer_of(late).attempt) == (RequestReason.CANCELLED, 0)
     assert tree(running.root) == {"archive/req_a.json", "responses/resp_a.json"}
 
 
@@ -57,7 +57,7 @@ async def test_a_submission_and_its_cancel_that_arrive_together_end_in_one_answe
         name = f"r{number}"
         await asyncio.gather(running.queue.submit(a_request(name)), running.queue.decline(a_request(name)))
         view = await running.queue.view(rid(name))
-        assert answer_of(view).reason is Reason.CANCELLED
+        assert answer_of(view).reason is RequestReason.CANCELLED
 
 
 async def test_the_answer_is_on_the_disk_before_the_cancel_is_confirmed(running: Running) -> None:
@@ -82,10 +82,10 @@ async def test_a_running_request_gets_an_order_and_the_first_reason_stays(runnin
     view = await running.queue.cancel(rid("a"))
     assert view.state is RequestState.RUNNING
     entry = running.entry("a")
-    await running.queue.stop(entry, Reason.TIMED_OUT)
+    await running.queue.stop(entry, RequestReason.TIMED_OUT)
     assert (running.root / "control/cancel_a").read_text() == "Cancelled\n"
     assert entry.stop is not None
-    assert entry.stop.reason is Reason.CANCELLED
+    assert entry.stop.reason is RequestReason.CANCELLED
 
 
 async def test_the_order_to_stop_is_on_the_disk_before_anybody_is_interrupted(running: Running) -> None:
@@ -109,7 +109,7 @@ async def test_an_answered_request_keeps_its_answer(running: Running) -> None:
     await running.until_state("a", RequestState.ANSWERED)
     for _ in range(2):
         view = await running.queue.cancel(rid("a"))
-        assert answer_of(view).reason is Reason.SUCCEEDED
+        assert answer_of(view).reason is RequestReason.SUCCEEDED
         await running.queue.acknowledge(rid("a"))
 
 
@@ -124,7 +124,7 @@ async def test_a_cancel_that_finds_no_room_writes_the_answer_over_the_request(ru
     running.disk.faults.append(Fault(method))
     cancelled = await running.queue.cancel(rid("a"))
     assert cancelled.state is RequestState.ANSWERED
-    assert answer_of(cancelled).reason is Reason.CANCELLED
+    assert answer_of(cancelled).reason is RequestReason.CANCELLED
     assert tree(running.root) == {"responses/resp_a.json"}
     await running.queue.acknowledge(rid("a"))
     assert tree(running.root) == {"archive/resp_a.json"}
@@ -160,7 +160,7 @@ async def test_the_order_survives_a_restart(start: Start) -> None:
     second = await start()
     entry = second.entry("a")
     assert entry.stop is not None
-    assert entry.stop.reason is Reason.CANCELLED
+    assert entry.stop.reason is RequestReason.CANCELLED
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -189,7 +189,7 @@ async def test_cancel_and_claim_racing_give_one_answer_each(running: Running, se
     results = await asyncio.gather(*(emacs(name) for name in names), *(cancel(name) for name in names))
     for name, ran in zip(names, results, strict=False):
         view = await running.until_state(name, RequestState.ANSWERED)
-        assert ran or answer_of(view).reason is Reason.CANCELLED
+        assert ran or answer_of(view).reason is RequestReason.CANCELLED
         assert sum(view.id == name and view.state is RequestState.ANSWERED for view in running.views) == 1
     answers = sorted(path.name for path in (running.root / "responses").iterdir())
     assert answers == sorted(f"resp_{name}.json" for name in names)

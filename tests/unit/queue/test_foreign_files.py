@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import Reason, RequestState, request_id
+from efrit.protocol import RequestReason, RequestState, request_id
 from efrit.queue.layout import Area
 from tests.support.file_modes import modes_hold
 from tests.support.queue_fakes import a_request
@@ -31,11 +31,11 @@ async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(start: 
         running.emacs.claim("a")
         MAKE[kind](running.root / "responses/resp_a.json")
         view = await running.until_state("a", RequestState.ANSWERED)
-        assert answer_of(view).reason is Reason.INTERRUPTED
+        assert answer_of(view).reason is RequestReason.INTERRUPTED
         assert "not a regular file" in (answer_of(view).error or "")
         await running.queue.acknowledge(request_id("a"))
     archived = await running.queue.view(request_id("a"))
-    assert answer_of(archived).reason is Reason.INTERRUPTED
+    assert answer_of(archived).reason is RequestReason.INTERRUPTED
     assert (await running.queue.submit(a_request("a")))[1] is False
 
 
@@ -109,7 +109,7 @@ async def test_a_result_that_is_not_the_one_its_digest_speaks_of_is_no_answer(ru
     running.emacs.claim("a")
     running.emacs.answer("a", "2", sha256="0" * 64)
     view = await running.until_state("a", RequestState.ANSWERED)
-    assert answer_of(view).reason is Reason.INTERRUPTED
+    assert answer_of(view).reason is RequestReason.INTERRUPTED
     assert answer_of(view).result is None
 
 

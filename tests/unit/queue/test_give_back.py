@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from efrit.errors import QueueNotReady, RequestNotFound
-from efrit.protocol import Reason, RequestState, RequestView
+from efrit.protocol import RequestReason, RequestState, RequestView
 from efrit.queue.limits import QueueLimits
 from tests.support.queue_fakes import Fault, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Running, Start, answer_of
@@ -53,7 +53,7 @@ async def test_what_has_begun_or_waits_to_be_run_again_is_not_given_back(running
 
     assert (await running.queue.view(rid("runs"))).state is RequestState.RUNNING
     assert (await running.queue.view(rid("again"))).state is RequestState.QUEUED
-    assert answer_of(await running.queue.view(rid("answered"))).reason is Reason.SUCCEEDED
+    assert answer_of(await running.queue.view(rid("answered"))).reason is RequestReason.SUCCEEDED
     assert running.queue.awaits_acknowledgement
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from efrit.errors import NotAnswered, QueueBroken, RequestNotFound, StorageError
-from efrit.protocol import Reason, RequestState
+from efrit.protocol import RequestReason, RequestState
 from efrit.queue.journal import COMPACT_ABOVE_BYTES
 from efrit.queue.layout import Area
 from efrit.queue.limits import QueueLimits
@@ -251,7 +251,7 @@ async def test_an_unreadable_answer_is_told_as_a_failure(running: Running) -> No
     running.emacs.claim("a")
     put_answer(running.root, "{broken")
     view = await running.until_state("a", ANSWERED)
-    assert answer_of(view).reason is Reason.INTERRUPTED
+    assert answer_of(view).reason is RequestReason.INTERRUPTED
     assert "resp_a.json" in (answer_of(view).error or "")
 
 
@@ -362,7 +362,7 @@ async def test_a_long_answer_is_told_without_its_long_parts_and_read_whole_when_
     await running.queue.submit(a_request("a"))
     running.emacs.do("a", "x" * LONG_ANSWER_BYTES)
     view = await running.until_state("a", ANSWERED)
-    assert (answer_of(view).reason, answer_of(view).result) == (Reason.SUCCEEDED, None)
+    assert (answer_of(view).reason, answer_of(view).result) == (RequestReason.SUCCEEDED, None)
     assert (view.response_bytes or 0) > LONG_ANSWER_BYTES
     whole = await running.queue.view(rid("a"))
     assert answer_of(whole).result == "x" * LONG_ANSWER_BYTES

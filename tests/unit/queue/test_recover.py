@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import Reason, RequestState
+from efrit.protocol import RequestReason, RequestState
 from efrit.queue.archive import acknowledge
 from efrit.queue.cancel import decline_without_request
 from efrit.queue.durable import Disk
@@ -44,7 +44,7 @@ async def test_a_withdrawal_cut_short_is_finished(start: Start, root: Path, stag
     second = await start()
     view = await second.queue.view(rid("a"))
     assert view.state in (RequestState.ANSWERED, RequestState.ACKNOWLEDGED)
-    assert answer_of(view).reason is Reason.CANCELLED
+    assert answer_of(view).reason is RequestReason.CANCELLED
     assert not (root / "tmp/withdrawn_a.json").exists()
     assert (root / "archive/req_a.json").exists()
 
@@ -59,7 +59,7 @@ async def test_a_request_archived_without_its_answer_is_answered(start: Start, r
     second = await start()
     view = await second.queue.view(rid("a"))
     assert view.state is RequestState.ANSWERED
-    assert answer_of(view).reason is Reason.INTERRUPTED
+    assert answer_of(view).reason is RequestReason.INTERRUPTED
     assert {view.id for view in second.queue.views()} == {"a"}
 
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from efrit.errors import NoSpace, StorageError
-from efrit.protocol import Reason, RequestState
+from efrit.protocol import RequestReason, RequestState
 from efrit.queue.archive import Sessions, prune_sessions, tidy
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
@@ -125,7 +125,7 @@ async def test_what_waits_can_be_cancelled_on_a_full_volume_however_many_there_a
     running, _ = await full(start, root, *names)
     for name in names:
         view = await running.queue.cancel(rid(name))
-        assert answer_of(view).reason is Reason.CANCELLED
+        assert answer_of(view).reason is RequestReason.CANCELLED
     assert not list((root / "requests").iterdir())
 
 
@@ -140,7 +140,7 @@ async def test_what_never_came_can_be_cancelled_on_a_full_volume_and_does_not_ru
 ) -> None:
     running, disk = await full(start, root)
     view = await running.queue.decline(a_request("late"))
-    assert answer_of(view).reason is Reason.CANCELLED
+    assert answer_of(view).reason is RequestReason.CANCELLED
     disk.room = 10_000
     again, new = await running.queue.submit(a_request("late"))
     assert (again.state, new) == (RequestState.ANSWERED, False)
@@ -167,7 +167,7 @@ async def test_a_cancel_cut_short_by_a_crash_on_a_full_volume_is_finished_at_the
     small.room = disk.room
     again = await start(disk=small)
     view = await again.queue.view(rid("a"))
-    assert answer_of(view).reason is Reason.CANCELLED
+    assert answer_of(view).reason is RequestReason.CANCELLED
 
 
 def test_a_bridge_comes_up_on_a_full_volume_though_it_has_answers_to_write(root: Path) -> None:

@@ -20,7 +20,7 @@ from efrit.client.interface import (
     Outcome,
     Phase,
     Progress,
-    Reason,
+    RequestReason,
     RequestState,
     RequestType,
     Session,
@@ -146,12 +146,12 @@ def run_id(uid: str, preemptions: int) -> str:
     return f"{uid}.{preemptions}" if preemptions else uid
 
 
-def _reason(text: str | None) -> Reason:
+def _reason(text: str | None) -> RequestReason:
     try:
-        return Reason(text or Reason.PENDING)
+        return RequestReason(text or RequestReason.PENDING)
     except ValueError:
         # A later operator's word; the phase says what matters.
-        return Reason.PENDING
+        return RequestReason.PENDING
 
 
 def _error(value: Json | None) -> Error | None:

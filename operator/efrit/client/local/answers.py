@@ -15,7 +15,7 @@ from efrit.client.interface import (
     Handle,
     Outcome,
     Phase,
-    Reason,
+    RequestReason,
     RequestState,
     RequestType,
 )
@@ -23,9 +23,9 @@ from efrit.protocol.json_limits import exceeds_part_limit
 from efrit.protocol.response import Response
 
 _SENTENCES = {
-    Reason.QUEUED: "It waits for its turn.",
-    Reason.RUNNING: "Emacs is at work on it.",
-    Reason.SUCCEEDED: "It is done.",
+    RequestReason.QUEUED: "It waits for its turn.",
+    RequestReason.RUNNING: "Emacs is at work on it.",
+    RequestReason.SUCCEEDED: "It is done.",
 }
 
 
@@ -40,11 +40,13 @@ def json_object(data: bytes | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def open_state(handle: Handle, reason: Reason, request: Mapping[str, Any], queued: datetime | None) -> RequestState:
+def open_state(
+    handle: Handle, reason: RequestReason, request: Mapping[str, Any], queued: datetime | None
+) -> RequestState:
     """Return the state of a request without a response."""
     return RequestState(
         handle,
-        Phase.RUNNING if reason is Reason.RUNNING else Phase.QUEUED,
+        Phase.RUNNING if reason is RequestReason.RUNNING else Phase.QUEUED,
         reason,
         _SENTENCES[reason],
         type=type_of(request),

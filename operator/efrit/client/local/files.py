@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from efrit.client.errors import ClientError, Conflict, NotReady, ResultGone, ResultTruncated
-from efrit.client.interface import Handle, Reason, RequestState
+from efrit.client.interface import Handle, RequestReason, RequestState
 from efrit.client.local import answers
 from efrit.errors import EfritError, NoSpace, QueueNotTrusted
 from efrit.protocol.ids import RequestId, id_of_request_file, id_of_response_file, request_file, response_file
@@ -102,14 +102,14 @@ class QueueFiles:
     def _sighting(self, handle: Handle) -> RequestState | None:
         disk, rid = self.disk, RequestId(handle.id)
         with _as_client_errors(self.root):
-            for area, reason in ((Area.REQUESTS, Reason.QUEUED), (Area.PROCESSING, Reason.RUNNING)):
+            for area, reason in ((Area.REQUESTS, RequestReason.QUEUED), (Area.PROCESSING, RequestReason.RUNNING)):
                 stat = disk.stat(area, request_file(rid))
                 if stat is not None and disk.stat_any(Area.RESPONSES, response_file(rid)) is None:
                     data = disk.read(area, request_file(rid), limit=_LONGEST_REQUEST)
                     queued = datetime.fromtimestamp(stat.st_mtime, UTC)
                     return answers.open_state(handle, reason, answers.json_object(data), queued)
             if disk.stat_any(Area.TMP, withdrawn_file(rid)) is not None:
-                return answers.open_state(handle, Reason.QUEUED, {}, None)
+                return answers.open_state(handle, RequestReason.QUEUED, {}, None)
             answer = read_answer(disk, Area.RESPONSES, rid)
             if answer is not None:
                 # Emacs cannot sync a directory: the answer counts once somebody has.
@@ -205,7 +205,7 @@ class QueueFiles:
         with _as_client_errors(self.root):
             return withdraw(self.disk, RequestId(rid), request_file(RequestId(rid)), datetime.now(UTC))
 
-    def order_stop(self, rid: str, reason: Reason) -> None:
+    def order_stop(self, rid: str, reason: RequestReason) -> None:
         """Write a stop order where Emacs looks for it."""
         with _as_client_errors(self.root):
             order_stop(self.disk, RequestId(rid), reason)

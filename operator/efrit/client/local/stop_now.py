@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from efrit.client.interface import Reason
+from efrit.client.interface import RequestReason
 from efrit.client.local.daemon import Daemon
 
 NOW_SECONDS = 5.0
@@ -24,7 +24,7 @@ async def stop_now(daemon: Daemon) -> bool:
         running = daemon.files.running()
         for rid in running:
             if rid not in ordered:
-                daemon.files.order_stop(rid, Reason.CANCELLED)
+                daemon.files.order_stop(rid, RequestReason.CANCELLED)
                 ordered.add(rid)
         if running:
             daemon.signal_cancel_check()

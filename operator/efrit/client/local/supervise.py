@@ -21,8 +21,8 @@ from efrit.client.local.health import Health
 from efrit.client.local.poll_interval import PollInterval
 from efrit.client.local.work_log import lines_from
 from efrit.client.work_log import entry, model_text
-from efrit.protocol.enums import Reason, RequestType
 from efrit.protocol.enums import RequestPhase as Phase
+from efrit.protocol.enums import RequestReason, RequestType
 from efrit.queue.layout import Area
 from efrit.queue.work_log import progress_in
 
@@ -152,7 +152,7 @@ class _Supervisor:
             await self._restart_emacs()
             return
         for handle in await asyncio.to_thread(self._overdue, now):
-            await stop_request(self._daemon, handle, Reason.TIMED_OUT)
+            await stop_request(self._daemon, handle, RequestReason.TIMED_OUT)
 
     def _overdue(self, now: float) -> list[Handle]:
         """Return the evals that are past their time; one of another client keeps this one waiting as well."""
@@ -182,7 +182,7 @@ class _Supervisor:
         await asyncio.to_thread(self._daemon.start)
 
 
-async def stop_request(daemon: Daemon, handle: Handle, reason: Reason = Reason.CANCELLED) -> None:
+async def stop_request(daemon: Daemon, handle: Handle, reason: RequestReason = RequestReason.CANCELLED) -> None:
     """Have Emacs stop the request; kill an Emacs that does not respond, and the next one answers the request."""
     files = daemon.files
     files.order_stop(handle.id, reason)

@@ -31,7 +31,7 @@ from efrit.controller.decide.status_limits import FULL, MAX_TEXT_CHARS, REDUCED_
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model import names
 from efrit.controller.model.actions import Action, PatchStatus, StoreResult
-from efrit.protocol import Reason, RequestView, Response
+from efrit.protocol import RequestView, Response
 
 NO_REASON_TEXT = {
     RequestReason.SUCCEEDED: "The work is done.",
@@ -170,7 +170,7 @@ def store_answer(
 
 def _question(response: Response) -> str | None:
     """Return what the model asks: that is what a person has to know."""
-    if response.reason != Reason.INPUT_REQUIRED or response.session is None:
+    if response.reason != RequestReason.INPUT_REQUIRED or response.session is None:
         return None
     return response.session.question
 

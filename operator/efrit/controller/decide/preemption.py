@@ -22,7 +22,6 @@ from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action, CancelWork, PutBack, Record, RequeueAfter
 from efrit.controller.model.preemption import FlowShare, Preemptor, Running
 from efrit.controller.model.snapshots import Victim
-from efrit.protocol import Reason
 
 RUN_OVER = dict.fromkeys(
     ("instance_name", "pod_uid", "queued_time", "start_time", "session", "progress", "usage"),
@@ -127,7 +126,7 @@ def interrupted(context: RequestContext) -> list[Action] | None:
     request, view = context.snapshot.request, context.snapshot.bridge_view
     if preempted_by(request) is None or view is None or view.response is None:
         return None
-    if view.response.reason != Reason.CANCELLED or request.spec.cancel:  # gate: preempt-own-end
+    if view.response.reason != RequestReason.CANCELLED or request.spec.cancel:  # gate: preempt-own-end
         return None
     return put_back(context, attempts=_attempts_that_count(context))
 

@@ -14,7 +14,7 @@ from efrit.client.interface import (
     Backend,
     Outcome,
     Phase,
-    Reason,
+    RequestReason,
     RequestState,
     RequestType,
     SessionStatus,
@@ -95,7 +95,7 @@ class RequestOutput(ResultOutput):
     instance_id: str | None = None
     type: RequestType | None = None
     phase: Phase
-    reason: Reason = Field(description="Reason for the phase.")
+    reason: RequestReason = Field(description="Reason for the phase.")
     final: bool = Field(description="Whether the request has ended and never changes again.")
     outcome: Outcome | None = Field(default=None, description="How much of the work was done; set once final.")
     message: str = Field(default="", description="The state in one sentence.")
@@ -142,7 +142,7 @@ async def available_result(backend: Backend, state: RequestState) -> AvailableRe
 async def request_output(backend: Backend, state: RequestState) -> RequestOutput:
     """Return everything known about a request."""
     result = await available_result(backend, state)
-    message = state.message if state.reason is Reason.EVAL_ERROR else for_model(state.message)
+    message = state.message if state.reason is RequestReason.EVAL_ERROR else for_model(state.message)
     if result.problem is not None and state.outcome is Outcome.SUCCESS:
         message = unreadable_text(result.problem)
     output = RequestOutput(
@@ -179,7 +179,9 @@ def error_of(state: RequestState) -> Error | None:
     if state.error is None:
         return None
     message = state.error.message
-    return Error(code=state.error.code, message=message if state.reason is Reason.EVAL_ERROR else for_model(message))
+    return Error(
+        code=state.error.code, message=message if state.reason is RequestReason.EVAL_ERROR else for_model(message)
+    )
 
 
 def context_output(context: Mapping[str, Any] | None) -> Context | None:

@@ -8,7 +8,7 @@ from typing import Literal
 from mcp.types import InputRequiredResult
 from pydantic import Field
 
-from efrit.client.interface import Backend, Outcome, Reason, RequestState, RequestType, Work
+from efrit.client.interface import Backend, Outcome, RequestReason, RequestState, RequestType, Work
 from efrit.mcp.access import Effect
 from efrit.mcp.elicitation import question_of
 from efrit.mcp.error_text import for_model, sentence
@@ -131,7 +131,7 @@ def _output(state: RequestState, result: AvailableResult) -> ExecuteOutput:
 def _status(state: RequestState) -> Literal["success", "error", "timeout"]:
     if state.final and state.outcome is Outcome.SUCCESS:
         return "success"
-    return "timeout" if not state.final or state.reason is Reason.TIMED_OUT else "error"
+    return "timeout" if not state.final or state.reason is RequestReason.TIMED_OUT else "error"
 
 
 def _truncated_text(state: RequestState, result: AvailableResult) -> str:
@@ -156,14 +156,14 @@ def _error_text(state: RequestState) -> str:
             f"The model asks: {question} Answer with efrit_submit: session_id {state.session.id}, the answer as "
             "content."
         )
-    if state.reason is Reason.INTERRUPTED:
+    if state.reason is RequestReason.INTERRUPTED:
         return f"{sentence(message)} It is not known what the work did: check before you run it again."
     if state.outcome is Outcome.PARTIAL:
         return (
             f"{state.reason}: {sentence(message)} The work is only partly done: efrit_get_request with {request} "
             "returns the session to continue."
         )
-    return message if state.reason is Reason.EVAL_ERROR else f"{state.reason}: {message}"
+    return message if state.reason is RequestReason.EVAL_ERROR else f"{state.reason}: {message}"
 
 
 EXECUTE = Tool(

@@ -19,7 +19,7 @@ from efrit.controller.decide.final_status import NO_REASON_TEXT, ended_unknown, 
 from efrit.controller.decide.status_limits import FULL, REDUCED, StatusLimits, cut
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.actions import Action, PatchStatus, StoreResult
-from efrit.protocol import Progress, Reason, RequestState, RequestView
+from efrit.protocol import Progress, RequestState, RequestView
 from efrit.protocol.enums import FINAL_REASONS
 from tests.support.factory import (
     NOW,
@@ -87,7 +87,9 @@ def test_a_success_sets_both_conditions_with_one_reason() -> None:
 
 
 def test_an_error_keeps_the_lisp_symbol_and_sentence() -> None:
-    status = written(answer(reason=Reason.EVAL_ERROR, error="Symbol's value is void: x", error_code="void-variable"))
+    status = written(
+        answer(reason=RequestReason.EVAL_ERROR, error="Symbol's value is void: x", error_code="void-variable")
+    )
 
     assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "EvalError", "Failure")
     assert status["error"] == {"code": "void-variable", "message": "Symbol's value is void: x"}
@@ -96,8 +98,8 @@ def test_an_error_keeps_the_lisp_symbol_and_sentence() -> None:
     assert "result" not in status
 
 
-@pytest.mark.parametrize("reason", [reason for reason in FINAL_REASONS if reason != Reason.SUCCEEDED])
-def test_an_error_without_words_gets_the_words_of_its_reason(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", [reason for reason in FINAL_REASONS if reason != RequestReason.SUCCEEDED])
+def test_an_error_without_words_gets_the_words_of_its_reason(reason: RequestReason) -> None:
     status = written(answer(reason=reason))
 
     assert status["error"] == {"code": reason.value, "message": NO_REASON_TEXT[reason]}
@@ -105,7 +107,7 @@ def test_an_error_without_words_gets_the_words_of_its_reason(reason: Reason) -> 
 
 
 def test_a_partial_answer_is_not_called_a_success() -> None:
-    status = written(answer(reason=Reason.SUCCEEDED, outcome="Partial", result="half"))
+    status = written(answer(reason=RequestReason.SUCCEEDED, outcome="Partial", result="half"))
 
     assert (status["phase"], status["outcome"], status["result"]) == ("Failed", "Partial", "half")
     assert condition(status, "Succeeded")[0] == "False"
@@ -113,14 +115,14 @@ def test_a_partial_answer_is_not_called_a_success() -> None:
 
 
 def test_work_that_never_started_has_no_start_and_no_duration() -> None:
-    status = written(answer(reason=Reason.CANCELLED, started=None, attempt=0, execution_time=0))
+    status = written(answer(reason=RequestReason.CANCELLED, started=None, attempt=0, execution_time=0))
 
     assert "startTime" not in status
     assert "executionSeconds" not in status
 
 
 def test_a_withdrawal_for_the_queue_timeout_ends_timed_out_unless_it_had_begun() -> None:
-    late: Json = {"named": {"queue_timeout": "It waited longer than an hour."}, "reason": Reason.CANCELLED}
+    late: Json = {"named": {"queue_timeout": "It waited longer than an hour."}, "reason": RequestReason.CANCELLED}
 
     status = written(answer(**late, started=None, error="Cancelled."))
 
@@ -235,7 +237,7 @@ def test_the_secret_of_a_result_goes_with_its_request() -> None:
 def test_the_end_of_a_command_tells_its_session_its_progress_and_what_the_model_cost() -> None:
     status = written(
         answer(
-            reason=Reason.INPUT_REQUIRED,
+            reason=RequestReason.INPUT_REQUIRED,
             outcome="Partial",
             result="so far",
             session={"id": "s-1", "status": "need-input", "question": "Which file?"},
@@ -264,10 +266,10 @@ def test_what_an_answer_does_not_tell_stays_as_it_was_told_last() -> None:
     running = request(status={"phase": "Running", **progress_fields})
     newer = view(state=RequestState.ANSWERED, progress=Progress(step=2, tool_calls=3))
 
-    status = written(answer(running, reason=Reason.INTERRUPTED))
+    status = written(answer(running, reason=RequestReason.INTERRUPTED))
 
     assert {key: status[key] for key in progress_fields} == progress_fields
-    assert written(answer(running, request_view=newer, reason=Reason.INTERRUPTED))["progress"] == {
+    assert written(answer(running, request_view=newer, reason=RequestReason.INTERRUPTED))["progress"] == {
         "step": 2,
         "toolCalls": 3,
     }
@@ -281,7 +283,7 @@ def test_long_words_of_a_command_are_cut_to_their_room() -> None:
     }
 
     for limits in (FULL, REDUCED):
-        status = written(answer(reason=Reason.INPUT_REQUIRED, limits=limits, **fields))
+        status = written(answer(reason=RequestReason.INPUT_REQUIRED, limits=limits, **fields))
         RequestStatus.model_validate(status)
         assert status["session"]["question"] == cut(long, limits.error)
         assert status["progress"]["message"] == cut(long, limits.message)
@@ -317,7 +319,7 @@ def test_cutting_gives_the_longest_beginning_that_fits(text: str, limit: int) ->
 def test_output_messages_and_errors_are_bounded() -> None:
     long: Json = {"output": "é" * 50_000, "messages": "m" * 50_000, "error": "e" * 100_000, "error_code": "c" * 1000}
 
-    status = written(answer(reason=Reason.EVAL_ERROR, **long))
+    status = written(answer(reason=RequestReason.EVAL_ERROR, **long))
 
     assert len(status["output"].encode()) <= 8_192 + 256
     assert len(status["messages"].encode()) <= 8_192 + 256
@@ -327,7 +329,7 @@ def test_output_messages_and_errors_are_bounded() -> None:
 
 def test_an_object_without_room_gets_the_same_end_in_few_bytes_and_the_whole_result_in_a_secret() -> None:
     long = {"output": "<" * 9000, "messages": "<" * 9000, "error": "<" * 9000, "context": {"current_buffer": "b"}}
-    actions = large("<" * 30_000, reason=Reason.EVAL_ERROR, limits=REDUCED, **long)
+    actions = large("<" * 30_000, reason=RequestReason.EVAL_ERROR, limits=REDUCED, **long)
 
     status = written(actions)
     assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "EvalError", "Failure")

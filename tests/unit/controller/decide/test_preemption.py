@@ -28,7 +28,7 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.preemption import FlowShare, Preemptor, Running
 from efrit.controller.model.snapshots import Handover, PoolPlace, RequestSnapshot, Victim
-from efrit.protocol import Reason, RequestState
+from efrit.protocol import RequestReason, RequestState
 from tests.support.factory import (
     NAMESPACE,
     NOW,
@@ -236,7 +236,7 @@ def test_stopped_it_waits_for_a_member_as_if_no_queue_had_had_it() -> None:
         "progress": {"step": 3},
         "handover": "Possible",
     }
-    stopped = answered("uid-long", reason=Reason.CANCELLED)
+    stopped = answered("uid-long", reason=RequestReason.CANCELLED)
     for target in (ready(), away()):
         status = put_back(decide_request(interrupted(bridge_view=stopped, status=had, target=target), NOW))
         assert {name for name in status if name not in ("conditions", "preemption")} == {"phase", "reason"}
@@ -255,8 +255,12 @@ def test_what_the_queue_does_not_know_any_more_is_over_too() -> None:
     assert put_back(decide_request(gone, NOW))["preemption"]["count"] == 1
 
 
-@pytest.mark.parametrize("reason", [reason for reason in Reason if reason.final and reason != Reason.CANCELLED])
-def test_work_that_ended_before_it_was_stopped_has_its_answer_stored_and_does_not_run_again(reason: Reason) -> None:
+@pytest.mark.parametrize(
+    "reason", [reason for reason in RequestReason if reason.final and reason != RequestReason.CANCELLED]
+)
+def test_work_that_ended_before_it_was_stopped_has_its_answer_stored_and_does_not_run_again(
+    reason: RequestReason,
+) -> None:
     for count in (0, 2):
         run = f"uid-long.{count}" if count else "uid-long"
         actions = decide_request(interrupted({"count": count}, bridge_view=answered(run, reason=reason)), NOW)
@@ -272,7 +276,7 @@ def test_one_that_its_user_cancels_meanwhile_is_cancelled() -> None:
     spec = {"cancel": True}
     asked = decide_request(interrupted(spec=spec, bridge_view=view("uid-long", RequestState.RUNNING)), NOW)
     assert the(asked, CancelWork).uid == "uid-long"
-    stopped = answered("uid-long", reason=Reason.CANCELLED)
+    stopped = answered("uid-long", reason=RequestReason.CANCELLED)
     status = the(decide_request(interrupted(spec=spec, bridge_view=stopped), NOW), PatchStatus).status
     assert (status["phase"], status["reason"]) == ("Failed", "Cancelled")
 
@@ -312,7 +316,7 @@ def test_its_wait_for_a_start_is_over_though_it_waits_to_run_again() -> None:
 def test_a_run_that_is_interrupted_for_other_work_is_no_attempt(
     before: int | None, attempt: int, after: int | None, left: int
 ) -> None:
-    stopped = structs.replace(answered("uid-long.1", reason=Reason.CANCELLED), attempt=attempt)
+    stopped = structs.replace(answered("uid-long.1", reason=RequestReason.CANCELLED), attempt=attempt)
     again = interrupted({"count": 1, "attempts": before}, bridge_view=stopped)
     status = put_back(decide_request(again, NOW))
     assert status["preemption"].get("attempts") == after

@@ -19,7 +19,7 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.snapshots import Handover, RequestSnapshot
 from efrit.controller.model.views import BridgeView
-from efrit.protocol import Reason, RequestState, RequestView
+from efrit.protocol import RequestReason, RequestState, RequestView
 from tests.support.factory import (
     NAMESPACE,
     NOW,
@@ -220,7 +220,7 @@ TWICE: dict[str, Any] = {"retryPolicy": "IfInterrupted", "maxAttempts": 2}
 ELSEWHERE = {**RECORDED, "queueID": "queue-0"}
 CANCELLED = request(cancel=True)
 STOPPING = ready(pod=pod(deleting=True))
-WITHDRAWN = answered(reason=Reason.CANCELLED, started=None, attempt=0)
+WITHDRAWN = answered(reason=RequestReason.CANCELLED, started=None, attempt=0)
 NOT_HERE = "There is no EfritInstance %s in namespace team"
 
 CROWD = (ready(instance("busy"), open_requests=3), ready(instance("quiet"), open_requests=1))

@@ -9,7 +9,7 @@ import pytest
 from efrit.api.plan import PLAN_UID_LABEL
 from efrit.controller.model.snapshots import PoolPlace, Victim
 from efrit.controller.store.index import Orphan
-from efrit.protocol import Reason, RequestState, RequestView
+from efrit.protocol import RequestReason, RequestState, RequestView
 from tests.support.factory import NAMESPACE, NOW, POD_UID, Json, answered, seconds, statefulset_json, view
 from tests.unit.controller.store.test_pools import member_json, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, World, child
@@ -195,7 +195,7 @@ def put_back(world: World) -> None:
 @on_virtual_time
 async def test_what_a_queue_says_of_a_run_that_is_over_is_settled_and_no_answer_of_the_next_run(world: World) -> None:
     show_pool(world)
-    stopped = answered("uid-long", reason=Reason.CANCELLED)
+    stopped = answered("uid-long", reason=RequestReason.CANCELLED)
     world.store.bridges.event(ALPHA, POD_UID, stopped)
     put_back(world)
     assert pool_of(world).pending == 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from efrit.client.interface import Error, Outcome, Reason, RequestType
+from efrit.client.interface import Error, Outcome, RequestReason, RequestType
 from tests.support.mcp_results import structured_content
 from tests.unit.mcp.clients import run, text_of
 from tests.unit.mcp.conftest import Call
@@ -47,10 +47,10 @@ async def test_the_arguments_and_the_key_in_the_meta_of_the_call_reach_the_work(
         (evaluated("1") | {"output": "out\n", "messages": "said\n"}, {"output": "out\n", "messages": "said\n"}),
         (broken("wrong-type-argument", "Wrong type"), {"status": "error", "error": "Wrong type"}),
         (
-            {"reason": Reason.PARTIAL, "outcome": Outcome.PARTIAL, "result": "half"},
+            {"reason": RequestReason.PARTIAL, "outcome": Outcome.PARTIAL, "result": "half"},
             {"status": "error", "result": "half"},
         ),
-        ({"reason": Reason.TIMED_OUT}, {"status": "timeout"}),
+        ({"reason": RequestReason.TIMED_OUT}, {"status": "timeout"}),
     ],
     ids=["context", "printed and said", "a Lisp error", "never a success if partial", "stopped for its time"],
 )
@@ -73,12 +73,12 @@ BROKE = Error("CircuitBroken", "More than 3 times the same call")
     ("ended", "error"),
     [
         (
-            {"reason": Reason.MODEL_NOT_CONFIGURED, "error": NO_MODEL},
+            {"reason": RequestReason.MODEL_NOT_CONFIGURED, "error": NO_MODEL},
             "ModelNotConfigured: This instance has no model: set EFRIT_MODEL_NAME and restart it "
             "(efrit_stop_instance, then efrit_start_instance)",
         ),
         (
-            {"reason": Reason.CIRCUIT_BROKEN, "outcome": Outcome.PARTIAL, "error": BROKE},
+            {"reason": RequestReason.CIRCUIT_BROKEN, "outcome": Outcome.PARTIAL, "error": BROKE},
             "CircuitBroken: More than 3 times the same call. The work is only partly done: efrit_get_request with "
             "request_id {} returns the session to continue.",
         ),

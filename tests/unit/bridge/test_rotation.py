@@ -61,7 +61,8 @@ async def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_live_o
     serial = write_certificate(served.secrets)
     await eventually(lambda: serial_served(served), serial)
     assert (await served.client.get("/v1/stats")).status_code == 200
-    async with httpx.AsyncClient(base_url=served.client.base_url, verify=trusting(served.secrets)) as fresh:
+    url, context = served.client.base_url, trusting(served.secrets)
+    async with httpx.AsyncClient(base_url=url, verify=context, timeout=TIMEOUT) as fresh:
         assert (await fresh.get("/healthz")).status_code == 200
 
 

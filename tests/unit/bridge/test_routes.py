@@ -12,6 +12,7 @@ import pytest
 from efrit.protocol import RequestList, RequestState, RequestView, Stats
 from efrit.queue.durable import Disk
 from tests.support.queue_fakes import Fault, TestDisk
+from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop
 
 
@@ -129,7 +130,8 @@ async def test_until_the_queue_is_open_everything_is_503(serve: Serve, tmp_path:
 @pytest.mark.parametrize("header", [None, "Bearer", "Bearer wrong", "Basic dG9rZW4tb25l", "Bearer tökén"])
 async def test_without_the_token_everything_but_probes_is_401(served: Served, header: str | None) -> None:
     headers = {} if header is None else {b"authorization": header.encode()}
-    async with httpx.AsyncClient(base_url=served.client.base_url, verify=False) as stranger:  # noqa: S501
+    url = served.client.base_url
+    async with httpx.AsyncClient(base_url=url, verify=False, timeout=TIMEOUT) as stranger:  # noqa: S501
         for method, path in (
             ("PUT", "/v1/requests/a"),
             ("GET", "/v1/requests/a"),

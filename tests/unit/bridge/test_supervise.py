@@ -123,11 +123,13 @@ class Supervised:
     async def until_in(self, state: RequestState, count: int = 1) -> None:
         await self.until(lambda: self.queue.index.count(state) == count)
 
-    async def look(self, seconds: float = 0.0) -> None:
-        """Let so much time pass, and wait until the supervisor has looked."""
+    async def look(self, seconds: float = 0.0, *, late: bool = False) -> None:
+        """Let so much time pass, and wait until the supervisor has looked; late: it meant to do so earlier."""
         # One look is over when the next has begun.
         for passed in (max(seconds, LITTLE_SECONDS), LITTLE_SECONDS):
             self.clock.now += passed
+            if not late:
+                self.supervisor._next_look = self.clock.now
             self.supervisor.wake()
             await self.until(lambda: self.supervisor.beat >= self.clock.now)
 
@@ -387,7 +389,7 @@ async def test_an_emacs_that_rests_is_not_taken_for_silent_while_the_bridge_stoo
         await supervised.queue.submit(a_request("a"))
         await supervised.until(lambda: not supervised.supervisor.rests)
     # All processes of the pod go on at the same moment.
-    await supervised.look(seconds)
+    await supervised.look(seconds, late=True)
     await supervised.look()
     assert supervised.signals == []
     assert emacs.process.poll() is None

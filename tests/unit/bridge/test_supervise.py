@@ -363,12 +363,13 @@ async def test_an_emacs_that_rests_is_looked_at_seldom_and_told_of_a_request_it_
     supervised: Supervised, emacs: LookAlike
 ) -> None:
     await supervised.until_resting(emacs)
-    supervised.clock.now += 9
+    await supervised.look(8.5)
+    assert supervised.supervisor.rests
     assert supervised.stats()["responsive"]
     await supervised.queue.submit(a_request("a"))
     await supervised.until(lambda: not supervised.supervisor.rests)
     assert emacs.signals() == []
-    supervised.clock.now += 3.1
+    await supervised.look(3.1)
     await supervised.until(emacs.interrupts)
     # What came of it is a heartbeat, and the request goes on waiting.
     supervised.beat(emacs.pid, number=2, rest=10)

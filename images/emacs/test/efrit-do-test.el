@@ -332,7 +332,8 @@ The work may take SECONDS."
   (efrit-do-test-asked client 5
     (efrit-do-test--answer client "Colour? " "Bl")
     (efrit-do-test--until-shown "\\[TimedOut")
-    (should (equal (efrit-do-test--value "(recursion-depth)") "0"))))
+    ;; The work is over, and then its question.
+    (efrit-test-wait (equal (efrit-do-test--value "(recursion-depth)") "0"))))
 
 (ert-deftest efrit-do-without-a-terminal-what-the-models-lisp-asks-is-an-error ()
   (efrit-test-with-model-daemon nil

@@ -164,7 +164,7 @@ async def test_a_question_is_answered_at_a_server_that_was_started_after_it(lapt
     assert structured_content(result)["result"] == "Wrote Blue."
 
 
-@pytest.mark.filterwarnings("ignore:resources/subscribe is removed:mcp.shared.exceptions.MCPDeprecationWarning")
+@pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed:mcp.shared.exceptions.MCPDeprecationWarning")
 async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: Laptop, serve: Serve) -> None:
     go_on = laptop.home / "go"
     form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) 42)'
@@ -185,6 +185,8 @@ async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: La
             )["final"]:
                 await changed.wait()
                 changed = anyio.Event()
+        # A client that leaves while it is told of something fails.
+        await client.unsubscribe_resource(f"efrit://requests/{name}")
     assert state["result"] == "42"
 
 

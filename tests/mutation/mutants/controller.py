@@ -456,6 +456,15 @@ MUTANTS = (
         (f"{UNIT}/test_health.py::test_connections_that_send_half_a_request_make_place_for_a_probe_and_are_bounded",),
     ),
     Mutant(
+        "the earlier run of what is refused later",
+        "refused-later",
+        Never(),
+        (
+            f"{UNIT}/decide/test_final_status.py"
+            "::test_what_is_refused_after_an_earlier_run_does_not_end_as_if_it_had_never_run",
+        ),
+    ),
+    Mutant(
         "the bound of connections to a port",
         "connection-limit",
         Never(),

@@ -49,6 +49,10 @@ NO_REASON_TEXT = {
 }
 
 
+NEVER_RUN = frozenset({RequestReason.REJECTED, RequestReason.MODEL_NOT_CONFIGURED})
+"""Whoever reads one of these may create the request again without it being run twice."""
+
+
 def _finish(
     request: EfritRequest,
     status: RequestStatus,
@@ -99,8 +103,24 @@ def patch(request: EfritRequest, status: RequestStatus) -> PatchStatus:
     )
 
 
+def _told(
+    request: EfritRequest, reason: RequestReason, message: str, attempt: int | None = None
+) -> tuple[RequestReason, str]:
+    """Return reason and message of an end: what is refused has never run, unless an earlier run may have.
+
+    attempt: which one it is, as far as it is known.
+    """
+    preemption = request.status.preemption
+    earlier = (attempt or request.status.attempt or 0) > 1 or (preemption is not None and preemption.count > 0)
+    if reason in NEVER_RUN and earlier:  # gate: refused-later
+        message = f"It was interrupted: what it did until then is unknown. It cannot run again: {message}"
+        return RequestReason.INTERRUPTED, message
+    return reason, message
+
+
 def never_ran(request: EfritRequest, reason: RequestReason, message: str, now: datetime) -> list[Action]:
     """Return the final status of a request that was never started, with what to change."""
+    reason, message = _told(request, reason, message)
     error = RequestError(code=reason.value, message=cut(message, MAX_TEXT_CHARS))
     status = request.status.model_copy(update={"error": error})
     return [_finish(request, status, reason, message, Outcome.FAILURE, now)]
@@ -135,12 +155,14 @@ def store_answer(
     outcome = response.outcome
     if outcome == Outcome.PARTIAL and reason == RequestReason.SUCCEEDED:
         reason = RequestReason.PARTIAL
+    # A replaced queue counts from one again.
+    attempt = max(request.attempts_before + response.attempt, request.status.attempt or 0)
+    reason, message = _told(request, reason, message, attempt)
     actions: list[Action] = []
     update: dict[str, Any] = {
         "instance_name": instance_name,
         "pod_uid": pod_uid,
-        # A replaced queue counts from one again.
-        "attempt": max(request.attempts_before + response.attempt, request.status.attempt or 0),
+        "attempt": attempt,
         "queued_time": view.queued_time or request.status.queued_time,
         "start_time": response.started,
         "execution_seconds": round(response.execution_time, 6) if response.started else None,

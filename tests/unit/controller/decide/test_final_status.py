@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given as property_of
 from hypothesis import strategies as st
 
-from efrit.api import RequestReason
+from efrit.api import EfritRequest, RequestReason
 from efrit.api.request import MAX_INLINE_RESULT_CHARS, RequestStatus
 from efrit.api_group import API_VERSION
 from efrit.controller.decide.final_status import NO_REASON_TEXT, ended_unknown, never_ran, store_answer
@@ -397,6 +397,19 @@ def test_work_that_never_ran_ends_failed_with_its_reason(reason: RequestReason) 
     assert status["error"] == {"code": reason.value, "message": "Why."}
     assert status["completionTime"] == "2026-03-01T12:00:00.000000Z"
     assert "result" not in status
+
+
+@pytest.mark.parametrize("earlier", [{"attempt": 2}, {"preemption": {"count": 1}}], ids=["lost", "preempted"])
+@pytest.mark.parametrize("reason", [RequestReason.REJECTED, RequestReason.MODEL_NOT_CONFIGURED])
+def test_what_is_refused_after_an_earlier_run_does_not_end_as_if_it_had_never_run(
+    earlier: Json, reason: RequestReason
+) -> None:
+    again = EfritRequest.model_validate(request_json() | {"status": earlier})
+    why = "There is no session s."
+    for actions in (never_ran(again, reason, why, NOW), answer(again, reason=reason, error=why, attempt=1)):
+        status = written(actions)
+        assert (status["phase"], status["reason"]) == ("Failed", "Interrupted")
+        assert status["error"]["message"].endswith(f"It cannot run again: {why}")
 
 
 def test_an_unknown_end_is_interrupted() -> None:

@@ -250,12 +250,19 @@ def _allowances_for_sessions(run: FaultRun) -> Iterator[Allowance]:
         for version in run.recorder.final.values()
         if not version.status.get("sessionLeft")
     }
+    again = {
+        version.name
+        for version in run.recorder.final.values()
+        if version.status.get("attempt", 0) > 1 or (version.status.get("preemption") or {}).get("count")
+    }
     left = {version.name for version in run.objects if version.kind == "efritinstances" and _has_left(version, run)}
     lost = {loss.instance for loss in run.losses}
     for request in run.submitted:
         if request.session and homes.get(request.session, "") in left | lost:
             why = "the member with its session is gone, or began anew without it"
             yield Allowance("Rejected", why, request=request.name, runs=(0,))
+            if request.name in again:
+                yield Allowance("Interrupted", f"{why}, and it had run before", request=request.name, runs=(0, 1))
 
 
 def _has_left(version: ObjectVersion, run: FaultRun) -> bool:

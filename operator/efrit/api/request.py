@@ -432,6 +432,13 @@ class EfritRequest(Resource):
         preemption = self.status.preemption
         return (preemption.attempts or 0) if preemption is not None else 0
 
+    def attempt(self, of_queue: int) -> int:
+        """Return which attempt it is that a queue counts as `of_queue`.
+
+        A queue knows nothing of one that was lost before it; the status counts that one's attempts, too.
+        """
+        return max(self.attempts_before + of_queue, self.status.attempt or 0)
+
 
 def run_id(uid: str, preemptions: int) -> str:
     """Return the id on the queue of a request that was preempted so many times."""

@@ -134,7 +134,7 @@ class GroupCommit(Generic[Item]):
         results: Sequence[Exception | None] | None,
         error: BaseException | None,
     ) -> None:
-        for (_, done), result in zip(batch, results or (error,) * len(batch), strict=True):
+        for (_, done), result in zip(batch, (error,) * len(batch) if results is None else results, strict=True):
             _deliver(done, None, result)
         if self._waiting:
             self._begin()

@@ -81,12 +81,18 @@ def test_emacs_knows_that_a_bridge_watches_it(start: Starter, place: Path) -> No
     assert lines(place)[1] == f"bridge=1 cwd={place}"
 
 
-def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Path) -> None:
+def running_request(place: Path) -> tuple[Path, Path]:
+    """Make a queue in which a request runs; return both."""
     queue = place / "queue"
     for part in ("control", "processing"):
         (queue / part).mkdir(parents=True)
     running = queue / "processing/req_a.json"
     running.touch()
+    return queue, running
+
+
+def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Path) -> None:
+    queue, running = running_request(place)
     process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
     until(lambda: lines(place))
     process.send_signal(signal.SIGTERM)
@@ -98,11 +104,7 @@ def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Pat
 
 
 def test_told_to_stop_while_it_starts_emacs_it_lets_a_request_end_all_the_same(start: Starter, place: Path) -> None:
-    queue = place / "queue"
-    for part in ("control", "processing"):
-        (queue / part).mkdir(parents=True)
-    running = queue / "processing/req_a.json"
-    running.touch()
+    queue, running = running_request(place)
     # It looks at the clock right before it starts Emacs.
     program(place, "date", "kill -s TERM $PPID; echo 0")
     process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))

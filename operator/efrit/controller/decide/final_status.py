@@ -48,7 +48,6 @@ NO_REASON_TEXT = {
     RequestReason.MODEL_NOT_CONFIGURED: "The instance has no model: set spec.model, or send an eval.",
 }
 
-
 NEVER_RUN = frozenset({RequestReason.REJECTED, RequestReason.MODEL_NOT_CONFIGURED})
 """Whoever reads one of these may create the request again without it being run twice."""
 
@@ -103,10 +102,10 @@ def patch(request: EfritRequest, status: RequestStatus) -> PatchStatus:
     )
 
 
-def _told(
+def _reason_of_end(
     request: EfritRequest, reason: RequestReason, message: str, attempt: int | None = None
 ) -> tuple[RequestReason, str]:
-    """Return reason and message of an end: what is refused has never run, unless an earlier run may have.
+    """Return reason and message of an end: what is refused has never run, unless it was begun before.
 
     attempt: which one it is, as far as it is known.
     """
@@ -120,7 +119,7 @@ def _told(
 
 def never_ran(request: EfritRequest, reason: RequestReason, message: str, now: datetime) -> list[Action]:
     """Return the final status of a request that was never started, with what to change."""
-    reason, message = _told(request, reason, message)
+    reason, message = _reason_of_end(request, reason, message)
     error = RequestError(code=reason.value, message=cut(message, MAX_TEXT_CHARS))
     status = request.status.model_copy(update={"error": error})
     return [_finish(request, status, reason, message, Outcome.FAILURE, now)]
@@ -155,9 +154,8 @@ def store_answer(
     outcome = response.outcome
     if outcome == Outcome.PARTIAL and reason == RequestReason.SUCCEEDED:
         reason = RequestReason.PARTIAL
-    # A replaced queue counts from one again.
-    attempt = max(request.attempts_before + response.attempt, request.status.attempt or 0)
-    reason, message = _told(request, reason, message, attempt)
+    attempt = request.attempt(response.attempt)
+    reason, message = _reason_of_end(request, reason, message, attempt)
     actions: list[Action] = []
     update: dict[str, Any] = {
         "instance_name": instance_name,

@@ -38,9 +38,7 @@ def running_in_stopping_pod(context: RequestContext) -> list[Action]:
 
 def queue_fields(context: RequestContext, view: RequestView) -> dict[str, object]:
     """Return what the status says of the queue that has the request: its id, the attempt and the time."""
-    # A queue knows nothing of one that was lost before it; the status counts that one's attempts, too.
-    request = context.snapshot.request
-    attempt = max(request.attempts_before + view.attempt, request.status.attempt or 0)
+    attempt = context.snapshot.request.attempt(view.attempt)
     fields: dict[str, object] = {"attempt": attempt, "queued_time": view.queued_time}
     if context.snapshot.target is not None:
         fields["queue_id"] = context.snapshot.target.bridge.queue_id

@@ -15,6 +15,7 @@ GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarde
 SCALING = f"{UNIT}/decide/test_pool_scaling.py"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
+LOST_QUEUES = "test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed_together"
 
 PREEMPTION = f"{UNIT}/decide/test_preemption.py"
 PREEMPTIONS = f"{UNIT}/store/test_preemptions.py"
@@ -55,6 +56,18 @@ MUTANTS = (
         "preempt-own-end",
         Value("request.spec.cancel"),
         (f"{PREEMPTION}::test_work_that_ended_before_it_was_stopped_has_its_answer_stored_and_does_not_run_again",),
+    ),
+    Mutant(
+        "the attempts of a lost queue, for work that is interrupted for other work on the next one",
+        "preempted-attempts",
+        Value("request.attempts_before"),
+        (f"{PREEMPTION}::test_a_run_that_is_interrupted_for_other_work_is_no_attempt",),
+    ),
+    Mutant(
+        "that the last attempt is not kept from an ephemeral queue and had by it all the same",
+        "last-attempt",
+        Value("True"),
+        (f"{UNIT}/decide/test_request_steps.py::{LOST_QUEUES}",),
     ),
     Mutant(
         "the mark in the status before work is interrupted for other work",

@@ -132,9 +132,13 @@ def interrupted(context: RequestContext) -> list[Action] | None:
 
 
 def _attempts_that_count(context: RequestContext) -> int:
-    """Return how many runs count for spec.maxAttempts: those that Emacs did not survive, not the one just stopped."""
-    view = context.snapshot.bridge_view
-    return context.snapshot.request.attempts_before + (max(view.attempt - 1, 0) if view is not None else 0)
+    """Return how many runs count for spec.maxAttempts: those that Emacs did not survive, not the one just stopped.
+
+    Those of a queue that was lost are known to the status alone.
+    """
+    view, request = context.snapshot.bridge_view, context.snapshot.request
+    attempt = request.attempt(view.attempt if view is not None else 0)
+    return max(request.attempts_before, attempt - 1)  # gate: preempted-attempts
 
 
 def put_back(context: RequestContext, *, attempts: int) -> list[Action]:

@@ -18,10 +18,20 @@ def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
     spec = request.spec
     if spec.retry_policy != RetryPolicy.IF_INTERRUPTED:
         return 1
-    most = max(1, spec.max_attempts - request.attempts_before)
+    left = spec.max_attempts - request.attempts_before
     if not instance.spec.queue.ephemeral:
-        return most
-    return 1 if (request.status.attempt or 0) >= spec.max_attempts else max(1, most - 1)
+        return max(1, left)
+    return max(1, left - 1) if is_attempt_kept(request, instance) else 1
+
+
+def is_attempt_kept(request: EfritRequest, instance: EfritInstance) -> bool:
+    """Return whether the queue of the instance is given one attempt less than there are, for the case of its loss."""
+    spec = request.spec
+    if spec.retry_policy != RetryPolicy.IF_INTERRUPTED or not instance.spec.queue.ephemeral:
+        return False
+    # One that is left alone cannot be kept: the queue that gets the request has it.
+    has_more = spec.max_attempts - request.attempts_before > 1  # gate: last-attempt
+    return has_more and (request.status.attempt or 1) < spec.max_attempts
 
 
 def _budget(request: EfritRequest) -> Budget | None:

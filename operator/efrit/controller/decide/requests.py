@@ -14,14 +14,13 @@ from efrit.api import (
     OperatingMode,
     RequestReason,
     RequestType,
-    RetryPolicy,
 )
 from efrit.controller.decide import failed_actions, final_status, preemption
 from efrit.controller.decide.binding import bind, move_from_leaving_member, move_from_lost_node, session_wait
 from efrit.controller.decide.handover import is_away
 from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.open_status import open_status, queue_deadline, wait, write_after
-from efrit.controller.decide.queue_request import excess, queue_request
+from efrit.controller.decide.queue_request import excess, is_attempt_kept, queue_request
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.decide.retention import retention
@@ -180,9 +179,7 @@ def _queue_lost(context: RequestContext) -> list[Action] | None:
         return None
     if snapshot.never_submitted:  # gate: recorded-alone
         return None
-    # A queue on a claim had all attempts; an ephemeral one was given one less (wire.attempts_on_queue).
-    kept_one = target.instance.spec.queue.ephemeral and (request.status.attempt or 1) < request.spec.max_attempts
-    again_allowed = request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and kept_one
+    again_allowed = is_attempt_kept(request, target.instance)
     if again_allowed and preemption.preempted_by(request) is not None and not request.spec.cancel:
         return preemption.put_back(context, attempts=request.spec.max_attempts - 1)
     if again_allowed and not request.spec.cancel and not context.queue_deadline_passed:

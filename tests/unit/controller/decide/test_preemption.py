@@ -306,20 +306,34 @@ def test_its_wait_for_a_start_is_over_though_it_waits_to_run_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "attempt", "after", "left"),
+    ("before", "recorded", "attempt", "after", "left"),
     [
         # Runs that Emacs did not survive count, the one that was stopped does not.
-        (None, 1, None, 3),
-        (None, 2, 1, 2),
-        (1, 1, 1, 2),
-        (1, 2, 2, 1),
+        (None, None, 1, None, 3),
+        (None, 1, 1, None, 3),
+        (None, None, 2, 1, 2),
+        (None, 2, 2, 1, 2),
+        (1, 1, 1, 1, 2),
+        (1, 1, 2, 2, 1),
+        # It was stopped before it began, or its queue has forgotten it.
+        (1, 1, 0, 1, 2),
+        (1, 1, None, 1, 2),
+        (None, 2, None, 1, 2),
+        # Those of a queue that was lost before this one count as well: the status alone knows of them.
+        (None, 3, 1, 2, 1),
+        (None, 3, 0, 2, 1),
+        (None, 3, None, 2, 1),
+        (1, 3, 1, 2, 1),
     ],
 )
 def test_a_run_that_is_interrupted_for_other_work_is_no_attempt(
-    before: int | None, attempt: int, after: int | None, left: int
+    before: int | None, recorded: int | None, attempt: int | None, after: int | None, left: int
 ) -> None:
-    stopped = structs.replace(answered("uid-long.1", reason=RequestReason.CANCELLED), attempt=attempt)
-    again = interrupted({"count": 1, "attempts": before}, bridge_view=stopped)
+    told: Any = {"handover": Handover("", absent=True)}
+    if attempt is not None:
+        stopped = structs.replace(answered("uid-long.1", reason=RequestReason.CANCELLED), attempt=attempt)
+        told = {"bridge_view": stopped}
+    again = interrupted({"count": 1, "attempts": before}, status={"attempt": recorded}, **told)
     status = put_back(decide_request(again, NOW))
     assert status["preemption"].get("attempts") == after
     assert status.get("attempt") == after

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from efrit.api import EfritRequest
 from efrit.controller.decide import placement
 from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.decide.requests import decide_request
@@ -128,28 +129,28 @@ def test_retryable_work_of_a_lost_queue_is_handed_to_the_new_one_once_that_is_re
     assert the(decide(snapshot(recorded, target, handover=Handover("queue-0"))), Submit).request.id == UID
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 10])
-def test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed_together(most: int) -> None:
+@pytest.mark.parametrize(("most", "before"), [(1, 0), (2, 0), (3, 0), (10, 0), (3, 1), (3, 2), (2, 1)])
+def test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed_together(
+    most: int, before: int
+) -> None:
+    """`before`: attempts of queues from which it was taken for work of a higher priority."""
     target = ready(instance(spec=EPHEMERAL))
 
+    def of(status: Any) -> EfritRequest:
+        preempted = {"preemption": {"count": 1, "attempts": before}} if before else {}
+        return request(retryPolicy="IfInterrupted", maxAttempts=most, status={**preempted, **status})
+
     def handed_over(status: Any) -> int:
-        efrit_request = request(retryPolicy="IfInterrupted", maxAttempts=most, status=status)
-        return the(decide(snapshot(efrit_request, target)), Submit).request.options.max_attempts
+        return the(decide(snapshot(of(status), target)), Submit).request.options.max_attempts
 
     begun = handed_over({"queueID": QUEUE_ID, "instanceName": "alpha"})
-    for attempt in (None, *range(1, begun + 1)):
+    for attempt in (before or None, *range(before + 1, before + begun + 1)):
         # What the status tells of the lost queue may be old.
-        efrit_request = request(
-            retryPolicy="IfInterrupted", maxAttempts=most, status={"queueID": "queue-0", "attempt": attempt}
-        )
-        again = written(decide(snapshot(efrit_request, target)))
+        again = written(decide(snapshot(of({"queueID": "queue-0", "attempt": attempt}), target)))
         further = handed_over(again) if again["phase"] == "Queued" else 0
-        assert begun + further == most
+        assert before + begun + further == most
         if further:
-            efrit_request = request(
-                retryPolicy="IfInterrupted", maxAttempts=most, status={**again, "queueID": "queue-0"}
-            )
-            assert written(decide(snapshot(efrit_request, target)))["reason"] == "Interrupted"
+            assert written(decide(snapshot(of({**again, "queueID": "queue-0"}), target)))["reason"] == "Interrupted"
 
 
 def test_what_the_second_queue_tells_does_not_undo_the_count_of_what_the_first_may_have_run() -> None:

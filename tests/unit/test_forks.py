@@ -28,6 +28,10 @@ def test_directory(tmp_path):
 """
 
 
+ENDLESS = "    while True: time.sleep(0.05)\n"
+"""Not one long sleep: a signal that comes right before that begins would be noticed after it."""
+
+
 def run(directory: Path, *words: str, **files: str) -> tuple[int, str]:
     """Return the exit code of a run of two forks over these files, and all that it says."""
     running = start(directory, *words, **files)
@@ -128,7 +132,7 @@ def test_after_as_many_failures_as_are_asked_for_the_other_forks_end(tmp_path: P
     )
     fails = "import time\nfrom pathlib import Path\ndef test_it():\n"
     fails += "    while not Path(__file__).with_name('test_a.began').exists(): time.sleep(0.01)\n    assert False\n"
-    code, output = run(tmp_path, "-x", a=waits + "    time.sleep(1000)\n", b=fails)
+    code, output = run(tmp_path, "-x", a=waits + ENDLESS, b=fails)
     assert code == 1
     assert "1 failed" in output
     assert "KeyboardInterrupt" not in output
@@ -147,11 +151,12 @@ def test_ctrl_c_interrupts_each_fork_once(tmp_path: Path) -> None:
         "def noted(text):\n    with Path(__file__).with_suffix('.log').open('a') as log: log.write(text)\n"
         "def interrupted(*_):\n    noted('i')\n    raise KeyboardInterrupt\n"
         "@pytest.fixture\ndef kept():\n    signal.signal(signal.SIGINT, interrupted)\n    yield\n"
+        "    while not Path(__file__).with_name('pressed').exists(): time.sleep(0.01)\n"
         # A second signal would be here by then, as it comes at once.
         "    signal.sigtimedwait((), 1)\n    noted('t')\n"
         "def test_it(kept):\n    began = Path(__file__).with_suffix('.new')\n"
         "    began.write_text(str(os.getpid()))\n    began.rename(began.with_suffix('.began'))\n"
-        "    time.sleep(1000)\n"
+        f"{ENDLESS}"
     )
     running = start(tmp_path, a=counts, b=counts, c=counts)
     until(lambda: len(list(tmp_path.glob("*.began"))) == 2, "two files have not begun")
@@ -160,6 +165,7 @@ def test_ctrl_c_interrupts_each_fork_once(tmp_path: Path) -> None:
         os.kill(int(began.read_text()), signal.SIGINT)
     until(lambda: len(list(tmp_path.glob("*.log"))) == 2, "two forks are not interrupted")
     os.kill(running.pid, signal.SIGINT)
+    (tmp_path / "pressed").touch()
     output, _ = running.communicate()
     assert running.returncode == pytest.ExitCode.INTERRUPTED, output
     assert [log.read_text() for log in tmp_path.glob("*.log")] == ["it", "it"]

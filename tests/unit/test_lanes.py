@@ -152,8 +152,10 @@ def test_what_does_not_end_when_it_is_interrupted_is_killed_with_what_it_has_sta
 
 def test_what_is_interrupted_after_a_failure_puts_its_things_away_unheard(tmp_path: Path) -> None:
     lines: list[str] = []
-    # A shell that waits in the foreground may end of what its child ended of, before it has looked at its traps.
-    tidy = f"trap 'echo tidying; touch tidied; exit 1' INT; touch running; {FOR_EVER} >/dev/null & wait"
+    # A shell that waits in the foreground may end of what its child ended of, before it has looked at its traps; and
+    # a signal that comes right before a long wait would be noticed after it.
+    waits = "while :; do sleep 0.05 >/dev/null & wait; done"
+    tidy = f"trap 'echo tidying; >tidied; exit 1' INT; >running; {waits}"
     failing = script(tmp_path / "failing", f"{until_there('running')}; echo why; exit 1")
     assert Lanes([[script(tmp_path / "tidy", tidy)], [failing]], lines.append).run() == 1
     assert (tmp_path / "tidied").exists()

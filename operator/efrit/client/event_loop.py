@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import wait
 from contextlib import ExitStack, aclosing
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 _BUFFERED_ITEMS = 16
 """How many items of an iteration are fetched before they are asked for."""
+_HEED_SECONDS = 1.0
+"""After how long Ctrl-C is heeded at the latest."""
 
 
 class EventLoop:
@@ -33,6 +36,9 @@ class EventLoop:
         """Return what the coroutine function returns. An exception in the caller, as Ctrl-C, cancels it."""
         future = self._portal.start_task_soon(partial(function, *args, **kwargs))
         try:
+            # Python heeds a signal that comes right before a wait begins when that is over.
+            while not wait((future,), _HEED_SECONDS).done:
+                pass
             return future.result()
         except BaseException:
             future.cancel()

@@ -119,7 +119,9 @@ class Kube:
         return body
 
     @contextmanager
-    def watch(self, plural: str, namespace: str, *, seconds: int = 60, **query: str) -> Iterator[Iterator[Json]]:
+    def watch(
+        self, plural: str, namespace: str, *, seconds: int = int(TIMEOUT), **query: str
+    ) -> Iterator[Iterator[Json]]:
         """Open a watch on what happens from now on; it ends by itself after `seconds`."""
         now = self.call("GET", self.path(plural, namespace), limit="1")["metadata"]["resourceVersion"]
         query |= {"watch": "true", "resourceVersion": now, "timeoutSeconds": str(seconds)}

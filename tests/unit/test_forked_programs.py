@@ -15,10 +15,10 @@ from tests.support import forked_programs
 from tests.support.forked_programs import Piped, can_be_forked, for_all_forks, run, stand_ins
 from tests.support.kube import until
 from tests.support.processes import Process
+from tests.support.timeout import TIMEOUT
 
 EFRIT = str(Path(sys.executable).with_name("efrit"))
 OPERATOR = str(Path(sys.executable).with_name("efrit-operator"))
-TIMEOUT = 60.0
 
 
 def test_a_fork_ends_and_prints_as_the_program_does(tmp_path: Path) -> None:

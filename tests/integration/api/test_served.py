@@ -146,7 +146,7 @@ def test_instances_are_selected_by_mode_and_phase(kube: Kube, namespace: str) ->
 
 
 def test_leaving_the_watched_selection_arrives_as_deleted(kube: Kube, namespace: str) -> None:
-    with kube.watch("efritrequests", namespace, seconds=20, fieldSelector=OPEN) as events:
+    with kube.watch("efritrequests", namespace, fieldSelector=OPEN) as events:
         _create(kube, namespace, "work")
         received = [next(events)]
         _phase(kube, namespace, "work", "Running")

@@ -6,7 +6,6 @@ from tests.support.kube import Json, until
 from tests.support.operator import Operator
 from tests.support.pod import Pod
 from tests.support.site import Site
-from tests.support.timeout import TIMEOUT
 
 GATE = '(progn (while (not (file-exists-p "go")) (sleep-for 0.02)) \'done)'
 NEW = "efrit/operator:next"
@@ -85,7 +84,7 @@ def test_a_release_reaches_few_instances_at_a_time(site: Site) -> None:
     operator.kill()
     updates: dict[str, tuple[str, str]] = {}
     most = 0
-    with site.kube.watch("efritinstances", site.namespace, seconds=int(TIMEOUT)) as events:
+    with site.kube.watch("efritinstances", site.namespace) as events:
         operator.start(EFRIT_OPERATOR_IMAGE=NEW, EFRIT_ROLLOUT_MAX_CONCURRENT="2")
         updated: set[str] = set()
         for event in events:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
-import socket
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 from tests.cluster import programs
 from tests.cluster.certificates import Authority
+from tests.cluster.ports import free_port
 from tests.cluster.processes import Daemon
 from tests.cluster.progress import ClusterError, wait_until
 
@@ -41,14 +41,7 @@ class Ports:
     @classmethod
     def free(cls) -> Ports:
         """Three loopback ports nobody listens on."""
-        sockets = [socket.socket() for _ in range(3)]
-        try:
-            for sock in sockets:
-                sock.bind(("127.0.0.1", 0))
-            return cls(*(sock.getsockname()[1] for sock in sockets))
-        finally:
-            for sock in sockets:
-                sock.close()
+        return cls(free_port(), free_port(), free_port())
 
 
 class ControlPlane:

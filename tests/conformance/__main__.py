@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from urllib.request import urlopen
 
 import yaml
 
+from tests.cluster.ports import free_port
 from tests.conformance.programs import CONFORMANCE, INSPECTOR, Programs
 from tests.conformance.verdicts import reasons_of, surprises, table
 from tests.support.command_line import parser
@@ -121,13 +121,6 @@ def over_stdio(module: str, env: dict[str, str]) -> Iterator[str]:
     port = free_port()
     with serving(["-m", "tests.conformance.relay", str(port), sys.executable, "-m", module], port, env) as url:
         yield url
-
-
-def free_port() -> int:
-    """Return a port nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @contextmanager

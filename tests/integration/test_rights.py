@@ -10,11 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.cluster.ports import free_port
 from tests.support import chart, plans
 from tests.support.custom_resources import install_crds
 from tests.support.fixtures import audited
 from tests.support.kube import Json, Kube, until
-from tests.support.processes import free_port
 from tests.support.site import Site
 
 Right = tuple[str, str]

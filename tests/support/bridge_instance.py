@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 import httpx
 
 from efrit.protocol import RequestState, RequestView, Response, Stats
+from tests.cluster.ports import free_port
 from tests.support.certificates import TOKEN, make_secrets
 from tests.support.forked_programs import Forked, can_be_forked
 from tests.support.timeout import TIMEOUT, poll_interval
@@ -232,9 +232,3 @@ class Instance:
                 elif "data" in event:
                     yield event.get("id", ""), event.get("event", "message"), json.loads(event["data"])
                     event = {}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from tests.cluster import programs
 from tests.cluster.node_images import ScratchImage
+from tests.cluster.ports import free_port
 from tests.cluster.progress import wait_until
-from tests.support.processes import Process, free_port
+from tests.support.processes import Process
 from tests.support.timeout import TIMEOUT
 
 MARK = "etc/mark"

@@ -12,11 +12,12 @@ from pathlib import Path
 import httpx
 
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.ports import free_port
 from tests.support.chart import Installed, token
 from tests.support.kube import Kube, until
 from tests.support.operator_pod import OperatorPod
 from tests.support.plain_http import NO_TLS
-from tests.support.processes import Process, free_port
+from tests.support.processes import Process
 from tests.support.timeout import TIMEOUT
 
 GRACE_SECONDS = 2
@@ -157,7 +158,7 @@ class Operator:
 
     def stop(self) -> int:
         """SIGTERM; returns the exit status."""
-        return self.process.terminate(20)
+        return self.process.terminate()
 
     def terminate(self) -> None:
         """SIGTERM, without waiting for its end."""

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.cluster.ports import free_port
 from tests.support.kube import Json
-from tests.support.processes import Process, free_port
+from tests.support.processes import Process
 
 EMACS_PROGRAM = Path(__file__).parent / "bin"
 """Has an `emacs` that ends with run-emacs however that ends, so that none outlives a test run that is killed."""

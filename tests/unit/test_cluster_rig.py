@@ -12,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster import addons, base_images, cli, images, node, paths, programs, teardown
+from tests.cluster import addons, base_images, cli, images, node, paths, ports, programs, teardown
 from tests.cluster.bare import BareCluster
 from tests.cluster.builder import DockerBuilder, Order
 from tests.cluster.existing import ExistingCluster
@@ -27,6 +28,7 @@ from tests.cluster.forward import daemon as forward_daemon
 from tests.cluster.kind import CONFIG, KindCluster
 from tests.cluster.loading import Loaded
 from tests.cluster.node_images import ScratchImage
+from tests.cluster.paths import REPOSITORY
 from tests.cluster.processes import FAVOURED, Daemon
 from tests.cluster.progress import ClusterError, run, wait_until
 from tests.support.timeout import TIMEOUT
@@ -264,6 +266,30 @@ def test_a_pager_on_a_log_of_the_cluster_is_nobodys_daemon(tmp_path: Path) -> No
         assert pid not in teardown.processes(LAYOUT)
     finally:
         pager.stop()
+
+
+# Ports
+
+
+def test_a_port_is_given_to_one_process_alone() -> None:
+    given = {ports.free_port() for _ in range(2 * ports.BLOCK)}
+    assert len(given) == 2 * ports.BLOCK
+    script = f"from tests.cluster import ports; print(*[ports.free_port() for _ in range({ports.BLOCK})])"
+    assert given.isdisjoint(map(int, run([sys.executable, "-c", script], cwd=REPOSITORY).split()))
+
+
+def test_ports_that_are_all_given_out_are_given_again_unless_somebody_listens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    only = next(port for port in iter(ports.free_port, None) if port % ports.BLOCK)
+    monkeypatch.setattr(ports, "PORTS", range(only, only + 1))
+    monkeypatch.setattr(ports, "BLOCK", 1)
+    given = ports._own()
+    assert [next(given), next(given)] == [only, only]
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", only))
+        with pytest.raises(RuntimeError, match="are taken"):
+            next(given)
 
 
 # Images

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
@@ -27,6 +26,7 @@ from efrit.api_group import API_VERSION
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
+from tests.cluster.ports import free_port
 from tests.cluster.progress import run
 from tests.integration.mcp.conftest import PROGRAM
 from tests.integration.mcp.test_access_review import AUDIENCE, RBAC, account, allow
@@ -161,9 +161,7 @@ def served(
         own = token(kube, site.namespace, name)
         config = kubeconfig(plane, site.namespace, own, place / "config")
         plane.authority.issue("mcp", "/CN=efrit-mcp", ["DNS:localhost", "IP:127.0.0.1"])
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         words = ["--backend", "cluster", "--kubeconfig", str(config), "--transport", "http", "--port", str(port)]
         words += ["--tls-cert", str(plane.authority.certificate("mcp")), "--tls-key", str(plane.authority.key("mcp"))]
         server = Process([PROGRAM, *words], os.environ, place / "log", place)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 
+from tests.cluster.ports import free_port
 from tests.integration.mcp.conftest import PROGRAM, Laptop, Serve
 from tests.support.mcp_results import structured_content
 from tests.support.processes import Process
@@ -36,9 +36,7 @@ async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(lap
     go_on, began = laptop.home / "go", laptop.home / "began"
     form = f'(progn (write-region "" nil "{began}") (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) 42)'
     work = {"type": "eval", "content": form, "timeout": 120, "idempotency_key": "stop"}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     words = ["--transport", "http", "--auth", "none", "--port", str(port)]
     server = Process([PROGRAM, *words], laptop.env, laptop.home / "mcp.log", laptop.home)
     try:

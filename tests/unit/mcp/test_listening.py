@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from efrit.client.interface import Backend
 from efrit.errors import ConfigurationError
 from efrit.mcp import http
 from efrit.mcp.settings import Http, Limits
+from tests.cluster.ports import free_port
 from tests.support.timeout import TIMEOUT
 from tests.unit.mcp.scripted import ScriptedBackend
 
@@ -59,9 +59,7 @@ def replace(file: Path, data: bytes) -> None:
 @asynccontextmanager
 async def listening(place: Path, limits: Limits = LIMITS, **options: Any) -> AsyncIterator[int]:
     """Yield the server on a free port, with the certificate in `place`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
 
     async def opening(_: str | None) -> Backend:
         return ScriptedBackend()

@@ -37,8 +37,8 @@ from efrit.errors import (
     Unauthorized,
 )
 from efrit.protocol import DiskProblem, DiskStats, Request, RequestState, Reset
+from tests.cluster.ports import free_port
 from tests.support.factory import POD_UID, answered, instance, request, stats, view
-from tests.support.processes import free_port
 from tests.unit.controller.fake_bridge import INSTANCE, INSTANCE_UID, FakeBridge, fake_bridge
 from tests.unit.controller.listener import Listener
 

@@ -56,7 +56,7 @@ def _at_the_start(env: Mapping[str, str]) -> dict[str, str]:
 
 _STAND_IN = """#!{python} -SE
 # A program of ours, as a fork of the tests' server; started the usual way where a fork would not do.
-import json, os, signal, socket, sys
+import json, os, select, signal, socket, sys
 
 program = os.path.join({programs!r}, os.path.basename(sys.argv[0]))
 env = dict(os.environ)
@@ -71,8 +71,14 @@ ending, end = os.pipe()
 socket.send_fds(server, [message], [0, 1, 2, end])
 os.close(end)
 pid = int(server.recv(16))
+# A signal that comes just before a wait for the end would be passed on after the end.
+signalled, waking = os.pipe()
+os.set_blocking(waking, False)
+signal.set_wakeup_fd(waking)
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, lambda number, _: os.kill(pid, number))
+while ending not in select.select([ending, signalled], [], [])[0]:
+    os.read(signalled, 512)
 code = os.waitstatus_to_exitcode(int(os.read(ending, 16) or signal.SIGKILL))
 if code < 0:
     if code != -signal.SIGKILL:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cluster import audit, paths
 from tests.e2e.conftest import RELEASE, SYSTEM
-from tests.support.cluster_kube import Json, Kube
+from tests.e2e.test_helm import CHART
+from tests.support.cluster_kube import Json, Kube, run
 
 pytestmark = pytest.mark.alone
 
@@ -70,7 +72,19 @@ def _used(events: list[Json], account: str) -> Iterator[Right]:
 def _granted(kube: Kube) -> set[Right]:
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     whole = kube.call("GET", f"{rbac}/clusterroles/{RELEASE}")
-    roles = [whole, kube.get("Role", SYSTEM, f"{RELEASE}-own-namespace")]
+    return _rights([whole, kube.get("Role", SYSTEM, f"{RELEASE}-own-namespace")])
+
+
+def _grants_with_mcp() -> set[Right]:
+    """Return what the chart grants anybody where the MCP server is installed, too."""
+    manifests = run(
+        "helm", "template", RELEASE, CHART, "-n", SYSTEM, "--set", "mcp.enabled=true,mcp.tlsSecretName=any"
+    )
+    objects = [manifest for manifest in yaml.safe_load_all(manifests) if manifest]
+    return _rights([manifest for manifest in objects if manifest["kind"] in ("Role", "ClusterRole")])
+
+
+def _rights(roles: Iterable[Json]) -> set[Right]:
     return {
         (verb, resource)
         for role in roles
@@ -95,8 +109,8 @@ def test_every_call_of_the_operator_and_of_the_mcp_server_was_allowed_by_a_role_
             refused |= set(_used([event], event["user"]["username"]))
     assert {name for name in bindings if not name.startswith((RELEASE, *EVERYBODY))} == set()
     assert RELEASE in bindings
-    # Its rights go with the release that a test uninstalls, perhaps a moment before its last call.
-    assert refused <= _granted(kube)
+    # Rights go with the release or the server that a test removes, perhaps a moment before the last call.
+    assert refused <= _granted(kube) | _grants_with_mcp()
 
 
 def test_each_right_of_the_operator_was_used(kube: Kube, events: list[Json], request: pytest.FixtureRequest) -> None:

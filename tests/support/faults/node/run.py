@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -183,9 +184,9 @@ class NodeRun(FaultRun):
         if pod.uid in self._counted:
             return
         with contextlib.suppress(FileNotFoundError):
+            _make_for_all(pod.workspace / COUNTER)
             file = (pod.workspace / COUNTER).open("a+")
             about = os.fstat(file.fileno())
-            # Whose uid the evals have, only the pod knows.
             os.fchmod(file.fileno(), 0o666)
             self._counted.add(pod.uid)
             if (key := (about.st_dev, about.st_ino)) in self._counter_files:
@@ -232,3 +233,18 @@ def _made_at(pod: HostPod) -> float:
         return pod.log_directory.stat().st_ctime
     except OSError:
         return 0.0
+
+
+def _make_for_all(path: Path) -> None:
+    """Make an empty file that every user may write from its first moment on, unless it is there.
+
+    Whose uid the evals have, only the pod knows, and one may run by now.
+    """
+    made = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    made.touch()
+    try:
+        made.chmod(0o666)
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(made)
+    finally:
+        made.unlink()

@@ -77,9 +77,9 @@ def _granted(kube: Kube) -> set[Right]:
 
 def _grants_with_mcp() -> set[Right]:
     """Return what the chart grants anybody where the MCP server is installed, too."""
-    manifests = run(
-        "helm", "template", RELEASE, CHART, "-n", SYSTEM, "--set", "mcp.enabled=true,mcp.tlsSecretName=any"
-    )
+    values = run("helm", "get", "values", RELEASE, "-n", SYSTEM, "-o", "json")
+    mcp = ("--values", "-", "--set", "mcp.enabled=true,mcp.tlsSecretName=any")
+    manifests = run("helm", "template", RELEASE, CHART, "-n", SYSTEM, *mcp, stdin=values)
     objects = [manifest for manifest in yaml.safe_load_all(manifests) if manifest]
     return _rights([manifest for manifest in objects if manifest["kind"] in ("Role", "ClusterRole")])
 

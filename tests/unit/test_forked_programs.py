@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -60,12 +61,23 @@ def test_what_a_shell_starts_by_its_name_ends_and_prints_as_the_program_does(
         assert getattr(forked, field) == getattr(started, field)
 
 
+def waits_for(fifo: Path) -> bool:
+    """Whether another process has opened it and sleeps."""
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            process = descriptor.parents[1]
+            if descriptor.readlink() == fifo and process.name != str(os.getpid()):
+                return (process / "stat").read_text().rpartition(")")[2].split()[0] == "S"
+    return False
+
+
 def test_a_signal_to_what_a_shell_has_started_reaches_the_fork(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "EFRIT_CONFIG": str(tmp_path / "config.json")}
     with subprocess.Popen([stand_ins(tmp_path / "bin") / "efrit", "instances", "--backend", "local"], env=env) as one:
-        # It reads its settings, in vain.
+        # It reads its settings, in vain; what comes right before that would be noticed after it.
         writer = os.open(tmp_path / "config.json", os.O_WRONLY)
+        until(lambda: waits_for(tmp_path / "config.json"), "nobody reads")
         one.terminate()
         assert one.wait(TIMEOUT) == 128 + signal.SIGTERM
         os.close(writer)

@@ -30,7 +30,7 @@ class Script:
 
     def __init__(self, model: Player, name: str, *, gated: bool = False) -> None:
         self._model = model
-        self._top = "gated = true\n" if gated else ""
+        self._gated = gated
         self.name = name
         self._numbers = itertools.count(1)
         self._routes: list[Json] = []
@@ -52,10 +52,14 @@ class Script:
         *,
         when: Sequence[str] = (),
         first_ms: int = 0,
+        gated: bool = False,
         shell: str = "",
         message: str = "I wrote it.",
     ) -> None:
-        """Write these files, by path in the workspace, and say so; the first answer comes after `first_ms`."""
+        """Write these files, by path in the workspace, and say so; the first answer comes after `first_ms`.
+
+        gated: no answer comes before its gate is opened, that of the conversation.
+        """
         calls = [("todo_add", {"content": "Do it"})]
         calls += [("file_write", {"path": path, "content": content}) for path, content in files.items()]
         calls += [("shell_exec", {"command": shell})] if shell else []
@@ -63,7 +67,7 @@ class Script:
         turns[0] = f"pace = {{first_ms = {first_ms}}}\n{turns[0]}"
         turns.append(_call("todo_update", {"id": 1, "status": "completed"}))
         turns.append(_call("session_complete", {"message": message}))
-        self._add("act", task, when, turns)
+        self._add("act", task, when, turns, gated=gated)
 
     def assess(self, task: str, *answers: Any, when: Sequence[str] = ()) -> None:
         """Say these texts or objects, one after the other; by default one fact."""
@@ -79,9 +83,10 @@ class Script:
             self.assess(task)
             self.adapt(task)
 
-    def _add(self, part: str, task: str, when: Sequence[str], turns: Sequence[str]) -> None:
+    def _add(self, part: str, task: str, when: Sequence[str], turns: Sequence[str], *, gated: bool = False) -> None:
         name = f"{self.name}-{next(self._numbers)}"
-        self._model.play(name, self._top + "\n".join(f"[[turn]]\n{turn}" for turn in turns))
+        top = "gated = true\n" if gated or self._gated else ""
+        self._model.play(name, top + "\n".join(f"[[turn]]\n{turn}" for turn in turns))
         self._routes.append({"when": [f"^{HEADS[part]}", rf"# The task {task} \(", *when], "play": name})
         routes = "\n".join(
             f"[[route]]\nwhen = {json.dumps(route['when'])}\nplay = {json.dumps(route['play'])}"

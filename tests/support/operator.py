@@ -97,8 +97,8 @@ class Operator:
     def start(self, *, leading: bool = True, **env: str) -> None:
         """Start it and wait until it is ready; with `leading`, until it acts."""
         self.launch(**env)
-        roles = "leading" if leading else ("leading", "standby")
-        until(lambda: self.role() in roles if self.role() else None, lambda: f"not {roles}:\n{self.process.tail()}")
+        roles = ("leading",) if leading else ("leading", "standby")
+        until(lambda: self.role(POLL_SECONDS) in roles, lambda: f"not {roles}:\n{self.process.tail()}")
         until(self._pod.reported, "its pod is not reported")
 
     @property
@@ -113,18 +113,18 @@ class Operator:
         status = self._process.status
         return f"{self.name} {'runs' if status is None else f'ended with {status}'}\n{self._process.tail()}"
 
-    def role(self) -> str:
-        """Return what /readyz says, empty while it does not answer."""
+    def role(self, seconds: float = TIMEOUT) -> str:
+        """Return what /readyz says, empty where it does not answer within so many seconds."""
         if self.process.status is not None:
             raise AssertionError(f"the controller ended ({self.process.status}):\n{self.process.tail()}")
         try:
-            return self.fetch("/readyz", POLL_SECONDS).text.strip()
+            return self.fetch("/readyz", seconds).text.strip()
         except httpx.TransportError:
             return ""
 
     def leads(self) -> bool:
         """Whether it acts; it may just as well have ended."""
-        return not self.ended and self.role() == "leading"
+        return not self.ended and self.role(POLL_SECONDS) == "leading"
 
     def fetch(self, path: str, seconds: float = TIMEOUT) -> httpx.Response:
         """GET from its own HTTP server."""

@@ -122,7 +122,7 @@ def test_a_tree_of_the_original_design_is_handed_in_with_its_thresholds(in_a_clu
 
 def test_a_terminal_has_the_tree_drawn_in_place_and_ctrl_c_leaves_it(in_a_cluster: Program, model: Model) -> None:
     script = Script(model, "slow")
-    script.act("write", {"plans/slow/environment/greeting.txt": "Good day.\n"}, first_ms=3000)
+    script.act("write", {"plans/slow/environment/greeting.txt": "Good day.\n"}, gated=True)
     script.done("write", "root")
     text = manifest("slow", script.intent, "write")
     path = Path(in_a_cluster.env["HOME"]) / "slow.yaml"
@@ -136,6 +136,7 @@ def test_a_terminal_has_the_tree_drawn_in_place_and_ctrl_c_leaves_it(in_a_cluste
         assert terminal.end() == 130
     with Terminal(utf8, "plan", "watch", "slow") as terminal:
         terminal.expect("\x1b[?1049h")
+        model.open("slow-1")
         terminal.expect("\x1b[?1049l")
         terminal.expect("slow: Succeeded")
         terminal.expect("└─ ✓ write  Do write.")

@@ -177,10 +177,7 @@ def test_what_needs_a_model_is_refused_without_one(shared: Site, kind: str) -> N
 
 
 def test_a_request_for_an_instance_that_never_comes_is_rejected(shared: Site) -> None:
-    name = shared.ask("1", to="nobody")
-    waiting = shared.until_status(name, reason="InstanceNotReady")
-    assert waiting["phase"] == "Pending"
-    status = shared.answer(name)
+    status = shared.answer(shared.ask("1", to="nobody"))
     assert (status["phase"], status["reason"]) == ("Failed", "Rejected")
     assert "There is no EfritInstance nobody" in status["error"]["message"]
 

@@ -168,12 +168,13 @@ def test_what_commands_print_is_a_fact_however_long_it_is(planning: Site, model:
 
 def test_an_amendment_is_committed_and_seen_from_the_next_visit_on(planning: Site, model: Model) -> None:
     script = Script(model, "amended")
-    script.act("write", greeting("amended"), first_ms=1500)
+    script.act("write", greeting("amended"), gated=True)
     script.act("polish", {}, when=["Greet the cat, too"])
     script.done("write", "polish", "root")
     begin(planning, "amended", script.intent, "write", "polish")
     until_part(planning, "amended", "act")
     change(planning, "amended", amendments=["Greet the cat, too."])
+    model.open("amended-1")
     status = end(planning, "amended")
     assert (status["phase"], status["counts"]["amendments"]) == ("Succeeded", 1)
     assert [subject.split("]")[0] for subject in subjects(planning, "amended")] == [
@@ -214,11 +215,12 @@ def test_the_time_of_a_plan_stops_what_runs(planning: Site, model: Model) -> Non
 
 def test_a_suspended_plan_begins_nothing_more_until_it_is_resumed(planning: Site, model: Model) -> None:
     script = Script(model, "held")
-    script.act("write", greeting("held"), first_ms=1000)
+    script.act("write", greeting("held"), gated=True)
     script.done("write", "root")
     begin(planning, "held", script.intent, "write")
     until_part(planning, "held", "act")
     change(planning, "held", suspend=True)
+    model.open("held-1")
     until_plan(planning, "held", phase="Suspended")
     until_part(planning, "held", "act", *FINAL)
     before = [part["metadata"]["name"] for part in plans.parts(planning, "held")]
@@ -300,5 +302,5 @@ def test_a_final_plan_with_a_time_to_live_goes(planning: Site, model: Model) -> 
     script.act("write", greeting("brief"))
     script.done("write", "root")
     begin(planning, "brief", script.intent, "write", ttlSecondsAfterFinished=0)
-    until(lambda: planning.kube.find("efritplans", planning.namespace, "brief") is None, "brief stays", 120)
+    until(lambda: planning.kube.find("efritplans", planning.namespace, "brief") is None, "brief stays")
     assert plans.steps(planning, "brief") == [0, 1, 2, 3]

@@ -77,7 +77,8 @@ def test_urgent_work_interrupts_other_work_which_runs_again_and_each_is_answered
     assert preemption.pop("time")
     assert preemption == {"count": 1, "instanceName": member, "byName": "urgent", "byUID": uid}
     assert status["attempt"] == 1
-    (event,) = _events(site, "long")
+    # The event is posted after the status.
+    (event,) = until(lambda: _events(site, "long"), "no event tells of it")
     assert event["type"] == "Normal"
     assert f"Interrupted on EfritInstance {member} for EfritRequest urgent" in event["message"]
 

@@ -85,7 +85,7 @@ def test_a_result_that_is_refused_ends_the_request_with_its_beginning_and_the_re
     site.instance()
     with refusal(site):
         name = site.ask(LARGE)
-        status = site.answer(name, 120)
+        status = site.answer(name)
 
     assert (status["phase"], status["reason"], status["outcome"]) == ("Succeeded", "Succeeded", "Success")
     assert (len(status["result"]), status["truncated"]) == (32768, True)
@@ -117,7 +117,7 @@ def test_a_secret_that_somebody_created_in_advance_is_not_named_as_the_result(si
     )
     (site.node.pod("one").workspace / "go").touch()
 
-    status = site.answer(name, 120)
+    status = site.answer(name)
 
     assert (status["phase"], status["truncated"], "resultRef" in status) == ("Succeeded", True, False)
     assert "is not the result of this request" in _complete(status)["message"]

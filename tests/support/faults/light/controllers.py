@@ -11,7 +11,7 @@ import httpx
 
 from tests.support.faults.api_proxy.rules import Fault, final_status
 from tests.support.faults.schedule import CallFault, Op
-from tests.support.operator import Operator
+from tests.support.operator import POLL_SECONDS, Operator
 
 DISTURBING = frozenset(
     {Op.KILL_CONTROLLER, Op.STOP_CONTROLLER, Op.KILL_API, Op.STOP_API, Op.KILL_ETCD, Op.STOP_ETCD, Op.CALL}
@@ -60,7 +60,7 @@ def select_controller(controllers: Sequence[Controller], target: str) -> Control
     for controller in controllers:
         if not controller.frozen and controller.operator.process.status is None:
             with contextlib.suppress(httpx.TransportError, AssertionError):
-                roles["leader" if controller.operator.role() == "leading" else "standby"] = controller
+                roles["leader" if controller.operator.role(POLL_SECONDS) == "leading" else "standby"] = controller
     return roles.get(target) or next(iter(roles.values()), controllers[0])
 
 

@@ -89,7 +89,7 @@ def drain_during_outage(cluster: ProxiedCluster, plane: ControlPlane, outage: Ou
     with outage(plane):
         over = time.monotonic() + seconds
         cluster.open_gate("gate")
-        until(lambda: len(list(responses.iterdir())) == WAITING + 1, "the queue is not drained", 60)
+        until(lambda: len(list(responses.iterdir())) == WAITING + 1, "the queue is not drained")
 
         def over_now() -> bool:
             cluster.restart_if_ended()

@@ -29,6 +29,7 @@ from tests.support.faults.recorder import RequestRecorder
 from tests.support.faults.request_invariants import OPEN_AREAS
 from tests.support.kube import Json, Kube, until
 from tests.support.site import Site
+from tests.support.timeout import TIMEOUT
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ SUSPENDED = "suspended"
 """A suspended instance."""
 CLAIMLESS: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 WATCHED = ("efritinstances", "efritrequests", "pods", "statefulsets", "persistentvolumeclaims")
-RECOVERY_SECONDS = 60.0
+RECOVERY_SECONDS = TIMEOUT
 SETTINGS = {"EFRIT_SWEEP_SECONDS": "1"}
 
 
@@ -85,7 +86,7 @@ class ProxiedCluster:
         self.site.instance(ONE, labels={"team": "a"}, ready=False)
         self.site.instance(EPHEMERAL, ready=False, **CLAIMLESS)
         self.site.instance(SUSPENDED, ready=False, operatingMode="Suspended", **CLAIMLESS)
-        self.until(lambda: all(map(self._is_ready, (ONE, EPHEMERAL))), "the first instances are not ready", 90)
+        self.until(lambda: all(map(self._is_ready, (ONE, EPHEMERAL))), "the first instances are not ready")
         self.until(lambda: self.site.condition(SUSPENDED, "Suspended").get("status") == "True", "it is not suspended")
 
     def close(self) -> None:
@@ -99,7 +100,7 @@ class ProxiedCluster:
 
     # The controller
 
-    def until(self, condition: Callable[[], T | None], what: str | Callable[[], str], seconds: float = 60) -> T:
+    def until(self, condition: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
         """Wait as `until` does, and restart a controller that has ended, as the kubelet does."""
 
         def attempt() -> T | None:
@@ -108,7 +109,7 @@ class ProxiedCluster:
 
         return self.wait(attempt, what, seconds)
 
-    def wait(self, condition: Callable[[], T | None], what: str | Callable[[], str], seconds: float = 60) -> T:
+    def wait(self, condition: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
         """Wait as `until` does, and leave a controller that has ended as it is."""
         return until(condition, lambda: f"{what if isinstance(what, str) else what()}\n{self.logs()}", seconds)
 
@@ -126,7 +127,7 @@ class ProxiedCluster:
         """Wait until every watch is open: earlier changes come by a list, not as events."""
         self.until(lambda: all(map(self.proxy.watching, WATCHED)), "it does not watch everything")
 
-    def wait_injected(self, armed: ArmedFault, seconds: float = 60) -> None:
+    def wait_injected(self, armed: ArmedFault, seconds: float = TIMEOUT) -> None:
         """Wait until a fault has hit a call or an event."""
         self.until(armed.injected.is_set, lambda: f"not injected: {armed.fault}", seconds)
         if self.on_injected is not None:

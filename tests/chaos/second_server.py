@@ -107,7 +107,7 @@ class SecondServer:
         """Start the relay and the server. Return once it is ready."""
         self.relay.start()
         self._daemon.start(dies_with_parent=True)
-        until(lambda: self._plane.request("/readyz", port=self._port), f"not ready: {self._daemon.log_tail()}", 90)
+        until(lambda: self._plane.request("/readyz", port=self._port), f"not ready: {self._daemon.log_tail()}")
 
     def close(self) -> None:
         """Kill the server and end the relay."""

@@ -52,7 +52,7 @@ class Caller:
 
         def listen() -> None:
             try:
-                params = {"watch": "true", "resourceVersion": now, "timeoutSeconds": "30", **query}
+                params = {"watch": "true", "resourceVersion": now, "timeoutSeconds": str(int(TIMEOUT)), **query}
                 with self.client.stream("GET", path, params=params, timeout=TIMEOUT) as response:
                     opened.set()
                     if response.status_code != 200:

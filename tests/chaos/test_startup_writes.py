@@ -16,7 +16,7 @@ from tests.support.faults.api_proxy.rules import WRITE_EFFECTS
 HELD_SECONDS = 0.7
 SOME = (Effect.KILL_BEFORE_SEND, Effect.KILL_AFTER_COMMIT, Effect.LOST_REPLY, Effect.CONFLICT_409, Effect.ERROR_500)
 EFFECTS = WRITE_EFFECTS if EVERYTHING else SOME
-LEASE = {"EFRIT_LEASE_SECONDS": "6"}
+LEASE = {"EFRIT_LEASE_SECONDS": "15"}
 
 
 @pytest.mark.parametrize("effect", EFFECTS)
@@ -67,11 +67,11 @@ def test_idle_instances_are_deleted_whatever_befalls_the_deletion(cluster: Proxi
             name, ready=False, operatingMode="Suspended", idle={"deleteAfterSeconds": 10}, **CLAIMLESS
         )
     for fault in faults:
-        cluster.wait_injected(fault, 60)
+        cluster.wait_injected(fault)
 
     def remaining_names() -> list[str]:
         there = cluster.kube.list("efritinstances", cluster.namespace)
         return [obj["metadata"]["name"] for obj in there if obj["metadata"]["name"] in names]
 
-    cluster.until(lambda: not remaining_names(), lambda: f"{remaining_names()} stay", 60)
+    cluster.until(lambda: not remaining_names(), lambda: f"{remaining_names()} stay")
     cluster.check_history()

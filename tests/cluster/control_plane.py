@@ -27,7 +27,7 @@ from tests.cluster.progress import ClusterError, wait_until
 
 SERVICE_CIDR = "10.96.0.0/16"
 SERVICE_IP = "10.96.0.1"
-READY_SECONDS = 90.0
+READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True)

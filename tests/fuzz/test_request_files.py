@@ -84,7 +84,7 @@ def test_any_batch_of_files_is_settled_and_harms_nobody(instance: Instance, besi
                 if with_stat is not None and item.kind == "file":
                     inodes[item.name, item.data] = with_stat.st_ino
         _serves(instance)
-        until(lambda: _settled(instance), 60)
+        until(lambda: _settled(instance))
         for (name, data), inode in inodes.items():
             assert _accounted_for(instance, name, data, inode), (name, data)
         _answers_are_sound(instance)

@@ -22,8 +22,9 @@ from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting_fo
 from tests.chaos.storage.scenarios import LARGE
 from tests.support.bridge_instance import until
 from tests.support.faults.file_shim.shim import FileShim
+from tests.support.timeout import TIMEOUT
 
-SECONDS = 60
+SECONDS = TIMEOUT
 MOMENT = 0.3
 _numbers = itertools.count(1)
 

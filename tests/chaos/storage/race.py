@@ -12,11 +12,12 @@ from pathlib import Path
 from tests.chaos.storage.recording import WatchedInstance, counting_form
 from tests.support.bridge_instance import until
 from tests.support.faults.file_shim.shim import Action, FileShim
+from tests.support.timeout import TIMEOUT
 
 LONG_JOURNAL = b"!" * (1 << 20) + b"\n"
 BRIDGE, EMACS = 0, 1
 EARLY = "early"
-SECONDS = 60
+SECONDS = TIMEOUT
 CLIENT = """
 import os, sys
 name, part, body = sys.argv[1:]

@@ -19,6 +19,7 @@ from efrit.protocol import Response
 from tests.chaos.storage.disk_model import Content, Tree
 from tests.support.bridge_instance import Instance, until
 from tests.support.faults.file_shim.shim import FileShim, Operation
+from tests.support.timeout import TIMEOUT
 
 COUNTER = "counter"
 GO = "go"
@@ -73,7 +74,7 @@ class Client:
         assert answer.status_code in (200, 201), answer.text
         self.shim.mark(f"accepted {rid} {json.dumps(body)}")
 
-    def report(self, rid: str, seconds: float = 60) -> Response:
+    def report(self, rid: str, seconds: float = TIMEOUT) -> Response:
         """Wait for a response, and mark it."""
         response = self.instance.answer(rid, seconds)
         self.shim.mark(f"reported {rid} {response.to_json()}")

@@ -25,7 +25,7 @@ from tests.chaos.storage.promises import Json, Promises, Recovered
 from tests.chaos.storage.recording import COUNTER, GO, digest
 from tests.support.timeout import TIMEOUT
 
-SECONDS = 30
+SECONDS = TIMEOUT
 STANDING = {"identity", "claims.log", "claims.old", "totals", "heartbeat", "generation", "results.log"}
 
 

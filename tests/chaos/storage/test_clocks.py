@@ -13,9 +13,10 @@ from tests.chaos.storage.phases import Harness
 from tests.chaos.storage.recording import GO, WatchedInstance, counting_form
 from tests.support.bridge_instance import until
 from tests.support.faults.file_shim.shim import FileShim
+from tests.support.timeout import TIMEOUT
 
 HOUR = 3600
-SECONDS = 60
+SECONDS = TIMEOUT
 # What sleeps in Emacs sleeps by the wall clock: set back, it sleeps that much longer.
 AWAKE = f'(while (not (file-exists-p "{GO}")))'
 JUMPS = pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["forward", "back"])

@@ -23,7 +23,7 @@ from tests.support.bridge_instance import until
 from tests.support.faults.file_shim.shim import FileShim
 from tests.support.timeout import TIMEOUT
 
-SECONDS = 60
+SECONDS = TIMEOUT
 
 pytestmark = pytest.mark.slow
 

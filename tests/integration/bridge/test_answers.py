@@ -79,7 +79,7 @@ def test_a_request_a_foreign_client_drops_is_run_and_shown(shared: Instance) -> 
 def test_a_foreign_file_that_is_not_json_ends_as_an_error(shared: Instance) -> None:
     (shared.queue / "requests/req_broken.json").write_text('{"id":"broken","type":')
     until(lambda: shared.client.get("/v1/requests/broken").status_code == 200)
-    assert shared.answer("broken", 30).reason is RequestReason.REJECTED
+    assert shared.answer("broken").reason is RequestReason.REJECTED
     until(lambda: not (shared.queue / "requests/req_broken.json").exists())
 
 
@@ -91,7 +91,7 @@ def test_three_hundred_requests_are_each_run_once_and_answered_once(shared: Inst
         codes = list(pool.map(lambda name: shared.put(name, form.format(f'"{name}"')).status_code, names))
     assert set(codes) == {201}
     for name in names:
-        assert shared.answer(name, 60).reason is RequestReason.SUCCEEDED
+        assert shared.answer(name).reason is RequestReason.SUCCEEDED
     assert sorted(counter.read_text().split()) == sorted(names)
     answers = {path.name for path in (shared.queue / "responses").glob("resp_many-*")}
     assert answers == {f"resp_{name}.json" for name in names}

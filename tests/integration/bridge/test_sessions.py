@@ -150,7 +150,7 @@ def test_a_session_that_is_cancelled_while_an_eval_occupies_emacs_stops_after_it
 def test_a_tool_that_hangs_is_stopped_and_an_eval_runs_next(talking: Instance) -> None:
     pid = talking.emacs_pid()
     ask(talking, "hangs", "Wait in Lisp. (scenario=sleeping-eval)")
-    until((talking.workspace / "begun.txt").exists, 60)
+    until((talking.workspace / "begun.txt").exists)
     talking.client.post("/v1/requests/hangs/cancel")
     assert talking.answer("hangs").reason is RequestReason.CANCELLED
     assert talking.eval("next", "(+ 1 1)").result == "2"

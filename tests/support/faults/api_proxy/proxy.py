@@ -35,10 +35,11 @@ from tests.cluster.control_plane import ControlPlane
 from tests.support.faults.api_proxy.calls import OPERATIONS, Call, CallLog, Json, Target, parse_target
 from tests.support.faults.api_proxy.rules import FOR_EVER, KILLING_EFFECTS, ArmedFault, Effect, Fault, FaultRules
 from tests.support.faults.api_proxy.streams import Cut, Holds, Stream
+from tests.support.timeout import TIMEOUT
 
 HOP_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "keep-alive"}
 LONGEST_LINE = 2**24
-START_SECONDS = 30.0
+START_SECONDS = TIMEOUT
 ROUNDS_TO_END, MOST_ROUNDS = 20, 1000
 """Of the event loop: without a connection, until there will be none; and with those that others still know."""
 

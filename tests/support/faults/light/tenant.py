@@ -39,7 +39,7 @@ class OtherTenant:
         """Create the instance, wait until it serves, and create its requests."""
         spec = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
         self._create("efritinstances", INSTANCE, spec)
-        until(self._ready, "the other tenant's instance is not ready", 90)
+        until(self._ready, "the other tenant's instance is not ready")
         self.ask("before", '"before"')
 
     def ask(self, name: str, content: str) -> None:

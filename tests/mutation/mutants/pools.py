@@ -16,6 +16,7 @@ SCALING = f"{UNIT}/decide/test_pool_scaling.py"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
 LOST_QUEUES = "test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed_together"
+LISTED = "test_no_request_gets_a_member_before_it_is_known_what_each_member_has"
 
 PREEMPTION = f"{UNIT}/decide/test_preemption.py"
 PREEMPTIONS = f"{UNIT}/store/test_preemptions.py"
@@ -131,6 +132,24 @@ MUTANTS = (
         "refile-held",
         Drop(),
         (f"{STORE}::test_what_members_have_counts_for_its_flow_though_it_was_seen_before_its_pool",),
+    ),
+    Mutant(
+        "the wait of a request for a member until it is known what each member has",
+        "room-listed",
+        Without(1),
+        (f"{STORE}::{LISTED}",),
+    ),
+    Mutant(
+        "the wait of a request that continues a session until it is known what members have of its flow",
+        "flow-listed",
+        Without(1),
+        (f"{STORE}::{LISTED}",),
+    ),
+    Mutant(
+        "the look at what waits for a member, or may have to move, once it is known what each member has",
+        "listed-requeue",
+        Drop(),
+        (f"{STORE}::{LISTED}",),
     ),
     Mutant(
         "the wait of a pool, before members drain, until all open requests are known",

@@ -26,6 +26,7 @@ def ready_member(rig: Rig) -> None:
     rig.ready()
     member = {**rig.api.objects[ALPHA], "metadata": member_json()["metadata"]}
     rig.store.instances.observe(rig.api.put(ALPHA, member))
+    rig.store.first_list_complete(None)
     rig.bridge.answers["PUT", "/v1/requests/uid-work"] = (201, view("uid-work").to_json())
 
 

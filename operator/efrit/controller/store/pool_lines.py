@@ -147,6 +147,13 @@ class PoolLines:
             return set()
         return self._members.get(PoolOwner(pool[1], record.uid), set())
 
+    def flow_has_all(self, pool: Key, flow: str) -> bool:
+        """Return whether members have as many requests of a flow as they may have at a time, or may have as many."""
+        line = self._lines.get(pool)
+        if line is None or line.shares.max_running is None:
+            return False
+        return line.has_all(flow) or not self._index.is_listed(pool[0])  # gate: flow-listed
+
     def has_member_awake(self, pool: Key) -> bool:
         """Return whether the Emacs of a member takes work."""
         return any(self._index.instances[key].takes_work for key in self.members_of(pool))
@@ -179,9 +186,9 @@ class PoolLines:
         return line.ahead_of(record.packed.key, most) if line is not None else 0
 
     def room(self, pool: Key) -> PoolRoom:
-        """Return what the members of a pool have room for."""
+        """Return what the members of a pool have room for; none before it is known what each of them has."""
         record = self._index.pools.get(pool)
-        if record is None:
+        if record is None or not self._index.is_listed(pool[0]):  # gate: room-listed
             return PoolRoom()
         placement = record.object.spec.placement
         packed = placement.strategy == PlacementStrategy.PACKED
@@ -265,6 +272,13 @@ class PoolLines:
         line = self._lines.get(pool)
         for key in line.first(count) if line is not None and count > 0 and len(line) else ():
             self._index.requeue_request(key)
+
+    def requeue_listed(self, pool: Key) -> None:
+        """Have the requests reconciled that get a member, or another one, now that all open requests are known."""
+        line = self._lines.get(pool)
+        for key in line.held if line is not None else ():
+            self._index.requeue_request(key)
+        self.requeue_pool(pool)
 
     def requeue_without_pool(self, namespace: str) -> None:
         """Have all requests of a namespace reconciled whose pool is not there."""

@@ -364,7 +364,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         return replace(
             place,
             ahead=ahead,
-            flow_has_all=line is not None and flow is not None and line.has_all(flow),
+            flow_has_all=flow is not None and self._index.pool_lines.flow_has_all(pool.object.key, flow),
             turned_away=spec.fairness.max_pending_per_flow if entry.turned_away else None,
             victim=victim,
             victim_may_come=may_come,

@@ -148,6 +148,7 @@ async def test_a_request_whose_flow_had_all_that_it_may_have_is_looked_at_once_i
     world.store.instances.observe(member_json())
     for name, status in (("a0", BOUND), ("a1", BOUND), ("b0", BOUND), ("a2", {}), ("a3", {}), ("b1", {})):
         world.store.requests.observe(pool_request(name, labels={"team": name[0]}, status=status))
+    world.store.first_list_complete(None)
     place = world.request((NAMESPACE, "a2")).pool
     assert place is not None
     assert place.flow_has_all
@@ -160,10 +161,33 @@ async def test_a_request_whose_flow_had_all_that_it_may_have_is_looked_at_once_i
 
 
 @on_virtual_time
+@pytest.mark.parametrize("limits", [{"maxRunningPerFlow": 2}, {}])
+async def test_no_request_gets_a_member_before_it_is_known_what_each_member_has(world: World, limits: Json) -> None:
+    def place() -> tuple[bool, bool]:
+        snapshot = world.request((NAMESPACE, "waits"))
+        assert snapshot.pool is not None
+        return snapshot.pool.flow_has_all, bool(snapshot.candidates)
+
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}, fairness=limits))
+    for member in ("alpha", "beta"):
+        world.store.instances.observe(member_json(member, status={"suspendedIdle": True}))
+    world.store.requests.observe(pool_request("waits"))
+    assert place() == (bool(limits), False)
+
+    world.store.requests.observe(pool_request("z-bound", status=BOUND))
+    await world.settle()
+    world.store.first_list_complete(None)
+    assert place() == (False, True)
+    # One of those that are bound may have to move.
+    assert {name for kind, name in await world.looks() if kind == "Request"} == {"waits", "z-bound"}
+
+
+@on_virtual_time
 async def test_room_that_a_session_does_not_take_is_for_the_next(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
     world.store.instances.observe(member_json())
     world.store.instances.observe(member_json("home"))
+    world.store.first_list_complete(None)
     for name in ("continues", "next", "other"):
         world.store.requests.observe(pool_request(name))
     world.open_bridge()
@@ -211,6 +235,7 @@ async def test_the_deletion_of_a_pool_has_its_requests_look_for_labelled_instanc
 @on_virtual_time
 async def test_a_member_that_drains_is_no_candidate(world: World) -> None:
     world.store.pools.observe(pool_json())
+    world.store.first_list_complete(None)
     world.store.instances.observe(member_json(status={"suspendedIdle": True}))
     world.store.requests.observe(pool_request("one"))
     assert len(world.request((NAMESPACE, "one")).candidates) == 1
@@ -270,6 +295,7 @@ async def test_the_fullest_member_goes_first_where_the_pool_packs_and_the_emptie
     world: World, strategy: str, first: str
 ) -> None:
     world.store.pools.observe(pool_json(placement={"strategy": strategy, "maxLoadPerInstance": 3}))
+    world.store.first_list_complete(None)
     for name in ("m0", "m1"):
         world.store.instances.observe(member_json(name, status={"suspendedIdle": True}))
     busy = {"instanceName": "m1", "phase": "Running"}
@@ -388,6 +414,7 @@ async def test_a_refusal_is_remembered_until_a_member_is_made_or_the_pool_is_ano
 @on_virtual_time
 async def test_a_decision_chooses_between_a_few_members_and_knows_the_room_of_all(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 3}))
+    world.store.first_list_complete(None)
     for number in range(40):
         world.store.instances.observe(member_json(f"m{number:02}", status={"suspendedIdle": True}))
     world.store.requests.observe(pool_request("one"))
@@ -576,6 +603,7 @@ async def test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_w
     world: World,
 ) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
+    world.store.first_list_complete(None)
     world.store.instances.observe(member_json())
     world.store.requests.observe(pool_request("first"))
     world.open_bridge(emacs=EmacsStats())
@@ -612,6 +640,7 @@ async def test_a_request_that_a_member_cannot_take_has_its_pool_looked_at_no_mor
 @on_virtual_time
 async def test_a_member_whose_pod_is_being_stopped_has_no_room(world: World) -> None:
     world.store.pools.observe(pool_json())
+    world.store.first_list_complete(None)
     world.store.instances.observe(member_json())
     world.open_bridge()
     world.store.requests.observe(pool_request("first"))

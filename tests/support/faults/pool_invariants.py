@@ -25,6 +25,8 @@ from tests.support.faults.violation import Violation
 
 STALE_SECONDS = 15.0
 """How long a controller may decide by an earlier spec of a pool, faults included."""
+RETURN_SECONDS = 2.0
+"""For how long after a member came back from a claim one may still be made that was decided on before."""
 KNOWN_SECONDS = 2.0
 """After what time, undisturbed, a controller knows of a request."""
 IDLE_SECONDS = 10.0
@@ -47,12 +49,15 @@ def members_are_within_bounds(history: History) -> Iterator[Violation]:
     sizes = [version for version in history.objects if version.kind == "efritpools"]
     members: dict[str, ObjectVersion] = {}
     claims: dict[str, ObjectVersion] = {}
+    returned: dict[str, float] = {}
     for version in _in_order(history.objects):
         if version.kind == "efritclaims":
             _keep(claims, version, _waits(version))
         if version.kind != "efritinstances":
             continue
         is_new = version.uid not in members and version.event == "ADDED" and _of_pool(version, pool)
+        if version.uid not in members and not is_new:
+            returned[version.uid] = version.at
         members[version.uid] = version
         if version.event in REMOVED or not _of_pool(version, pool):
             del members[version.uid]
@@ -60,8 +65,10 @@ def members_are_within_bounds(history: History) -> Iterator[Violation]:
             bound = _bound(sizes, version)
             is_rollout = len({member.revision for member in members.values()}) > 1
             surge = pool.surge if is_rollout else 0
-            # A member that a claim is about to have is replaced beside the write that gives it away.
-            if len(members) > bound + surge + len(claims):
+            back = sum(version.at - returned.get(uid, -math.inf) <= RETURN_SECONDS for uid in members)
+            # A member that a claim is about to have is replaced beside the write that gives it away, and one may be
+            # made beside the write that brings another back.
+            if len(members) > bound + surge + len(claims) + back:
                 evidence = f"at {version.at:.2f} s: {', '.join(sorted(one.name for one in members.values()))}"
                 yield Violation("I13", "", f"the pool made member {len(members)} of {bound}", evidence)
 

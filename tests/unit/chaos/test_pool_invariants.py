@@ -156,6 +156,9 @@ KEPT: dict[str, History] = {
     "I13 one that comes back from its claim is not made": history(
         taken("m1", 1.0, 5), member("m2", 1.1, 6), member("m1", 2.0, 7, "MODIFIED")
     ),
+    "I13 one that was to be made when another came back": history(
+        taken("m1", 1.0, 5), member("m1", 2.0, 6, "MODIFIED"), member("m2", 2.1, 7)
+    ),
     "I14 the member of a claim": history(claim(1.0, 5), taken("m1", 1.1, 6), claim(1.2, 7, "Bound", "m1")),
     "I14 one after the other": history(
         claim(1.0, 5),
@@ -248,6 +251,14 @@ BROKEN: dict[str, tuple[History, str]] = {
     "a member beyond the size": (history(member("m2", 1.1, 6)), "I13"),
     "a member for a size of long ago": (
         history(pool(1.0, 5, largest=2), pool(1.1, 6, largest=1), member("m2", 30.0, 7)),
+        "I13",
+    ),
+    "two members made when one came back": (
+        history(taken("m1", 1.0, 5), member("m1", 2.0, 6, "MODIFIED"), member("m2", 2.1, 7), member("m3", 2.2, 8)),
+        "I13",
+    ),
+    "a member made long after another came back": (
+        history(taken("m1", 1.0, 5), member("m1", 2.0, 6, "MODIFIED"), member("m2", 5.0, 7)),
         "I13",
     ),
     "two more while a template is rolled out": (

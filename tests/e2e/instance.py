@@ -218,7 +218,7 @@ class Batch:
     def _number(self, request: Json) -> int:
         return int(request["metadata"]["name"].removeprefix(f"{self.label}-"))
 
-    def wait_answered(self, count: int = SIZE, seconds: float = 120) -> dict[int, Json]:
+    def wait_answered(self, count: int = SIZE, seconds: float = TIMEOUT) -> dict[int, Json]:
         """Return every status once at least `count` are final.
 
         They are followed: to poll hundreds of objects would be most of what the API server has to do.

@@ -81,10 +81,13 @@ def test_a_pool_is_applied_scaled_and_emptied_with_kubectl_and_answers_what_name
         "PENDING": "0",
         "AVAILABLE": "True",
     }
-    pair = [send(kube, namespace, "(sleep-for 0.5) 'both", poolRef={"name": POOL}) for _ in range(2)]
-    answers = [request.wait() for request in pair]
-    assert {answer["result"] for answer in answers} == {"both"}
-    assert len({answer["instanceName"] for answer in answers}) == 2
+    # Neither ends before the other is there.
+    pair = [send(kube, namespace, "(sleep-for 500)", timeoutSeconds=600, poolRef={"name": POOL}) for _ in range(2)]
+    until(lambda: all(request.status().get("instanceName") for request in pair), "not both are placed")
+    assert len({request.status()["instanceName"] for request in pair}) == 2
+    for request in pair:
+        request.cancel()
+    assert [request.wait()["reason"] for request in pair] == ["Cancelled"] * 2
 
     kubectl("scale", "efp", POOL, "--replicas=0", "-n", namespace)
     _until(kube, namespace, replicas=0, draining=0, ready=0)
@@ -146,7 +149,7 @@ def test_a_member_is_claimed_goes_back_is_claimed_again_and_is_deleted_with_the_
     def claim(name: str, **spec: object) -> str:
         manifest = {"metadata": {"name": name}, "spec": {"poolRef": {"name": POOL}, **spec}}
         kube.create("EfritClaim", namespace, manifest)
-        kubectl("wait", f"efc/{name}", "--for=condition=Ready", "--timeout=120s", "-n", namespace)
+        kubectl("wait", f"efc/{name}", "--for=condition=Ready", f"--timeout={TIMEOUT:.0f}s", "-n", namespace)
         return str(kube.get("EfritClaim", namespace, name)["status"]["instanceName"])
 
     def release(name: str) -> None:

@@ -36,10 +36,15 @@ def test_requests_for_a_selector_go_to_the_least_loaded_of_its_instances(
 ) -> None:
     selector = {"matchLabels": LABELS}
     namespace = pair[0].namespace
-    requests = [send(kube, namespace, "(sleep-for 0.5) (emacs-pid)", selector=selector) for _ in range(8)]
+    # Of those that end before the next is there the first instance would get each.
+    gated = '(while (not (file-exists-p "/workspace/go")) (sleep-for 0.05)) (emacs-pid)'
+    requests = [send(kube, namespace, gated, selector=selector) for _ in range(8)]
+    until(lambda: all(request.status().get("instanceName") for request in requests), "not all are placed")
+    for instance in pair:
+        instance.shell("touch /workspace/go")
     placed = Counter(request.wait()["instanceName"] for request in requests)
     assert min(placed["left"], placed["right"]) >= 2, placed
-    busy = pair[0].send("(sleep-for 60)", timeoutSeconds=100)
+    busy = pair[0].send("(sleep-for 500)", timeoutSeconds=600)
     busy.wait_reason("Running")
     assert send(kube, namespace, "'here", selector=selector).wait()["instanceName"] == "right"
     busy.cancel()
@@ -58,7 +63,7 @@ def test_a_selector_that_nothing_matches_waits_for_an_instance(kube: Kube, pair:
 
 def test_a_request_that_waits_longer_than_its_queue_timeout_never_runs(pair: list[Instance]) -> None:
     instance = pair[0]
-    busy = instance.send("(sleep-for 60)", timeoutSeconds=100)
+    busy = instance.send("(sleep-for 500)", timeoutSeconds=600)
     busy.wait_reason("Running")
     status = instance.send('(write-region "ran" nil "/workspace/late")', queueTimeoutSeconds=2).wait()
     assert (status["phase"], status["reason"]) == ("Failed", "TimedOut")
@@ -71,7 +76,7 @@ def test_a_request_that_waits_longer_than_its_queue_timeout_never_runs(pair: lis
 
 def test_a_higher_priority_runs_earlier(pair: list[Instance]) -> None:
     instance = pair[0]
-    busy = instance.send("(sleep-for 60)", timeoutSeconds=100)
+    busy = instance.send("(sleep-for 500)", timeoutSeconds=600)
     busy.wait_reason("Running")
     write = '(write-region "{0} " nil "/workspace/order" t)'
     requests = [instance.send(write.format("low")), instance.send(write.format("high"), priority=10)]

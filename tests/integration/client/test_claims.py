@@ -58,10 +58,13 @@ def test_a_member_is_claimed_used_shown_and_released(in_a_cluster: Program, kube
 
 
 def test_a_claim_on_a_pool_without_members_waits_and_says_why(in_a_cluster: Program, kube: Kube) -> None:
-    waits = in_a_cluster.run("claim", "nobody", "--name", "late", "--for", "3s")
-    assert (waits.code, waits.out) == (9, "")
-    assert "EfritPool nobody has spec.replicas 0: waiting until it has members" in waits.err
-    assert "release late" in waits.err
+    def says_why() -> bool:
+        waits = in_a_cluster.run("claim", "nobody", "--name", "late", "--for", "1s")
+        assert (waits.code, waits.out) == (9, "")
+        assert "release late" in waits.err
+        return "EfritPool nobody has spec.replicas 0: waiting until it has members" in waits.err
+
+    until(says_why, "it does not say why it waits")
     assert kube.get("efritclaims", in_a_cluster.where[1], "late")["status"]["phase"] == "Pending"
     assert in_a_cluster.ok("release", "late") == "late is released; it had no member\n"
 

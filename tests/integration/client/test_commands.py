@@ -91,6 +91,8 @@ def test_running_work_is_cancelled_with_exit_code_6(efrit: Program) -> None:
 
 def test_waiting_work_is_cancelled_before_it_runs(efrit: Program) -> None:
     busy = efrit.ok("submit", "--timeout", "10m", "(sleep-for 600)").strip()
+    # Of two that are created in one second the other may be the first.
+    until(lambda: efrit.state(busy)["phase"] == "Running", "it does not run")
     behind = efrit.ok("submit", counting("never")).strip()
     efrit.ok("cancel", behind)
     assert efrit.run("wait", behind).code == 6

@@ -103,7 +103,7 @@
     (efrit-test-wait
       (progn (accept-process-output nil 0.05)
              (when (process-live-p efrit-test-daemon) (efrit-test-interrupt "nobody"))
-             (not (process-live-p efrit-test-daemon))))
+             (efrit-test-daemon-gone-p)))
     (should (string-match-p "timer again left behind by request leaves\n"
                             (efrit-background-test--log)))))
 
@@ -181,7 +181,7 @@
         (efrit-test-submit
          "a" :content (concat "(setq max-lisp-eval-depth 100000000 max-specpdl-size 100000000)"
                               definition "(overflow 1)"))
-        (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+        (efrit-test-wait (efrit-test-daemon-gone-p))
         (efrit-test-daemon-start)
         (should (equal (alist-get 'reason (efrit-test-answer "a")) "Interrupted"))
         (should (equal (efrit-test-value "b" "(list (+ 1 2) inhibit-quit)") "(3 nil)"))))))

@@ -198,7 +198,7 @@
   "Have a daemon evaluate CODE as request NUMBER, which ends it.
 Return the answers of a new one to it and to the next request."
   (efrit-test-submit (format "end-%d" number) :content code)
-  (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+  (efrit-test-wait (efrit-test-daemon-gone-p))
   (efrit-test-daemon-start)
   (list (alist-get 'reason (efrit-test-answer (format "end-%d" number)))
         (efrit-test-value (format "after-%d" number) "(+ 1 2)")))
@@ -222,7 +222,7 @@ Return the answers of a new one to it and to the next request."
                      ("waits" . "(advice-add 'directory-files :before (lambda (&rest _) (sleep-for 600)))")
                      ("tidies" . "(advice-add 'delete-file :before (lambda (&rest _) (sleep-for 600)))")))
       (efrit-test-eval id code)
-      (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+      (efrit-test-wait (efrit-test-daemon-gone-p))
       (efrit-test-submit (concat id "-next"))
       (efrit-test-daemon-start)
       (should (equal (efrit-test-value (concat id "-last") "(+ 1 2)") "3"))
@@ -234,7 +234,7 @@ Return the answers of a new one to it and to the next request."
     (efrit-test-with-daemon nil
       (efrit-test-eval "left" (format "(advice-add '%s :override #'ignore)" function))
       (efrit-test-submit "next")
-      (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+      (efrit-test-wait (efrit-test-daemon-gone-p))
       (efrit-test-daemon-start)
       (should (equal (alist-get 'result (efrit-test-answer "next")) "3")))))
 
@@ -256,7 +256,7 @@ Return the answers of a new one to it and to the next request."
   (dolist (code '("(ignore-errors (set s nil))" "(ignore-errors (makunbound s))"))
     (efrit-test-with-daemon nil
       (efrit-test-eval "left" (efrit-guard-test--later code))
-      (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+      (efrit-test-wait (efrit-test-daemon-gone-p))
       (should (efrit-guard-test--changed-p)))))
 
 (ert-deftest efrit-guard-what-a-timer-changes-while-a-request-runs-ends-no-emacs ()
@@ -284,6 +284,7 @@ Return the answers of a new one to it and to the next request."
         (accept-process-output nil 0.6)
         (efrit-test-interrupt "nobody")))
     (should-not (process-live-p efrit-test-daemon))
+    (efrit-test-wait (efrit-test-daemon-gone-p))
     (should (string-match-p "This Emacs ends: timers no longer go off"
                             (with-current-buffer "*efrit-test-daemon*" (buffer-string))))))
 

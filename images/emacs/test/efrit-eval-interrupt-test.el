@@ -175,7 +175,7 @@
   (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
     (efrit-test-submit "deaf" :options '(:timeout 0.5)
                        :content "(let ((debug-on-event nil) (inhibit-quit t)) (while t))")
-    (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+    (efrit-test-wait (efrit-test-daemon-gone-p))
     (efrit-test-daemon-start "EFRIT_BRIDGE=0")
     (should (equal (alist-get 'reason (efrit-test-answer "deaf")) "TimedOut"))
     (should (equal (efrit-test-value "next" "(+ 1 2)") "3"))))

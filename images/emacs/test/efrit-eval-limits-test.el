@@ -58,7 +58,7 @@ Max realtime timeout      unlimited            unlimited            us
     (should (equal (efrit-test-value
                     "lowers" "(call-process \"prlimit\" nil nil nil \"--pid\" (format \"%d\" (emacs-pid)) \"--fsize=100000\")")
                    "0"))
-    (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+    (efrit-test-wait (efrit-test-daemon-gone-p))
     (should (string-match-p "a limit of this process is lower than at its start: file size"
                             (with-current-buffer "*efrit-test-daemon*" (buffer-string))))
     (efrit-test-submit "next")

@@ -299,7 +299,7 @@
 (ert-deftest efrit-eval-code-that-kills-emacs-is-answered-interrupted ()
   (efrit-test-with-daemon ()
     (efrit-test-submit "a" :content "(kill-emacs)")
-    (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+    (efrit-test-wait (efrit-test-daemon-gone-p))
     (should (string-match-p "Emacs ends while request a runs"
                             (with-current-buffer "*efrit-test-daemon*" (buffer-string))))
     (efrit-test-daemon-start)

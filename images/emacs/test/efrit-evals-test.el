@@ -60,7 +60,7 @@
       (unless .ends (efrit-test-answer .name))
       (efrit-test-submit next :content efrit-evals-test--next)
       (when .ends
-        (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+        (efrit-test-wait (efrit-test-daemon-gone-p))
         (efrit-test-daemon-start "EFRIT_BRIDGE=0"))
       (let* ((answer (efrit-test-answer .name))
              (after (efrit-test-answer next))

@@ -138,7 +138,7 @@
     (efrit-test-write "tmp" "generation" "2\n")
     (rename-file (efrit-files-path "tmp" "generation") (efrit-files-path "generation") t)
     (efrit-test-submit "waits")
-    (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+    (efrit-test-wait (efrit-test-daemon-gone-p))
     (should (equal (efrit-test-names "requests") '("req_waits.json")))
     (should (equal (alist-get 'state (alist-get 'server (efrit-test-heartbeat))) "serving"))))
 
@@ -146,7 +146,7 @@
   (efrit-test-with-daemon ("EFRIT_BRIDGE=")
     ;; By a signal it may end inside of malloc, which aborts.
     (efrit-test-submit "ends" :content "(kill-emacs)")
-    (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+    (efrit-test-wait (efrit-test-daemon-gone-p))
     (should (equal (alist-get 'state (alist-get 'server (efrit-test-heartbeat))) "ended"))))
 
 (ert-deftest efrit-host-no-emacs-starts-beside-that-of-another-host ()

@@ -291,7 +291,7 @@ The answer must be the same, but where the model is told of a call cut short."
          (efrit-test-eval (concat "inject-" id) efrit-session-fault-test--injector)
          (efrit-session-fault-test--plan (list (list session (1+ site) 1 'killed-torn)))
          (efrit-session-fault-test--ask scenario turn session id)
-         (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+         (efrit-test-wait (efrit-test-daemon-gone-p))
          (apply #'efrit-test-daemon-start
                 (append environment (efrit-test-model-environment)))
          (let ((answer (efrit-test-answer id)))

@@ -432,7 +432,7 @@ input = {message = \"Done.\"}
         (efrit-test-value "e" efrit-session-test--dies-before-it-answers)
         (efrit-session-test--ask "late" (car case) (cdr case)
                                  :retry "if-interrupted" :max_attempts 2)
-        (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+        (efrit-test-wait (efrit-test-daemon-gone-p))
         (let ((before (efrit-test-read "sessions" "late.ndjson")))
           (apply #'efrit-test-daemon-start (efrit-test-model-environment))
           (let ((answer (efrit-test-answer "late")))

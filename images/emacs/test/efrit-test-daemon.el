@@ -48,17 +48,23 @@ Return when it serves."
                            "-f" "efrit-server-start"))
            :connection-type 'pipe
            :noquery t
-           :sentinel #'ignore))
+           :sentinel (lambda (process _)
+                       (unless (process-live-p process) (process-put process 'gone t)))))
     (efrit-test-wait
       (and (process-live-p efrit-test-daemon)
            (let ((boot (ignore-errors (alist-get 'boot (efrit-test-heartbeat)))))
              (and boot (not (equal boot old))))))))
 
+(defun efrit-test-daemon-gone-p ()
+  "Return non-nil once the daemon has ended and all that it said is in its buffer.
+It is no longer alive a moment before."
+  (process-get efrit-test-daemon 'gone))
+
 (defun efrit-test-daemon-end (&optional signal)
   "End the daemon with SIGNAL, by default TERM, and wait until it is gone."
   (when (process-live-p efrit-test-daemon)
     (signal-process efrit-test-daemon (or signal 'SIGTERM))
-    (efrit-test-wait (not (process-live-p efrit-test-daemon)))))
+    (efrit-test-wait (efrit-test-daemon-gone-p))))
 
 (defun efrit-test-heartbeat ()
   "Return the heartbeat as an alist."

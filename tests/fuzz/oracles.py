@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from efrit.controller.act.bridge_http import Connection, TransportError
 from efrit.controller.act.bridge_transport import read_events
+from efrit.controller.act.http_calls import Connection, TransportError
 from efrit.errors import InvalidEvent, ProtocolError
 from efrit.protocol import (
     EventId,

@@ -27,6 +27,7 @@ from efrit.kube.resources import Resource, resource_of
 from efrit.kube.watch import abandon, follow_events, read_events
 
 Json = dict[str, Any]
+Body = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 TIMEOUT_SECONDS = 30
 CALL_TIMEOUT = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
@@ -81,30 +82,34 @@ class KubeClient:
         query = {**self._manager, "force": "true"}
         if uid is not None:
             manifest = {**manifest, "metadata": {**metadata, "uid": uid}}
-        return await self.call("PATCH", path, body=manifest, content_type=APPLY_PATCH, query=query)
+        return await self.send_patch(path, manifest, APPLY_PATCH, query)
 
     async def patch(self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
         """Merge-patch an object. Raises ApiNotFound, ApiConflict where body names another UID."""
         path = resource.path(namespace, name)
-        return await self.call("PATCH", path, body=body, content_type=MERGE_PATCH, query=self._manager)
+        return await self.send_patch(path, body, MERGE_PATCH, self._manager)
 
     async def patch_status(self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
         """Merge-patch the status subresource. Raises ApiConflict where body names an outdated resourceVersion."""
         path = resource.path(namespace, name, "status")
-        return await self.call("PATCH", path, body=body, content_type=MERGE_PATCH, query=self._manager)
+        return await self.send_patch(path, body, MERGE_PATCH, self._manager)
 
     async def patch_scale(self, resource: Resource, namespace: str, name: str, replicas: int) -> Json:
         """Set spec.replicas of the scale subresource and return that. Raises ApiNotFound."""
         path = resource.path(namespace, name, "scale")
         body = {"spec": {"replicas": replicas}}
-        return await self.call("PATCH", path, body=body, content_type=MERGE_PATCH, query=self._manager)
+        return await self.send_patch(path, body, MERGE_PATCH, self._manager)
 
     async def json_patch(
         self, resource: Resource, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
     ) -> Json:
         """Carry out the operations of a JSON patch. Raises ApiRefused where a `test` among them fails."""
         path = resource.path(namespace, name)
-        return await self.call("PATCH", path, body=operations, content_type=JSON_PATCH, query=self._validated)
+        return await self.send_patch(path, operations, JSON_PATCH, self._validated)
+
+    async def send_patch(self, path: str, body: Body, content_type: str, query: Mapping[str, str]) -> Json:
+        """Patch what is at a path and return what it is then. Raises the ApiError that the answer stands for."""
+        return await self.call("PATCH", path, body=body, content_type=content_type, query=query)
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str | None, resource_version: str | None = None
@@ -232,7 +237,7 @@ class KubeClient:
         method: str,
         path: str,
         *,
-        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        body: Body | None = None,
         content_type: str = JSON,
         query: Mapping[str, str] | None = None,
         accept: str = JSON,
@@ -264,17 +269,16 @@ class KubeClient:
         method: str,
         path: str,
         *,
-        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        body: Body | None = None,
         content_type: str = JSON,
         query: Mapping[str, str] | None = None,
         accept: str = JSON,
         timeout: aiohttp.ClientTimeout = CALL_TIMEOUT,  # noqa: ASYNC109 - the transport's own
     ) -> aiohttp.ClientResponse:
-        headers = {"Accept": accept, "Content-Type": content_type, **self._client.default_headers}
         options: dict[str, Any] = {} if body is None else {"data": json.dumps(body).encode()}
-        url = self._configuration.host + path + _query_string(query)
+        url = self._configuration.host + path + query_string(query)
         with self._raise_unreachable(method, path):
-            headers |= await self._credentials()
+            headers = await self._head(accept, content_type)
             return await self._session().request(
                 method,
                 url,
@@ -284,10 +288,11 @@ class KubeClient:
                 **options,
             )
 
-    async def _credentials(self) -> dict[str, str]:
-        """Return the header that says who calls. Whoever can renew a token looks at it here, before each call."""
+    async def _head(self, accept: str, content_type: str) -> dict[str, str]:
+        """Return the headers of a call. Whoever can renew a token looks at it here, before each call."""
+        headers = {"Accept": accept, "Content-Type": content_type, **self._client.default_headers}
         token = (await self._configuration.auth_settings()).get("BearerToken")
-        return {token["key"]: token["value"]} if token is not None and token["value"] else {}
+        return headers | ({token["key"]: token["value"]} if token is not None and token["value"] else {})
 
     def _session(self) -> aiohttp.ClientSession:
         """Return the official client's session, which it would make at its first call."""
@@ -318,7 +323,8 @@ def _connecting(configuration: Configuration) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
 
 
-def _query_string(query: Mapping[str, str] | None) -> str:
+def query_string(query: Mapping[str, str] | None) -> str:
+    """Return what follows a path, the question mark included."""
     return "?" + "&".join(f"{name}={quote(value)}" for name, value in query.items()) if query else ""
 
 

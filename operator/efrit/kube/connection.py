@@ -15,7 +15,7 @@ from kubernetes.aio.config.config_exception import ConfigException
 from efrit.clear_text import sent_in_the_clear
 from efrit.errors import ConfigurationError
 
-__all__ = ["Configuration", "Connection", "load_connection"]
+__all__ = ["Configuration", "Connection", "behind_proxy", "load_connection"]
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -60,7 +60,7 @@ async def load_connection(
             f"the API server {configuration.host} is not called: over http anybody on the way reads your "
             "credentials; use https in the kubeconfig"
         )
-    if not _behind_proxy(configuration.host):
+    if not behind_proxy(configuration.host):
         # Where it may look, aiohttp reads environment and ~/.netrc for each call, each time in a thread.
         configuration.client_session_kwargs = {"trust_env": False}
     return Connection(configuration, namespace, description)
@@ -81,7 +81,7 @@ def _has_credentials(configuration: Configuration) -> bool:
     return bool(configuration.api_key or configuration.username or configuration.password)
 
 
-def _behind_proxy(url: str) -> bool:
+def behind_proxy(url: str) -> bool:
     """Return whether the environment names a proxy for `url`."""
     parts = urlsplit(url)
     return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")

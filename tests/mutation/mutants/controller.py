@@ -309,6 +309,12 @@ MUTANTS = (
         (f"{UNIT}/act/test_bridge_transport.py::test_a_connection_at_rest_on_which_something_comes_is_dropped",),
     ),
     Mutant(
+        "the way through a proxy of what is patched",
+        "api-proxy",
+        Never(),
+        (f"{UNIT}/act/test_api_calls.py::test_a_patch_goes_through_a_proxy_where_there_is_one",),
+    ),
+    Mutant(
         "the bound of what a bridge sends that is no body",
         "endless-head",
         Never(),

@@ -12,8 +12,8 @@ import pytest
 from efrit.controller.act import bridges as bridges_module
 from efrit.controller.act import bulkhead
 from efrit.controller.act.actor import Actor
-from efrit.controller.act.bridge_http import Timeouts
 from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.http_calls import Timeouts
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.manifests import Identity

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 from efrit.controller import metrics
-from efrit.controller.act.bridge_http import Connection, Connections, Head, RemoteProtocolError, Timeouts
+from efrit.controller.act.http_calls import Connection, Connections, Head, RemoteProtocolError, Timeouts
 from efrit.controller.act.stream_rate import StreamRate
 from efrit.protocol import Event, EventId, parse_event
 
@@ -43,7 +43,7 @@ class Answer:
     def __init__(
         self, connection: Connection, head: Head, read_seconds: float, large_bodies: asyncio.Semaphore
     ) -> None:
-        self.status, self.kind = head
+        self.status, self.kind = head.status, head.kind
         self._connection = connection
         self._read_seconds = read_seconds
         self._large_bodies = large_bodies

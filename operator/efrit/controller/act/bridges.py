@@ -16,7 +16,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from efrit.controller.act.bridge_http import (
+from efrit.controller.act.bridge_transport import BridgeTransport, NotEvents, TooLong, read_events
+from efrit.controller.act.bulkhead import FAILURES, MOST_CALLS, Bulkhead, Depth
+from efrit.controller.act.handover_batch import MAX_ELEMENT_BYTES, MOST_BATCHES
+from efrit.controller.act.handover_calls import HandoverCalls
+from efrit.controller.act.http_calls import (
     ConnectError,
     Connections,
     ConnectTimeout,
@@ -26,10 +30,6 @@ from efrit.controller.act.bridge_http import (
     Timeouts,
     TransportError,
 )
-from efrit.controller.act.bridge_transport import BridgeTransport, NotEvents, TooLong, read_events
-from efrit.controller.act.bulkhead import FAILURES, MOST_CALLS, Bulkhead, Depth
-from efrit.controller.act.handover_batch import MAX_ELEMENT_BYTES, MOST_BATCHES
-from efrit.controller.act.handover_calls import HandoverCalls
 from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.controller.model.actions import ConnectBridge, Parked
 from efrit.controller.model.credentials import Identity, generation_of, server_name, token, trusted_certificates

@@ -1,14 +1,23 @@
-"""The controller's connection to the API server: the package's client, which leaves a terminating namespace alone."""
+"""The controller's connection to the API server: the package's client, which leaves a terminating namespace alone.
+
+Its patches, which is most of what it calls, go over connections of their own (`api_calls.py`).
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from efrit.controller.act.api_calls import ApiCalls
 from efrit.controller.act.terminating import TerminatingNamespaces
-from efrit.kube.client import Json, KubeClient
+from efrit.kube.client import Body, Json, KubeClient, query_string
 from efrit.kube.connection import Configuration, load_connection
+from efrit.kube.errors import api_error
+from efrit.kube.media_types import JSON
 from efrit.kube.resources import Resource
 
 FIELD_MANAGER = "efrit-operator"
@@ -20,11 +29,30 @@ class Kube(KubeClient):
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration, field_manager=FIELD_MANAGER)
         self._terminating = TerminatingNamespaces(time.monotonic)
+        self._calls = ApiCalls.over(configuration, self._client.rest_client.ssl_context)
 
     @classmethod
     async def connect(cls) -> Kube:
         """Return a connection by the pod's service account, or by KUBECONFIG outside a cluster."""
         return cls((await load_connection()).configuration)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._calls is not None:
+            self._calls.close()
+        await super().close()
+
+    async def send_patch(self, path: str, body: Body, content_type: str, query: Mapping[str, str]) -> Json:
+        """Patch what is at a path and return what it is then. Raises the ApiError that the answer stands for."""
+        if self._calls is None:
+            return await super().send_patch(path, body, content_type, query)
+        with self._raise_unreachable("PATCH", path):
+            headers = await self._head(JSON, content_type)
+            answer = await self._calls.call("PATCH", path + query_string(query), headers, json.dumps(body).encode())
+        if not 200 <= answer.status < 300:
+            raise api_error("PATCH", path, answer.status, answer.body, answer.headers)
+        result: Json = msgspec.json.decode(answer.body)
+        return result
 
     async def create(self, manifest: Mapping[str, Any], namespace: str | None = None) -> Json:
         """Create an object.

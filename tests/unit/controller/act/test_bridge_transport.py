@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from efrit.controller.act import bridge_http, bridge_transport
-from efrit.controller.act.bridge_http import (
+from efrit.controller.act import bridge_transport, http_calls
+from efrit.controller.act.bridge_transport import Answer, BridgeTransport, NotEvents, read_events
+from efrit.controller.act.http_calls import (
     ConnectError,
     Connections,
     Place,
@@ -22,7 +23,6 @@ from efrit.controller.act.bridge_http import (
     RemoteProtocolError,
     Timeouts,
 )
-from efrit.controller.act.bridge_transport import Answer, BridgeTransport, NotEvents, read_events
 from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.errors import ProtocolError
 from tests.support.timeout import TIMEOUT
@@ -227,7 +227,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     ids=["head", "heads", "chunk", "trailer", "chunks"],
 )
 async def test_what_is_no_body_may_not_go_on_for_ever(begin: bytes, then: bytes) -> None:
-    async with answering(begin + then * (4 * bridge_http.MAX_HEAD_BYTES // len(then))) as client:
+    async with answering(begin + then * (4 * http_calls.MAX_HEAD_BYTES // len(then))) as client:
         with pytest.raises(RemoteProtocolError, match="the head of an answer is longer than"):
             await client.get()
 
@@ -251,7 +251,7 @@ async def test_a_call_is_made_once_whatever_becomes_of_its_answer(answer: bytes,
 
 
 async def test_a_body_of_many_small_chunks_is_read() -> None:
-    size = bridge_http.MAX_HEAD_BYTES
+    size = http_calls.MAX_HEAD_BYTES
     async with answering(CHUNKED + b"1\r\no\r\n" * size + b"0\r\n\r\n") as client:
         assert (await client.get())[1] == b"o" * size
 
@@ -284,7 +284,7 @@ async def test_a_body_that_nobody_reads_stays_in_the_socket() -> None:
             while not connection._paused:  # noqa: ASYNC110 - the loop tells the connection, and nobody else
                 await asyncio.sleep(0)
             size = len(connection._body)
-            assert size < bridge_http.HIGH_WATER_BYTES + 1024 * 1024
+            assert size < http_calls.HIGH_WATER_BYTES + 1024 * 1024
             for _ in range(10):
                 await asyncio.sleep(0)
             assert len(connection._body) == size
@@ -299,7 +299,7 @@ class Full(asyncio.Transport):
         super().__init__()
         self.aborted = False
         self.unsent = 0
-        self.connection = bridge_http.Connection()
+        self.connection = http_calls.Connection()
         self.connection.connection_made(self)
 
     async def call(self, data: bytes) -> asyncio.Task[None]:
@@ -340,10 +340,10 @@ async def test_a_request_that_the_bridge_does_not_take_is_given_up() -> None:
 
 async def test_a_request_is_written_as_fast_as_the_bridge_takes_it() -> None:
     full = Full()
-    sending = await full.call(b"x" * (2 * bridge_http.WRITE_BYTES + 1))
+    sending = await full.call(b"x" * (2 * http_calls.WRITE_BYTES + 1))
     # No answer, but news.
     full.connection.data_received(b"HTTP/1.1 100 Continue\r\n\r\n")
-    for size in (bridge_http.WRITE_BYTES, bridge_http.WRITE_BYTES, 1):
+    for size in (http_calls.WRITE_BYTES, http_calls.WRITE_BYTES, 1):
         assert full.unsent == size
         await full.take()
     await sending
@@ -352,7 +352,7 @@ async def test_a_request_is_written_as_fast_as_the_bridge_takes_it() -> None:
     assert full.connection.is_usable
 
 
-@pytest.mark.parametrize("size", [1, bridge_http.WRITE_BYTES + 1], ids=["unsent", "unwritten"])
+@pytest.mark.parametrize("size", [1, http_calls.WRITE_BYTES + 1], ids=["unsent", "unwritten"])
 @pytest.mark.parametrize("takes", [False, True])
 async def test_a_connection_whose_request_was_answered_early_is_not_used_again(size: int, takes: bool) -> None:
     full = Full()
@@ -362,7 +362,7 @@ async def test_a_connection_whose_request_was_answered_early_is_not_used_again(s
         await full.take()
     await sending
     assert await full.read() == b"ok"
-    assert full.unsent <= bridge_http.WRITE_BYTES
+    assert full.unsent <= http_calls.WRITE_BYTES
     assert not full.connection.is_usable
 
 

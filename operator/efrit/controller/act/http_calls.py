@@ -1,4 +1,5 @@
-"""HTTP/1.1 as the controller speaks it to a bridge: a few connections to one place, one call at a time on each.
+"""HTTP/1.1 as the controller speaks it to a bridge, and to the API server what it calls most: a few connections to
+one place, one call at a time on each.
 
 The parser is that of Node.js (llhttp, by httptools). What a bridge sends is not believed: what is no body may not go
 on for long, and a connection at rest on which anything comes is dropped. Knows nothing of routes.
@@ -25,11 +26,12 @@ HIGH_WATER_BYTES = 64 * 1024
 WRITE_BYTES = 64 * 1024
 """So much of a call is written at once: TLS passes on all it is given, and says too late that it is too much."""
 PLAIN_PATH = "/?=&"
+RETRY_HEADERS = {b"retry-after": "Retry-After", b"date": "Date"}
 
 tls_buffer.keep_small()
 
 
-class TransportError(Exception):
+class TransportError(ConnectionError):
     """A call got no answer, or not all of it."""
 
 
@@ -66,10 +68,14 @@ class Timeouts(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What is used of the head of an answer: the status, and the media type in lower case, without parameters."""
+    """What is used of the head of an answer.
+
+    kind: the media type in lower case, without parameters; retry: the headers that say when to come again.
+    """
 
     status: int
     kind: str
+    retry: Mapping[str, str]
 
 
 class Connection(asyncio.Protocol):
@@ -81,6 +87,7 @@ class Connection(asyncio.Protocol):
         """Of the answer under way; None at rest."""
         self._head: Head | None = None
         self._kind = ""
+        self._retry: dict[str, str] = {}
         self._body = bytearray()
         self._framed = self._complete = self._broken = False
         self._beside_body = 0
@@ -101,7 +108,7 @@ class Connection(asyncio.Protocol):
     async def send(self, data: bytes, seconds: float) -> None:
         """Send a call, or as much of it as there is until it is answered. Raises `TransportError`."""
         self._parser = httptools.HttpResponseParser(self)
-        self._head, self._kind = None, ""
+        self._head, self._kind, self._retry = None, "", {}
         self._framed = self._complete = False
         self._beside_body = 0
         if self._transport is None or self._error is not None:
@@ -257,14 +264,16 @@ class Connection(asyncio.Protocol):
             self._kind = value.partition(b";")[0].strip().lower().decode("latin-1")
         elif name in (b"content-length", b"transfer-encoding"):
             self._framed = True
+        elif name in RETRY_HEADERS:
+            self._retry[RETRY_HEADERS[name]] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """Take in the head, unless another one follows it."""
         status = self._parser.get_status_code() if self._parser is not None else 0
         if status < 200:
-            self._kind, self._framed = "", False
+            self._kind, self._retry, self._framed = "", {}, False
         else:
-            self._head = Head(status, self._kind)
+            self._head = Head(status, self._kind, self._retry)
 
     def on_body(self, data: bytes) -> None:
         """Take in a part of the body. What an answer before the one asked for would hold is none."""
@@ -286,12 +295,16 @@ def _time_out(future: asyncio.Future[None]) -> None:
 
 
 class Place(NamedTuple):
-    """Where the connections go, and which name the certificate has to have there; no TLS without a context."""
+    """Where the connections go, and which name the certificate has to have there; no TLS without a context.
+
+    next_address: seconds after which another address of the host is tried beside the first; None: once that fails.
+    """
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
     name: str | None = None
+    next_address: float | None = None
 
 
 class Connections:
@@ -374,7 +387,7 @@ class Connections:
 
     async def _open(self, seconds: float) -> Connection:
         if self._closed:
-            raise ReadError("the connections to the bridge are closed")
+            raise ReadError("the connections are closed")
         place = self._place
         try:
             async with asyncio.timeout(seconds):
@@ -384,6 +397,7 @@ class Connections:
                     place.port,
                     ssl=place.tls,
                     server_hostname=place.name if place.tls is not None else None,
+                    happy_eyeballs_delay=place.next_address,
                 )
         except TimeoutError as error:
             raise ConnectTimeout from error
@@ -393,5 +407,5 @@ class Connections:
             raise ConnectError("All connection attempts failed") from error
         if self._closed:
             connection.abort()
-            raise ReadError("the connections to the bridge are closed")
+            raise ReadError("the connections are closed")
         return connection

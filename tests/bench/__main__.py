@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,14 +58,19 @@ class Report:
         self.figures: list[Figure] = []
         self.panels: list[plot.Bars | plot.Curves] = []
         self.left_out: list[str] = []
+        self.failed: list[str] = []
 
     def piece(self, title: str, measure: Callable[[], None]) -> None:
-        """Run a piece that adds to this report, if there is time left."""
+        """Run a piece that adds to this report, if there is time left; the figures of the others stay if it fails."""
         if time.monotonic() - BEGAN > MINUTES * 60:
             self.left_out.append(title)
             return
         say(title)
-        measure()
+        try:
+            measure()
+        except Exception:  # noqa: BLE001 - whatever it is, it is told
+            traceback.print_exc()
+            self.failed.append(title)
 
     def add(self, rows: list[Row]) -> None:
         """Add the rows of a piece."""
@@ -268,6 +274,8 @@ def main() -> int:
     kept = figures.load()
     print("\n".join(figures.table(report.figures, kept)))
     print(f"\n{figures.machine()}, load {os.getloadavg()[1]:.1f}, {(time.monotonic() - BEGAN) / 60:.0f} minutes")
+    for title in report.failed:
+        print(f"failed, as said above: {title}")
     for title in report.left_out:
         print(f"left out, as {MINUTES:g} minutes were over: {title}")
     worse = list(figures.worse(report.figures, kept))
@@ -277,8 +285,11 @@ def main() -> int:
     Path("build/bench.json").write_text(json.dumps([figure._asdict() for figure in report.figures], indent=1))
     plot.write(Path("build/bench.svg"), report.panels)
     if release := os.environ.get("KEEP"):
+        if report.failed or report.left_out:
+            print(f"not kept as {release}: the run is not whole")
+            return 1
         figures.keep(report.figures, release)
-    return 0
+    return 1 if report.failed else 0
 
 
 if __name__ == "__main__":

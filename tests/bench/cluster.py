@@ -18,6 +18,7 @@ import httpx
 import yaml
 
 from efrit.kube.resources import INSTANCES, REQUESTS
+from tests.support import cluster_kube
 
 FINAL = ("Succeeded", "Failed")
 
@@ -77,11 +78,20 @@ class Watch:
         self.begun = asyncio.Event()
         """Set once it misses nothing."""
         self._changed = asyncio.Event()
+        self._over: asyncio.Task[None] | None = None
+
+    def end(self, task: asyncio.Task[None]) -> None:
+        """Have who waits be told why no more comes: the task that followed is done."""
+        self._over = task
+        self._changed.set()
 
     async def wait_for(self, names: set[str], seconds: float) -> None:
-        """Wait until every name is stamped."""
+        """Wait until every name is stamped. Raises what ended the watch before that."""
         async with asyncio.timeout(seconds):
             while not names <= self.seen.keys():
+                if self._over is not None:
+                    self._over.result()
+                    raise ConnectionError(f"the watch ended before {len(names - self.seen.keys())} objects were seen")
                 self._changed.clear()
                 await self._changed.wait()
 
@@ -102,10 +112,30 @@ class Watch:
 
 
 @asynccontextmanager
+async def without_operator() -> AsyncIterator[None]:
+    """Have no controller run for the length of the block: it serves every namespace of the cluster."""
+
+    async def kubectl(*words: str) -> str:
+        return await asyncio.to_thread(cluster_kube.kubectl, *words, "-n", "efrit-system")
+
+    operator = "deployment/efrit-operator"
+    replicas = await kubectl("get", operator, "-o", "jsonpath={.spec.replicas}")
+    try:
+        await kubectl("scale", operator, "--replicas=0")
+        pods = "app.kubernetes.io/name=efrit-operator"
+        await kubectl("wait", "pod", "-l", pods, "--for=delete", "--timeout=120s")
+        yield
+    finally:
+        await kubectl("scale", operator, f"--replicas={replicas}")
+        await kubectl("rollout", "status", operator, "--timeout=120s")
+
+
+@asynccontextmanager
 async def watching(api: httpx.AsyncClient, where: str, done: Any) -> AsyncIterator[Watch]:
     """Follow a collection for the length of the block, in which nothing is missed."""
     watch = Watch(done)
     task, begun = asyncio.create_task(watch.follow(api, where)), asyncio.create_task(watch.begun.wait())
+    task.add_done_callback(watch.end)
     try:
         await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():

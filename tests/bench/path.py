@@ -1,10 +1,10 @@
 """`python -m tests.bench.path`: the whole path of an eval beside its floor, and what each part takes for it.
 
 On the cluster of KUBECONFIG, in a namespace of its own; with PROCESSES=1 without a cluster, on a real API server,
-etcd, controller, bridge and Emacs. In one run, in this order: evals one after the other, then a create and one patch
-of the status by a client that watches (the floor: no operator), bursts of both, of BURSTS (500, 2,000, 10,000) evals,
-a client that polls every half second, and rates that rise until the p99 is above 250 ms. SERIAL (200), POLLED (10)
-and RATE_SECONDS (8) are the other sizes.
+etcd, controller, bridge and Emacs. In one run, in this order: a create and one patch of the status by a client that
+watches, one after the other and in a burst (the floor: on a cluster the operator is scaled to zero meanwhile), evals
+one after the other, bursts of BURSTS (500, 2,000, 10,000) evals, a client that polls every half second, and rates
+that rise until the p99 is above 250 ms. SERIAL (200), POLLED (10) and RATE_SECONDS (8) are the other sizes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import NamedTuple, TypeVar
 
 from efrit.kube.resources import INSTANCES, NAMESPACES
@@ -39,11 +39,16 @@ FLOOR_OF_BURST = BURSTS[0]
 
 
 class Place(NamedTuple):
-    """Where it is measured. `seconds` returns what each part has taken of the processors."""
+    """Where it is measured.
+
+    seconds: returns what each part has taken of the processors; unserved: where the floor is measured, within
+    `alone`, in which no operator serves it.
+    """
 
     target: Target
     unserved: Target
     seconds: Callable[[], Awaitable[processors.Seconds]]
+    alone: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
 
 class Result(NamedTuple):
@@ -75,19 +80,20 @@ async def measure(place: Place, say: Callable[[str], None]) -> Result:
         say(f"{title}: {sum(parts[title].values()):.1f} ms of a processor for each")
         return result
 
+    async with place.alone():
+        await load.floor_serial(place.unserved, "warm", 20)
+        floor = await counted("floor", SERIAL, load.floor_serial(place.unserved, "serial", SERIAL))
+        await counted(
+            f"floor of {_burst(FLOOR_OF_BURST)}", FLOOR_OF_BURST, load.floor(place.unserved, "f", FLOOR_OF_BURST)
+        )
     await load.serial(place.target, "warm", 20)
-    await load.floor_serial(place.unserved, "warm", 20)
     seconds = await counted("one after the other", SERIAL, load.serial(place.target, "serial", SERIAL))
-    floor = await counted("floor", SERIAL, load.floor_serial(place.unserved, "serial", SERIAL))
     p50, p99 = quantile(seconds, 0.5), quantile(seconds, 0.99)
     found.append(Figure("create -> answer seen, one after the other, p50", p50 * 1000, "ms", "<= 12"))
     found.append(Figure("create -> answer seen, one after the other, p99", p99 * 1000, "ms", "<= 40"))
     found.append(Figure("its floor, p50", quantile(floor, 0.5) * 1000, "ms"))
     found.append(Figure("its floor, p99", quantile(floor, 0.99) * 1000, "ms"))
     found.append(Figure("an eval beside its floor, p50", p50 / quantile(floor, 0.5), "times"))
-    await counted(
-        f"floor of {_burst(FLOOR_OF_BURST)}", FLOOR_OF_BURST, load.floor(place.unserved, "f", FLOOR_OF_BURST)
-    )
     for size in BURSTS:
         took = await counted(_burst(size), size, load.burst(place.target, f"b{size}", size))
         aim = ">= 140" if size == 2000 else ""
@@ -157,7 +163,7 @@ async def on_cluster() -> AsyncIterator[Place]:
                 await cluster.call(api, "POST", where, cluster.instance(INSTANCE))
                 await watch.wait_for({INSTANCE}, 120)
             target = Target(api, NAMESPACE, (INSTANCE,))
-            yield Place(target, target._replace(namespace=UNSERVED), seconds)
+            yield Place(target, target._replace(namespace=UNSERVED), seconds, cluster.without_operator)
         finally:
             for name in (NAMESPACE, UNSERVED):
                 await cluster.call(api, "DELETE", f"{NAMESPACES.path()}/{name}")

@@ -250,8 +250,7 @@ class KubeClient:
         data = await self.read(
             method, path, body=body, content_type=content_type, query=query, accept=accept, max_bytes=max_bytes
         )
-        result: Json = msgspec.json.decode(data) if data else {}
-        return result
+        return json_of(data)
 
     async def read(
         self, method: str, path: str, *, query: Mapping[str, str] | None, max_bytes: int | None, **options: Any
@@ -321,6 +320,12 @@ def _connecting(configuration: Configuration) -> dict[str, Any]:
         "proxy_headers": configuration.proxy_headers,
     }
     return {name: value for name, value in options.items() if value}
+
+
+def json_of(data: bytes | None) -> Json:
+    """Return what the body of an answer says; one without a body says nothing."""
+    result: Json = msgspec.json.decode(data) if data else {}
+    return result
 
 
 def query_string(query: Mapping[str, str] | None) -> str:

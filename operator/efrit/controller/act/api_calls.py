@@ -79,9 +79,9 @@ class ApiCalls:
 
 async def _read(connection: Connection) -> bytes:
     """Return the whole body."""
-    body = b""
+    body = bytearray()
     while part := await connection.read(TIMEOUT_SECONDS):
         body += part
         if len(body) > MAX_BODY_BYTES:
             raise RemoteProtocolError(f"the answer is longer than {MAX_BODY_BYTES} bytes")
-    return body
+    return bytes(body)

@@ -10,11 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from efrit.controller.act.api_calls import ApiCalls
 from efrit.controller.act.terminating import TerminatingNamespaces
-from efrit.kube.client import Body, Json, KubeClient, query_string
+from efrit.kube.client import Body, Json, KubeClient, json_of, query_string
 from efrit.kube.connection import Configuration, load_connection
 from efrit.kube.errors import api_error
 from efrit.kube.media_types import JSON
@@ -51,8 +49,7 @@ class Kube(KubeClient):
             answer = await self._calls.call("PATCH", path + query_string(query), headers, json.dumps(body).encode())
         if not 200 <= answer.status < 300:
             raise api_error("PATCH", path, answer.status, answer.body, answer.headers)
-        result: Json = msgspec.json.decode(answer.body)
-        return result
+        return json_of(answer.body)
 
     async def create(self, manifest: Mapping[str, Any], namespace: str | None = None) -> Json:
         """Create an object.

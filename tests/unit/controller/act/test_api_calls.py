@@ -89,6 +89,11 @@ async def test_patches_share_a_connection() -> None:
         assert b"\r\nContent-Type: application/merge-patch+json\r\n" in server.heard[0]
 
 
+async def test_an_answer_without_a_body_says_nothing() -> None:
+    async with serving(answer(b"")) as server, calling(server) as kube:
+        assert await patch(kube) == {}
+
+
 async def test_an_api_server_may_have_a_path_of_its_own() -> None:
     async with serving(DONE) as server, calling(server) as plain:
         async with calling(server, host=f"{plain._configuration.host}/clusters/one/") as kube:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from tests.support.operator import Operator
 from tests.support.timeout import TIMEOUT
 
 FINAL = ("Succeeded", "Failed")
+# running_after of the controller.
+SAYS_SO_AFTER = timedelta(seconds=1)
 
 
 class Site:
@@ -179,6 +182,18 @@ class Site:
 
     def writes(self, name: str) -> list[tuple[str, str]]:
         """Return (verb, resource) of every write to a request that the API server accepted."""
+        return [(verb, resource) for _, verb, resource in self._timed_writes(name)]
+
+    def prompt_writes(self, name: str) -> list[tuple[str, str]]:
+        """Return `writes` without those before the last one by which a request that takes a second says so.
+
+        The second counts from the time of creation in the object, which has whole seconds.
+        """
+        writes = self._timed_writes(name)
+        says_so = writes[0][0].replace(microsecond=0) + SAYS_SO_AFTER
+        return [(verb, resource) for at, verb, resource in writes[:-1] if at < says_so] + [writes[-1][1:]]
+
+    def _timed_writes(self, name: str) -> list[tuple[datetime, str, str]]:
         writes = []
         with self._audit_log.open("rb") as log:
             log.seek(self._audit_begin)
@@ -190,7 +205,8 @@ class Site:
             of, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
             if of.get("namespace") == self.namespace and of.get("name") == name and code < 300:
                 sub = of.get("subresource")
-                writes.append((event["verb"], f"{of['resource']}/{sub}" if sub else of["resource"]))
+                received = datetime.fromisoformat(event["requestReceivedTimestamp"].replace("Z", "+00:00"))
+                writes.append((received, event["verb"], f"{of['resource']}/{sub}" if sub else of["resource"]))
         return writes
 
     def logs(self) -> str:

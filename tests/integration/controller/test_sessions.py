@@ -177,12 +177,9 @@ def test_a_budget_that_ends_keeps_what_was_done_and_is_no_success(talking: Site)
 def test_evals_cost_two_writes_while_sessions_wait_for_their_model(talking: Site) -> None:
     waits = chat(talking, "Speak slowly. (scenario=slow)")
     talking.until_status(waits, phase="Running")
-    began = time.monotonic()
     name = talking.ask("(* 6 7)")
     assert talking.answer(name)["result"] == "42"
-    took = time.monotonic() - began
-    # One that takes longer than a second, as on a busy machine, says so with writes more.
-    assert talking.writes(name) == [("create", "efritrequests"), ("patch", "efritrequests/status")] or took > 1
+    assert talking.prompt_writes(name) == [("create", "efritrequests"), ("patch", "efritrequests/status")]
     assert talking.status(waits).get("phase") not in FINAL
     talking.cancel(waits)
     assert talking.answer(waits)["reason"] == "Cancelled"

@@ -143,7 +143,7 @@ class LightRun(FaultRun):
             if controller.frozen or process.status is None:
                 continue
             if controller.relaunch_at is None:
-                ended = f"{controller.operator.name} ended by itself with status {process.status}"
+                ended = f"{controller.operator.name} ended by itself with status {process.status}: {process.tail(1)}"
                 controller.unexpected.append(ended)
                 self.note("controller", ended)
                 self.disturbances.append((self.clock(), self.clock() + RELAUNCH_SECONDS))

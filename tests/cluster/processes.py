@@ -21,6 +21,9 @@ from tests.cluster.progress import ClusterError
 
 _PR_SET_PDEATHSIG = 1
 
+DEATH_SECONDS = 120.0
+"""How long one that was killed may take to be gone, on a busy machine."""
+
 FAVOURED = "-10"
 """As the niceness of a session: it gets as much as nine others."""
 
@@ -98,7 +101,7 @@ class Daemon:
                 deadline = time.monotonic() + grace
                 while self.pid() is not None and time.monotonic() < deadline:
                     time.sleep(0.02)
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + DEATH_SECONDS
             while self.pid() is not None:
                 _signal(pid, signal.SIGKILL)
                 if time.monotonic() > deadline:

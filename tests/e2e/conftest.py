@@ -47,6 +47,8 @@ def new_namespace(kube: Kube) -> Iterator[NewNamespace]:
         name = f"e2e-{secrets.token_hex(3)}"
         kube.create("Namespace", None, {"metadata": {"name": name, "labels": RESTRICTED}})
         made.append(name)
+        # Kubernetes creates the account a moment later, and refuses pods without it.
+        until(lambda: kube.find("ServiceAccount", name, "default") is not None, f"{name} gets no service account")
         return name
 
     yield make
@@ -59,7 +61,6 @@ def new_namespace(kube: Kube) -> Iterator[NewNamespace]:
     until(
         lambda: not remaining_namespaces(),
         lambda: f"namespaces do not go: {remaining_namespaces()}\n{kubectl('get', 'ns,pods', '-A')}",
-        120,
     )
 
 
@@ -114,10 +115,11 @@ def _operator_does_not_crash(kube: Kube, request: pytest.FixtureRequest) -> Iter
         assert _uids(after) == before, "it replaced the operator's pod, which other tests use: mark it `alone`"
     for pod in after:
         for status in pod["status"].get("containerStatuses", []):
-            name = pod["metadata"]["name"]
-            assert status["restartCount"] == 0, f"{name} has restarted\n" + kubectl(
-                "logs", name, "-n", SYSTEM, "--previous", "--tail=60", check=False
-            )
+            if status["restartCount"]:
+                name = pod["metadata"]["name"]
+                log = kubectl("logs", name, "-n", SYSTEM, "--previous", "--tail=60", check=False)
+                # As it has to do on a machine that stands still for longer than its lease.
+                assert "the controller stops: the lease is lost" in log, f"{name} has restarted\n{log}"
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from tests.cluster import cli
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
-from tests.support.cluster_kube import kubectl, until
+from tests.support.cluster_kube import kubectl, until, worked
 from tests.support.faults.node.host import Host, HostPod, Role
 
 Death = Callable[[], None]
@@ -26,7 +26,7 @@ def of_emacs(instance: Instance) -> Death:
 
     def die() -> None:
         if _host() is None:
-            until(lambda: _worked(instance.kill_emacs), instance.story)
+            until(lambda: worked(instance.kill_emacs), instance.story)
         else:
             _kill(instance.namespace, instance.pod_name, Role.EMACS)
 
@@ -42,9 +42,10 @@ def of_bridge(instance: Instance) -> Death:
 
     def die() -> None:
         if next(times) % 2:
-            kubectl("delete", "pod", instance.pod_name, "-n", instance.namespace, "--wait=false")
+            delete = ("delete", "pod", instance.pod_name, "-n", instance.namespace, "--wait=false")
+            until(lambda: worked(lambda: kubectl(*delete)), instance.story)
         elif _host() is None:
-            until(lambda: _worked(instance.kill_bridge), instance.story)
+            until(lambda: worked(instance.kill_bridge), instance.story)
         else:
             _kill(instance.namespace, instance.pod_name, Role.BRIDGE)
 
@@ -81,11 +82,3 @@ def _kill(namespace: str, pod: str, role: Role) -> None:
 
 def _named(host: Host, namespace: str, pod: str) -> list[HostPod]:
     return [candidate for candidate in host.pods(namespace) if candidate.name.startswith(pod)]
-
-
-def _worked(act: Callable[[], None]) -> bool:
-    try:
-        act()
-    except AssertionError:
-        return False
-    return True

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.cluster_kube import Json, Kube, kubectl, until, worked
 from tests.support.timeout import TIMEOUT
 
 QUEUE = "/var/lib/efrit/queue"
@@ -81,6 +81,15 @@ class Instance:
         pod = self.pod()
         return str(pod["metadata"]["uid"]) if pod else None
 
+    def wait_pod_leaves(self) -> None:
+        """Wait until its pod has been told to stop."""
+
+        def leaves() -> bool:
+            pod = self.pod()
+            return pod is None or "deletionTimestamp" in pod["metadata"]
+
+        until(leaves, lambda: f"the pod is not told to stop\n{self.story()}")
+
     def wait_no_pod(self) -> None:
         until(lambda: self.pod() is None, lambda: f"the pod is still there\n{self.story()}")
 
@@ -94,6 +103,10 @@ class Instance:
         stdin = ("-i",) if stdin_text is not None else ()
         where = ("exec", *stdin, "-n", self.namespace, self.pod_name, "-c", "emacs", "--")
         return kubectl(*where, "sh", "-c", script, "sh", *arguments, stdin=stdin_text)
+
+    def touch(self, path: str) -> None:
+        """Make a file, once there is a container to make it in: what waits for it goes on."""
+        until(lambda: worked(lambda: self.shell('touch "$1"', path)), self.story)
 
     def kill_emacs(self) -> None:
         self.shell(SIGNAL, "emacs *--fg-daemon*", "KILL")
@@ -187,6 +200,11 @@ def send(
     return Request(kube, namespace, made["metadata"]["name"])
 
 
+def held(path: str, value: str) -> str:
+    """Return a form that evaluates to `value` once the file is there."""
+    return f'(progn (while (not (file-exists-p "{path}")) (sleep-for 0.05)) {value})'
+
+
 def complete(status: Json) -> bool:
     """Whether a request's status is final, as `kubectl wait --for=condition=Complete` sees it."""
     conditions = status.get("conditions", [])
@@ -194,21 +212,31 @@ def complete(status: Json) -> bool:
 
 
 class Batch:
-    """Many requests that each append their number to a file on the workspace: what ran, and how often."""
+    """Many requests that each append their number to a file on the workspace: what ran, and how often.
+
+    Once `held_after` of them have begun, no further one ends before `go_on`.
+    """
 
     SIZE = 200
 
-    def __init__(self, instance: Instance, label: str, seconds: float) -> None:
+    def __init__(self, instance: Instance, label: str, seconds: float, held_after: int = SIZE) -> None:
         self.instance = instance
         self.label = label
         self.file = f"/workspace/{label}.log"
+        self.gate = f"/workspace/{label}.go"
 
         def one(number: int) -> None:
-            content = f'(progn (write-region "{number}\\n" nil "{self.file}" t) (sleep-for {seconds}) {number})'
-            instance.send(content, name=f"{label}-{number}", labels={"batch": label})
+            count = f'(with-temp-buffer (insert-file-contents "{self.file}") (count-lines 1 (point-max)))'
+            value = f"(if (> {count} {held_after}) {held(self.gate, str(number))} {number})"
+            content = f'(progn (write-region "{number}\\n" nil "{self.file}" t) (sleep-for {seconds}) {value})'
+            instance.send(content, name=f"{label}-{number}", labels={"batch": label}, timeoutSeconds=600)
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(one, range(self.SIZE)))
+
+    def go_on(self) -> None:
+        """Let those end that are held."""
+        self.instance.touch(self.gate)
 
     def statuses(self) -> dict[int, Json]:
         """Return the status of each by its number."""
@@ -218,7 +246,7 @@ class Batch:
     def _number(self, request: Json) -> int:
         return int(request["metadata"]["name"].removeprefix(f"{self.label}-"))
 
-    def wait_answered(self, count: int = SIZE, seconds: float = TIMEOUT) -> dict[int, Json]:
+    def wait_answered(self, count: int = SIZE, seconds: float = 3 * TIMEOUT) -> dict[int, Json]:
         """Return every status once at least `count` are final.
 
         They are followed: to poll hundreds of objects would be most of what the API server has to do.

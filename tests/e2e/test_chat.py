@@ -42,7 +42,7 @@ def ask(instance: Instance, content: str, kind: str = "command", **spec: Any) ->
 
 
 def play(instance: Instance, scenario: str, words: str = "Go on.", **spec: Any) -> Json:
-    return ask(instance, f"{words} (scenario={scenario})", **spec).wait(120)
+    return ask(instance, f"{words} (scenario={scenario})", **spec).wait()
 
 
 def speaks(instance: Instance, request: Request, what: str = '"type":"text"') -> None:
@@ -118,9 +118,9 @@ def test_a_model_that_fails_for_a_moment_is_asked_again(instance: Instance, scen
 def test_a_model_that_is_away_is_a_model_error_and_evals_go_on(instance: Instance, model: ModelService) -> None:
     model.stop()
     try:
-        request = ask(instance, HELLO, "chat", timeoutSeconds=120)
+        request = ask(instance, HELLO, "chat", timeoutSeconds=600)
         assert instance.value("(+ 1 2)") == "3"
-        status = request.wait(150)
+        status = request.wait()
     finally:
         model.start()
     assert (status["reason"], status["outcome"]) == ("ModelError", "Failure"), status
@@ -134,7 +134,7 @@ def test_a_session_whose_emacs_is_killed_ends_interrupted_or_goes_on(instance: I
     speaks(instance, again, '"type":"tool".*eval_sexp')
     instance.kill_emacs()
     assert never.wait()["reason"] == "Interrupted"
-    status = again.wait(120)
+    status = again.wait()
     assert status["attempt"] == 2, status
     assert status["reason"] == "Succeeded", status
 

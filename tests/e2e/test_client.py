@@ -32,7 +32,7 @@ def efrit(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Progr
 def test_an_instance_is_made_used_and_stopped_without_a_line_of_yaml(efrit: Program, kube: Kube) -> None:
     assert efrit.run("start", "made", "-o", "json").json["status"] == "started"
     assert efrit.ok("eval", "-i", "made", "(+ 1 2)") == "3\n"
-    assert efrit.run("stats", "made", "-o", "json").json["pending"] == 0
+    until(lambda: efrit.run("stats", "made", "-o", "json").json["pending"] == 0, "its queue is not empty")
     assert "suspended" in efrit.ok("stop", "made")
     assert efrit.run("instances", "made", "-o", "json").json["status"] == "inactive"
     kube.delete("EfritInstance", efrit.where[1], "made")
@@ -49,7 +49,8 @@ def test_words_of_a_model_are_shown_as_they_are_said(efrit: Program, instance: I
         (name,) = [
             request["name"] for request in efrit.run("requests", "-o", "json").json if not request["completed"]
         ]
-        assert efrit.state(name)["phase"] == "Running"
+        # The words come from the pod, and may be there before the status.
+        until(lambda: efrit.state(name)["phase"] == "Running", "it is not told to run")
         efrit.ok("cancel", name)
         assert terminal.end() == 6
     until(lambda: int(instance.shell(LISTENERS)) == 0, lambda: f"listeners are left: {instance.shell('ps ax')}")
@@ -78,12 +79,12 @@ def test_a_terminal_shows_the_emacs_of_a_pod(efrit: Program) -> None:
 
 
 def test_top_shows_what_runs_in_a_terminal(efrit: Program) -> None:
-    name = efrit.ok("submit", "(sleep-for 60)").strip()
+    name = efrit.ok("submit", "--timeout", "10m", "(sleep-for 500)").strip()
     until(lambda: efrit.state(name)["phase"] == "Running", "it does not run")
     with Terminal(efrit, "top", "--delay", "0.2") as terminal:
         terminal.expect("1 of 1 instances active, 1 running")
         terminal.expect(name)
-        terminal.expect("(sleep-for 60)")
+        terminal.expect("(sleep-for 500)")
         terminal.type("\x03")
         assert terminal.end() in (0, 130)
     efrit.ok("cancel", name)

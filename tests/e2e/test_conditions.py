@@ -6,6 +6,7 @@ for all at once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import pytest
 from tests.e2e.conftest import NewNamespace
 from tests.e2e.instance import QUEUE_VOLUME, Instance, Request
 from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.timeout import TIMEOUT
 
 CLASS = "efrit-e2e-absent"
 QUOTA = "nothing-left"
@@ -112,7 +114,13 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def broken(kube: Kube, new_namespace: NewNamespace) -> Iterator[dict[str, Instance]]:
+def began() -> float:
+    """When the mistakes were made."""
+    return time.monotonic()
+
+
+@pytest.fixture(scope="module")
+def broken(kube: Kube, new_namespace: NewNamespace, began: float) -> Iterator[dict[str, Instance]]:
     """One instance for each mistake."""
     namespaces = {name: new_namespace() for name in CASES}
     for name, case in CASES.items():
@@ -172,8 +180,8 @@ def test_a_request_waits_with_a_reason_for_an_instance_that_cannot_start(waiting
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_mended_instance_becomes_ready_and_answers_what_has_waited(
-    mended: dict[str, Instance], waiting: dict[str, Request], name: str
+    mended: dict[str, Instance], waiting: dict[str, Request], name: str, began: float
 ) -> None:
-    instance = mended[name]
-    until(lambda: instance.condition()["reason"] == "Ready", lambda: f"{name} is not mended\n{instance.story()}", 120)
+    # Kubelet and StatefulSet controller try again after as long as it was wrong before.
+    mended[name].wait_ready(TIMEOUT + time.monotonic() - began)
     assert waiting[name].wait()["result"] == "patient"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
-from tests.e2e.instance import VOLUMES, Batch, Instance
-from tests.support.cluster_kube import Kube, kubectl, until
+from tests.e2e.instance import VOLUMES, Batch, Instance, Request
+from tests.support.cluster_kube import Json, Kube, kubectl, until, worked
 
 ANSWERED_BEFORE = 40
 STEP_SECONDS = 0.03
@@ -21,11 +21,9 @@ def instance(kube: Kube, shared_namespace: str) -> Instance:
 
 
 def underway(instance: Instance, label: str) -> Batch:
-    """Return a batch some of whose requests are answered, and most of which wait."""
-    batch = Batch(instance, label, STEP_SECONDS)
-    statuses = batch.wait_answered(ANSWERED_BEFORE)
-    done = sum(status.get("phase") == "Succeeded" for status in statuses.values())
-    assert done < Batch.SIZE, "all were answered before anything could fail"
+    """Return a batch some of whose requests are answered, and the rest of which waits for `go_on`."""
+    batch = Batch(instance, label, STEP_SECONDS, held_after=Batch.SIZE // 2)
+    batch.wait_answered(ANSWERED_BEFORE)
     return batch
 
 
@@ -42,6 +40,7 @@ def test_an_operator_killed_midway_loses_nothing(instance: Instance, kube: Kube)
     batch = underway(instance, "operator")
     old = operator_pods(kube)[0]["metadata"]["name"]
     kubectl("delete", "pod", old, "-n", SYSTEM, "--grace-period=0", "--force")
+    batch.go_on()
     assert batch.check() == {"Succeeded": Batch.SIZE}
     assert wait_operator(kube)["metadata"]["name"] != old
 
@@ -49,17 +48,25 @@ def test_an_operator_killed_midway_loses_nothing(instance: Instance, kube: Kube)
 def test_a_bridge_killed_midway_loses_nothing(instance: Instance) -> None:
     batch = underway(instance, "bridge")
     instance.kill_bridge()
+    batch.go_on()
     assert batch.check() == {"Succeeded": Batch.SIZE}
-    pod = instance.pod()
-    assert pod is not None
-    assert pod["status"]["initContainerStatuses"][0]["restartCount"] == 1
-    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+
+    def status(kind: str) -> Json:
+        pod = instance.pod()
+        assert pod is not None
+        first: Json = pod["status"][kind][0]
+        return first
+
+    # The kubelet says so later than the bridge serves.
+    until(lambda: status("initContainerStatuses")["restartCount"] >= 1, instance.story)
+    assert status("containerStatuses")["restartCount"] == 0
 
 
 def test_an_emacs_killed_midway_interrupts_at_most_the_request_it_ran(instance: Instance) -> None:
     batch = underway(instance, "emacs")
     before = instance.pod_uid()
     instance.kill_emacs()
+    batch.go_on()
     ends = batch.check()
     assert ends.get("Interrupted", 0) <= 1
     assert instance.pod_uid() == before
@@ -69,6 +76,7 @@ def test_a_pod_deleted_midway_ends_its_running_request_and_serves_the_others_lat
     batch = underway(instance, "drained")
     before = instance.pod_uid()
     kubectl("delete", "pod", instance.pod_name, "-n", instance.namespace, "--wait=false")
+    batch.go_on()
     instance.wait_new_pod(before)
     ends = batch.check()
     assert ends.get("Interrupted", 0) <= 1
@@ -78,9 +86,16 @@ def test_a_pod_deleted_by_force_midway_interrupts_at_most_the_request_it_ran(ins
     batch = underway(instance, "forced")
     before = instance.pod_uid()
     kubectl("delete", "pod", instance.pod_name, "-n", instance.namespace, "--grace-period=0", "--force")
+    batch.go_on()
     instance.wait_new_pod(before)
     ends = batch.check()
     assert ends.get("Interrupted", 0) <= 1
+
+
+def wait_begun(instance: Instance, request: Request, file: str) -> None:
+    """Wait until it is told to run and has written its file: it is told a moment before its first form."""
+    request.wait_reason("Running")
+    until(lambda: worked(lambda: instance.shell('test -s "$1"', file)), instance.story)
 
 
 def test_work_whose_retry_is_allowed_runs_again_when_emacs_dies(instance: Instance) -> None:
@@ -88,11 +103,11 @@ def test_work_whose_retry_is_allowed_runs_again_when_emacs_dies(instance: Instan
     content = f"""
     (progn (write-region "ran\\n" nil "{file}" t)
            (if (= 1 (with-temp-buffer (insert-file-contents "{file}") (count-lines 1 (point-max))))
-               (sleep-for 60)
+               (sleep-for 500)
              'again))
     """
-    request = instance.send(content, retryPolicy="IfInterrupted", maxAttempts=3, timeoutSeconds=100)
-    request.wait_reason("Running")
+    request = instance.send(content, retryPolicy="IfInterrupted", maxAttempts=3, timeoutSeconds=600)
+    wait_begun(instance, request, file)
     instance.kill_emacs()
     status = request.wait()
     assert (status["phase"], status["result"], status["attempt"]) == ("Succeeded", "again", 2)
@@ -101,8 +116,8 @@ def test_work_whose_retry_is_allowed_runs_again_when_emacs_dies(instance: Instan
 
 def test_work_that_may_not_be_retried_is_interrupted_when_emacs_dies(instance: Instance) -> None:
     file = "/workspace/once"
-    request = instance.send(f'(write-region "ran\\n" nil "{file}" t) (sleep-for 60)', timeoutSeconds=100)
-    request.wait_reason("Running")
+    request = instance.send(f'(write-region "ran\\n" nil "{file}" t) (sleep-for 500)', timeoutSeconds=600)
+    wait_begun(instance, request, file)
     instance.kill_emacs()
     status = request.wait()
     assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "Interrupted", "Failure")

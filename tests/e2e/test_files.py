@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.instance import QUEUE, QUEUE_VOLUME, Instance
 from tests.e2e.test_eval import OLDEST
 from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.timeout import TIMEOUT
 
 LISP = Path(__file__).resolve().parents[2] / "images" / "emacs" / "lisp"
 
@@ -68,7 +69,7 @@ def test_a_daemon_without_operator_and_bridge_answers_files(
         read: Json = json.loads(until(lambda: shell(READ, queue, identifier) or None, story))
         return read
 
-    kubectl("wait", "pod", *where, "--for=condition=Ready", "--timeout=60s")
+    kubectl("wait", "pod", *where, "--for=condition=Ready", f"--timeout={TIMEOUT:.0f}s")
     queue = "/home/efrit/.local/state/efrit/instances/default/queue"
     until(lambda: shell('[ -d "$1/requests" ] && echo yes || :', queue) or None, story)
     for way in (BY_RENAME, BY_WRITING):

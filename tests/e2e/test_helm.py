@@ -56,7 +56,7 @@ def test_uninstalling_keeps_instances_and_definitions_and_reinstalling_goes_on_w
     kube: Kube, instance: Instance, installed: str
 ) -> None:
     pod = instance.wait_ready().pod_uid()
-    run("helm", "uninstall", RELEASE, "-n", SYSTEM, "--wait", "--timeout", "2m")
+    run("helm", "uninstall", RELEASE, "-n", SYSTEM, "--wait", "--timeout", "3m")
     until(lambda: not operator_pods(kube), "the operator's pod stays after the uninstallation")
     definitions = kubectl("get", "crd", "-o", "name")
     assert "efritinstances.efrit.dev" in definitions

@@ -24,6 +24,7 @@ from tests.e2e.test_helm import CHART, installed
 from tests.support.cluster_kube import Kube, kubectl, run
 from tests.support.mcp_results import structured_content
 from tests.support.model_service import ModelService
+from tests.support.timeout import TIMEOUT
 
 pytestmark = pytest.mark.alone
 
@@ -47,7 +48,7 @@ class Door:
     token: str
 
     def http(self, **headers: str) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(headers=headers, verify=self.trust, timeout=120)
+        return httpx2.AsyncClient(headers=headers, verify=self.trust, timeout=TIMEOUT)
 
     @asynccontextmanager
     async def client(self, token: str = "", namespace: str = "") -> AsyncIterator[Client]:
@@ -108,7 +109,7 @@ def door(
     finally:
         if forward is not None:
             forward.terminate()
-            forward.communicate(timeout=30)
+            forward.communicate(timeout=TIMEOUT)
         kube.delete("Secret", SYSTEM, "mcp-tls")
 
 
@@ -133,7 +134,7 @@ async def test_a_session_starts_an_instance_works_in_it_and_stops_it(door: Door)
             "instance_id": "thinker",
             "type": "command",
             "content": "Go. (scenario=twelve-steps)",
-            "timeout": 120,
+            "timeout": 600,
         }
         done = structured_content(await client.call_tool("efrit_execute", command, progress_callback=progress))
         assert done["status"] == "success", done

@@ -8,7 +8,8 @@ import pytest
 
 from tests.e2e.conftest import RELEASE, SYSTEM, wait_operator
 from tests.e2e.instance import Instance
-from tests.support.cluster_kube import Kube, kubectl, until
+from tests.support.cluster_kube import Kube, RefusedError, kubectl, until
+from tests.support.timeout import TIMEOUT
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,14 @@ def read(kube: Kube, what: str) -> str:
 
 def test_the_operator_answers_its_probes_through_its_service(kube: Kube) -> None:
     wait_operator(kube)
-    until(lambda: read(kube, "readyz").strip() == "leading", "the operator does not lead")
+
+    def leads() -> bool:
+        try:
+            return read(kube, "readyz").strip() == "leading"
+        except RefusedError:
+            return False  # Its Service does not lead to it yet.
+
+    until(leads, "the operator does not lead")
     assert read(kube, "healthz").strip() == "ok"
 
 
@@ -51,11 +59,14 @@ def test_the_operator_counts_what_it_does(kube: Kube, instance: Instance) -> Non
 def test_kubectl_shows_and_explains_instances_and_requests(instance: Instance) -> None:
     namespace = instance.namespace
     request = instance.send("'visible")
-    kubectl("wait", f"efr/{request.name}", "-n", namespace, "--for=condition=Complete", "--timeout=60s")
+    kubectl("wait", f"efr/{request.name}", "-n", namespace, "--for=condition=Complete", f"--timeout={TIMEOUT:.0f}s")
     table = kubectl("get", "efi,efr", "-n", namespace)
     assert re.search(r"efritinstance\S*/shown +Running +True +Ready", table), table
     assert re.search(rf"{request.name} +shown +eval +Succeeded +Succeeded", table), table
     assert "visible" in kubectl("get", "efr", "-n", namespace, "-o", "wide")
-    described = kubectl("describe", "efi", "shown", "-n", namespace)
-    assert re.search(r"Normal +Ready ", described), described
+    # Events are sent after the status.
+    until(
+        lambda: re.search(r"Normal +Ready ", kubectl("describe", "efi", "shown", "-n", namespace)),
+        lambda: kubectl("describe", "efi", "shown", "-n", namespace),
+    )
     assert "The EfritInstance that does the work" in kubectl("explain", "efr.spec")

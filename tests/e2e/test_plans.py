@@ -54,7 +54,7 @@ def calm(kube: Kube, shared_namespace: str, shared_model: ModelService, efrit: P
     """Return the instance on which the story was played and nothing happened."""
     instance = builder(kube, shared_namespace, shared_model, "calm")
     written(shared_model, CALM)
-    output = played.play(efrit, CALM, "calm", lambda file: instance.shell(f"touch /workspace/{file}"))
+    output = played.play(efrit, CALM, "calm", lambda file: instance.touch(f"/workspace/{file}"))
     assert output.splitlines()[-1].startswith("Succeeded")
     return instance
 
@@ -84,7 +84,7 @@ def _clean_operator(kube: Kube) -> Iterator[None]:
     """Whose restarts are not the defect that other tests look for."""
     yield
     for pod in operator_pods(kube):
-        kubectl("delete", "pod", pod["metadata"]["name"], "-n", SYSTEM)
+        kubectl("delete", "pod", pod["metadata"]["name"], "-n", SYSTEM, "--ignore-not-found")
     wait_operator(kube)
 
 
@@ -104,7 +104,7 @@ def play_shaken(kube: Kube, instance: Instance, name: str, dies: Mapping[Moment,
             if moment == AMENDED and not amended:
                 amended = True
                 kube.patch("EfritPlan", namespace, name, {"spec": {"amendments": [story.AMENDMENT]}})
-                instance.shell(f"touch /workspace/{story.may_go_on(name)}")
+                instance.touch(f"/workspace/{story.may_go_on(name)}")
             if moment in to_come:
                 to_come.pop(moment)()
     assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), status

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster.bare import BareCluster
 from tests.cluster.second_node import second_node
-from tests.e2e.instance import Instance, send
+from tests.e2e.instance import Instance, held, send
 from tests.support.cluster_kube import Json, Kube, RefusedError, kubectl, until
 from tests.support.timeout import TIMEOUT
 
@@ -83,7 +83,9 @@ class Drain:
 
     def __init__(self, node: str, namespace: str, output: Path) -> None:
         self._output = output
-        selected = (f"--pod-selector=drained={namespace}", "--delete-emptydir-data", f"--timeout={TIMEOUT:.0f}s")
+        # What it waits for is waited for one after the other.
+        bound = f"--timeout={10 * TIMEOUT:.0f}s"
+        selected = (f"--pod-selector=drained={namespace}", "--delete-emptydir-data", bound)
         with output.open("w") as file:
             self.process = subprocess.Popen(["kubectl", "drain", node, *selected], stdout=file, stderr=file)
 
@@ -122,8 +124,7 @@ def _drained(kube: Kube, namespace: str, tmp_path: Path) -> None:
     claimed = Instance(kube, namespace, _claimed_member(kube, namespace))
     _wait_ready(kube, namespace)
     go = "/workspace/go"
-    wait_for_go = f'(progn (while (not (file-exists-p "{go}")) (sleep-for 0.05)) \'done)'
-    long = send(kube, namespace, wait_for_go, poolRef={"name": POOL}, timeoutSeconds=600)
+    long = send(kube, namespace, held(go, "'done"), poolRef={"name": POOL}, timeoutSeconds=600)
     busy = Instance(kube, namespace, long.wait_reason("Running")["instanceName"])
     guarded = {busy.pod_name, claimed.pod_name}
     until(lambda: _guards(kube, namespace, guarded), lambda: f"not guarded: {guarded}\n{_story(namespace)}")
@@ -146,7 +147,7 @@ def _drained(kube: Kube, namespace: str, tmp_path: Path) -> None:
         until(are_evicted, story)
         assert {pod: _pods(kube, namespace)[pod] for pod in guarded} == {pod: before[pod] for pod in guarded}
 
-        busy.shell(f"touch {go}")
+        busy.touch(go)
         status = long.wait()
         assert (status["result"], status["podUID"]) == ("done", before[busy.pod_name])
         kube.patch("EfritClaim", namespace, "ada", {"spec": {"released": True}})

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from efrit.kube.media_types import MERGE_PATCH
-from tests.e2e.instance import QUEUE_VOLUME, Instance, Request, send
+from tests.e2e.instance import QUEUE_VOLUME, Instance, Request, held, send
 from tests.support.cluster_kube import Json, Kube, RefusedError, until
 
 LABELS = {"team": "writers"}
@@ -37,11 +37,11 @@ def test_requests_for_a_selector_go_to_the_least_loaded_of_its_instances(
     selector = {"matchLabels": LABELS}
     namespace = pair[0].namespace
     # Of those that end before the next is there the first instance would get each.
-    gated = '(while (not (file-exists-p "/workspace/go")) (sleep-for 0.05)) (emacs-pid)'
-    requests = [send(kube, namespace, gated, selector=selector) for _ in range(8)]
+    content = held("/workspace/go", "(emacs-pid)")
+    requests = [send(kube, namespace, content, selector=selector, timeoutSeconds=600) for _ in range(8)]
     until(lambda: all(request.status().get("instanceName") for request in requests), "not all are placed")
     for instance in pair:
-        instance.shell("touch /workspace/go")
+        instance.touch("/workspace/go")
     placed = Counter(request.wait()["instanceName"] for request in requests)
     assert min(placed["left"], placed["right"]) >= 2, placed
     busy = pair[0].send("(sleep-for 500)", timeoutSeconds=600)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.instance import QUEUE_VOLUME, Instance
+from tests.e2e.instance import QUEUE_VOLUME, Instance, held
 from tests.support.cluster_kube import Kube, until
 
 
@@ -28,11 +28,12 @@ def test_an_idle_instance_is_replaced_at_once(instance: Instance) -> None:
 
 def test_a_busy_instance_is_replaced_when_its_work_has_ended(instance: Instance) -> None:
     old = instance.pod_uid()
-    request = instance.send("(sleep-for 5) 'finished", timeoutSeconds=60)
+    request = instance.send(held("/workspace/go", "'finished"), timeoutSeconds=600)
     request.wait_reason("Running")
     instance.patch(podTemplate={"labels": {"stage": "two"}})
     until(lambda: instance.condition("Updated")["reason"] == "UpdateHeld", instance.story)
     assert instance.pod_uid() == old
+    instance.touch("/workspace/go")
     status = request.wait()
     assert (status["phase"], status["result"], status["podUID"]) == ("Succeeded", "finished", old)
     instance.wait_new_pod(old)

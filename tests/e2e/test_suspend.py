@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.instance import VOLUMES, Batch, Instance
-from tests.support.cluster_kube import Kube
+from tests.support.cluster_kube import Kube, until, worked
 
 IDLE_SECONDS = 10
 
@@ -31,11 +31,14 @@ def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_whe
 ) -> None:
     instance = instances[0].wait_ready()
     # Work that waits on the volume, behind an eval that is running when the pod is taken away.
-    batch = Batch(instance, "kept", 0.05)
+    batch = Batch(instance, "kept", 0.05, held_after=Batch.SIZE // 2)
     batch.wait_answered(5)
     before = claims(kube, instance)
     assert len(before) == 2
     instance.patch(operatingMode="Suspended")
+    instance.wait_pod_leaves()
+    # The one that runs may end, in a pod that ends with it.
+    until(lambda: instance.pod() is None or worked(lambda: instance.shell(f"touch {batch.gate}")), instance.story)
     instance.wait_reason("Suspended")
     instance.wait_no_pod()
     assert instance.condition("Suspended")["status"] == "True"
@@ -51,6 +54,7 @@ def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_whe
     assert "spec.operatingMode" in message
 
     instance.patch(operatingMode="Running")
+    batch.go_on()
     ends = batch.check()
     assert ends.get("Interrupted", 0) <= 1
     assert late.wait()["result"] == "late"
@@ -68,5 +72,6 @@ def test_an_idle_instance_is_suspended_and_woken_by_the_next_request(
     assert obj["status"]["suspendedIdle"] is True
     assert len(claims(kube, instance)) == 2
     assert instance.value("'woken") == "woken"
-    instance.wait_ready()
+    # It had a pod, then. Who looks late does not see it ready.
+    instance.wait_no_pod()
     instance.wait_reason("SuspendedIdle")

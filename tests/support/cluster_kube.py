@@ -71,7 +71,10 @@ class Kube:
         """Yield the events of a watch, from the objects that are there on, as long as it lasts."""
         params = {"watch": "1", **query}
         with self._client.stream("GET", self.path(kind, namespace), params=params, timeout=None) as response:
-            yield from map(json.loads, response.iter_lines())
+            for event in map(json.loads, response.iter_lines()):
+                if event["type"] == "ERROR":
+                    return  # Of a watch that fell behind; whoever needs more begins another.
+                yield event
 
     def wait(
         self,
@@ -141,6 +144,15 @@ def run(*command: str, stdin: str | None = None, check: bool = True) -> str:
 
 def kubectl(*arguments: str, stdin: str | None = None, check: bool = True) -> str:
     return run("kubectl", *arguments, stdin=stdin, check=check)
+
+
+def worked(act: Callable[[], object]) -> bool:
+    """Do it and return whether it worked, for `until`: a container may not be there yet, or not any more."""
+    try:
+        act()
+    except AssertionError:
+        return False
+    return True
 
 
 def until(probe: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:

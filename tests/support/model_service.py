@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.model.__main__ import SCENARIOS
-from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.cluster_kube import Json, Kube, RefusedError, kubectl, until
 
 NAME = "model"
 PORT = 8080
@@ -94,8 +94,10 @@ class ModelService:
         """Wait until it answers through its Service."""
 
         def serving() -> bool:
-            ready = self.kube.get("Deployment", self.namespace, NAME).get("status", {}).get("readyReplicas", 0)
-            return bool(ready)
+            try:
+                return bool(self._ask("GET", "_health"))
+            except RefusedError:
+                return False
 
         until(serving, lambda: f"the model does not serve\n{self.story()}")
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
 from tests.support.faults.workload import InstanceSpec, Kind, RequestSpec
+from tests.support.timeout import TIMEOUT
 
-RECOVERY_SECONDS = 120.0
+RECOVERY_SECONDS = TIMEOUT
 DRAIN_SECONDS = 5
 KINDS = (Kind.COUNT, Kind.SLEEP, Kind.COUNT, Kind.SLEEP, Kind.ERROR, Kind.SLEEP, Kind.LARGE, Kind.SLEEP)
 

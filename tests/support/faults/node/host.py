@@ -22,13 +22,14 @@ from tests.cluster.bare import BareCluster
 from tests.cluster.network import NODE_POD_CIDR
 from tests.cluster.paths import Layout
 from tests.cluster.progress import wait_until
+from tests.support.timeout import TIMEOUT
 
 SERVICE_IP = "10.96.0.1"
 """The API server, as pods know it."""
 GATEWAY = str(next(ip_network(NODE_POD_CIDR).hosts()))
 """The node, as pods know it."""
 
-READY_SECONDS = 180.0
+READY_SECONDS = TIMEOUT
 QOS_CLASSES = ("", "burstable", "besteffort")
 """Where the kubelet puts the cgroup of a pod, by its qos_class of service."""
 
@@ -151,7 +152,7 @@ class HostPod:
         if not pids:
             return subprocess.CompletedProcess(command, 1, "", "no process")
         words = ["nsenter", f"--net=/proc/{pids[0]}/ns/net", *command]
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=TIMEOUT)
 
 
 class Host:

@@ -23,11 +23,12 @@ from tests.support.faults.recorder import RequestRecorder
 from tests.support.faults.schedule import Schedule
 from tests.support.faults.workload import COUNTER
 from tests.support.kube import Json, until
+from tests.support.timeout import TIMEOUT
 
 READY_SECONDS = 240.0
 WORKSPACE = "/workspace"
 OTHER_IMAGE = "localhost/efrit/emacs:28-dev"
-OTHERS_SECONDS = 300.0
+OTHERS_SECONDS = 600.0
 TICK_SECONDS = 0.1
 """How often the node's directories are read: more often would take processor time from the run."""
 LOG_BYTES = 20_000
@@ -43,7 +44,7 @@ class NodeRun(FaultRun):
     cluster: NodeCluster
 
     shares_controller = True
-    tidy_seconds = 90.0
+    tidy_seconds = TIMEOUT
 
     def __init__(self, cluster: NodeCluster, schedule: Schedule, others: threading.Barrier | None = None) -> None:
         super().__init__(schedule)

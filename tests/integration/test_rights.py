@@ -16,6 +16,7 @@ from tests.support.custom_resources import install_crds
 from tests.support.fixtures import audited
 from tests.support.kube import Json, Kube, until
 from tests.support.site import Site
+from tests.support.timeout import TIMEOUT
 
 Right = tuple[str, str]
 """A verb, and a resource with its subresource."""
@@ -69,7 +70,8 @@ def _cluster_roles(site: Site) -> list[Json]:
 def used(log: Path, *, allowed: bool) -> set[Right]:
     """Return what the controller has asked for, of what it was allowed or of what it was not."""
     permissions = set()
-    for line in log.read_text().splitlines():
+    # A line that is being written is no line yet.
+    for line in log.read_text().rpartition("\n")[0].splitlines():
         event = json.loads(line)
         target = event.get("objectRef", {})
         if (event["annotations"].get("authorization.k8s.io/decision") == "allow") is allowed and "resource" in target:
@@ -107,16 +109,31 @@ def _metrics(site: Site, port: int) -> None:
             if cluster_role["metadata"]["name"].endswith("reader")
         ],
     )
-    statuses = [httpx.get(url, verify=False, trust_env=False).status_code]  # noqa: S501 - for encryption alone
+
+    def ask(**headers: str) -> httpx.Response:
+        return httpx.get(url, headers=headers, verify=False, trust_env=False, timeout=TIMEOUT)  # noqa: S501
+
+    statuses = [ask().status_code]
     for account in ("stranger", "prometheus"):
         site.kube.create("serviceaccounts", site.namespace, {"metadata": {"name": account}})
         if account == "prometheus":
             _bind(site, reader, account)
-        headers = {"Authorization": f"Bearer {chart.token(site.kube, site.namespace, account)}"}
-        answer = httpx.get(url, headers=headers, verify=False, trust_env=False)  # noqa: S501
+            # A binding holds a moment after it is made, and a refusal is remembered.
+            until(lambda: _may_read(site, "prometheus"), "the binding takes no hold")
+        answer = ask(Authorization=f"Bearer {chart.token(site.kube, site.namespace, account)}")
         statuses.append(answer.status_code)
     assert statuses == [401, 403, 200]
     assert "efrit_leader" in answer.text
+
+
+def _may_read(site: Site, account: str) -> bool:
+    spec = {
+        "user": f"system:serviceaccount:{site.namespace}:{account}",
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    }
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return bool(site.kube.call("POST", path, review)["status"]["allowed"])
 
 
 def _bind(site: Site, role: str, account: str) -> None:

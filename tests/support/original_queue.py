@@ -31,7 +31,7 @@ class OriginalClient:
 
     queue: Path
 
-    def submit(self, kind: str, content: str, *, timeout: int = 30, return_context: bool = False) -> str:
+    def submit(self, kind: str, content: str, *, timeout: int = 600, return_context: bool = False) -> str:
         """Store a request; return its id."""
         for directory in ("", *DIRECTORIES):
             (self.queue / directory).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -42,6 +42,7 @@ from efrit.protocol import (
     request_id,
 )
 from tests.support.kube import Json, Kube, until
+from tests.support.timeout import TIMEOUT
 
 T = TypeVar("T")
 FLOOD = 64
@@ -310,7 +311,7 @@ class SimulatedNode:
             return await work
 
         future: Future[T] = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
-        return future.result(60)
+        return future.result(TIMEOUT)
 
 
 def _pod(statefulset: Json, port: int) -> dict[str, Any]:

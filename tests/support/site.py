@@ -197,7 +197,8 @@ class Site:
         writes = []
         with self._audit_log.open("rb") as log:
             log.seek(self._audit_begin)
-            text = log.read().decode()
+            # A line that is being written is no line yet.
+            text = log.read().rpartition(b"\n")[0].decode()
         for line in text.splitlines():
             if self.namespace not in line:
                 continue

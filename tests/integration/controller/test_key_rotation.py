@@ -14,6 +14,7 @@ from tests.integration.docs.pages import blocks_of
 from tests.support.kube import Json, until
 from tests.support.operator import Operator
 from tests.support.site import Site
+from tests.support.timeout import TIMEOUT
 
 ITSELF = "tests/integration/controller/test_key_rotation.py"
 RUNS = '(progn (while (not (file-exists-p "go")) (sleep-for 0.05)) {})'
@@ -45,7 +46,8 @@ def _is_accepted(site: Site, token: str) -> bool:
     bearer = {"Authorization": f"Bearer {base64.b64decode(token).decode()}"}
     unverified = ssl.create_default_context()
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
-    return httpx.get(url, headers=bearer, verify=unverified, trust_env=False).status_code == 200
+    answer = httpx.get(url, headers=bearer, verify=unverified, trust_env=False, timeout=TIMEOUT)
+    return answer.status_code == 200
 
 
 def test_a_new_key_takes_over_while_work_runs_and_the_former_one_is_of_no_use_then(site: Site) -> None:

@@ -238,7 +238,8 @@ async def test_one_key_is_one_request_in_the_cluster_too(served: Served) -> None
     async with served.client(served.ann) as client:
         again = structured_content(await client.call_tool("efrit_submit", work))
         other = await client.call_tool("efrit_submit", work | {"content": "(+ 3 3)"})
-        waited = structured_content(await client.call_tool("efrit_wait", {"request_id": first["request_id"]}))
+        wait = {"request_id": first["request_id"], "timeout": TIMEOUT}
+        waited = structured_content(await client.call_tool("efrit_wait", wait))
         assert not (await client.call_tool("efrit_cancel", {"request_id": first["request_id"]})).is_error
     assert again["request_id"] == first["request_id"]
     assert other.is_error

@@ -71,7 +71,7 @@ async def test_a_session_starts_evals_commands_reads_figures_and_stops(
         assert bad.is_error
         assert "listp" in structured_content(bad)["error"]
 
-        command = {"instance_id": "default", "type": "command", "content": RENAME, "timeout": 60}
+        command = {"instance_id": "default", "type": "command", "content": RENAME, "timeout": 600}
         renamed = structured_content(await client.call_tool("efrit_execute", command, progress_callback=progress))
         assert (renamed["status"], renamed["result"]) == ("success", "Renamed old-name in 3 files.")
         assert any(message.startswith("step") for message in messages), messages
@@ -107,7 +107,7 @@ async def test_the_model_asks_and_the_person_answers(laptop: Laptop, serve: Serv
         return ElicitResult(action="accept", content={"answer": "Blue"})
 
     async with serve(mode=mode, elicitation_callback=person) as client:
-        command = {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 60}
+        command = {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 600}
         result = structured_content(await client.call_tool("efrit_execute", command))
     assert questions == ["Which colour is your favourite?"]
     assert (result["status"], result["result"]) == ("success", "Wrote Blue.")
@@ -119,7 +119,7 @@ async def test_work_outlives_the_server_it_was_handed_to(laptop: Laptop, serve: 
     form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) (list 4 2))'
     key = "outlives"
     async with serve() as client:
-        work = {"type": "eval", "content": form, "timeout": 120, "idempotency_key": key}
+        work = {"type": "eval", "content": form, "timeout": 600, "idempotency_key": key}
         handed = structured_content(await client.call_tool("efrit_submit", work))
         assert handed["final"] is False
         # Given up while it waits, and then gone altogether.
@@ -129,7 +129,8 @@ async def test_work_outlives_the_server_it_was_handed_to(laptop: Laptop, serve: 
     async with serve() as client:
         again = structured_content(await client.call_tool("efrit_submit", work))
         assert again["request_id"] == handed["request_id"]
-        ended = structured_content(await client.call_tool("efrit_wait", {"request_id": handed["request_id"]}))
+        wait = {"request_id": handed["request_id"], "timeout": TIMEOUT}
+        ended = structured_content(await client.call_tool("efrit_wait", wait))
     assert (ended["outcome"], ended["result"], ended["attempt"]) == ("Success", "(4 2)", 1)
 
 
@@ -137,7 +138,7 @@ async def test_a_task_is_known_to_a_server_that_was_started_after_it(laptop: Lap
     go_on = laptop.home / "go"
     form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) (list 4 2))'
     async with serve(extensions=[Tasks()]) as client:
-        created = await begin(client, evaluate(form, timeout=120))
+        created = await begin(client, evaluate(form, timeout=600))
     go_on.touch()
     async with serve(extensions=[Tasks()]) as client:
         task = await ended(client, created.task_id)
@@ -152,7 +153,7 @@ async def test_a_question_is_answered_at_a_server_that_was_started_after_it(lapt
     async def nobody(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
         raise AssertionError
 
-    call = ("efrit_execute", {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 60})
+    call = ("efrit_execute", {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 600})
     async with serve(elicitation_callback=nobody) as client:
         question = await client.session.call_tool(*call, allow_input_required=True)
         assert isinstance(question, InputRequiredResult)
@@ -175,7 +176,7 @@ async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: La
             changed.set()
 
     async with serve(mode="legacy", message_handler=hear) as client:
-        work = {"type": "eval", "content": form, "timeout": 120}
+        work = {"type": "eval", "content": form, "timeout": 600}
         name = structured_content(await client.call_tool("efrit_submit", work))["request_id"]
         await client.subscribe_resource(f"efrit://requests/{name}")
         go_on.touch()
@@ -192,13 +193,13 @@ async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: La
 
 async def test_a_command_is_cancelled_and_its_log_read(laptop: Laptop, serve: Serve) -> None:
     async with serve() as client:
-        work = {"type": "command", "content": SLOW, "timeout": 120}
+        work = {"type": "command", "content": SLOW, "timeout": 600}
         name = structured_content(await client.call_tool("efrit_submit", work))["request_id"]
         with anyio.fail_after(TIMEOUT):
             while not (laptop.workspace / "acted.txt").exists():
                 await client.call_tool("efrit_wait", {"request_id": name, "timeout": 0.1})
         await client.call_tool("efrit_cancel", {"request_id": name})
-        ended = structured_content(await client.call_tool("efrit_wait", {"request_id": name}))
+        ended = structured_content(await client.call_tool("efrit_wait", {"request_id": name, "timeout": TIMEOUT}))
         assert (ended["reason"], ended["outcome"]) == ("Cancelled", "Partial")
         contents = (await client.read_resource(f"efrit://requests/{name}/log")).contents[0]
     assert isinstance(contents, TextResourceContents)

@@ -55,7 +55,7 @@ async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(lap
         server.kill()
     go_on.touch()
     async with serve() as client:
-        ended = structured_content(await client.call_tool("efrit_wait", {"request_id": name}))
+        ended = structured_content(await client.call_tool("efrit_wait", {"request_id": name, "timeout": TIMEOUT}))
     assert (ended["outcome"], ended["result"], ended["attempt"]) == ("Success", "42", 1)
 
 

@@ -170,7 +170,8 @@ class Site:
     def notes(self) -> list[tuple[str, str, int]]:
         """Return what each evaluation has noted, in order: a word, the key, the number of its Emacs."""
         try:
-            lines = (self.directory / "log").read_text().splitlines()
+            # A line that is being written is no line yet.
+            lines = (self.directory / "log").read_text().rpartition("\n")[0].splitlines()
         except OSError:
             return []
         return [(word, key, int(number)) for word, key, number in (line.split() for line in lines)]
@@ -191,16 +192,14 @@ def play(site: Site, requests: int) -> list[dict[str, Any]]:
     until(lambda: site.begun() > requests // 8, "half of the first quarter has begun")
     holds[1].unlink()
     until(lambda: site.begun() > requests // 4, "the second quarter has begun")
-    frozen, generation = site.server(), site.generation()
-    assert frozen is not None
+    frozen, generation = until(site.server, "one serves"), site.generation()
     frozen.freeze()
     holds[2].unlink()
     until(lambda: site.generation() > generation, "another host serves")
     frozen.thaw()
     until(lambda: not frozen.emacs(), "the Emacs that was frozen has ended")
     until(lambda: site.begun() > requests // 2, "half of the requests has begun")
-    killed = site.server()
-    assert killed is not None
+    killed = until(site.server, "one serves")
     generation = site.generation()
     killed.kill()
     holds[3].unlink()

@@ -121,7 +121,7 @@
                                   (modify-coding-system-alist 'process \"\" 'utf-16) t)")
     (write-region "one\ntwo\nthree\n" nil (concat efrit-workspace-directory "notes.txt"))
     (efrit-test-submit "k" :type "command" :content "scenario=shell größe"
-                       :options '(:timeout 60))
+                       :options '(:timeout 600))
     (let ((answer (efrit-test-wait (and (efrit-test-answer-p "k") (efrit-test-answer "k")))))
       (should (equal (alist-get 'result answer) "There are 3 lines.")))))
 

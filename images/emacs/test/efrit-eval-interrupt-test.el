@@ -12,20 +12,31 @@
 (require 'efrit-eval-watchdog)
 
 (defconst efrit-interrupt-test--busy
-  '("(while t)"
-    "(while t (condition-case nil (while t) (quit nil)))"
-    "(while t (ignore-errors (condition-case nil (while t) (t nil))))"
-    "(let ((inhibit-quit t)) (while t))"
-    "(while t (let ((inhibit-quit t)) (+ 1 2)))"
-    "(sleep-for 600)" "(sit-for 600)" "(accept-process-output nil 600)"
-    "(call-process \"sleep\" nil nil nil \"600\")"
-    "(funcall (byte-compile '(lambda () (while t))))"
-    "(unwind-protect (while t) (setq cleaned t))"
-    "(setq debugger #'ignore) (while t)"
-    "(run-at-time 0 nil (lambda () (while t))) (sleep-for 600)"
-    "(with-timeout (600) (while t))"
-    "(string-match \"\\\\(a*\\\\)*b\" (make-string 40 ?a))")
+  '("(begun) (while t)"
+    "(begun) (while t (condition-case nil (while t) (quit nil)))"
+    "(begun) (while t (ignore-errors (condition-case nil (while t) (t nil))))"
+    "(begun) (let ((inhibit-quit t)) (while t))"
+    "(begun) (while t (let ((inhibit-quit t)) (+ 1 2)))"
+    "(begun) (sleep-for 600)" "(begun) (sit-for 600)" "(begun) (accept-process-output nil 600)"
+    "(begun) (call-process \"sleep\" nil nil nil \"600\")"
+    "(begun) (funcall (byte-compile '(lambda () (while t))))"
+    "(unwind-protect (progn (begun) (while t)) (setq cleaned t))"
+    "(begun) (setq debugger #'ignore) (while t)"
+    "(begun) (run-at-time 0 nil (lambda () (while t))) (sleep-for 600)"
+    "(begun) (with-timeout (600) (while t))"
+    "(begun) (string-match \"\\\\(a*\\\\)*b\" (make-string 40 ?a))")
   "Code that does not end by itself.")
+
+(defun efrit-interrupt-test--submit (id content &rest members)
+  "Submit CONTENT, which calls `begun' before it hangs, as request ID.
+MEMBERS are as in a request."
+  (apply #'efrit-test-submit id
+         :content (format "(defun begun () (write-region \"\" nil \"begun-%s\")) %s" id content)
+         members))
+
+(defun efrit-interrupt-test--begun-p (id)
+  "Return non-nil once the code of the request ID has called `begun'."
+  (file-exists-p (concat efrit-workspace-directory "begun-" id)))
 
 (ert-deftest efrit-interrupt-an-order-and-a-signal-stop-what-runs ()
   (efrit-test-with-daemon ()
@@ -34,9 +45,8 @@
         (let* ((id (format "r%d" (setq number (1+ number))))
                (reason (if (cl-oddp number) "Cancelled" "TimedOut")))
           (ert-info (content)
-            (efrit-test-submit id :content content)
-            (efrit-test-wait (efrit-test-running-p id))
-            (accept-process-output nil 0.05)
+            (efrit-interrupt-test--submit id content)
+            (efrit-test-wait (efrit-interrupt-test--begun-p id))
             (should (equal (alist-get 'reason (efrit-test-stop id reason)) reason))))))
     (should (equal (efrit-test-value "after" "(list (recursion-depth) cleaned)") "(0 t)"))
     (should-not (efrit-test-names "control"))))
@@ -60,18 +70,13 @@
      (let ((edebug-initial-mode 'Go-nonstop)) (instrumented))")
   "Code that does not end, with a debugger of its own.")
 
-(defun efrit-interrupt-test--submit-debugger (content &rest members)
-  "Submit CONTENT, which calls `begun' before it hangs; MEMBERS as in a request."
-  (apply #'efrit-test-submit "a"
-         :content (concat "(defun begun () (write-region \"\" nil \"begun\")) " content) members))
-
 (ert-deftest efrit-interrupt-code-that-brings-a-debugger-is-stopped-truthfully ()
   ;; A new daemon for each: what is loaded once is not loaded again.
   (dolist (content efrit-interrupt-test--debuggers)
     (efrit-test-with-daemon ()
       (ert-info (content)
-        (efrit-interrupt-test--submit-debugger content)
-        (efrit-test-wait (file-exists-p (concat efrit-workspace-directory "begun")))
+        (efrit-interrupt-test--submit "a" content)
+        (efrit-test-wait (efrit-interrupt-test--begun-p "a"))
         (should (equal (alist-get 'reason (efrit-test-stop "a" "TimedOut")) "TimedOut"))
         (should (equal (efrit-test-value "after" "(list (+ 1 2) (recursion-depth))") "(3 0)"))))))
 
@@ -79,7 +84,7 @@
   (dolist (content efrit-interrupt-test--debuggers)
     (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
       (ert-info (content)
-        (efrit-interrupt-test--submit-debugger content :options '(:timeout 0.5))
+        (efrit-interrupt-test--submit "a" content :options '(:timeout 0.5))
         (efrit-test-wait (efrit-test-answer-p "a"))
         (should (equal (alist-get 'reason (efrit-test-answer "a")) "TimedOut"))
         (should (equal (efrit-test-value "after" "(list (+ 1 2) (recursion-depth))") "(3 0)"))))))
@@ -101,9 +106,10 @@
         (let ((id (format "r%d" (setq number (1+ number)))))
           (efrit-test-submit id :content content)
           (efrit-test-wait (efrit-test-running-p id))
-          (while (not (efrit-test-answer-p id))
-            (accept-process-output nil 0.02)
-            (efrit-test-interrupt id))
+          (efrit-test-wait
+            (progn (accept-process-output nil 0.02)
+                   (efrit-test-interrupt id)
+                   (efrit-test-answer-p id)))
           (ert-info (content)
             (should (equal (alist-get 'result (efrit-test-answer id)) "fine"))))))))
 
@@ -126,8 +132,8 @@
 
 (ert-deftest efrit-interrupt-an-order-whose-signal-was-not-heard-is-obeyed-at-the-next-beat ()
   (efrit-test-with-daemon ()
-    (efrit-test-submit "a" :content "(write-region \"\" nil \"begun\") (sleep-for 600)")
-    (efrit-test-wait (file-exists-p (concat efrit-workspace-directory "begun")))
+    (efrit-interrupt-test--submit "a" "(begun) (sleep-for 600)")
+    (efrit-test-wait (efrit-interrupt-test--begun-p "a"))
     ;; A signal that comes while a callback of ours runs is lost, as if there were none.
     (efrit-test-write "control" "cancel_a" "Cancelled\n")
     (should (equal (alist-get 'reason (efrit-test-answer "a")) "Cancelled"))
@@ -143,8 +149,8 @@
 
 (ert-deftest efrit-interrupt-code-that-clears-up-for-ever-is-stopped-too ()
   (efrit-test-with-daemon ()
-    (efrit-test-submit "a" :content "(unwind-protect (while t) (while t))")
-    (efrit-test-wait (efrit-test-running-p "a"))
+    (efrit-interrupt-test--submit "a" "(unwind-protect (progn (begun) (while t)) (while t))")
+    (efrit-test-wait (efrit-interrupt-test--begun-p "a"))
     (should (equal (alist-get 'reason (efrit-test-stop "a" "TimedOut"))
                    "TimedOut"))))
 

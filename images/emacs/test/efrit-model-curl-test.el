@@ -37,8 +37,8 @@ With KIND, only the first of that kind, or nil."
                 (funcall note 'body bytes))
      :on-end (apply-partially note 'end)
      :proxy (plist-get arguments :proxy)
-     :connect-seconds 30
-     :idle-seconds (funcall more :idle-seconds 30)
+     :connect-seconds efrit-test-timeout
+     :idle-seconds (funcall more :idle-seconds efrit-test-timeout)
      :seconds (plist-get arguments :seconds))))
 
 (defun efrit-curl-test--end ()
@@ -188,7 +188,7 @@ With KIND, only the first of that kind, or nil."
     (should-not (efrit-curl-test--processes))))
 
 (ert-deftest efrit-curl-nobody-listening-is-no-connection ()
-  (let* ((efrit-test-http-url (efrit-test-with-http nil efrit-test-http-url))
+  (let* ((efrit-test-http-url efrit-test-http-nobody)
          (end (progn (efrit-curl-test--post) (efrit-curl-test--wait))))
     (should (equal (efrit-curl-end-code end) 7))
     (should-not (efrit-curl-end-connected end))
@@ -215,7 +215,7 @@ With KIND, only the first of that kind, or nil."
       (should-not (efrit-curl-test--processes)))))
 
 (ert-deftest efrit-curl-a-missing-program-is-a-file-error ()
-  (let ((efrit-test-http-url "http://127.0.0.1:9"))
+  (let ((efrit-test-http-url efrit-test-http-nobody))
     (dolist (efrit-curl-program '("nonexistent-curl" "/nonexistent/curl"))
       (should-error (efrit-curl-test--post) :type 'file-error)
       (should-not (efrit-curl-test--processes)))))
@@ -335,7 +335,7 @@ With KIND, only the first of that kind, or nil."
       (should (= 1 (length (efrit-curl-test--calls)))))))
 
 (ert-deftest efrit-curl-output-that-a-busy-emacs-has-not-read-comes-before-the-end ()
-  (let* ((efrit-test-http-url (efrit-test-with-http nil efrit-test-http-url))
+  (let* ((efrit-test-http-url efrit-test-http-nobody)
          (curl (efrit-curl-test--post))
          (now (float-time)))
     ;; Emacs reads nothing meanwhile, as while the code of a request runs.

@@ -34,7 +34,7 @@ case $EFRIT_TEST_HOW in
     # Emacs waits for whoever holds what it reads.
     exec >/dev/null 2>&1
     kill -9 \"$EFRIT_TEST_VICTIM\"
-    for _ in {1..1000}; do [ ! -e \"$EFRIT_TEST_COUNT.go\" ] || break; sleep 0.02; done
+    while [ ! -e \"$EFRIT_TEST_COUNT.go\" ] && [ -d \"${EFRIT_TEST_COUNT%/*}\" ]; do sleep 0.02; done
     \"$GIT\" \"$@\" < \"$EFRIT_TEST_COUNT.input\"
     touch \"$EFRIT_TEST_COUNT.done\" ;;
   full)

@@ -191,7 +191,7 @@ echo 'fatal: cannot create .git/x: No space left on device' >&2; exit 128")
                                             (lambda () (efrit-plan-git-unlock root)))))
             (should (file-exists-p lock)))
         (delete-process other))
-      (let ((efrit-plan-git--lock-seconds 10))
+      (let ((efrit-plan-git--lock-seconds efrit-test-timeout))
         (efrit-plan-git-unlock root))
       (should-not (file-exists-p lock)))))
 

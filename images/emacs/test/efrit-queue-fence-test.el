@@ -124,16 +124,30 @@
     (dotimes (_ 3) (should (= (efrit-recover-strays nil) 0)))
     (should (equal (efrit-test-names "processing") '("req_theirs.json")))))
 
+(defun efrit-fence-test--size (name)
+  "Return the size of the file NAME in the workspace."
+  (file-attribute-size (file-attributes (concat efrit-workspace-directory name))))
+
 (ert-deftest efrit-fence-an-emacs-of-an-older-run-leaves-what-waits-alone ()
-  (efrit-test-with-daemon ("EFRIT_GENERATION=4")
-    (should (equal (efrit-test-value "before" "(+ 1 2)") "3"))
+  (efrit-test-with-daemon ("EFRIT_GENERATION=4" "EFRIT_HEARTBEAT_SECONDS=0.2")
+    (should (equal (efrit-test-value
+                    "before" (format "(write-region \"\" nil \"turns\")
+                                      (run-with-timer 0 0.2 #'write-region \"x\" nil %S t 0)
+                                      3"
+                                     (concat efrit-workspace-directory "turns")))
+                   "3"))
     (should (equal (efrit-test-read "" "generation") "4\n"))
     (efrit-fence-test--say "5\n")
     (efrit-test-submit "waits")
-    (let ((beat (efrit-test-read "" "heartbeat")))
-      (efrit-test-interrupt "waits")
-      (sleep-for 1.5)
-      (should (equal (efrit-test-read "" "heartbeat") beat)))
+    (cl-flet ((turns (number)
+                (let ((size (+ number (efrit-fence-test--size "turns"))))
+                  (efrit-test-wait (>= (efrit-fence-test--size "turns") size)))))
+      ;; A beat that had begun before is over when another timer goes off.
+      (turns 1)
+      (let ((beat (efrit-test-read "" "heartbeat")))
+        (efrit-test-interrupt "waits")
+        (turns 5)
+        (should (equal (efrit-test-read "" "heartbeat") beat))))
     (should (equal (efrit-test-names "requests") '("req_waits.json")))
     (let ((older efrit-test-daemon))
       (unwind-protect

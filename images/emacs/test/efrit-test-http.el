@@ -111,6 +111,10 @@ step the connection stays open."
   (let ((bytes (efrit-files-bytes text)))
     (concat (format "%x\r\n" (length bytes)) bytes "\r\n")))
 
+(defconst efrit-test-http-nobody "http://127.0.0.1:9"
+  "Where nobody listens.
+The port of a server that has ended may be given to somebody else at once.")
+
 ;;;; Replies of the Messages API
 
 (defun efrit-test-http-event (type &rest members)

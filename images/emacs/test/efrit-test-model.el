@@ -53,7 +53,7 @@
   (let ((url-request-method (or method "POST")) (url-request-data data)
         (url-show-status nil))
     (kill-buffer (url-retrieve-synchronously
-                  (concat (efrit-test-model-url) path) t t 20))))
+                  (concat (efrit-test-model-url) path) t t efrit-test-timeout))))
 
 (defmacro efrit-test-with-model-daemon (environment &rest body)
   "Run BODY with a daemon that has a model; ENVIRONMENT is added to the daemon's."

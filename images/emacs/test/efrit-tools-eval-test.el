@@ -75,12 +75,13 @@ Its value is a list of the status and the content."
 (ert-deftest efrit-tools-eval-an-order-and-a-signal-stop-a-call ()
   (efrit-test-with-daemon ()
     (efrit-test-submit "a" :content (efrit-tools-eval-test--code
-                                     "(while t (ignore-errors (while t)))" 60))
-    (efrit-test-wait (efrit-test-names "tmp"))
+                                     "(write-region \"\" nil \"begun\") (while t (ignore-errors (while t)))"
+                                     600))
+    (efrit-test-wait (file-exists-p (concat efrit-workspace-directory "begun")))
     (efrit-test-interrupt "inner" "Cancelled")
     (should (equal (alist-get 'result (efrit-test-answer-signalling "a"))
                    "(\"interrupted\" \"The request was cancelled while it ran\")"))
-    (should-not (efrit-test-names "tmp"))))
+    (efrit-test-wait (not (efrit-test-names "tmp")))))
 
 (ert-deftest efrit-tools-eval-the-deadline-stops-a-call-where-there-is-a-bridge ()
   (efrit-test-with-daemon ()

@@ -33,7 +33,6 @@ RECIPE = (
 )
 # Inside the namespace no other program can hold these.
 PORTS = Ports(api=6443, etcd=2379, peer=2380)
-NODE_SECONDS = 90.0
 
 
 class BareCluster:
@@ -231,7 +230,7 @@ class BareCluster:
                 return False
             return True
 
-        wait_until(answers, "an answer from containerd", timeout=30, hint=f"See {daemon.log}.")
+        wait_until(answers, "an answer from containerd", hint=f"See {daemon.log}.")
 
     def _wait_ready(self) -> None:
         plane = self.inner_plane()
@@ -246,9 +245,9 @@ class BareCluster:
             alive()
             return self._node_ready(plane)
 
-        wait_until(node_ready, "a ready node", timeout=NODE_SECONDS, hint=logs)
+        wait_until(node_ready, "a ready node", hint=logs)
         say("the node is ready")
-        wait_until(lambda: self._ready(plane), "DNS and storage", timeout=NODE_SECONDS, hint=logs)
+        wait_until(lambda: self._ready(plane), "DNS and storage", hint=logs)
         alive()
         say(f"the cluster is up; KUBECONFIG={paths.kubeconfig()}")
 

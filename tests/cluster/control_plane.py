@@ -27,7 +27,6 @@ from tests.cluster.progress import ClusterError, wait_until
 
 SERVICE_CIDR = "10.96.0.0/16"
 SERVICE_IP = "10.96.0.1"
-READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ class ControlPlane:
 
         # Each look takes the API server, which has to start meanwhile, several milliseconds.
         hint = f"See {self.apiserver.log}."
-        wait_until(ready, "a ready API server", timeout=READY_SECONDS, pause=0.3, hint=hint)
+        wait_until(ready, "a ready API server", pause=0.3, hint=hint)
 
     def request(self, path: str, *, host: str | None = None, port: int | None = None) -> Any | None:
         """GET as administrator: parsed JSON (or text), None when it cannot be had for any reason."""

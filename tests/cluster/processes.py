@@ -17,12 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.progress import ClusterError
+from tests.cluster.progress import WAIT_SECONDS, ClusterError
 
 _PR_SET_PDEATHSIG = 1
-
-DEATH_SECONDS = 120.0
-"""How long one that was killed may take to be gone, on a busy machine."""
 
 FAVOURED = "-10"
 """As the niceness of a session: it gets as much as nine others."""
@@ -101,7 +98,7 @@ class Daemon:
                 deadline = time.monotonic() + grace
                 while self.pid() is not None and time.monotonic() < deadline:
                     time.sleep(0.02)
-            deadline = time.monotonic() + DEATH_SECONDS
+            deadline = time.monotonic() + WAIT_SECONDS
             while self.pid() is not None:
                 _signal(pid, signal.SIGKILL)
                 if time.monotonic() > deadline:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 HEARTBEAT_SECONDS = 10.0
+WAIT_SECONDS = 180.0
+"""How long anything is waited for: a busy machine is slow."""
 _STARTED = time.monotonic()
 
 
@@ -73,7 +75,7 @@ def run(
 
 
 def wait_until(
-    condition: Callable[[], bool], what: str, *, timeout: float, pause: float = 0.1, hint: str = ""
+    condition: Callable[[], bool], what: str, *, timeout: float = WAIT_SECONDS, pause: float = 0.1, hint: str = ""
 ) -> None:
     """Return as soon as `condition()` holds; raise ClusterError naming `what` after `timeout` seconds."""
     began = time.monotonic()

@@ -13,7 +13,6 @@ from tests.cluster import images, network, node, node_images, paths, programs, t
 from tests.cluster.bare import BareCluster
 from tests.cluster.progress import ClusterError, run, wait_until
 
-READY_SECONDS = 90.0
 IMAGES = ("localhost/efrit/operator:dev", "localhost/efrit/emacs:30-dev")
 """What the pods of an instance are made of."""
 
@@ -30,7 +29,7 @@ def second_node(cluster: BareCluster) -> Iterator[str]:
         node.write_node_files(layout, cluster.inner_plane(), node.SECOND)
         containerd = node.containerd(layout)
         containerd.start()
-        wait_until(lambda: _answers(layout), "an answer from containerd", timeout=30, hint=f"See {containerd.log}.")
+        wait_until(lambda: _answers(layout), "an answer from containerd", hint=f"See {containerd.log}.")
         wanted = {name: archive for name, archive in images.built().items() if name in IMAGES}
         for name, archive in {**node_images.archives(), **wanted}.items():
             importing = ("ctr", "--address", layout.containerd_socket, "--namespace", "k8s.io", "images", "import")
@@ -45,7 +44,7 @@ def second_node(cluster: BareCluster) -> Iterator[str]:
             conditions = obj["status"].get("conditions", ()) if obj else ()
             return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)
 
-        wait_until(is_ready, "a ready second node", timeout=READY_SECONDS, hint=f"See {layout.data / 'logs'}.")
+        wait_until(is_ready, "a ready second node", hint=f"See {layout.data / 'logs'}.")
         yield node.SECOND.name
     finally:
         teardown.remove(layout)

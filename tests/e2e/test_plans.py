@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 
@@ -107,7 +108,7 @@ def play_shaken(kube: Kube, instance: Instance, name: str, dies: Mapping[Moment,
                 instance.touch(f"/workspace/{story.may_go_on(name)}")
             if moment in to_come:
                 to_come.pop(moment)()
-    assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), status
+    assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), json.dumps(status, indent=1)
     assert not to_come, f"{name} was not at {list(to_come)}"
 
 

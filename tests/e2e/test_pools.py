@@ -82,12 +82,16 @@ def test_a_pool_is_applied_scaled_and_emptied_with_kubectl_and_answers_what_name
         "AVAILABLE": "True",
     }
     # Neither ends before the other is there.
-    pair = [send(kube, namespace, "(sleep-for 500)", timeoutSeconds=600, poolRef={"name": POOL}) for _ in range(2)]
+    go = "/workspace/go"
+    pair = [
+        send(kube, namespace, held(go, str(number)), timeoutSeconds=600, poolRef={"name": POOL}) for number in (1, 2)
+    ]
     until(lambda: all(request.status().get("instanceName") for request in pair), "not both are placed")
-    assert len({request.status()["instanceName"] for request in pair}) == 2
-    for request in pair:
-        request.cancel()
-    assert [request.wait()["reason"] for request in pair] == ["Cancelled"] * 2
+    members = {request.status()["instanceName"] for request in pair}
+    assert len(members) == 2
+    for member in members:
+        Instance(kube, namespace, member).touch(go)
+    assert [request.wait()["result"] for request in pair] == ["1", "2"]
 
     kubectl("scale", "efp", POOL, "--replicas=0", "-n", namespace)
     _until(kube, namespace, replicas=0, draining=0, ready=0)

@@ -42,9 +42,9 @@ def _resource(resource: type[Resource]) -> Iterator[str]:
         yield ""
     columns = ", ".join(column.name for column in resource.printer_columns if not column.priority)
     wide = ", ".join(column.name for column in resource.printer_columns if column.priority)
-    yield f"`kubectl get` shows {columns}; with `-o wide` also {wide}.\n"
+    yield f"`kubectl get` shows {columns}{f'; with `-o wide` also {wide}' if wide else ''}.\n"
     selectable = ", ".join(f"`{path.removeprefix('.')}`" for path in resource.selectable_fields)
-    yield f"Field selectors: {selectable}.\n"
+    yield f"Field selectors: {selectable or 'none'}.\n"
 
 
 def _fields(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping[str, Any], bool]]:

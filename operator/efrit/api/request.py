@@ -385,6 +385,7 @@ class EfritRequest(Resource):
     short_names: ClassVar = ("efr",)
     printer_columns: ClassVar = (
         PrinterColumn("Instance", ".status.instanceName"),
+        PrinterColumn("Pool", ".spec.poolRef.name"),
         PrinterColumn("Type", ".spec.type"),
         PrinterColumn("Phase", ".status.phase"),
         PrinterColumn("Reason", ".status.reason"),
@@ -398,6 +399,7 @@ class EfritRequest(Resource):
         ".status.instanceName",
         ".spec.type",
         ".spec.instanceRef.name",
+        ".spec.poolRef.name",
         ".status.session.id",
     )
     rules: ClassVar = (

@@ -115,10 +115,11 @@ def test_an_unknown_field_is_refused_by_strict_validation(kube: Kube, namespace:
         )
 
 
-def test_requests_are_selected_by_phase_instance_and_type(kube: Kube, namespace: str) -> None:
+def test_requests_are_selected_by_phase_instance_pool_and_type(kube: Kube, namespace: str) -> None:
     _create(kube, namespace, "new")
     _create(kube, namespace, "other", instanceRef={"name": "two"}, type="chat")
     _create(kube, namespace, "chosen", instanceRef=None, selector={"matchLabels": {"a": "b"}})
+    _create(kube, namespace, "pooled", instanceRef=None, poolRef={"name": "crew"})
     _create(kube, namespace, "done")
     _phase(kube, namespace, "done", "Succeeded")
     _phase(kube, namespace, "chosen", "Running", instanceName="two")
@@ -128,11 +129,12 @@ def test_requests_are_selected_by_phase_instance_and_type(kube: Kube, namespace:
             request["metadata"]["name"] for request in kube.list("efritrequests", namespace, fieldSelector=selector)
         }
 
-    assert names(OPEN) == {"new", "other", "chosen"}
+    assert names(OPEN) == {"new", "other", "chosen", "pooled"}
     assert names("status.phase=Succeeded") == {"done"}
-    assert names("status.phase=") == {"new", "other"}
+    assert names("status.phase=") == {"new", "other", "pooled"}
     assert names("status.instanceName=two") == {"chosen"}
     assert names("spec.instanceRef.name=two") == {"other"}
+    assert names("spec.poolRef.name=crew") == {"pooled"}
     assert names("spec.type=chat") == {"other"}
 
 
@@ -169,14 +171,15 @@ def _table(kube: Kube, namespace: str, plural: str) -> tuple[list[str], list[str
 
 
 def test_the_columns_of_a_request_tell_its_story(kube: Kube, namespace: str) -> None:
-    _create(kube, namespace, "work")
+    _create(kube, namespace, "work", instanceRef=None, poolRef={"name": "crew"})
     done = {"reason": "EvalError", "instanceName": "one", "executionSeconds": 1.5, "result": "nil"}
     _phase(kube, namespace, "work", "Failed", **done, error={"code": "void-variable", "message": "x is void"})
     narrow, wide, cells = _table(kube, namespace, "efritrequests")
-    assert narrow == ["Name", "Instance", "Type", "Phase", "Reason", "Duration", "Age"]
+    assert narrow == ["Name", "Instance", "Pool", "Type", "Phase", "Reason", "Duration", "Age"]
     assert wide == ["Result", "Error"]
-    expected = {"Instance": "one", "Type": "eval", "Phase": "Failed", "Reason": "EvalError", "Duration": 1.5}
+    expected = {"Instance": "one", "Pool": "crew", "Type": "eval", "Phase": "Failed", "Reason": "EvalError"}
     assert expected.items() <= cells.items()
+    assert cells["Duration"] == 1.5
     assert (cells["Result"], cells["Error"]) == ("nil", "x is void")
 
 
@@ -245,11 +248,14 @@ def test_short_names_and_the_category_find_everything(
     kube.create("efritinstances", namespace, {"metadata": {"name": "one"}})
     _create(kube, namespace, "work")
     kube.create("efritplans", namespace, {"metadata": {"name": "app"}, **PLAN})
-    all_three = {"efritinstance.efrit.dev/one", "efritrequest.efrit.dev/work", "efritplan.efrit.dev/app"}
-    for words in ("efi,efr,efpl", "efrit"):
-        assert set(kubectl("get", words, "-n", namespace, "-o", "name").split()) == all_three
+    kube.create("efritpools", namespace, {"metadata": {"name": "crew"}, "spec": {"replicas": 1}})
+    kube.create("efritclaims", namespace, {"metadata": {"name": "ada"}, "spec": {"poolRef": {"name": "crew"}}})
+    names = {"instance": "one", "request": "work", "plan": "app", "pool": "crew", "claim": "ada"}
+    everything = {f"efrit{kind}.efrit.dev/{name}" for kind, name in names.items()}
+    for words in ("efi,efr,efpl,efp,efc", "efrit"):
+        assert set(kubectl("get", words, "-n", namespace, "-o", "name").split()) == everything
     shown = kubectl("get", "efr", "-n", namespace)
-    assert shown.split()[:7] == ["NAME", "INSTANCE", "TYPE", "PHASE", "REASON", "DURATION", "AGE"]
+    assert shown.split()[:8] == ["NAME", "INSTANCE", "POOL", "TYPE", "PHASE", "REASON", "DURATION", "AGE"]
 
 
 @pytest.mark.parametrize(

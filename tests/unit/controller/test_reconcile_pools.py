@@ -154,7 +154,8 @@ async def test_a_status_that_waits_tells_why_the_size_was_changed_before(rig: Ri
     rig.clock.passed += timedelta(seconds=2)
     await rig.look("EfritPool", "crew")
     scale = rig.api.made("PATCH")[-1].body["status"]["lastScale"]
-    assert (scale["to"], scale["reason"]) == (1, "1 open request: more than 0 members.")
+    assert (scale["from"], scale["to"], scale["reason"]) == (0, 1, "1 open request: more than 0 members.")
+    assert scale["time"]
 
 
 async def test_a_request_that_is_one_too_many_of_its_flow_ends_rejected(rig: Rig) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritPool, condition_of
+from efrit.api.pool import PoolSpec
 from efrit.controller.decide.pool_status import BACKLOGGED_AFTER as LONG
 from efrit.controller.decide.pools import (
     CREATED_AT_ONCE,
@@ -52,6 +53,12 @@ def snapshot(replicas: int, *members: MemberView, strategy: Any = None, **facts:
     crew = pool(replicas, strategy)
     known: dict[str, Any] = {"template": {"spec": {}}, "listed": True, "budget": build_disruption_budget(crew, ())}
     return PoolSnapshot(crew, revision=NEW, members=members, **{**known, **facts})
+
+
+def scaled(**facts: Any) -> PoolSnapshot:
+    """Return a pool without members that scales itself."""
+    spec = PoolSpec.model_validate({"autoscaling": {"maxReplicas": 3}})
+    return replace(snapshot(0, **facts), pool=pool().model_copy(update={"spec": spec}))
 
 
 def decide(picture: PoolSnapshot) -> list[Action]:
@@ -165,10 +172,12 @@ def test_a_template_that_is_too_large_makes_nothing_and_the_members_stay() -> No
 
 def test_the_status_counts_members_and_requests() -> None:
     members = [member("a"), member("b", load=2), member("c", ready=False, asleep=True), member("d", OLD, load=1)]
-    (patch,) = of(decide(snapshot(3, *members, pending=4, flows=(("x", 3, 4),))), PatchStatus)
+    waiting: dict[str, Any] = {"pending": 4, "oldest_pending": NOW, "flows": (("x", 3, 4),)}
+    (patch,) = of(decide(snapshot(3, *members, **waiting)), PatchStatus)
     counts = {name: patch.status[name] for name in ("replicas", "ready", "idle", "busy", "draining", "suspended")}
     assert counts == {"replicas": 3, "ready": 2, "idle": 1, "busy": 2, "draining": 1, "suspended": 1}
-    assert (patch.status["pending"], patch.status["updated"]) == (4, 3)
+    assert (patch.status["pending"], patch.status["oldestPendingTime"]) == (4, "2026-01-01T00:00:00Z")
+    assert (patch.status["updated"], patch.status["revision"]) == (3, NEW)
     assert patch.status["selector"] == "efrit.dev/pool=crew"
     assert patch.status["flows"] == [{"name": "x", "running": 3, "pending": 4}]
 
@@ -189,6 +198,12 @@ def test_the_status_counts_members_and_requests() -> None:
         (snapshot(1, member("a"), pending=3, oldest_pending=NOW - LONG), "Backlogged", "True", "RequestsWaiting"),
         (snapshot(1, member("a"), pending=3, oldest_pending=NOW), "Backlogged", "False", "RequestsPlaced"),
         (snapshot(1, member("a")), "Backlogged", "False", "RequestsPlaced"),
+        # Whose the size is.
+        (snapshot(1, member("a")), "ScalingActive", "False", "ReplicasGiven"),
+        (scaled(), "ScalingActive", "True", "Autoscaling"),
+        (snapshot(1, member("a")), "ScalingLimited", "False", "WithinBounds"),
+        (scaled(pending=9), "ScalingLimited", "True", "AtMaximum"),
+        (scaled(), "Available", "True", "ScaledToZero"),
     ],
 )
 def test_each_condition_says_what_is_so_and_why(picture: PoolSnapshot, kind: str, status: str, reason: str) -> None:

@@ -85,6 +85,16 @@ async def test_the_members_are_the_instances_that_the_pool_controls(world: World
 
 
 @on_virtual_time
+async def test_a_member_has_been_ready_since_its_condition_says_so(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    for kind, since in (("True", 60), ("False", 5)):
+        conditions = [condition_json("Ready", kind, "Said", NOW - seconds(since))]
+        world.store.instances.observe(member_json(version=f"{100 - since}", status={"conditions": conditions}))
+        (member,) = pool_of(world).members
+        assert (member.ready, member.ready_changed) == (kind == "True", NOW - seconds(since))
+
+
+@on_virtual_time
 async def test_a_member_that_was_listed_before_its_pool_is_found(world: World) -> None:
     world.store.instances.observe(member_json())
     world.store.pools.observe(pool_json())

@@ -23,6 +23,7 @@ LONGEST = (
     "test_file_faults.py",
     "test_crash_prefixes.py",
     "test_cancel_races.py",
+    "test_controllers.py",
 )
 
 

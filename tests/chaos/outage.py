@@ -17,6 +17,7 @@ from tests.cluster.processes import Daemon
 from tests.support.custom_resources import install_crds
 from tests.support.fixtures import Audited, own_control_plane
 from tests.support.kube import Kube, until
+from tests.support.timeout import TIMEOUT
 
 WAITING = 10
 
@@ -60,8 +61,8 @@ def _killed(plane: ControlPlane, daemon: Daemon) -> Iterator[None]:
 
 
 @contextmanager
-def _stopped(daemon: Daemon) -> Iterator[None]:
-    """Stop the program by signal: connections stay, nothing is answered."""
+def _stopped(plane: ControlPlane, daemon: Daemon) -> Iterator[None]:
+    """Stop the program by signal: connections stay, nothing is answered. The API server is ready again at the end."""
     pid = daemon.pid()
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
@@ -69,23 +70,30 @@ def _stopped(daemon: Daemon) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+        plane.start()
 
 
 OUTAGES: dict[str, Outage] = {
     "kube-apiserver-killed": lambda plane: _killed(plane, plane.apiserver),
-    "kube-apiserver-stopped": lambda plane: _stopped(plane.apiserver),
+    "kube-apiserver-stopped": lambda plane: _stopped(plane, plane.apiserver),
     "etcd-killed": lambda plane: _killed(plane, plane.etcd),
-    "etcd-stopped": lambda plane: _stopped(plane.etcd),
+    "etcd-stopped": lambda plane: _stopped(plane, plane.etcd),
 }
 
 
-def drain_during_outage(cluster: ProxiedCluster, plane: ControlPlane, outage: Outage, seconds: float) -> float:
-    """Let requests finish during an outage; return the seconds from its end to the last final status."""
+def drain_during_outage(
+    cluster: ProxiedCluster, plane: ControlPlane, outage: Outage, seconds: float, *, ends: int = 0
+) -> float:
+    """Let requests finish during an outage; return the seconds from its end to the last final status.
+
+    ends: it lasts at least until the controller has ended so often.
+    """
     cluster.submit("gate", cluster.gated_form("gate"))
     cluster.until_running("gate")
     waiting = [cluster.submit(f"waiting{number}") for number in range(WAITING)]
     cluster.until(lambda: all(map(cluster.on_queue, waiting)), "the requests are not on the queue")
     responses = cluster.site.node.pod(ONE).queue / "responses"
+    restarts = cluster.restarts + ends
     with outage(plane):
         over = time.monotonic() + seconds
         cluster.open_gate("gate")
@@ -93,10 +101,10 @@ def drain_during_outage(cluster: ProxiedCluster, plane: ControlPlane, outage: Ou
 
         def over_now() -> bool:
             cluster.restart_if_ended()
-            return time.monotonic() > over
+            return time.monotonic() > over and cluster.restarts >= restarts
 
-        # An outage is a length of time: there is nothing else to wait for.
-        until(over_now, "the clock stands still", seconds + 60)
+        # An outage is a length of time: else there is nothing to wait for.
+        until(over_now, "the controller does not end", seconds + TIMEOUT)
     back = cluster.now()
     cluster.submit("afterwards")
     cluster.check_history()

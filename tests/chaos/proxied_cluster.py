@@ -148,8 +148,8 @@ class ProxiedCluster:
         """Create a request that counts `name` and, unless `content` says otherwise, returns it."""
         attempts = int(spec.get("maxAttempts", 1))
         at = self.now()
-        self.site.ask(content or self.site.count(name), name, to=to, **spec)
-        uid = self.kube.get("efritrequests", self.namespace, name)["metadata"]["uid"]
+        created = self.site.create_eval(content or self.site.count(name), name, to=to, **spec)
+        uid = created["metadata"]["uid"]
         expected = ends or (succeeded(name),)
         request = SubmittedRequest(self.namespace, name, uid, at, name, (to or ONE,), expected, attempts, deleted)
         self.submitted.append(request)
@@ -256,7 +256,9 @@ class ProxiedCluster:
 
 
 def _identity(queue: Path) -> str:
-    return (queue / "identity").read_text().strip()
+    """Return whose queue it is; empty while its first bridge has not said so."""
+    path = queue / "identity"
+    return path.read_text().strip() if path.exists() else ""
 
 
 def printed_digest(text: str) -> Digest:

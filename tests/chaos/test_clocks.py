@@ -55,7 +55,7 @@ def test_an_idle_emacs_gives_signs_of_life_when_its_clock_is_set(
         shim.set_clock(offset)
         for _ in range(3):
             until_it_beats(instance)
-    assert instance.ready()
+    until(instance.ready)
     assert instance.emacs_pid() == pid
 
 

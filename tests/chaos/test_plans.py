@@ -50,7 +50,7 @@ class PlanSite:
             status = plans.status(self.site, name)
             return status if status.get("phase") in FINAL else None
 
-        return until(reached, lambda: f"{name} does not end: {plans.describe_plan(self.site, name)}", 180)
+        return until(reached, lambda: f"{name} does not end: {plans.describe_plan(self.site, name)}")
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ from tests.support.faults.api_proxy.proxy import FOR_EVER, Effect, Fault, Proxy
 from tests.support.kube import Json, Kube, Refused, until
 from tests.support.timeout import TIMEOUT
 
+FOR_GOOD_SECONDS = 600.0
+"""Longer than any wait: what is held so long is let go when the proxy is healed."""
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
 
@@ -152,7 +154,7 @@ def test_a_refusal_looks_like_the_api_servers_and_changes_nothing(
 
 
 def test_a_delayed_call_arrives_when_the_proxy_is_healed(caller: Caller) -> None:
-    armed = caller.proxy.arm(Fault(Effect.DELAYED, "create", "secrets", seconds=60))
+    armed = caller.proxy.arm(Fault(Effect.DELAYED, "create", "secrets", seconds=FOR_GOOD_SECONDS))
     writing = threading.Thread(target=caller.write, args=("late",))
     writing.start()
     assert armed.injected.wait(TIMEOUT)
@@ -204,7 +206,7 @@ def test_an_event_can_be_lost_or_come_twice(caller: Caller) -> None:
 
 
 def test_an_event_can_come_after_anothers(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Effect.EVENT_REORDERED, resource="secrets", name="a", seconds=60))
+    caller.proxy.arm(Fault(Effect.EVENT_REORDERED, resource="secrets", name="a", seconds=FOR_GOOD_SECONDS))
     with caller.watching() as heard:
         for name in "ab":
             caller.write(name)
@@ -220,7 +222,7 @@ def test_an_event_that_waits_for_anothers_does_not_wait_for_ever(caller: Caller)
 
 @pytest.mark.parametrize("effect", [Effect.EVENT_DELAYED, Effect.STREAM_SILENT])
 def test_a_silent_stream_says_all_it_owes_once_healed(caller: Caller, effect: Effect) -> None:
-    armed = caller.proxy.arm(Fault(effect, resource="secrets", name="a", seconds=60))
+    armed = caller.proxy.arm(Fault(effect, resource="secrets", name="a", seconds=FOR_GOOD_SECONDS))
     with caller.watching() as heard:
         caller.write("a")
         caller.write("b")
@@ -232,7 +234,7 @@ def test_a_silent_stream_says_all_it_owes_once_healed(caller: Caller, effect: Ef
 
 
 def test_a_committed_write_can_be_late_on_the_watch(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Effect.STALE_AFTER_COMMIT, "create", "secrets", seconds=60))
+    caller.proxy.arm(Fault(Effect.STALE_AFTER_COMMIT, "create", "secrets", seconds=FOR_GOOD_SECONDS))
     with caller.watching() as heard:
         assert caller.write("a").status_code == 201
         assert caller.write("b").status_code == 201
@@ -287,7 +289,8 @@ def test_a_call_can_be_sent_to_another_server(caller: Caller) -> None:
 
 
 def test_a_closed_proxy_leaves_nothing_behind(plane: ControlPlane) -> None:
-    before = {thread.name for thread in threading.enumerate()}
+    before = set(threading.enumerate())
     with Proxy(plane):
         pass
-    assert {thread.name for thread in threading.enumerate()} == before
+    # What another test has left may end meanwhile.
+    assert set(threading.enumerate()) <= before

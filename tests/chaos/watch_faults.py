@@ -106,13 +106,15 @@ def _own_write(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
 def _between_answer_and_status(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
     """Cancel while the final status is on its way: it is too late, and the answer stands."""
     writing = cluster.proxy.arm(
-        Fault(Effect.DELAYED, "patch", "efritrequests", "status", name, seconds=HELD_SECONDS, when=final_status)
+        Fault(Effect.DELAYED, "patch", "efritrequests", "status", name, seconds=FOR_GOOD_SECONDS, when=final_status)
     )
     armed = arm(name, "MODIFIED", _cancelled)
     request = cluster.submit(name)
     cluster.wait_injected(writing)
     cluster.site.cancel(name)
     cluster.wait_injected(armed)
+    # Before, it was final by then, and out of what is watched.
+    cluster.proxy.release_calls()
     assert cluster.wait_final(request)["result"] == f'"{name}"'
 
 

@@ -80,9 +80,13 @@ def pytest_before_forks(session: pytest.Session, until_end: ExitStack) -> None:
 
 
 def audited(log: Path) -> ControlPlane:
-    """Return a control plane that writes down, in `log`, what the policy beside it asks for."""
+    """Return a control plane that writes down, in `log`, what the policy beside it asks for.
+
+    It keeps every version there ever was: a list of the past may be asked for later than five minutes after it.
+    """
     policy = f"--audit-policy-file={log.parent / 'policy.json'}"
-    return ControlPlane(flags=(policy, f"--audit-log-path={log}", "--audit-log-mode=blocking"))
+    flags = (policy, f"--audit-log-path={log}", "--audit-log-mode=blocking", "--etcd-compaction-interval=0")
+    return ControlPlane(flags=flags)
 
 
 @pytest.fixture(scope="session")

@@ -109,14 +109,26 @@ class Site:
         **spec: Any,
     ) -> str:
         """Create an eval, by default with more time than a test takes, and return its name."""
+        made = self.create_eval(content, name, to=to, timeoutSeconds=timeoutSeconds, **spec)
+        return str(made["metadata"]["name"])
+
+    def create_eval(
+        self,
+        content: str,
+        name: str = "",
+        *,
+        to: str | None = "one",
+        timeoutSeconds: int | None = 3600,  # noqa: N803 - a field of the spec
+        **spec: Any,
+    ) -> Json:
+        """Do the same, and return the object as it was created: it may have ended, and be gone, a moment later."""
         name = name or f"r{next(self._names)}"
         if to is not None:
             spec["instanceRef"] = {"name": to}
         if timeoutSeconds is not None:
             spec["timeoutSeconds"] = timeoutSeconds
         manifest = {"metadata": {"name": name}, "spec": {"type": "eval", "content": content, **spec}}
-        self.kube.create("efritrequests", self.namespace, manifest, fieldValidation="Strict")
-        return name
+        return self.kube.create("efritrequests", self.namespace, manifest, fieldValidation="Strict")
 
     def status(self, name: str) -> Json:
         """Return the status of a request."""

@@ -89,7 +89,11 @@ class Proxy:
     def heal(self) -> None:
         """Disarm every fault, and release what is held."""
         self._rules.clear()
-        self._call_soon(self._holds.release)
+        self._call_soon(self._release)
+
+    def release_calls(self) -> None:
+        """Let go the calls that are held; events of watches stay held, and faults armed."""
+        self._call_soon(self._held_calls.release)
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -133,6 +137,10 @@ class Proxy:
         assert self._loop is not None, "the proxy is not started"
         self._loop.call_soon_threadsafe(function, *arguments)
 
+    def _release(self) -> None:
+        self._held_calls.release()
+        self._held_events.release()
+
     def _run(self) -> None:
         try:
             asyncio.run(self._main())
@@ -143,7 +151,7 @@ class Proxy:
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._holds, self._stopping = Holds(), asyncio.Event()
+        self._held_calls, self._held_events, self._stopping = Holds(), Holds(), asyncio.Event()
         pki = self._plane.authority
         serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         serving.load_cert_chain(pki.certificate("apiserver"), pki.key("apiserver"))
@@ -182,11 +190,12 @@ class Proxy:
         target = parse_target(request.method, request.path, request.query, request.headers.get("Content-Type", ""))
         number = self._log.began(time.time(), target, request.query.get("fieldManager", ""), body)
         fault = self._rules.for_call(target, body, time.time())
+        released = self._held_calls.next_release
         if fault is not None:
             self._log.note(number, effect=fault.effect.value)
         try:
             # A write that was sent arrives, even if its sender is killed.
-            answering = asyncio.ensure_future(self._answer(request, data, target, number, fault))
+            answering = asyncio.ensure_future(self._answer(request, data, target, number, fault, released))
             answering.add_done_callback(_seen)
             return await (asyncio.shield(answering) if target.writes else answering)
         except (Cut, aiohttp.ClientError, OSError):
@@ -196,7 +205,13 @@ class Proxy:
             self._log.note(number, ended=time.time())
 
     async def _answer(
-        self, request: web.Request, data: bytes, target: Target, number: int, fault: Fault | None
+        self,
+        request: web.Request,
+        data: bytes,
+        target: Target,
+        number: int,
+        fault: Fault | None,
+        released: asyncio.Event,
     ) -> web.StreamResponse:
         effect = fault.effect if fault is not None else None
         if fault is not None:
@@ -210,7 +225,7 @@ class Proxy:
                     self._log.note(number, status=REFUSALS[fault.effect][0])
                     return _refusal(fault)
                 case Effect.DELAYED:
-                    await self._holds.hold(fault.seconds)
+                    await self._held_calls.hold(fault.seconds, released)
                 case Effect.STALE_AFTER_COMMIT:
                     self._rules.add(_stale(fault, target, data))
         query = dict(request.query)
@@ -252,7 +267,7 @@ class Proxy:
     async def _relay(self, request: web.Request, answer: aiohttp.ClientResponse, resource: str) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=_kept(answer))
         await response.prepare(request)
-        stream = Stream(resource, self._rules, self._holds, response.write)
+        stream = Stream(resource, self._rules, self._held_events, response.write)
         self._streams.add(stream)
         reading = asyncio.ensure_future(_read(answer, stream))
         try:

@@ -31,9 +31,13 @@ class Holds:
     def __init__(self) -> None:
         self._released = asyncio.Event()
 
-    async def hold(self, seconds: float) -> None:
-        """Return after `seconds`, or at the next `release`."""
-        released = self._released
+    @property
+    def next_release(self) -> asyncio.Event:
+        """What the next `release` sets. To be taken in the step in which a fault is matched: none is missed then."""
+        return self._released
+
+    async def hold(self, seconds: float, released: asyncio.Event) -> None:
+        """Return after `seconds`, or once `released` is set."""
         try:
             async with asyncio.timeout(seconds):
                 await released.wait()
@@ -83,7 +87,7 @@ class Stream:
                     break
                 if isinstance(item, ArmedFault):
                     item.hit(time.time())
-                    await self._apply(item.fault, b"", "")
+                    await self._apply(item.fault, b"", "", self.holds.next_release)
                 else:
                     await self._line(item)
         except _Ended:
@@ -104,7 +108,7 @@ class Stream:
         name = str(event.get("object", {}).get("metadata", {}).get("name", ""))
         fault = self.rules.for_event(self.resource, event, time.time())
         if fault is not None:
-            await self._apply(fault, line, name)
+            await self._apply(fault, line, name, self.holds.next_release)
             return
         # The events of one object keep their order.
         if self._kept is not None and self._kept[1] == name:
@@ -118,14 +122,14 @@ class Stream:
             line, self._kept = self._kept[0], None
             await self.write(line)
 
-    async def _apply(self, fault: Fault, line: bytes, name: str) -> None:
+    async def _apply(self, fault: Fault, line: bytes, name: str, released: asyncio.Event) -> None:
         if fault.effect != Effect.EVENT_REORDERED:
             await self._write_kept()
         match fault.effect:
             case Effect.EVENT_DROPPED:
                 return
             case Effect.EVENT_DELAYED | Effect.STREAM_SILENT:
-                await self.holds.hold(fault.seconds)
+                await self.holds.hold(fault.seconds, released)
             case Effect.EVENT_DUPLICATED:
                 await self.write(line)
             case Effect.EVENT_REORDERED:

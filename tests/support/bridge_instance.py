@@ -159,16 +159,22 @@ class Instance:
         self.bridge.wait()
 
     def emacs_pid(self) -> int:
-        """Of the Emacs that runs now."""
-        return until(lambda: self.stats().emacs.pid)  # type: ignore[return-value]
+        """Of the Emacs that runs now; the bridge may tell of one that has just ended."""
 
-    def stop(self) -> None:
+        def running() -> int:
+            pid = self.stats().emacs.pid or 0
+            return pid if pid and Path(f"/proc/{pid}").exists() else 0
+
+        return until(running)
+
+    def stop(self, seconds: float = 10.0) -> None:
+        """End all. seconds: what each process has for its end before it is killed."""
         for process in (*self._groups, self.bridge):
             if process is None or process.poll() is not None:
                 continue
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(seconds)
             process.kill()
             process.wait()
         for process in self._groups:

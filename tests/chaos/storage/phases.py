@@ -125,7 +125,7 @@ class Harness:
 
     def runs(self, rid: str, then: str = "(* 6 7)", **options: object) -> None:
         """Submit a request, and wait until it has begun; it waits for `go`."""
-        self.put(rid, self.gated_form(rid, then), options={"timeout": 120, **options})
+        self.put(rid, self.gated_form(rid, then), options={"timeout": 3600, **options})
         until(lambda: self.begun(rid) and self.instance.view(rid).state is RequestState.RUNNING, SECONDS)
 
     def go(self, rid: str) -> None:
@@ -169,7 +169,7 @@ def submit(harness: Harness) -> Act:
     harness.settle_totals()
 
     def act() -> None:
-        harness.put(rid, harness.gated_form(rid), options={"timeout": 120})
+        harness.put(rid, harness.gated_form(rid), options={"timeout": 3600})
         harness.until_begun_or_answered(rid)
 
     return act

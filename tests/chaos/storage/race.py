@@ -52,7 +52,7 @@ class JournalRace:
 
     def drop(self, rid: str, form: str) -> None:
         """Write a request as another client does, in one step, by a process that is recorded as well."""
-        body = json.dumps({"id": rid, "type": "eval", "content": form, "options": {"timeout": 120}})
+        body = json.dumps({"id": rid, "type": "eval", "content": form, "options": {"timeout": 3600}})
         name = str(self.instance.queue / f"requests/req_{rid}.json")
         part = str(self.instance.workspace / f"{rid}.part")
         environment = {**os.environ, **self.shim.environment}

@@ -112,7 +112,7 @@ def swept_and_rotated(client: Client) -> None:
 
 def with_go(client: Client, rid: str) -> None:
     """Submit a request that runs until the `go` file exists."""
-    client.submit(rid, counting_form(rid, WAIT), options={"timeout": 60})
+    client.submit(rid, counting_form(rid, WAIT), options={"timeout": 3600})
     client.instance.until_running(rid)
     counter = client.instance.workspace / "counter"
     until(lambda: rid in counter.read_text().split())

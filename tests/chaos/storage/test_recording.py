@@ -10,6 +10,7 @@ import pytest
 from tests.chaos.storage.recording import Client, WatchedInstance, counting_form
 from tests.chaos.storage.scenarios import LARGE, cancelled
 from tests.support.faults.file_shim.shim import FileShim, Operation
+from tests.support.timeout import TIMEOUT
 
 CHANGING = (
     "open,openat,openat2,creat,write,pwrite64,writev,pwritev,pwritev2,rename,renameat,renameat2,link,linkat,unlink,"
@@ -107,6 +108,8 @@ def test_the_record_of_a_requests_life_has_every_call_that_strace_saw(scratch: P
         client.whole("one")
         client.whole("large", counting_form("large", f"(make-string {LARGE} ?x)"))
         cancelled(client)
+        # Killed while it still ends, one would be in the middle of a call.
+        instance.stop(TIMEOUT)
     finally:
         instance.stop()
     by_strace: Seen = Counter()

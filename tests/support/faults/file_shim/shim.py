@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.cluster.paths import cache
 from tests.cluster.programs import DEBIAN_TEST, ensure_debian_packages
+from tests.support.timeout import TIMEOUT
 
 SOURCE = Path(__file__).with_name("shim.c")
 COMPILE = ("gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
@@ -32,7 +33,7 @@ def library() -> Path:
         built.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
             made = Path(scratch) / built.name
-            subprocess.run([*COMPILE, "-o", made, SOURCE, "-ldl", "-lpthread"], check=True, timeout=60)
+            subprocess.run([*COMPILE, "-o", made, SOURCE, "-ldl", "-lpthread"], check=True, timeout=TIMEOUT)
             made.rename(built)
     return built
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import new_namespace
-from tests.support.kube import Json, Kube, until
+from tests.support.kube import Json, Kube, Refused, until
 from tests.support.operator import Operator
 from tests.support.simulated_bridge import SimulatedBridge, SimulatedNode
 from tests.support.site import FINAL, Site
@@ -73,6 +73,16 @@ class Tenant:
         quota = self.kube.call("POST", self._quotas, body)
         quota["status"] = {"hard": hard, "used": hard}
         self.kube.call("PUT", f"{self._quotas}/{QUOTA}/status", quota)
+        until(self._quota_holds, "the API server does not know of the quota")
+
+    def _quota_holds(self) -> bool:
+        """Return whether the API server, which learns of it by a watch, refuses a StatefulSet for it."""
+        another = {"metadata": {"name": "another"}, "spec": self.kube.list("statefulsets", self.namespace)[0]["spec"]}
+        try:
+            self.kube.create("statefulsets", self.namespace, another, dryRun="All")
+        except Refused as refusal:
+            return "exceeded quota" in refusal.message
+        return False
 
     def drop_quota(self) -> None:
         """Allow StatefulSets again."""

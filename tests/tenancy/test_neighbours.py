@@ -23,7 +23,8 @@ def test_a_hung_disk_holds_few_calls_and_another_tenant_is_answered(
     node.do(lambda: loud.bridge.set(Mode.HANGS))
     for number in range(WAITING):
         loud.ask(f"w{number}")
-    until(lambda: loud.bridge.in_flight == most or None, "the bridge was not called")
+    # The most, not those now: a call that hangs is given up after a while.
+    until(lambda: loud.bridge.most_in_flight >= most or None, "the bridge was not called")
 
     for _ in range(5):
         assert tenants.answer(quiet)["phase"] == "Succeeded"
@@ -77,7 +78,7 @@ def test_a_bridge_that_floods_events_takes_neither_the_lease_nor_the_answers_of_
         return lease["spec"]["renewTime"] != before["spec"]["renewTime"] or None
 
     until(renewed, "the lease is not renewed")
-    assert tenants.operator.leads()
+    until(tenants.operator.leads, "it does not lead any more")
 
 
 def test_a_bridge_that_floods_each_new_connection_keeps_nobody_waiting(tenants: Tenants) -> None:
@@ -90,4 +91,4 @@ def test_a_bridge_that_floods_each_new_connection_keeps_nobody_waiting(tenants: 
     for _ in range(5):
         assert tenants.answer(quiet)["phase"] == "Succeeded"
 
-    assert tenants.operator.leads()
+    until(tenants.operator.leads, "it does not lead any more")

@@ -74,6 +74,8 @@ def test_a_thousand_claims_and_a_pool_that_changes_all_the_time_keep_no_other_po
     loud, quiet = tenants.loud, tenants.quiet
     tenants.pool(loud, 0)
     tenants.pool(quiet)
+    # Before it is known, claims wait for another reason.
+    until_pool(tenants, loud, observedGeneration=1)
     claims = (objects.claim(f"c{n}", loud.namespace, POOL) for n in range(CLAIMS))
     assert objects.store(plane.ports.etcd, claims) == CLAIMS
     until(lambda: _waiting(tenants, loud) == CLAIMS or None, "not all claims say why they wait")

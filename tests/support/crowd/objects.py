@@ -14,6 +14,7 @@ import httpx
 
 from efrit.api.meta import rfc3339
 from efrit.kube.resources import EXCLUSIVE_CLAIMS, REQUESTS, Resource
+from tests.support.timeout import TIMEOUT
 
 Json = dict[str, Any]
 TRANSACTION_BYTES = 1_000_000
@@ -69,7 +70,7 @@ def _stored(name: str, namespace: str, spec: Json, resource: Resource = REQUESTS
 def store(etcd_port: int, objects: Iterable[Json]) -> int:
     """Store requests and claims; return how many they were."""
     count = 0
-    with httpx.Client(base_url=f"http://127.0.0.1:{etcd_port}", timeout=60, trust_env=False) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{etcd_port}", timeout=TIMEOUT, trust_env=False) as client:
         for operations in _transactions(objects):
             client.post("/v3/kv/txn", json={"success": operations}).raise_for_status()
             count += len(operations)

@@ -19,13 +19,16 @@ from typing import NoReturn
 
 import atheris
 
+from tests.support.timeout import TIMEOUT
+
 # Only what is imported in here is seen by the fuzzer; the oracles must be imported nowhere before.
 with atheris.instrument_imports(include=["efrit"]):
     from tests.fuzz.oracles import ORACLES
 
 HERE = Path(__file__).parent
-# The fuzzer's own limit of memory costs a second at its end.
-LIMITS = ("-rss_limit_mb=0", "-timeout=10", "-max_len=16384")
+# The fuzzer's own limit of memory costs a second at its end. Its limit of time for one input goes by the clock on the
+# wall: on a busy machine the shortest takes seconds.
+LIMITS = ("-rss_limit_mb=0", f"-timeout={TIMEOUT:.0f}", "-max_len=16384")
 MEMORY_BYTES = 2 << 30
 TOGETHER = 2
 

@@ -1,5 +1,6 @@
 """Files of every kind dropped before a real Emacs: each is answered, archived or ignored, and nobody suffers."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -33,8 +34,14 @@ def _looked_at(entry: os.DirEntry[str]) -> bool:
     name = entry.name
     if name.startswith(".") or not name.endswith(".json") or name == ".json":
         return False
-    # A directory that nobody may write to cannot be moved either.
-    return not (entry.is_dir(follow_symlinks=False) and not entry.stat(follow_symlinks=False).st_mode & stat.S_IWUSR)
+    try:
+        # A directory that nobody may write to cannot be moved either.
+        return not entry.is_dir(follow_symlinks=False) or bool(
+            entry.stat(follow_symlinks=False).st_mode & stat.S_IWUSR
+        )
+    except FileNotFoundError:
+        # Moved just now: looked at it was.
+        return True
 
 
 def _serves(instance: Instance) -> None:
@@ -80,9 +87,9 @@ def test_any_batch_of_files_is_settled_and_harms_nobody(instance: Instance, besi
             if drop(instance.queue / "requests", item, beside.place):
                 path = instance.queue / "requests" / os.fsdecode(item.name)
                 # Emacs may have been faster, and may even have put another there.
-                with_stat = os.lstat(path) if os.path.lexists(path) else None
-                if with_stat is not None and item.kind == "file":
-                    inodes[item.name, item.data] = with_stat.st_ino
+                with contextlib.suppress(FileNotFoundError):
+                    if item.kind == "file":
+                        inodes[item.name, item.data] = os.lstat(path).st_ino
         _serves(instance)
         until(lambda: _settled(instance))
         for (name, data), inode in inodes.items():

@@ -31,7 +31,7 @@ class Tier:
 
 
 TIERS = {
-    "light": Tier(light.generate, LightCluster, LightRun, longest=420.0, closing=30.0),
+    "light": Tier(light.generate, LightCluster, LightRun, longest=1800.0, closing=30.0),
     # The operator sweeps as often as on the light tier, so that both are judged alike.
     "cluster": Tier(node.generate, lambda: NodeCluster(SETTINGS), NodeRun, longest=900.0, closing=300.0),
 }

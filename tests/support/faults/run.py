@@ -32,7 +32,7 @@ from tests.support.kube import Refused
 TICK_SECONDS = 0.02
 STALE_FILE_SECONDS = 3.0
 """How long a temporary file lies before it counts as abandoned."""
-LONGEST_WAIT_SECONDS = 240.0
+LONGEST_WAIT_SECONDS = 600.0
 """How long any wait lasts at most, whether or not a controller leads."""
 SESSION_SECONDS = 60.0
 """How long after the last step requests of sessions wait for the ends of those before them."""

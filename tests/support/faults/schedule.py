@@ -214,7 +214,7 @@ class Schedule:
     steps: tuple[Step, ...]
     controllers: int = 1
     warm: bool = True
-    recovery_seconds: float = 60.0
+    recovery_seconds: float = 180.0
     plans: tuple[SuspendedPlanSpec, ...] = ()
     pool: PoolSpec | None = None
     claims: tuple[ClaimSpec, ...] = ()

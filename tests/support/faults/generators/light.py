@@ -253,7 +253,7 @@ def _frozen(seed: int, rng: random.Random) -> Schedule:
 def _away(seed: int, rng: random.Random) -> Schedule:
     schedule = parts.base(seed, rng, Theme.AWAY, count=(10, 24), span=4.0)
     fault = Step(rng.choice(parts.OUTAGES), parts.moment(rng, schedule, 3.0), seconds=AWAY_SECONDS)
-    return parts.finish(replace(schedule, recovery_seconds=90.0), [fault])
+    return parts.finish(schedule, [fault])
 
 
 GENERATORS: dict[Theme, Callable[[int, random.Random], Schedule]] = {

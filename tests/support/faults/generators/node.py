@@ -14,7 +14,7 @@ from tests.support.faults.generators.light import AWAY_SECONDS, LONG_SECONDS
 from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
 from tests.support.faults.workload import Kind, RequestSpec
 
-RECOVERY_SECONDS = 120.0
+RECOVERY_SECONDS = 180.0
 LEASE_SECONDS = 15.0
 """How old a lease may be: then a standby may lead, and a leader that was away must not act."""
 

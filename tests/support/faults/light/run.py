@@ -28,6 +28,7 @@ from tests.support.kube import Json, until
 from tests.support.model_access import secret, with_model
 from tests.support.pod import Pod
 from tests.support.site import Site
+from tests.support.timeout import TIMEOUT
 
 GRACE_SECONDS = 4
 """How long a request waits for an instance that does not exist."""
@@ -42,7 +43,7 @@ class LightRun(FaultRun):
     """One run on processes of this machine."""
 
     # What an admission policy refused a moment after it was deleted is tried again after half a minute.
-    tidy_seconds = 45.0
+    tidy_seconds = TIMEOUT
     nemesis: LightNemesis
     cluster: LightCluster
 
@@ -100,13 +101,12 @@ class LightRun(FaultRun):
         if schedule.warm:
             first = schedule.instances[0]
             self.create_instance(first)
-            self.site.until_condition(first.name, "Ready", 180, status="True")
+            self.site.until_condition(first.name, "Ready", status="True")
             if schedule.pool is not None:
                 self.create_pool(schedule.pool)
                 until(
                     lambda: not pool_unsettled(self.cluster.kube, self.namespace, schedule.pool) or None,
                     "the pool is not at rest",
-                    180,
                 )
         if self.nemesis.administration.tenant is not None:
             self.nemesis.administration.tenant.begin()

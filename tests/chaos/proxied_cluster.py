@@ -42,7 +42,8 @@ SUSPENDED = "suspended"
 CLAIMLESS: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 WATCHED = ("efritinstances", "efritrequests", "pods", "statefulsets", "persistentvolumeclaims")
 RECOVERY_SECONDS = TIMEOUT
-SETTINGS = {"EFRIT_SWEEP_SECONDS": "1"}
+SETTINGS = {"EFRIT_SWEEP_SECONDS": "1", "EFRIT_LEASE_SECONDS": "60"}
+"""A leader gives up that has not renewed its lease for 40 s, not for 10 as by default: a busy machine takes long."""
 
 
 class ProxiedCluster:

@@ -19,6 +19,6 @@ TWO_MINUTES = 120.0
 def test_answers_wait_two_minutes_for_the_api_server(
     new_cluster: ProxiedCluster, plane: ControlPlane, record_property: Callable[[str, object], None]
 ) -> None:
-    new_cluster.open()
+    new_cluster.open(EFRIT_LEASE_SECONDS="15")
     seconds = drain_during_outage(new_cluster, plane, OUTAGES["kube-apiserver-killed"], TWO_MINUTES, ends=1)
     record_property("seconds from the return to the last end", round(seconds, 2))

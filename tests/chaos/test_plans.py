@@ -60,7 +60,7 @@ def plan_site(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> I
     try:
         operator = site.operator(server=proxy.url)
         proxy.kill_controller = operator.kill
-        operator.start()
+        operator.start(EFRIT_LEASE_SECONDS="60")
         with running() as model:
             secret(kube, site.namespace, "key")
             site.instance("one", model=with_model(model))

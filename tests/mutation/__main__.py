@@ -99,7 +99,7 @@ def _try_served(copies: list[Copy], served: list[Mutant]) -> list[Mutant]:
 def _untouched_passes(copy: Copy, chosen: list[Mutant]) -> bool:
     began = time.monotonic()
     tests = dict.fromkeys(test for mutant in chosen for test in mutant.tests)
-    failed = copy.failures(tuple(tests))
+    failed = copy.failures(tuple(tests), untouched=True)
     print(f"untouched: {len(tests)} tests in {time.monotonic() - began:.0f} s", flush=True)
     for test in failed:
         print(f"FAILS BY ITSELF: {test}")

@@ -23,7 +23,7 @@ from tests.mutation.sources.markers import marker_of
 ERT = "ert:"
 CRDS = "charts/efrit-operator/crd-files"
 LISP_TESTS = "images/emacs/test/run"
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 900
 # What a mutant keeps from happening is not waited for as long as what a busy machine keeps waiting.
 MUTANT_TIMEOUT = 30
 
@@ -91,27 +91,32 @@ class Copy:
             for file, text in generated.items():
                 file.write_text(text)
 
-    def failures(self, tests: tuple[str, ...]) -> tuple[str, ...]:
-        """Run tests and return those that failed; RuntimeError with the output where they could not be run."""
+    def failures(self, tests: tuple[str, ...], *, untouched: bool = False) -> tuple[str, ...]:
+        """Run tests and return those that failed; RuntimeError with the output where they could not be run.
+
+        untouched: all that they wait for comes, and may take as long as it does in every other run.
+        """
+        patience = {} if untouched else {"EFRIT_TEST_TIMEOUT": str(MUTANT_TIMEOUT)}
         failed: list[str] = []
         python = tuple(test for test in tests if not test.startswith(ERT))
         if python:
-            failed += self._pytest(python)
+            failed += self._pytest(python, patience)
         ert = tuple(test.removeprefix(ERT) for test in tests if test.startswith(ERT))
         if ert:
-            failed += self._ert(ert)
+            failed += self._ert(ert, patience)
         return tuple(failed)
 
     def _compile_lisp(self) -> Path:
         """Return where the untouched Lisp is compiled, once for all copies: a mutant compiles what it may reach."""
         with _COMPILING:
             if not any(self._lisp.iterdir()):
-                self._run([LISP_TESTS, "--compile", str(self._lisp)]).check_returncode()
+                self._run([LISP_TESTS, "--compile", str(self._lisp)], {}).check_returncode()
         return self._lisp
 
-    def _pytest(self, tests: tuple[str, ...]) -> list[str]:
+    def _pytest(self, tests: tuple[str, ...], environment: dict[str, str]) -> list[str]:
         flags = ["-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-rfE"]
-        code, output = self._warm_pytest([*flags, f"--basetemp={self.root / '.venv' / 'tmp'}", *tests])
+        arguments = [*flags, f"--basetemp={self.root / '.venv' / 'tmp'}", *tests]
+        code, output = self._warm_pytest(arguments, environment)
         failures = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
         if code not in (0, 1) or (code == 1) != bool(failures):
             raise RuntimeError(f"pytest {' '.join(tests)} ended with {code}:\n{output}")
@@ -121,19 +126,17 @@ class Copy:
         """Return what runs pytest, once it has imported all it keeps."""
         if self._warm is None:
             command = [str(self.python), "-m", "tests.mutation.warm_pytest", str(TIMEOUT_SECONDS)]
-            self._warm = subprocess.Popen(
-                command, cwd=self.root, env=_environment(), stdin=PIPE, stdout=PIPE, text=True, bufsize=1
-            )
+            self._warm = subprocess.Popen(command, cwd=self.root, stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
             assert self._warm.stdout is not None
             if not self._warm.stdout.readline():
                 raise RuntimeError(f"what runs pytest ended with {self._warm.wait()}")
         return self._warm
 
-    def _warm_pytest(self, arguments: list[str]) -> tuple[int, str]:
+    def _warm_pytest(self, arguments: list[str], environment: dict[str, str]) -> tuple[int, str]:
         warm = self._start_warm_pytest()
         assert warm.stdin is not None
         assert warm.stdout is not None
-        warm.stdin.write(json.dumps(arguments) + "\n")
+        warm.stdin.write(json.dumps({"arguments": arguments, "environment": environment}) + "\n")
         line = warm.stdout.readline()
         if not line:
             raise RuntimeError(f"what runs pytest ended with {warm.wait()}")
@@ -146,22 +149,19 @@ class Copy:
             with self._warm:
                 self._warm.kill()
 
-    def _ert(self, tests: tuple[str, ...]) -> list[str]:
+    def _ert(self, tests: tuple[str, ...], environment: dict[str, str]) -> list[str]:
         selector = f"(member {' '.join(tests)})"
-        done = self._run([LISP_TESTS, *self._compiled, "--", selector])
+        done = self._run([LISP_TESTS, *self._compiled, "--", selector], environment)
         failures = re.findall(r"^   FAILED +\d+/\d+ +(\S+)", done.stdout + done.stderr, re.MULTILINE)
         if "Ran 0 tests" in done.stdout + done.stderr or (done.returncode != 0) != bool(failures):
             raise RuntimeError(f"ert {selector} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return list(dict.fromkeys(failures))
 
-    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def _run(self, command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        whole = {**os.environ, **environment}
         return subprocess.run(
-            command, cwd=self.root, env=_environment(), capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+            command, cwd=self.root, env=whole, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
         )
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "EFRIT_TEST_TIMEOUT": str(MUTANT_TIMEOUT)}
 
 
 def replace_text(path: Path, text: str) -> None:

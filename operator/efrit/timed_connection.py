@@ -12,7 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class TimedConnection(H11Protocol):
-    """uvicorn's protocol, whose state is h11's; a request that is not there in time, or is no HTTP, is refused."""
+    """uvicorn's protocol, whose state is h11's; a request that is not there in time, or is not HTTP, is refused."""
 
     receive_seconds: float = 30.0
     """From the first byte of a request (or the opening of the connection) until all of it is there."""
@@ -65,8 +65,8 @@ class TimedConnection(H11Protocol):
         self._refuse(408, f"the request was not there within {self.receive_seconds:.0f} s; send it without pauses")
 
     def send_400_response(self, msg: str) -> None:
-        """Say that this was no HTTP."""
-        self._refuse(400, "this is no HTTP/1.1 request, or its head is too long; send one that is")
+        """Refuse input that is not HTTP."""
+        self._refuse(400, "not a valid HTTP/1.1 request, or its head is too long; send a valid one")
 
     def refusal(self, status: int, message: str) -> tuple[str, bytes]:
         """Return content type and body of a refusal; a subclass answers as its routes do."""

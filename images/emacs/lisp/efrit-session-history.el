@@ -54,7 +54,7 @@ To open a pipe would keep this Emacs until somebody writes to it."
                       (file-attributes (efrit-history-path id) 'integer))))
     (cond ((null attributes) nil)
           ((not (efrit-files-regular-p attributes))  ; gate: session-file
-           (format "The history of the session %s is no ordinary file: remove %s"
+           (format "The history of the session %s is not an ordinary file: remove %s"
                    id (efrit-history-path id)))
           ((> (file-attribute-size attributes) efrit-history--most-bytes)
            (format "The history of the session %s has %d bytes, of at most %d: begin another session"

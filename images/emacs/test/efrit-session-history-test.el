@@ -111,8 +111,8 @@
 (ert-deftest efrit-history-only-an-ordinary-file-of-some-length-is-read ()
   (efrit-test-with-queue
     (pcase-dolist (`(,name ,command ,problem)
-                   '(("pipe" "mkfifo" "no ordinary file") ("directory" "mkdir" "no ordinary file")
-                     ("link" "ln -s /dev/zero" "no ordinary file")
+                   '(("pipe" "mkfifo" "not an ordinary file") ("directory" "mkdir" "not an ordinary file")
+                     ("link" "ln -s /dev/zero" "not an ordinary file")
                      ("long" "truncate --size=134217729" "134217729 bytes")
                      ("short" "truncate --size=134217728" nil) ("none" "true" nil)))
       (ert-info (name)

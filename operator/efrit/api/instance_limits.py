@@ -120,7 +120,7 @@ ToolName = Annotated[str, Field(max_length=128, json_schema_extra={"enum": list(
 class Tools(ApiModel):
     """Which tools a command may use.
 
-    Denying shell_exec while eval_sexp stays is no barrier: Lisp starts programs as well.
+    Denying shell_exec while eval_sexp stays is not a barrier: Lisp starts programs as well.
     """
 
     allow: tuple[ToolName, ...] = Field(default=(), max_length=100, description="Only these tools; empty: all.")

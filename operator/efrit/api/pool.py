@@ -49,7 +49,7 @@ class PoolTemplateMetadata(ApiModel):
         Rule(
             f"!has(self.labels) || self.labels.all(key, key.matches('{LABEL_KEY}') && "
             f"self.labels[key].matches('{LABEL_VALUE}'))",
-            "template.metadata.labels: one of them is no label of Kubernetes: keys and values have letters, digits, "
+            "template.metadata.labels: one of them is not a Kubernetes label: keys and values have letters, digits, "
             "'-', '_' and '.', and begin and end with a letter or digit; a key may have a prefix (example.org/team).",
         ),
     )
@@ -172,7 +172,7 @@ class Fairness(ApiModel):
     rules: ClassVar = (
         Rule(
             f"!has(self.flowLabel) || self.flowLabel.matches('{LABEL_KEY}')",
-            "fairness.flowLabel is no key that a label can have: name one with letters, digits, '-', '_' and '.', "
+            "fairness.flowLabel is not a valid label key: name one with letters, digits, '-', '_' and '.', "
             "such as team or example.org/team.",
         ),
     )

@@ -111,12 +111,12 @@ def _template() -> Iterator[Example]:
         {"a": "-b"},
     ]
     yield from group(
-        Rule(POOLS, f"{TEMPLATE}.metadata", "template.metadata.labels: one of them is no label"),
+        Rule(POOLS, f"{TEMPLATE}.metadata", "template.metadata.labels: one of them is not a Kubernetes label"),
         {str(label): pool(template={"metadata": {"labels": label}}) for label in labels},
         {str(label): pool(template={"metadata": {"labels": label}}) for label in wrong},
     )
     yield from group(
-        Rule(POOLS, "spec.fairness", "fairness.flowLabel is no key"),
+        Rule(POOLS, "spec.fairness", "fairness.flowLabel is not a valid label key"),
         {key: pool(fairness={"flowLabel": key}) for label in labels for key in label},
         {key: pool(fairness={"flowLabel": key}) for label in wrong for key in label if key != "a"},
     )

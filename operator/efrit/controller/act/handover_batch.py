@@ -143,7 +143,7 @@ class Results:
             result = BatchResult.parse(line)
             if result.index not in self._missing:  # gate: answered-once
                 raise BridgeError(
-                    f"the bridge told of element {result.index} of a batch, which it was not asked about"
+                    f"the bridge reported element {result.index} of a batch, which the batch does not have"
                 )
             self._missing.remove(result.index)
             yield result

@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._complete:
-                self._fail(RemoteProtocolError(f"the answer is no HTTP: {error}"[:200]))
+                self._fail(RemoteProtocolError(f"the answer is not HTTP: {error}"[:200]))
                 return
             # Surplus: what came before it is an answer, and the last on this connection.
             self.abort()

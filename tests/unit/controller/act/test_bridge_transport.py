@@ -236,10 +236,10 @@ async def test_what_is_no_body_may_not_go_on_for_ever(begin: bytes, then: bytes)
     ("answer", "error"),
     [
         (b"", "Server disconnected without sending a response."),
-        (b"hello\r\n\r\n", "the answer is no HTTP"),
-        (b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "the answer is no HTTP"),
+        (b"hello\r\n\r\n", "the answer is not HTTP"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "the answer is not HTTP"),
         (WHOLE[:-1], "peer closed connection without sending complete message body"),
-        (b"HTTP/1.1 099 X\r\nContent-Length: 2\r\n\r\nno" + WHOLE, "the answer is no HTTP"),
+        (b"HTTP/1.1 099 X\r\nContent-Length: 2\r\n\r\nno" + WHOLE, "the answer is not HTTP"),
         (CHUNKS[:-5], "peer closed connection without sending complete message body"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import httpx
 import urllib3
 
-from efrit.kube.media_types import JSON, MERGE_PATCH, TABLE
+from efrit.kube.media_types import JSON, MERGE_PATCH
 from efrit.kube.resources import resource_named
 from tests.cluster.control_plane import ControlPlane
 from tests.support.timeout import TIMEOUT, poll_interval
@@ -114,7 +114,7 @@ class Kube:
 
     def table(self, plural: str, namespace: str) -> Json:
         """Return a list as `kubectl get` asks for it: columns and rows."""
-        accept = {**self.headers, "Accept": TABLE}
+        accept = {**self.headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
         body: Json = self._client.get(self.path(plural, namespace), headers=accept).json()
         return body
 

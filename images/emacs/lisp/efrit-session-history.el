@@ -288,11 +288,6 @@ then, and what is recorded next takes its place."
 
 ;;;; What is sent of it
 
-(defun efrit-history-messages (history)
-  "Return the newest messages of HISTORY, the last first.
-Those that are not sent as they are any more are not among them."
-  (efrit-conversation-messages (efrit-history-conversation history)))
-
 (defun efrit-history-message-count (history)
   "Return how many messages HISTORY has had."
   (efrit-conversation-count (efrit-history-conversation history)))

@@ -191,7 +191,7 @@ question = \"Why?\"
                     (cons (alist-get 'role message)
                           (mapcar (lambda (block) (alist-get 'type block))
                                   (alist-get 'content message))))
-                  (efrit-history-messages (efrit-history-open session))))))
+                  (efrit-history-to-send (efrit-history-open session))))))
 
 (defun efrit-session-fault-test--lines (session)
   "Return how many records SESSION has."
@@ -359,7 +359,7 @@ The answer must be the same, but where the model is told of a call cut short."
                                      1 "s" "s-1")
       (should (equal (alist-get 'result (efrit-test-answer "s-1"))
                      "The second."))
-      (should (= (length (efrit-history-messages (efrit-history-open "s"))) 4)))))
+      (should (= (length (efrit-history-to-send (efrit-history-open "s"))) 4)))))
 
 (provide 'efrit-session-fault-test)
 ;;; efrit-session-fault-test.el ends here

@@ -65,9 +65,9 @@
                         (concat (efrit-test-read "sessions" "s.ndjson")
                                 "{\"type\":\"message\",\"mess"))
       (let ((read (efrit-history-open "s")))
-        (should (= (length (efrit-history-messages read)) 1))
+        (should (= (length (efrit-history-to-send read)) 1))
         (efrit-history-test--say read "assistant" (efrit-history-text "two"))
-        (should (= (length (efrit-history-messages (efrit-history-open "s"))) 2))))))
+        (should (= (length (efrit-history-to-send (efrit-history-open "s"))) 2))))))
 
 (ert-deftest efrit-history-a-damaged-file-is-named-with-its-line ()
   (efrit-test-with-queue
@@ -128,7 +128,7 @@
       (make-directory (efrit-history-path "s"))
       (should-error (efrit-history-test--say history "user" (efrit-history-text "x"))
                     :type 'efrit-record-failed)
-      (should-not (efrit-history-messages history)))))
+      (should (equal (efrit-history-to-send history) [])))))
 
 (ert-deftest efrit-history-json-that-is-sent-keeps-its-characters ()
   (let ((value '((name . "Zoë 日本") (list . [1 :null t :false]) (empty . nil))))

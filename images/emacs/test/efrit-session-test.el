@@ -98,8 +98,8 @@ text = \"z\\u0000\"
     (let ((answer (efrit-session-test--answer "n2" "chat" "And?" :session '(:id "n"))))
       (should (equal (alist-get 'reason answer) "Succeeded"))
       (should (equal (alist-get 'result answer) "z\\000")))
-    (should (equal (alist-get 'content (car (efrit-history-messages (efrit-history-open "n"))))
-                   [((type . "text") (text . "z\\000"))]))))
+    (should (equal (seq-elt (reverse (efrit-history-to-send (efrit-history-open "n"))) 0)
+                   '((role . "assistant") (content . [((type . "text") (text . "z\\000"))]))))))
 
 (ert-deftest efrit-session-a-command-works-with-tools-until-it-is-done ()
   (efrit-test-with-model-daemon nil
@@ -158,7 +158,7 @@ text = \"z\\u0000\"
                                  (string-match-p "\"größe\"" line)))
                           lines))))
     ;; What the model was sent of it.
-    (let ((first (car (last (efrit-history-messages (efrit-history-open "k"))))))
+    (let ((first (seq-first (efrit-history-to-send (efrit-history-open "k")))))
       (should (string-match-p "größe" (alist-get 'text (aref (alist-get 'content first) 1)))))
     (should (= 1 (seq-count (lambda (line) (string-match-p "\"type\":\"snapshot\"" line))
                             (split-string (efrit-test-read "progress" "k.ndjson") "\n"))))))
@@ -454,7 +454,7 @@ input = {message = \"Done.\"}
     (efrit-test-answer "c3")
     ;; Had they run at once, neither would know the other.
     (let ((roles (mapcar (lambda (message) (alist-get 'role message))
-                         (reverse (efrit-history-messages (efrit-history-open "c1"))))))
+                         (efrit-history-to-send (efrit-history-open "c1")))))
       (should (equal (seq-take roles 4) '("user" "assistant" "user" "assistant"))))))
 
 (ert-deftest efrit-session-a-call-whose-input-is-not-an-object-is-refused ()

@@ -17,11 +17,6 @@ class Delays:
         self._due: dict[WorkKey, float] = {}
         self._heap: list[tuple[float, WorkKey]] = []
 
-    @property
-    def entries(self) -> int:
-        """How many entries are kept, stale ones included."""
-        return len(self._heap)
-
     def put(self, key: WorkKey, at: float) -> bool:
         """Have `key` due at this moment; False where an earlier one stands."""
         if key in self._due and self._due[key] <= at:

@@ -112,11 +112,6 @@ class WorkQueue:
         return len(self._dirty)
 
     @property
-    def delayed_entries(self) -> int:
-        """How many entries are kept for delayed keys, stale ones included."""
-        return self._delayed.entries + self._delayed_background.entries
-
-    @property
     def ready(self) -> int:
         """How many keys wait for a worker that are not in the background."""
         return len(self._ready)

@@ -49,6 +49,7 @@ def set_by() -> dict[str, set[str]]:
         "pod-bridge": _variables_of(pod["initContainers"][0]),
         "pod-emacs": _variables_of(pod["containers"][0]),
         "run-emacs": set(re.findall(r"export (EFRIT_\w+)", SCRIPT.read_text())),
+        "lisp": {text[:-1] for text in elisp.strings() if text.endswith("=") and VARIABLE.fullmatch(text[:-1])},
     }
 
 
@@ -60,6 +61,7 @@ def read_by() -> dict[str, set[str]]:
         "bridge": _variables_in(BridgeSettings),
         "run-emacs": set(re.findall(r"\$\{(EFRIT_\w+):-", SCRIPT.read_text())),
         "lisp": {text for text in elisp.strings() if VARIABLE.fullmatch(text)},
+        "git-helper": {name for text in elisp.strings() for name in re.findall(r"\$(EFRIT_\w+)", text)},
     }
 
 

@@ -28,14 +28,14 @@ def in_table(side: str, way: str) -> set[str]:
     return {name for name, row in VARIABLES.items() if side in row[way]}
 
 
-@pytest.mark.parametrize("side", ["chart", "pod-bridge", "pod-emacs", "run-emacs"])
+@pytest.mark.parametrize("side", ["chart", "pod-bridge", "pod-emacs", "run-emacs", "lisp"])
 def test_a_side_sets_the_variables_of_the_table(side: str) -> None:
     assert sides.set_by()[side] == in_table(side, "set"), (
         f"next is {side} in docs/dev/contracts.toml, or what sets it"
     )
 
 
-@pytest.mark.parametrize("side", ["controller", "bridge", "run-emacs", "lisp"])
+@pytest.mark.parametrize("side", ["controller", "bridge", "run-emacs", "lisp", "git-helper"])
 def test_a_side_reads_the_variables_of_the_table(side: str) -> None:
     reader = {"lisp": "efrit-settings.el", "run-emacs": "run-emacs.sh"}.get(
         side, f"operator/efrit/{side}/settings.py"

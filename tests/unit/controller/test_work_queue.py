@@ -295,27 +295,6 @@ def test_no_schedule_loses_a_key_or_works_on_one_twice_at_a_time(
         assert story[-1] == "done", "the last look failed and did not come back"
 
 
-async def test_many_earlier_wishes_for_few_keys_leave_few_entries() -> None:
-    queue = WorkQueue()
-    keys = [WorkKey("EfritRequest", "team", f"work-{number}") for number in range(200)]
-
-    for sweep in range(60):
-        for number, key in enumerate(keys):
-            queue.add_after(key, 3600 - sweep - number / 1000)
-
-    assert queue.delayed_entries <= 2 * len(keys) + 64
-
-
-async def test_keys_that_are_forgotten_leave_no_entries() -> None:
-    queue = WorkQueue()
-    for number in range(10_000):
-        key = WorkKey("EfritRequest", "team", f"work-{number}")
-        queue.add_after(key, 3600)
-        queue.forget(key)
-
-    assert queue.delayed_entries <= 64
-
-
 async def test_compacting_keeps_the_times_of_all_keys() -> None:
     queue, looks = WorkQueue(), Looks()
     keys = [WorkKey("EfritRequest", "team", f"work-{number}") for number in range(100)]

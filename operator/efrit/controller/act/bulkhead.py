@@ -103,11 +103,6 @@ class Bulkhead:
         return sum(map(len, self._parked.values()))
 
     @property
-    def in_flight(self) -> int:
-        """How many calls are under way."""
-        return self._in_flight
-
-    @property
     def problem(self) -> str | None:
         """Why the bridge counts as not answering, None while it does. That it has no room is no such reason."""
         return next((self._broken[depth] for depth in (Depth.READ, Depth.WRITE) if depth in self._broken), None)

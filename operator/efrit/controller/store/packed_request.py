@@ -82,11 +82,6 @@ class PackedRequest:
             _model=small,
         )
 
-    @property
-    def is_model(self) -> bool:
-        """Whether it is kept as a model."""
-        return self._model is not None
-
     def pack(self) -> None:
         """Keep it as JSON from now on."""
         if self._model is not None:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import httpx
 
 from efrit.controller.process_end import pod_of
-from efrit.kube.media_types import MERGE_PATCH, STRATEGIC_PATCH
+from efrit.kube.media_types import MERGE_PATCH
 from tests.support.faults.node.host import Host, HostPod, Role
 from tests.support.kube import Json, Kube, Refused, until
 
@@ -28,6 +28,7 @@ SYSTEM = os.environ.get("NAMESPACE", "efrit-system")
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{RELEASE}"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/{RELEASE}"
 LABELS = {"pod-security.kubernetes.io/enforce": "restricted", "efrit.dev/chaos": "yes"}
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 READY_SECONDS = 240.0
 GONE_SECONDS = 240.0
 

@@ -83,7 +83,7 @@ def test_only_the_last_requests_stay_models_and_one_that_is_forgotten_takes_no_p
     recent.forget(second)
     recent.keep(request)
 
-    assert [packed.is_model for packed in (first, second, third)] == [False, True, True]
+    assert [packed.unpack() is packed.unpack() for packed in (first, second, third)] == [False, True, True]
     assert first.unpack() == third.unpack()
     assert len(recent) == 2
 

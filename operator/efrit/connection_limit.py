@@ -29,7 +29,7 @@ class ConnectionLimit(Generic[T]):
         return iter(self._alive)
 
     def check(self) -> None:
-        """Raise `ConnectionRefusedError` where one more is too many: before TLS there is nobody else to be told."""
+        """Raise `ConnectionRefusedError` where one more is too many: before TLS there is nobody else to answer."""
         if len(self._alive) >= self._most and time.monotonic() - self._collected > self._collect_seconds:
             # A failed handshake leaves a cycle.
             gc.collect()

@@ -122,7 +122,7 @@ def test_what_is_not_armed_passes_and_is_noted(caller: Caller) -> None:
         (Effect.RESET, False, False),
     ],
 )
-def test_a_broken_connection_tells_nothing_of_what_was_committed(
+def test_a_broken_connection_reports_nothing_of_what_was_committed(
     caller: Caller, effect: Effect, committed: bool, killed: bool
 ) -> None:
     armed = caller.proxy.arm(Fault(effect, "create", "secrets"))

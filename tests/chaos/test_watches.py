@@ -14,7 +14,7 @@ from tests.support.faults.api_proxy.proxy import ArmedFault, Effect, Fault
 
 
 @pytest.mark.parametrize(("phase", "mode"), chosen(EVERYTHING))
-def test_the_controller_gets_there_whatever_its_watch_tells(cluster: ProxiedCluster, phase: str, mode: str) -> None:
+def test_the_controller_gets_there_whatever_its_watch_reports(cluster: ProxiedCluster, phase: str, mode: str) -> None:
     moment = PHASES[phase]
 
     def arm(name: str, kind: str, when: Callable[[Json], bool] | None = None) -> ArmedFault:

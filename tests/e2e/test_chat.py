@@ -64,7 +64,7 @@ def test_a_chat_is_answered_and_goes_on_where_it_was(instance: Instance) -> None
     assert second["session"]["id"] == first["session"]["id"]
 
 
-def test_a_command_of_twelve_steps_is_done_and_tells_how_far_it_is(instance: Instance, model: ModelService) -> None:
+def test_a_command_of_twelve_steps_is_done_and_reports_how_far_it_is(instance: Instance, model: ModelService) -> None:
     status = play(instance, "twelve-steps")
     assert (status["reason"], status["phase"]) == ("Succeeded", "Succeeded"), status
     assert status["progress"]["toolCalls"] >= 12

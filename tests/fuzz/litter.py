@@ -113,15 +113,15 @@ class Outside:
 
     def untouched(self) -> None:
         """Fails if anything in it was opened, read, changed, made or removed since it was made."""
-        events = self._told()
+        events = self._events()
         assert not events, events
         assert [path.name for path in sorted(self.place.iterdir())] == ["file", "secret"]
         assert (self.place / "file").read_text() == "not yours"
         assert stat.S_IMODE((self.place / "file").stat().st_mode) == 0o640
         # These looks were ours.
-        self._told()
+        self._events()
 
-    def _told(self) -> list[str]:
+    def _events(self) -> list[str]:
         return [f"{event.mask!r} {event.name}" for event in self._watch]
 
 

@@ -50,11 +50,11 @@ def _parsed(kind: type[WireModel], data: bytes) -> WireModel | None:
     try:
         return kind.parse(data)
     except ProtocolError as error:
-        _can_be_told(error)
+        _can_be_reported(error)
         return None
 
 
-def _can_be_told(error: ProtocolError) -> None:
+def _can_be_reported(error: ProtocolError) -> None:
     """In an answer and in a log line."""
     assert 0 < len(error.message) <= LONGEST_MESSAGE
     error.message.encode()
@@ -80,7 +80,7 @@ def _safe_name(name: str) -> None:
     assert "\0" not in name
 
 
-def _tells_time(moment: datetime | None) -> None:
+def _has_time(moment: datetime | None) -> None:
     if moment is not None:
         assert moment.utcoffset() is not None
         assert _RFC3339.fullmatch(rfc3339(moment))
@@ -94,7 +94,7 @@ def request(data: bytes) -> None:
         return
     assert isinstance(parsed, Request)
     _safe_name(request_file(parsed.id))
-    _tells_time(parsed.timestamp)
+    _has_time(parsed.timestamp)
     _survives(parsed)
     stored = Request.parse(submission(parsed).data)
     assert stored.digest() == parsed.digest()
@@ -108,8 +108,8 @@ def response(data: bytes) -> None:
         return
     assert isinstance(parsed, Response)
     _safe_name(response_file(parsed.id))
-    _tells_time(parsed.timestamp)
-    _tells_time(parsed.started)
+    _has_time(parsed.timestamp)
+    _has_time(parsed.started)
     _survives(parsed)
     words = {parsed.status == "success", parsed.reason == "Succeeded", parsed.outcome != "Failure"}
     assert len(words) == 1 or parsed.outcome == "Partial"
@@ -134,7 +134,7 @@ def view(data: bytes) -> None:
     if parsed is not None:
         assert isinstance(parsed, RequestView)
         assert parsed.response is None or parsed.response.id == parsed.id
-        _tells_time(parsed.queued_time)
+        _has_time(parsed.queued_time)
         _survives(parsed)
 
 
@@ -174,7 +174,7 @@ def event(data: bytes) -> None:
         try:
             parsed = parse_event(name, text)
         except ProtocolError as error:
-            _can_be_told(error)
+            _can_be_reported(error)
         else:
             assert (parsed is None) is (name == "later")
             if isinstance(parsed, Reset):
@@ -182,7 +182,7 @@ def event(data: bytes) -> None:
     try:
         event_id = EventId.parse(text)
     except InvalidEvent as error:
-        _can_be_told(error)
+        _can_be_reported(error)
     else:
         assert str(event_id).encode("ascii").isalnum() or "-" in str(event_id)
         assert EventId.parse(str(event_id)) == event_id
@@ -202,7 +202,7 @@ def stream(data: bytes) -> None:
     try:
         asyncio.run(read())
     except ProtocolError as error:
-        _can_be_told(error)
+        _can_be_reported(error)
 
 
 def answer(data: bytes) -> None:
@@ -278,7 +278,7 @@ def names(data: bytes) -> None:
     try:
         rid = request_id(name)
     except ProtocolError as error:
-        _can_be_told(error)
+        _can_be_reported(error)
     else:
         assert rid not in {".", ".."}
         for write in (request_file, response_file, cancel_file, withdrawn_file):

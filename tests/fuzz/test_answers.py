@@ -191,7 +191,7 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("limit", [7, 100, 4096])
-def test_whatever_code_returns_prints_or_signals_is_told_whole_or_cut_at_the_limit(
+def test_whatever_code_returns_prints_or_signals_is_reported_whole_or_cut_at_the_limit(
     instance: Instance, limit: int
 ) -> None:
     pid = instance.emacs_pid()

@@ -98,7 +98,7 @@ async def _serves(place: Path, secrets: Path, before: list[Placed], meanwhile: l
                 drop(root / area, item, place / "outside")
             ScriptedEmacs(root).do(f"mine{start}")
             await _until(task, lambda: _answered(bridge, f"mine{start}"))  # noqa: B023
-            await _tells_all(bridge)
+            await _reports_all(bridge)
         finally:
             bridge.stop()
             await task
@@ -117,7 +117,7 @@ async def _until(task: asyncio.Task[None], condition: object) -> None:
         await asyncio.sleep(0.005)
 
 
-async def _tells_all(bridge: Bridge) -> None:
+async def _reports_all(bridge: Bridge) -> None:
     """Check that a client understands everything the bridge has to tell, and can acknowledge what is answered."""
     RequestList.parse(RequestList(queue_id=bridge.queue.queue_id, requests=tuple(bridge.queue.views())).to_json())
     Stats.parse(bridge.stats().to_json())

@@ -68,7 +68,7 @@ class Node:
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._forced: set[asyncio.Task[None]] = set()
         self._calls: set[asyncio.Task[httpx.Response]] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="node", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
@@ -197,7 +197,7 @@ class Node:
                 try:
                     await self._begin(statefulset)
                 except _Refused as refusal:
-                    await self._tell(statefulset, f"create Pod {name} in StatefulSet failed: {refusal}")
+                    await self._record_event(statefulset, f"create Pod {name} in StatefulSet failed: {refusal}")
         served = (self._pods[name].started for name in desired if name in self._pods)
         return self.collects or not desired.keys() <= self._pods.keys() or not all(served)
 
@@ -257,15 +257,15 @@ class Node:
             status["conditions"] = [{"type": "Ready", "status": "True"}]
         await self._call("PATCH", "pods", pod.name, "status", {"status": status})
 
-    async def _tell(self, statefulset: Json, message: str) -> None:
+    async def _record_event(self, statefulset: Json, message: str) -> None:
         """Publish the StatefulSet controller's Event."""
         await self._warn("apps/v1", "StatefulSet", statefulset["metadata"], "FailedCreate", message)
 
     async def _warn(self, api_version: str, kind: str, about: Json, reason: str, message: str) -> None:
         """Publish a Warning, once for each sentence."""
-        if message in self._told:
+        if message in self._reported:
             return
-        self._told.add(message)
+        self._reported.add(message)
         who = {"name": about["name"], "uid": about["uid"], "namespace": self._namespace}
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         event = {

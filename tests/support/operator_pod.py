@@ -42,11 +42,11 @@ class OperatorPod:
             self._last = self._terminated()
         self._restarts += 1
         self._log.write_text("")
-        self._tell({"running": {}})
+        self._set_state({"running": {}})
 
     def container_ended(self) -> None:
         """Report that the container has ended, and what it left in its log."""
-        self._tell(self._terminated())
+        self._set_state(self._terminated())
 
     def reported(self) -> bool:
         """Whether the API server has been told all there is to tell. Raises Refused."""
@@ -64,7 +64,7 @@ class OperatorPod:
     def _terminated(self) -> Json:
         return {"terminated": {"exitCode": 137, "reason": "Error", "message": self._log.read_text()}}
 
-    def _tell(self, state: Json) -> None:
+    def _set_state(self, state: Json) -> None:
         report: Json = {
             "name": CONTAINER,
             "image": "efrit/operator",

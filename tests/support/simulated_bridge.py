@@ -155,7 +155,7 @@ class SimulatedBridge:
                 self.order.append(self.name)
                 if self.mode is Mode.WORKS:
                     now, state = datetime.now(UTC), RequestState.RUNNING
-                    self._tell(RequestView(id=request_id(uid), state=state, attempt=1, started_time=now))
+                    self._report(RequestView(id=request_id(uid), state=state, attempt=1, started_time=now))
                 else:
                     self._finish(uid)
             return RequestView(id=request_id(uid), state=RequestState.QUEUED, queued_time=datetime.now(UTC))
@@ -178,9 +178,9 @@ class SimulatedBridge:
             result="3" if reason == RequestReason.SUCCEEDED else None,
             attempt=1,
         )
-        self._tell(RequestView(id=request_id(uid), state=RequestState.ANSWERED, response=response, attempt=1))
+        self._report(RequestView(id=request_id(uid), state=RequestState.ANSWERED, response=response, attempt=1))
 
-    def _tell(self, view: RequestView) -> None:
+    def _report(self, view: RequestView) -> None:
         self.views[view.id] = view
         for stream in self.streams:
             stream.put_nowait(_event("request", view.to_json()))

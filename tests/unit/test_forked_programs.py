@@ -101,7 +101,7 @@ def test_input_and_directory_are_those_given(tmp_path: Path) -> None:
     assert "here.json" in forked.stderr
 
 
-def test_a_killed_fork_tells_the_signal(tmp_path: Path) -> None:
+def test_a_killed_fork_reports_the_signal(tmp_path: Path) -> None:
     # Nobody ever writes to what it reads: it ends of the signal alone.
     os.mkfifo(tmp_path / "config.json")
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "EFRIT_CONFIG": str(tmp_path / "config.json")}

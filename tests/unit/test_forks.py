@@ -108,7 +108,7 @@ def test_what_all_forks_need_is_made_by_the_first_of_them_and_again_after_it_fai
     assert [path.name for path in (tmp_path / "base").rglob("it")] == ["it"]
 
 
-def test_what_goes_wrong_in_one_fork_fails_the_run_and_is_told(tmp_path: Path) -> None:
+def test_what_goes_wrong_in_one_fork_fails_the_run_and_is_reported(tmp_path: Path) -> None:
     fails = "def test_it():\n    print('heard')\n    assert 1 == 2\n"
     code, output = run(tmp_path, fails=fails, ends="import os\ndef test_it(): os._exit(3)\n")
     assert code == 1

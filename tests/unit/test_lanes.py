@@ -48,7 +48,7 @@ def test_lanes_are_separated_by_two_dashes_and_empty_ones_left_out() -> None:
 
 
 @pytest.mark.parametrize("words", ["", "--abreast", "--abreast 2", "--abreast 0 true", "--abreast many true"])
-def test_what_asks_for_no_lane_is_told_as_wrong_usage(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_asks_for_no_lane_is_reported_as_wrong_usage(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words.split()) == 64
     assert "python -m tests.lanes" in capsys.readouterr().err
 
@@ -90,7 +90,7 @@ def test_each_line_says_whose_it_is(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_is_told_before_its_command_ends(tmp_path: Path) -> None:
+def test_a_line_is_reported_before_its_command_ends(tmp_path: Path) -> None:
     def tell(line: str) -> None:
         if "| first" in line:
             (tmp_path / "told").touch()
@@ -98,7 +98,7 @@ def test_a_line_is_told_before_its_command_ends(tmp_path: Path) -> None:
     assert Lanes([[script(tmp_path / "slow", f"echo first; {until_there('told')}")]], tell).run() == 0
 
 
-def test_what_passed_is_told_with_its_time_at_the_end(tmp_path: Path) -> None:
+def test_what_passed_is_reported_with_its_time_at_the_end(tmp_path: Path) -> None:
     lines: list[str] = []
     busy = "while read -r -a stat </proc/$$/stat && ((stat[13] + stat[14] < 60)); do :; done"
     Lanes([[script(tmp_path / "one", busy), script(tmp_path / "two", "")]], lines.append).run()

@@ -47,7 +47,7 @@ def test_a_marker_has_a_mutant() -> None:
     ] == []
 
 
-def test_a_mutant_whose_marker_is_gone_is_told_by_its_name() -> None:
+def test_a_mutant_whose_marker_is_gone_is_reported_by_its_name() -> None:
     with pytest.raises(Misplaced, match=r"the marker `gate: no-such-step` is wanted once .* and is nowhere"):
         marker_of("no-such-step")
 

@@ -85,7 +85,9 @@ def test_an_operation_is_done_where_the_marker_is(file: str, before: str, operat
         ("a.yaml", "a\n# gate: g\nb\n", Value("c"), "`b` is no entry"),
     ],
 )
-def test_what_cannot_be_done_is_told_with_its_place(file: str, text: str, operation: Operation, message: str) -> None:
+def test_what_cannot_be_done_is_named_with_its_place(
+    file: str, text: str, operation: Operation, message: str
+) -> None:
     (marker,) = markers_of(file, dedent(text))
     with pytest.raises(Misplaced, match=message):
         marker.mutate(text, operation)

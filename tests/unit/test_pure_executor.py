@@ -63,7 +63,7 @@ def test_what_is_said_is_not_looked_into(path: Path) -> None:
     )
 
 
-def test_the_prompts_tell_how_it_works_and_give_no_advice() -> None:
+def test_the_prompts_say_how_it_works_and_give_no_advice() -> None:
     text = (LISP / "efrit-session-prompt.el").read_text()
     prompts = re.findall(r'\(defconst efrit-prompt-\w+\s+"((?:[^"\\]|\\.)*)"', text)
     assert len(prompts) == 3
@@ -71,7 +71,7 @@ def test_the_prompts_tell_how_it_works_and_give_no_advice() -> None:
         assert not ADVICE.findall(prompt)
 
 
-def test_the_messages_of_a_plan_tell_roles_and_protocol_and_give_no_advice() -> None:
+def test_the_messages_of_a_plan_name_roles_and_protocol_and_give_no_advice() -> None:
     texts = [
         text for name, text in vars(messages).items() if re.fullmatch(r"_[A-Z]+", name) and isinstance(text, str)
     ]

@@ -76,7 +76,7 @@ ID is nil for what was there before it, whoever made that."
         (push object efrit-background--threads)))))
 
 (defun efrit-background-make-leftover-tester ()
-  "Return a closure that tells whether a request has left an object behind.
+  "Return a closure that says whether a request has left an object behind.
 It calls nothing by its name."
   (let ((get (symbol-function 'gethash)) (owners efrit-background--owners))
     (lambda (object) (and (funcall get object owners) t))))

@@ -99,7 +99,7 @@ To be called by `signal-hook-function', which knows no other way to the stack."
   (pcase-let* ((`(,evaluated ,function ,arguments) frame)
                (print-length 6) (print-level 3) (print-circle nil)
                (print-escape-newlines t) (print-escape-control-characters t)
-               ;; The code of a function without a name tells nobody anything.
+               ;; The code of a function without a name says nothing to anybody.
                (function (if (or (symbolp function) (not evaluated)) function 'lambda))
                (text (condition-case nil
                          (if evaluated

@@ -18,7 +18,7 @@
 ;; systems that answers are written in get their meaning back.
 ;;
 ;; What puts things back is a closure, which holds all of that.  Between requests nothing
-;; tells which values the variables should have: where one that never changes has changed
+;; says which values the variables should have: where one that never changes has changed
 ;; then, that Emacs ends.
 
 ;;; Code:
@@ -86,7 +86,7 @@ Those whose symbol has the property `efrit-guard-lasting' are others.")
   "Symbols that were put back and are not logged yet.")
 
 (defvar efrit-guard--advised-p (symbol-function 'advice--p)
-  "What tells a function that is advised.")
+  "How a function that is advised is recognised.")
 
 (defvar efrit-guard--kill-emacs (symbol-function 'kill-emacs)
   "What ends Emacs.")

@@ -7,7 +7,7 @@
 ;; The code of a request may lower the limits that the system sets this process: open
 ;; files, sizes of files, memory.  Nothing raises all of them again, and the next request
 ;; could not be begun or answered, so an Emacs whose limits are lower than at its start
-;; ends once what runs is answered.  Where the system does not tell the limits, the
+;; ends once what runs is answered.  Where the system does not report the limits, the
 ;; errors do.
 
 ;;; Code:
@@ -16,7 +16,7 @@
 (require 'efrit-files)
 
 (defconst efrit-limits--file "/proc/self/limits"
-  "Where Linux tells the limits of this process.")
+  "Where Linux reports the limits of this process.")
 
 (defconst efrit-limits--names
   '("cpu time" "file size" "data size" "stack size" "resident set" "processes" "open files"
@@ -36,7 +36,7 @@
       (efrit-files-read efrit-limits--file))))
 
 (defun efrit-limits--parse (text)
-  "Return the limits that TEXT tells as an alist of names and numbers.
+  "Return the limits in TEXT as an alist of names and numbers.
 Those that have no end are left out; where TEXT is nil, all are."
   (let ((position 0) (case-fold-search nil) limits)
     (while (and text (string-match "^Max \\([a-z ]+?\\)  +\\([0-9]+\\) " text position))
@@ -79,7 +79,7 @@ Where the limits cannot be read any more, one of them is in the way."
   "What is said of a limit that another Emacs would not have.")
 
 (defun efrit-limits-error-p (message)
-  "Return non-nil when MESSAGE, that of an error, tells of a limit of this process."
+  "Return non-nil when MESSAGE, that of an error, is about a limit of this process."
   (and (string-match-p efrit-limits--errors message)
        (not (string-search "Too many open files in system" message))))
 

@@ -14,7 +14,7 @@
 ;; Each file is watched by a shell of its own, so that its time counts from its own
 ;; start.  Before each signal the shell asks whether Emacs is still its parent's
 ;; parent: numbers of processes come back.  One helper lives as long as Emacs:
-;; telling it costs a write to a pipe, starting one a fork.
+;; writing to it costs a write to a pipe, starting one a fork.
 ;;
 ;; Before the kill it writes the order to stop, by which the next Emacs knows that the
 ;; time of the request was over.
@@ -35,7 +35,7 @@ parent() {
     ps -o ppid= -p \"$self\" | tr -d ' '
   fi
 }
-tell() {
+send() {
   [ \"$(parent)\" = \"$emacs\" ] && kill -s \"$1\" \"$emacs\" || exit 0  # gate: watchdog-parent
 }
 order() {
@@ -49,16 +49,16 @@ watch() {
   cancel=${3%/processing/*}/control/cancel_${id%.json}
   while [ -e \"$file\" ]; do
     # A client of another host can write the order, and cannot signal.
-    [ ! -e \"$cancel\" ] || [ \"$left\" -le 0 ] || tell USR2
+    [ ! -e \"$cancel\" ] || [ \"$left\" -le 0 ] || send USR2
     if [ \"$left\" -le 0 ]; then
       if [ \"$grace\" -gt 0 ] && [ \"$signals\" -ge \"$grace\" ]; then
         echo \"efrit: killing Emacs $emacs: it did not hear $signals signals\" >&2
         order \"$file\"
-        tell KILL
+        send KILL
       else
-        tell USR2
+        send USR2
         # Code may have set `debug-on-event' to the other signal that it can be.
-        [ \"$signals\" -lt 2 ] || tell USR1
+        [ \"$signals\" -lt 2 ] || send USR1
       fi
       signals=$((signals + 1)) nap=1000
     elif [ \"$nap\" -gt \"$left\" ]; then

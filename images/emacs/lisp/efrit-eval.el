@@ -27,7 +27,7 @@
 REASON is one of the protocol's; VALUE an `efrit-print' or nil; ERROR-CODE the
 symbol of the condition; CONTEXT an alist or nil; SECONDS the time it took.
 OUTCOME is one of the protocol's where REASON does not say it; EXTRA an alist
-of what else the answer tells; BACKTRACE the calls that led to the error."
+of what else the answer says; BACKTRACE the calls that led to the error."
   reason value error error-code output messages context (seconds 0.0) outcome extra
   (backtrace ""))
 

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; Starts curl for one request and tells what comes back, as it comes: the head,
+;; Starts curl for one request and reports what comes back, as it comes: the head,
 ;; pieces of the body, the end.  Headers and body go to curl's standard input,
 ;; so neither its arguments nor its environment show a key.  Retries, events and
 ;; models are the business of others.
@@ -171,7 +171,7 @@ the pieces, a longer one before curl reads and where it reads slowly."
         (progn
           (process-send-string process piece)
           (unless (efrit-curl-unsent curl) (process-send-eof process)))
-      ;; Curl is gone, and its sentinel tells.
+      ;; Curl is gone, and its sentinel reports it.
       (error (setf (efrit-curl-unsent curl) nil)))
     ;; The first piece has the key.
     (clear-string piece)

@@ -57,7 +57,7 @@ them since, the last one first."
 ;;;; Reading events
 
 (defun efrit-model-reply-draft (on-text)
-  "Return a new draft that tells ON-TEXT, unless that is nil, of the text."
+  "Return a new draft that calls ON-TEXT, unless that is nil, with the text."
   (efrit-model-draft--make :on-text on-text))
 
 (defun efrit-model-reply-read (draft data)

@@ -27,11 +27,11 @@ that the first line is over, CLOSED that nothing is passed on any more."
   pieces data type (size 0) after-cr begun closed)
 
 (defun efrit-sse-open (on-event limit)
-  "Return a stream that tells ON-EVENT of events of at most LIMIT bytes."
+  "Return a stream that calls ON-EVENT with events of at most LIMIT bytes."
   (efrit-sse--make :on-event on-event :limit limit))
 
 (defun efrit-sse-close (stream)
-  "Have STREAM tell nothing any more, not even what it was just given."
+  "Have STREAM report nothing any more, not even what it was just given."
   (setf (efrit-sse-closed stream) t
         (efrit-sse-pieces stream) nil
         (efrit-sse-data stream) nil))

@@ -7,7 +7,7 @@
 ;; One turn of the model: conversation (efrit-model-body) -> POST (efrit-curl) ->
 ;; events (efrit-sse) -> reply (efrit-model-reply), and again after a failure
 ;; (efrit-model-retry).  Only a whole reply is returned.  Nothing here waits: Emacs
-;; goes on, and callbacks tell what came, perhaps inside the code of a request.
+;; goes on, and callbacks report what came, perhaps inside the code of a request.
 ;; What a reply says is the business of others.
 
 ;;; Code:
@@ -26,7 +26,7 @@
 (cl-defstruct (efrit-model-call (:constructor efrit-model-call--make) (:copier nil))
   "A turn under way.
 STATE is `asking', `waiting' or `over'; TIMER does THEN at the time DUE.  BODY is
-what is sent each time, ATTEMPTS how often it was; KEY-HASH tells the key it was
+what is sent each time, ATTEMPTS how often it was; KEY-HASH identifies the key it was
 sent with.  The others belong to the attempt under way: CURL, STATUS, HEADERS,
 STREAM and DRAFT, or TEXT, the body of a response that is no stream."
   body on-text on-done on-error on-retry deadline

@@ -94,7 +94,7 @@ That is a key, lines NAME=VALUE, or nothing but a token."
   [ -n \"$secret\" ] || exit 0
   printf 'username=%s\\npassword=%s\\n' \"${user:-x-access-token}\" \"$secret\"
 }; f"
-  "Tells git the credentials at a path.
+  "Gives git the credentials at a path.
 A token goes with a name that any server takes.")
 
 (defconst efrit-plan-clone--agent

@@ -116,7 +116,7 @@ If it was empty, that is COMMIT about TEXT."
       result)))
 
 (defun efrit-plan-environment--repository-inside-p (result)
-  "Return non-nil when RESULT, of adding, tells of a repository in the directory."
+  "Return non-nil when RESULT, of adding, reports a repository in the directory."
   (string-match-p "adding embedded git repository\\|does not have a commit checked out"
                   (nth 2 result)))
 
@@ -204,7 +204,7 @@ truncated; the diff has MOST characters at most."
     (list root (concat hash "^") hash "--relative=environment/")))
 
 (defun efrit-plan-environment--change-members (output most)
-  "Return the members that tell what OUTPUT, of git, tells: names, counts and diff.
+  "Return the members for what OUTPUT, of git, says: names, counts and diff.
 MOST characters of the diff are returned."
   (let ((case-fold-search nil))
     (if (string-match "\\(?:\\`\\|\0\\)\\( [0-9]+ files? changed[^\n]*\n\\)\0?" output)
@@ -215,7 +215,7 @@ MOST characters of the diff are returned."
       ;; Nothing, or so many files that their list alone is too long.
       (efrit-plan-environment--members
        (efrit-plan-environment--names output) ""
-       (if (string-empty-p output) "" "[too many files were changed to tell how]") most))))
+       (if (string-empty-p output) "" "[too many files were changed to list how]") most))))
 
 (defun efrit-plan-environment--names (list)
   "Return the first paths of LIST, of git's --numstat."
@@ -232,7 +232,7 @@ MOST characters of the diff are returned."
     (nreverse names)))
 
 (defun efrit-plan-environment--members (names statistics diff most)
-  "Return the members that tell of NAMES, STATISTICS and DIFF.
+  "Return the members for NAMES, STATISTICS and DIFF.
 MOST characters of the diff are returned."
   `((changed . ,(vconcat names))
     ,@(efrit-plan-environment-statistics statistics)

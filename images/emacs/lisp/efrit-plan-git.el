@@ -63,7 +63,7 @@
       (goto-char (point-min))
       (if (and (equal status 0) (re-search-forward "version \\([0-9]+\\(?:\\.[0-9]+\\)+\\)" nil t))
           (match-string 1)
-        (efrit-plan-fail 'efrit-plan-no-git "%s does not tell its version (exit status %s)"
+        (efrit-plan-fail 'efrit-plan-no-git "%s does not report its version (exit status %s)"
                          program status)))))
 
 ;;;; Its surroundings
@@ -224,12 +224,12 @@ written is kept, and the step can be asked for again")
 its owner or its mode and ask for the step again")
     ("not a git repository\\|bad object\\|object file .* is empty\\|is corrupt\\|unable to read tree"
      efrit-plan-git-failed
-     "The repository is damaged. `git fsck' in it tells more; take it from a backup, or move the \
+     "The repository is damaged. `git fsck' in it says more; take it from a backup, or move the \
 directory away and begin the plan again"))
   "A regexp on what was said, the condition it amounts to, and what to say of it.")
 
 (defun efrit-plan-git-trouble (text)
-  "Return (CONDITION SENTENCE) about the known trouble that TEXT tells of."
+  "Return (CONDITION SENTENCE) about the known trouble that TEXT reports."
   (let ((case-fold-search t))
     (cdr (seq-find (lambda (trouble) (string-match-p (car trouble) text))
                    efrit-plan-git--troubles))))

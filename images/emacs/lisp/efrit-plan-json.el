@@ -37,7 +37,7 @@
 (defconst efrit-plan-json--kinds
   '((string . stringp) (count . natnump) (number . numberp) (list . vectorp)
     (object . listp))
-  "What a member may be, and the function that tells whether it is.")
+  "What a member may be, and the function that says whether it is.")
 
 (defun efrit-plan-json-get (arguments name kind &optional default)
   "Return the member NAME of ARGUMENTS, which is of KIND; else DEFAULT.

@@ -83,7 +83,7 @@ At most MOST of them, unless nil.  Those made by hand have no step."
                         "\0" t)))
 
 (defun efrit-plan-log--parse (record)
-  "Return the commit that RECORD, in `efrit-plan-log--format', tells of."
+  "Return the commit in RECORD, which is in `efrit-plan-log--format'."
   (pcase-let* ((`(,hash ,time ,subject ,trailers) (split-string record "\x1f"))
                (said (mapcar (lambda (trailer)
                                (let ((colon (string-search ": " trailer)))

@@ -6,7 +6,7 @@
 
 ;; The second step of the flow: requests/ -> processing/, then a line in the
 ;; journal claims.log.  The rename decides a race with whoever withdraws the
-;; request; the synced line is what tells, after a crash, that the request may
+;; request; the synced line is what says, after a crash, that the request may
 ;; have begun.  No line, no evaluation.
 ;;
 ;; A host that shares its queue remembers which names were not there, that of an

@@ -28,7 +28,7 @@
   "How many bytes of such a file are read, which is more than 10,000 mounts take.")
 
 (defun efrit-host--read (path)
-  "Return the text of PATH, in which the system tells of itself, or nil."
+  "Return the text of PATH, in which the system describes itself, or nil."
   (condition-case nil
       (efrit-files-isolated
         (efrit-files-with-buffer

@@ -20,7 +20,7 @@
 (cl-defstruct (efrit-entry (:constructor efrit-entry--make))
   "A file seen in requests/.
 REQUEST is nil while the file cannot be read; CHANGED is when it last differed.
-STAMP tells the version that was read, TURN and MODIFIED the order."
+STAMP identifies the version that was read, TURN and MODIFIED the order."
   name stamp request changed turn modified seen)
 
 (defvar efrit-queue--waiting (make-hash-table :test #'equal)

@@ -136,7 +136,7 @@ Strings that are one of EXEMPT stay."
         (t value)))
 
 (defun efrit-secret--time-p (text)
-  "Return non-nil when TEXT is a time as answers and records tell it."
+  "Return non-nil when TEXT is a time as answers and records have it."
   (let ((case-fold-search nil))
     (string-match-p "\\`[0-9]\\{4\\}-[0-9][0-9]-[0-9][0-9]T[0-9:.]+Z\\'" text)))
 

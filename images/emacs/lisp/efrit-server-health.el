@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; What the server tells about itself: counters since this start, the answer to
+;; What the server reports about itself: counters since this start, the answer to
 ;; a `status' request, and the heartbeat file.  A heartbeat shows that Emacs is responding,
 ;; it is no record: it is not synced, and a failure to write it is no failure.
 

@@ -117,7 +117,7 @@ request itself waits for is its own affair until its time is over."
 
 (defun efrit-server--end-if-blind ()
   "End Emacs when a request waits with nothing in its way, and code has advised us.
-That may have made a step of the way to a claim do nothing, and no error tells."
+That may have made a step of the way to a claim do nothing, and no error says so."
   (let ((name (and efrit-server-up
                    (not (or (efrit-server-busy-p) efrit-server-held efrit-sessions
                             (efrit-background-attended-p) (efrit-server-draining-p)))
@@ -138,7 +138,7 @@ That may have made a step of the way to a claim do nothing, and no error tells."
 A little more than `efrit-self-check-seconds', so that each has a check.")
 
 (defun efrit-server--may-rest-p ()
-  "Return non-nil when nothing goes on, and an event or a signal tells of work.
+  "Return non-nil when nothing goes on, and an event or a signal means work.
 Without a bridge nobody would send a signal, and others who share the queue go
 by the heartbeat."
   ;; gate: may-rest
@@ -323,7 +323,7 @@ What code has put into `file-name-handler-alist' has no say about our own."
            (efrit-server-entry (efrit-server-work))))))
 
 (defun efrit-server--echo-p (event)
-  "Return non-nil when EVENT only tells that a file left that does not wait."
+  "Return non-nil when EVENT only reports that a file left that does not wait."
   (pcase event
     (`(,_ (moved-from) ,(and name (pred stringp)) . ,_)
      (not (efrit-queue-known-p name)))))

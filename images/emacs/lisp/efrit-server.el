@@ -151,13 +151,13 @@ Signal `efrit-queue-taken' when it is another one's."
                   (format "%s: %s" efrit-init-file (error-message-string err)))))))))
 
 (defun efrit-server--note-init-problem (problem)
-  "Log PROBLEM, the error of an init file, and have the heartbeat tell it."
+  "Log PROBLEM, the error of an init file, and have the heartbeat report it."
   (efrit-server-log "%s" problem)
   (setq efrit-health-init-problem problem)
   (efrit-health-beat))
 
 (defun efrit-server--on-exit ()
-  "Log which request the end of Emacs interrupts, and tell other hosts of that end."
+  "Log which request the end of Emacs interrupts, and report that end to other hosts."
   (unless efrit-bridge-p
     (setq efrit-health-serving "ended")
     (efrit-health-beat))

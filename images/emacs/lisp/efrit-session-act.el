@@ -25,7 +25,7 @@
 ;;;; The next call
 
 (defun efrit-session-step-act (session)
-  "Run the next call of the model of SESSION, or tell it the results of all."
+  "Run the next call of the model of SESSION, or send it the results of all."
   (let* ((history (efrit-session-history session))
          (call (car (efrit-session-calls session)))
          (begun (and call (efrit-history-begun-p history call))))

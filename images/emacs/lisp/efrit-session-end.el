@@ -164,7 +164,7 @@ same: what the request came to is known."
                       :truncated (< (string-bytes head) (string-bytes text)))))
 
 (defun efrit-session--extra (session status question)
-  "Return what an answer tells of SESSION: its STATUS, a QUESTION, its figures."
+  "Return what an answer says of SESSION: its STATUS, a QUESTION, its figures."
   (let ((usage (efrit-session-usage session)))
     `((session . ((id . ,(efrit-history-id (efrit-session-history session)))
                   (status . ,status)

@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; The system prompts, and the facts about Emacs that go with a command.  They
-;; tell how the protocol works and nothing else: no advice, no example of a
+;; say how the protocol works and nothing else: no advice, no example of a
 ;; solution, no opinion about what to do next.  All of that is the model's.
 
 ;;; Code:

@@ -104,7 +104,7 @@ put it into a file of the workspace and name that file"
                                    efrit-max-tool-calls
                                    (efrit-request-limit-name :tool-calls))))))
     (efrit-history-cache history)
-    ;; An earlier Emacs may have begun this very request: its end tells what was done.
+    ;; An earlier Emacs may have begun this very request: its end says what was done.
     (and reached
          (not (equal (efrit-history-request history) (efrit-request-id request)))
          (concat reached ": begin another session, or raise the limit"))))

@@ -153,7 +153,7 @@ UNREADABLE are the inputs in it that are no JSON objects."
   (efrit-session--change-state session 'turn-paused))
 
 (defun efrit-session-keep-text (session text)
-  "Have TEXT be what the answer of SESSION tells."
+  "Have TEXT be what the answer of SESSION says."
   (setf (efrit-session-text session) text))
 
 ;;;; Calls of tools

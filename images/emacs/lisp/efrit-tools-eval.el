@@ -73,7 +73,7 @@ printed and said."
     (_ "error")))
 
 (defun efrit-tools-eval--content (result)
-  "Return the content that tells RESULT: the value or error, output, messages."
+  "Return the content for RESULT: the value or error, output, messages."
   (concat (if (equal (efrit-result-reason result) "Succeeded")
               (efrit-tools-eval--value (efrit-result-value result))
             (efrit-tools-eval--error result))

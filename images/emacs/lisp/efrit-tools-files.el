@@ -46,7 +46,7 @@
          (concat (funcall lines) (efrit-tools-files--unseen path)))))))
 
 (defun efrit-tools-files--unseen (path)
-  "Return a line that tells what of the file PATH was not looked at, if any."
+  "Return a line that says what of the file PATH was not looked at, if any."
   (let ((size (file-attribute-size (file-attributes (file-truename path)))))
     (if (<= size efrit-tools-files--most-bytes)
         ""

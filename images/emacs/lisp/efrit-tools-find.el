@@ -103,7 +103,7 @@ Return a function that stops it."
    :seconds efrit-tools-find--seconds
    :out (efrit-capture-beginning (* 4 efrit-tool-result-bytes))
    :err (efrit-capture-ends (/ efrit-tool-result-bytes 8))
-   :tell #'efrit-tools-find--result))
+   :report #'efrit-tools-find--result))
 
 ;;;; What came of it
 

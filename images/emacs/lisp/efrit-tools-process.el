@@ -27,7 +27,7 @@ OUT and ERR are captures.  WHY is why it was told to end: `timeout',
 BEHIND is non-nil when processes it left behind still held its error output.
 The other slots are times, and what belongs to Emacs."
   out err why status behind
-  process pipe done due told dead exited heard ended timer)
+  process pipe done due stopped dead exited heard ended timer)
 
 (defvar efrit-process--running nil
   "The programs that run.")
@@ -48,10 +48,10 @@ exec 3<&0 </dev/null 4>&2 2>/dev/null
 ) >/dev/null 4>&- &
 watch=$!
 exec 3<&-
-trap 'told=1' TERM
+trap 'stopping=1' TERM
 (exec \"$@\" 2>&4 4>&-)
 status=$?
-[ -z \"${told-}\" ] || kill -s KILL 0
+[ -z \"${stopping-}\" ] || kill -s KILL 0
 kill -s KILL \"$watch\"
 exit \"$status\"
 "
@@ -119,7 +119,7 @@ when it has ended."
   "Have PROGRAM end, with its whole group, for the reason WHY."
   (unless (or (efrit-process-why program) (efrit-process-ended program))
     (setf (efrit-process-why program) why
-          (efrit-process-told program) (float-time))
+          (efrit-process-stopped program) (float-time))
     (efrit-process--signal program 'SIGTERM)
     (efrit-process--arm program)))
 
@@ -164,8 +164,8 @@ when it has ended."
         (cond ((efrit-process-exited program)
                (when (efrit-process--silent-p program now)
                  (efrit-process--finish program)))
-              ((efrit-process-told program)
-               (efrit-process--insist program (- now (efrit-process-told program))))
+              ((efrit-process-stopped program)
+               (efrit-process--insist program (- now (efrit-process-stopped program))))
               ((>= now (efrit-process-due program))
                (efrit-process-stop program 'timeout)))
         (unless (efrit-process-ended program)
@@ -220,7 +220,7 @@ What has come is read first: on a busy machine a timer may run before it."
   (setf (efrit-process-timer program)
         (run-with-timer
          (cond ((efrit-process-exited program) (/ efrit-process--linger 2))
-               ((efrit-process-told program) efrit-process--grace)
+               ((efrit-process-stopped program) efrit-process--grace)
                ((efrit-process-dead program) efrit-process--grace)
                (t (max 0.0 (- (efrit-process-due program) (float-time)))))
          nil #'efrit-process--update program)))

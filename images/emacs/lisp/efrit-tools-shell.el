@@ -25,7 +25,7 @@
 ;;;; Any program
 
 (cl-defun efrit-tools-shell-start
-    (context command done &key directory seconds out err tell)
+    (context command done &key directory seconds out err report)
   "Run COMMAND, a list of strings, for CONTEXT; return a function that stops it.
 DONE is called with the result that TELL makes of the `efrit-process'.
 DIRECTORY is absolute, SECONDS the most it may take; OUT and ERR are captures."
@@ -38,13 +38,13 @@ DIRECTORY is absolute, SECONDS the most it may take; OUT and ERR are captures."
                    :seconds (max 0 (min seconds (or remaining seconds)))
                    :out out :err err
                    :done (lambda (program)
-                           (funcall done (efrit-tools-shell--call-or-error program tell))))))
+                           (funcall done (efrit-tools-shell--call-or-error program report))))))
     (lambda () (efrit-process-stop program 'interrupted))))
 
-(defun efrit-tools-shell--call-or-error (program tell)
+(defun efrit-tools-shell--call-or-error (program report)
   "Return what TELL makes of PROGRAM, an error when it cannot."
   (condition-case err
-      (funcall tell program)
+      (funcall report program)
     (error (efrit-tool-error "%s" (error-message-string err)))))
 
 (cl-defun efrit-tools-shell-wait (command &key directory seconds out err)
@@ -95,7 +95,7 @@ is where it runs when this is not given"))
    :seconds (or (alist-get 'timeout input) efrit-tools-shell--seconds)
    :out (efrit-capture-ends (* 3 (/ efrit-tool-result-bytes 4)))
    :err (efrit-capture-ends (/ efrit-tool-result-bytes 4))
-   :tell #'efrit-tools-shell--result))
+   :report #'efrit-tools-shell--result))
 
 (defun efrit-tools-shell--result (program)
   "Return the result of the command that PROGRAM has run."
@@ -112,7 +112,7 @@ is where it runs when this is not given"))
   (if (or (string-empty-p text) (string-suffix-p "\n" text)) text (concat text "\n")))
 
 (defun efrit-tools-shell--end (program)
-  "Return the lines that tell how PROGRAM ended."
+  "Return the lines that say how PROGRAM ended."
   (concat (pcase (efrit-process-why program)
             ('timeout "[stopped: its time was over]")
             ('interrupted "[stopped: the session was told to stop]")

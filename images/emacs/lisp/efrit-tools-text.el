@@ -25,7 +25,7 @@
 
 (defun efrit-tools-text-lines (first count numbered)
   "Return COUNT lines of the current buffer from line FIRST on, within limits.
-With NUMBERED, each has its number before it.  A last line in brackets tells
+With NUMBERED, each has its number before it.  A last line in brackets says
 what is left out."
   (save-excursion
     (save-restriction
@@ -62,7 +62,7 @@ what is left out."
             (if (and (null number) (= end (point-max))) "" "\n"))))
 
 (defun efrit-tools-text--shown (first last total)
-  "Return the line that tells that lines FIRST to LAST of TOTAL are there.
+  "Return the line that says that lines FIRST to LAST of TOTAL are there.
 Return the empty string when nothing is left out."
   (cond ((and (= first 1) (= last total)) "")
         ((< last first) (format "[no lines from %d on: there are %d]" first total))

@@ -19,7 +19,7 @@ Max realtime timeout      unlimited            unlimited            us
 "
   "What Linux tells.")
 
-(ert-deftest efrit-limits-reads-what-the-system-tells ()
+(ert-deftest efrit-limits-reads-what-the-system-reports ()
   (should (equal (efrit-limits--parse efrit-limits-test--text)
                  '(("open files" . 1024) ("processes" . 63448) ("file size" . 5000))))
   (should-not (efrit-limits--parse "")))

@@ -47,7 +47,7 @@
       (should (equal (alist-get 'error_code answer) "end-of-file")))
     (should (equal (efrit-test-value "check" "(boundp 'torn-var)") "nil"))))
 
-(ert-deftest efrit-eval-an-error-tells-its-symbol-and-message ()
+(ert-deftest efrit-eval-an-error-reports-its-symbol-and-message ()
   (efrit-test-with-daemon ()
     (pcase-dolist (`(,id ,content ,code ,message)
                    '(("car" "(car 1)" "wrong-type-argument"
@@ -67,7 +67,7 @@
         (should (equal (alist-get 'error answer) message))
         (should (null (alist-get 'result answer)))))))
 
-(ert-deftest efrit-eval-an-error-in-a-text-of-several-lines-tells-where ()
+(ert-deftest efrit-eval-an-error-in-a-text-of-several-lines-reports-where ()
   (efrit-test-with-daemon ()
     (pcase-dolist (`(,id ,content ,where)
                    '(("second" "(+ 1 2)\n  (car 1)" "line 2, column 3")

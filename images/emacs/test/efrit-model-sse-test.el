@@ -77,7 +77,7 @@
     (let ((bytes (if (string-suffix-p "\r\n" text) (substring text 0 -1) text)))
       (should (equal (efrit-sse-test--events (list bytes)) '(("message" . "x")))))))
 
-(ert-deftest efrit-sse-a-closed-stream-tells-nothing ()
+(ert-deftest efrit-sse-a-closed-stream-reports-nothing ()
   (let (events stream)
     (setq stream (efrit-sse-open (lambda (_type data)
                                    (push data events)

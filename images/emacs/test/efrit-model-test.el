@@ -87,7 +87,7 @@
 
 ;;;; What goes well
 
-(ert-deftest efrit-model-a-reply-is-told-once-and-leaves-nothing ()
+(ert-deftest efrit-model-a-reply-is-reported-once-and-leaves-nothing ()
   (efrit-model-test--with-model (list (efrit-test-http-reply "Hé" "llo"))
     (let* ((buffers (buffer-list)) (reply (efrit-model-test--outcome)))
       (should (equal (efrit-model-test--text reply) "Héllo"))
@@ -109,7 +109,7 @@
         (should (equal (alist-get 'model (json-parse-string body :object-type 'alist))
                        "model-1"))))))
 
-(ert-deftest efrit-model-text-is-told-as-it-arrives ()
+(ert-deftest efrit-model-text-is-reported-as-it-arrives ()
   (let ((events (efrit-test-http-text-events "one" "two")))
     (efrit-model-test--with-model
         (list `(,(efrit-test-http-head "200 OK" "Content-Type: text/event-stream")
@@ -345,7 +345,7 @@
       (let ((efrit-model-base-url url) (efrit-model-proxy proxy))
         (should (eq refused (and (efrit-model--key-seen-by-proxy-p) t)))))))
 
-(ert-deftest efrit-model-no-key-no-curl-and-no-url-are-told-later ()
+(ert-deftest efrit-model-no-key-no-curl-and-no-url-are-reported-later ()
   (pcase-dolist (`(,kind ,variable ,value)
                  '(("no-key" efrit-model-api-key-file "/nonexistent")
                    ("no-key" efrit-model-base-url "http://api.example.invalid")
@@ -422,7 +422,7 @@
 
 ;;;; Ending a call
 
-(ert-deftest efrit-model-an-abort-leaves-nothing-and-nothing-is-told-after-it ()
+(ert-deftest efrit-model-an-abort-leaves-nothing-and-nothing-is-reported-after-it ()
   (let ((events (efrit-test-http-text-events "one" "two"))
         (head (efrit-test-http-head "200 OK" "Content-Type: text/event-stream"))
         (efrit-model-first-delay 60))

@@ -19,7 +19,7 @@
   (car (alist-get 'build (apply #'efrit-test-plan 'facts
                                 :commands `((build . ,(vector command))) members))))
 
-(ert-deftest efrit-plan-facts-tell-exit-code-and-output-of-each-command ()
+(ert-deftest efrit-plan-facts-report-exit-code-and-output-of-each-command ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (efrit-test-plan-work "here" "1")

@@ -111,7 +111,7 @@
 
 ;;;; Acts
 
-(ert-deftest efrit-plan-an-act-commits-the-work-and-tells-what-changed ()
+(ert-deftest efrit-plan-an-act-commits-the-work-and-reports-what-changed ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (efrit-test-plan-work "src/größe.txt" "one\ntwo\n")
@@ -359,7 +359,7 @@ Efrit-Output-Tokens: 3\nEfrit-Seconds: 1.500"))
 
 ;;;; The history
 
-(ert-deftest efrit-plan-the-history-tells-all-a-report-needs ()
+(ert-deftest efrit-plan-the-history-has-all-a-report-needs ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (efrit-test-plan-work "a" "1\n2\n")

@@ -72,7 +72,7 @@
       (should (eq (efrit-host--remote-type-p (efrit-host--type mounts path)) remote)))))
 
 ;; A host of many containers has a table of mounts of more than a hundred kilobytes.
-(ert-deftest efrit-host-what-the-system-tells-is-read-whole-within-a-bound ()
+(ert-deftest efrit-host-what-the-system-reports-is-read-whole-within-a-bound ()
   (should (> (length (efrit-host--read "/proc/self/smaps")) (* 4 efrit-host--piece)))
   (let ((efrit-host--most-bytes (1+ efrit-host--piece)))
     (should (<= (length (efrit-host--read "/proc/self/smaps")) (* 2 efrit-host--piece))))

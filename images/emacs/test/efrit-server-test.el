@@ -133,7 +133,7 @@
                                       ("mine" . "Succeeded")))
       (should (equal (alist-get 'reason (efrit-test-answer id)) reason)))))
 
-(ert-deftest efrit-server-tells-its-stats ()
+(ert-deftest efrit-server-reports-its-stats ()
   (efrit-test-with-daemon ()
     (efrit-test-eval "a" "1")
     (efrit-test-eval "b" "(car 1)")
@@ -279,7 +279,7 @@
       (efrit-test-wait
         (not (equal before (ignore-errors (alist-get 'time (efrit-test-heartbeat)))))))))
 
-(ert-deftest efrit-server-the-heartbeat-tells-what-the-key-of-the-model-is-worth ()
+(ert-deftest efrit-server-the-heartbeat-reports-what-the-key-of-the-model-is-worth ()
   (let ((file (make-temp-file "efrit-key-" nil nil "short\n")))
     (unwind-protect
         (efrit-test-with-daemon ((concat "EFRIT_MODEL_API_KEY_FILE=" file) "EFRIT_MODEL_NAME=m"

@@ -19,7 +19,7 @@
                     "eval_sexp" :expr "(princ \"out\") (message \"said %d\" 7) 'v")
                    "v\n[output]\nout\n[messages]\nsaid 7\n"))))
 
-(ert-deftest efrit-tools-eval-an-error-tells-its-symbol ()
+(ert-deftest efrit-tools-eval-an-error-reports-its-symbol ()
   (efrit-test-with-queue
     (pcase-dolist (`(,expr ,message)
                    '(("(car 1)" "wrong-type-argument: Wrong type argument: listp, 1")

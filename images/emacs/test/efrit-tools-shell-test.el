@@ -146,7 +146,7 @@
                                      (efrit-test-context :deadline (+ (float-time) 0.3))))
                    "timeout"))))
 
-(ert-deftest efrit-tools-shell-stopping-it-ends-the-group-and-tells-what-came ()
+(ert-deftest efrit-tools-shell-stopping-it-ends-the-group-and-reports-what-came ()
   (efrit-test-with-queue
     (let* (results
            (stop (efrit-tool-start

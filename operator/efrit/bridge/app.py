@@ -125,7 +125,7 @@ class Bridge:
             await self.queue.close()
 
     def leave(self) -> None:
-        """End as one does who is told to: with an ephemeral queue, once all on it is delivered. Told again, at once.
+        """End as on SIGTERM: with an ephemeral queue, once all on it is delivered. A second one ends it at once.
 
         Where Emacs lives on, the bridge alone is started anew, and its queue with it.
         """

@@ -50,8 +50,8 @@ def _read(line: bytes) -> Element:
         return error
 
 
-def _told(error: Exception, what: str) -> EfritError:
-    """Return what the controller is told of an error; one that is none of ours is logged, with what it came from."""
+def _reported(error: Exception, what: str) -> EfritError:
+    """Return the error that the controller gets; one that is none of ours is logged, with what it came from."""
     if isinstance(error, EfritError):
         return error
     log.error("%s: unexpected", what, exc_info=error)
@@ -100,12 +100,12 @@ class Batch:
     async def _answer(self, index: int, work: Awaitable[RequestView]) -> None:
         try:
             self._put(index, await work)
-        except Exception as error:  # noqa: BLE001 - told, and logged where it is a defect
-            self._put(index, _told(error, f"element {index} of a batch"))
+        except Exception as error:  # noqa: BLE001 - reported, and logged where it is a defect
+            self._put(index, _reported(error, f"element {index} of a batch"))
 
     async def _carry_out(self, element: BatchElement) -> RequestView:
         if element.op is BatchOperation.SUBMIT and element.request is not None:
-            view, _ = await self._queue.submit(element.request)  # gate: stored-before-told
+            view, _ = await self._queue.submit(element.request)  # gate: stored-before-reported
             return view
         try:
             if element.request is not None:
@@ -117,9 +117,9 @@ class Batch:
     async def _acknowledge(self, elements: Sequence[tuple[int, BatchElement]]) -> None:
         try:
             refusals = await self._queue.acknowledge_all([element.id for _, element in elements])
-        except Exception as error:  # noqa: BLE001 - told, and logged where it is a defect
+        except Exception as error:  # noqa: BLE001 - reported, and logged where it is a defect
             refusals = dict.fromkeys(
-                (element.id for _, element in elements), _told(error, "the acknowledgements of a batch")
+                (element.id for _, element in elements), _reported(error, "the acknowledgements of a batch")
             )
         for index, element in elements:
             self._put(index, refusals.get(element.id))

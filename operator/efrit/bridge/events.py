@@ -70,7 +70,7 @@ class EventLog:
         self._bytes += len(text)
         while len(self._ring) > self._max_events or (self._bytes > self._max_bytes and len(self._ring) > 1):
             self._bytes -= len(self._ring.popleft().text)
-        # What waits or runs is often answered the next moment, and told together with that.
+        # What waits or runs is often answered the next moment, and reported together with that.
         urgent = not isinstance(event, RequestView) or event.state.final
         self._wake(0.0 if urgent else LINGER_SECONDS)
 

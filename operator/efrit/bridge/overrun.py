@@ -12,7 +12,7 @@ One whose self-check fails (`efrit.queue.self_check`) is killed while nothing oc
 
 Several may run at once: one eval at most, which occupies Emacs, and sessions, which occupy it while they run a tool
 and otherwise wait for their model. Whatever occupies Emacs within its own time is left in peace: a session that is to
-stop meanwhile is told so when Emacs can listen, and its grace time begins then.
+stop meanwhile is signalled when Emacs can listen, and its grace time begins then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -130,7 +130,7 @@ def is_occupied(runs: Sequence[Run], current: RequestId | None) -> bool:
 def silence(emacs: EmacsAlive, now: float) -> float:
     """Return for how many seconds Emacs could have written a heartbeat and wrote none; below 0 while it rests."""
     since = max(emacs.heard, emacs.since, emacs.occupied)  # gate: silence-occupied
-    # What occupied it after its last heartbeat has ended the rest that was told there.
+    # What occupied it after its last heartbeat has ended the rest that was reported there.
     rested = since + (emacs.rest if since == emacs.heard else 0.0)  # gate: rest-ended
     if emacs.waiting is not None:  # gate: rest-waiting
         rested = min(rested, max(since, emacs.waiting))

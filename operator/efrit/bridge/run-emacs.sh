@@ -74,7 +74,7 @@ quick=-Q
 if [ -n "${EFRIT_INIT_FILE:-}" ]; then quick=; fi
 
 # A daemon whose Lisp does not load would idle for ever: it ends instead, which the kubelet and the instance's
-# status tell.
+# status say.
 # What is loaded stays: a garbage collector that looks through it at its usual threshold takes half of the start.
 serve='(condition-case err (progn (let ((gc-cons-threshold 67108864)) (load "efrit-server" nil t)) (efrit-server-start))'
 serve="$serve (error (message \"run-emacs: %s\" (error-message-string err)) (kill-emacs 70)))"

@@ -1,7 +1,7 @@
 """Keeps an eye on Emacs: is it there, does it answer, does a request overrun its time.
 
 Reads the heartbeat, holds the process, carries out what `efrit.bridge.overrun` decides. It never starts
-Emacs: run-emacs does, in the other container. While Emacs rests, as its heartbeat tells, it looks as seldom as that
+Emacs: run-emacs does, in the other container. While Emacs rests, as its heartbeat says, it looks as seldom as that
 comes; a request, a heartbeat and the end of Emacs wake it.
 """
 
@@ -139,9 +139,9 @@ class Supervisor:
             self._last_answered = view.id
             if view.started_time is not None:  # gate: ended-between-looks
                 self._occupied = time.monotonic()
-        # What is to stop is told so once Emacs can hear it.
-        told = any(entry.stop is not None for entry in self._queue.index.running())
-        self._look_within(0.0 if told else _SOON_SECONDS)
+        # What is to stop is signalled once Emacs can listen.
+        stopping = any(entry.stop is not None for entry in self._queue.index.running())
+        self._look_within(0.0 if stopping else _SOON_SECONDS)
 
     def _look_within(self, seconds: float) -> None:
         self._next_look = min(self._next_look, time.monotonic() + seconds)
@@ -177,9 +177,9 @@ class Supervisor:
     def _rest_seconds(self, now: float) -> float:
         """Return for how long nothing needs to be looked at unless something wakes us."""
         alive, process = self._alive(), self._process
-        # Without a pidfd nobody tells of the end of Emacs, without inotify nobody of a heartbeat.
-        told_of_all = process is not None and process.pidfd >= 0 and self._queue.parts.watch.working
-        if alive is None or not told_of_all or self._queue.index.open_count:
+        # Without a pidfd nobody reports the end of Emacs, without inotify nobody a heartbeat.
+        notified = process is not None and process.pidfd >= 0 and self._queue.parts.watch.working
+        if alive is None or not notified or self._queue.index.open_count:
             return 0.0
         return max(0.0, -silence(alive, now))
 

@@ -102,7 +102,7 @@ def argparse_message(message: str) -> str:
 
 
 def argument_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return `read` for use as the type of an argument: its ValueErrors become what the user is told."""
+    """Return `read` for use as the type of an argument: its ValueErrors become what the user reads."""
 
     def convert(text: str) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Where a command line says to work, how it was called, and how a person is told what no answer says."""
+"""Where a command line says to work, how it was called, and how a person learns what no answer says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plan log` and `plan report`: what the repository of a plan tells, from its history alone."""
+"""`plan log` and `plan report`: what the repository of a plan records, from its history alone."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _BLOCKED_REASONS = (
     RequestReason.INSTANCE_UPDATING,
     RequestReason.BACKPRESSURE,
 )
-"""Reasons for which an open request cannot begin: who waits is told."""
+"""Reasons for which an open request cannot begin: whoever waits is informed."""
 HAND_OVER_SECONDS = 5.0
 """How long handing over may still take once Ctrl-C was pressed."""
 

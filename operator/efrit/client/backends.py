@@ -11,7 +11,7 @@ from efrit.client.place import Place, backend_of
 
 
 async def open_backend(place: Place | None = None, notify: Callable[[str], None] = lambda text: None) -> Backend:
-    """Open the backend meant by `place`; close it at the end. `notify` is told what a person has to know.
+    """Open the backend meant by `place`; close it at the end. `notify` gets what a person has to know.
 
     Raises `WrongSettings`, `NoCluster`.
     """

@@ -1,4 +1,4 @@
-"""What a client can be told went wrong, the same in both backends. Each says what to do, in `advice`.
+"""What may go wrong for a client, the same in both backends. Each says what to do, in `advice`.
 
 Stands on `efrit.errors`; the backends turn whatever they meet into one of these.
 """

@@ -1,8 +1,8 @@
 """Finds ServiceAccounts, NetworkPolicies and Secrets of the instances of one namespace that were deleted or changed.
 
 Nobody watches these. ServiceAccounts and NetworkPolicies are listed every few seconds, their metadata alone; Secrets
-the controller may not list, so each one's turn to be applied again comes, a few in a second. The store is told, and
-decides nothing.
+the controller may not list, so each one's turn to be applied again comes, a few in a second. The store records
+it, and decides nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ChildCheck:
             group.create_task(self._check_secrets(), name=f"secrets {self._scope or '*'}")
 
     async def find_missing(self) -> None:
-        """List each kind once and tell the store which instances lack theirs. Raises ApiError.
+        """List each kind once and record in the store which instances lack theirs. Raises ApiError.
 
         A kind that may not be listed is left out from now on, and comes back with the resync alone.
         """

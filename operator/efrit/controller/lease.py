@@ -1,7 +1,7 @@
 """Leadership: one process acts at a time, held by a Lease.
 
 The election is our own. The official client's (37.0.2) judges by the wall clock: set forward, it takes the lease of a
-living holder; set back, it waits that much longer for a dead one. Nor does it tell whether the lease still holds at
+living holder; set back, it waits that much longer for a dead one. Nor does it show whether the lease still holds at
 this moment, which is what a process must know that was stopped and goes on. Here only the monotonic clock counts; the
 times in the Lease are for people. A lease whose holder is known to have ended (`process_end.py`) is taken at once:
 what has ended does nothing more, and what it had sent may arrive late, as it may from one that was stopped.

@@ -117,7 +117,7 @@ class LeaseThread:
         self._holding = asyncio.create_task(self._hold(lead))
         self._loop = asyncio.get_running_loop()
         if self._stopped:
-            # Before there was a loop that could be told.
+            # Before there was a loop to report to.
             self._holding.cancel()
         await asyncio.wait({self._holding})
         error = None if self._holding.cancelled() else self._holding.exception()
@@ -142,9 +142,9 @@ class LeaseThread:
         def begin() -> None:
             task = asyncio.ensure_future(lead())
             tasks.append(task)
-            task.add_done_callback(tell)
+            task.add_done_callback(report)
 
-        def tell(done: asyncio.Task[None]) -> None:
+        def report(done: asyncio.Task[None]) -> None:
             # An error is kept by whoever leads: nobody else asks for it.
             _ = done.cancelled() or done.exception()
             with suppress(RuntimeError):

@@ -1,7 +1,7 @@
 """Lists one namespace, at first and then again and again: what events cannot be trusted for.
 
-A watch may lose an event; a list does not. Every sweep compares paged lists with the store and only tells the store
-what a watch would have told it: ghosts of missed deletions, missed objects, results past their time.
+A watch may lose an event; a list does not. Every sweep compares paged lists with the store and only
+reports to the store what a watch would have: ghosts of missed deletions, missed objects, results past their time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Resync:
 
         request_ttl: seconds that a finished request is kept which does not say so itself; None: for ever.
         head_start_instances: from so many on, the first requests do not wait until all instances are listed.
-        definitions: told of kinds that the API server does not know.
+        definitions: records kinds that the API server does not know.
         """
         self._definitions = definitions or Definitions()
         self._kube = kube

@@ -364,7 +364,7 @@ class WorkQueue:
                 return
 
     def _nudge_later(self) -> None:
-        """Look again in a while, where what is worked on keeps keys from their turn: nothing tells that it is old."""
+        """Look again in a while, where what is worked on keeps keys from their turn: nothing says that it is old."""
         if self._pace.lowered and self._ready and self._nudge is None:  # gate: nudge
             self._nudge = asyncio.get_running_loop().call_later(YOUNG_SECONDS, self._nudged)
 

@@ -1,6 +1,6 @@
 """Authentication and authorization by the API server, asked again for every call.
 
-A TokenReview tells which user a bearer token belongs to, a SubjectAccessReview whether that user has a permission in
+A TokenReview says which user a bearer token belongs to, a SubjectAccessReview whether that user has a permission in
 a namespace. No answer is kept from one call to the next, so that a revoked permission is refused at once.
 """
 

@@ -196,7 +196,7 @@ class Server(uvicorn.Server):
                 protocol, accepted.socket, ssl=encrypted, ssl_handshake_timeout=seconds
             )
         except OSError:
-            # Not agreed in time, or broken off: there is nobody to be told.
+            # Not agreed in time, or broken off: there is nobody to answer.
             self._failed(accepted)
         except asyncio.CancelledError:
             self._failed(accepted)

@@ -28,7 +28,7 @@ from efrit.mcp.tools.call import MAX_QUESTIONS
 from efrit.mcp.tools.execute import execute_output
 
 NO_ANSWER = "(The person did not answer the question. Go on without an answer.)"
-"""What the model is told: a task that nobody answers would ask for ever."""
+"""What the model gets: a task that nobody answers would ask for ever."""
 
 
 class RequestTasks:

@@ -71,7 +71,7 @@ _PLANS = {
 
 
 def instructions(access: Access, *, plans: bool) -> str:
-    """Return what a model is told about a server with `access`: it names no tool that is not offered."""
+    """Return the instructions for a model about a server with `access`: it names no tool that is not offered."""
     return f"{_WORK[access]}\n{_PLANS[access]}" if plans else _WORK[access]
 
 

@@ -114,7 +114,7 @@ _ACCOMPANYING: dict[str, Any] = {
     "progress": Progress,
     "usage": Usage,
 }
-"""What an answer tells beside its end and its result, and what it must be."""
+"""What an answer says beside its end and its result, and what it must be."""
 
 
 def _object_in(text: str) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
-"""What a chat or a command tells of itself: how far it has come, where its session stands, what the model cost.
+"""What a chat or a command reports of itself: how far it has come, where its session stands, what the model cost.
 
 In answers and in the lines of a work log; `Usage` in the status of a request too. Texts have no bounds here: whoever
-tells them to people cuts them.
+shows them to people cuts them.
 """
 
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What a bridge tells about its queue: one request, the whole queue, its Emacs, and its errors."""
+"""What a bridge reports about its queue: one request, the whole queue, its Emacs, and its errors."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -27,7 +27,7 @@ class RequestView(WireModel, frozen=True, kw_only=True):
 
     `attempt` is 0 until it first runs. `response` is None before the answer, in lists, and in events
     whose answer is too large to inline; then `response_bytes` gives the size of its JSON. `metadata` is the
-    request's own, by which its submitter knows it again. `progress` is the last a chat or command told of itself.
+    request's own, by which its submitter knows it again. `progress` is the last that a chat or command reported.
     """
 
     id: RequestIdField
@@ -55,7 +55,7 @@ class RequestList(WireModel, frozen=True, kw_only=True):
 
 
 class ModelKey(StrEnum):
-    """What Emacs finds in the file of the model's key; nothing else of the key is told (`efrit-secret-state`)."""
+    """What Emacs finds in the file of the model's key; nothing else of the key is reported (`efrit-secret-state`)."""
 
     USABLE = "Usable"
     UNREADABLE = "Unreadable"
@@ -81,7 +81,7 @@ class EmacsStats(WireModel, frozen=True, kw_only=True):
     """The Emacs beside the bridge. Ages in seconds.
 
     `sessions` are under way with a model; `current` is what occupies Emacs, which one that waits does not.
-    `model_key` is None where no model takes a key, or Emacs has not told.
+    `model_key` is None where no model takes a key, or Emacs has not reported it.
     `self_check_problem` is why the self-check of the present Emacs fails; `restarted` is the last restart for that
     reason that this bridge knows of.
     """
@@ -126,7 +126,7 @@ class Stats(WireModel, frozen=True, kw_only=True):
 
     `pending`, `processing`, `unacknowledged` count what is there now; `processed` = `succeeded` +
     `failed` counts answers over the life of the volume, `interrupted` those of the failed whose Emacs died. `disk` is
-    None where a bridge does not tell. `batch_elements` is how many elements a batch may have, 0 where none is taken.
+    None where a bridge has no figure. `batch_elements` is how many elements a batch may have, 0 where none is taken.
     """
 
     queue_id: QueueId
@@ -154,7 +154,7 @@ class SelfCheckReport(WireModel, frozen=True, kw_only=True):
 
 
 class ProcessPlace(WireModel, frozen=True, kw_only=True):
-    """Where process numbers mean the same: one PID namespace, since one boot. What a system does not tell is None."""
+    """Where process numbers mean the same: one PID namespace, since one boot. What a system does not say is None."""
 
     host: str | None = None
     boot_id: str | None = None
@@ -172,12 +172,12 @@ class ProcessPlace(WireModel, frozen=True, kw_only=True):
         return self.host == other.host
 
     def may_be(self, other: "ProcessPlace") -> bool:
-        """Return whether `other` is the same place, for all that both tell."""
+        """Return whether `other` is the same place, for all that both report."""
         return not (self.exact and other.exact) or self.same(other)
 
 
 class Heartbeat(WireModel, frozen=True, kw_only=True):
-    """The file Emacs writes once a second, or as it says in `rest`; the only thing it tells about itself.
+    """The file Emacs writes once a second, or as it says in `rest`; the only thing it reports about itself.
 
     `server` says where `pid` was given; an earlier Emacs does not. `attended` says that a person may be working in
     this Emacs; then `self_check` is None. `rest`: seconds until the next one, from an Emacs with nothing to do.

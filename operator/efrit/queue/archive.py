@@ -179,7 +179,7 @@ def _empty_archive(disk: Disk, before: float, is_live: Callable[[RequestId], boo
     old = []
     for name in disk.names(Area.ARCHIVE):
         rid = id_of_response_file(name) or id_of_request_file(name)
-        # The request of an answer still in responses/ tells whether a resubmission is the same one.
+        # The request of an answer still in responses/ says whether a resubmission is the same one.
         if rid is not None and (is_live(rid) or disk.stat_any(Area.RESPONSES, response_file(rid))):
             continue
         if _older(disk, Area.ARCHIVE, name, before):

@@ -1,6 +1,6 @@
 """Takes off a queue that ends with its pod what was submitted and never began, so that another queue may have it.
 
-Emacs must have ended: of a request that it has claimed, the journal then tells for good whether it may have begun.
+Emacs must have ended: of a request that it has claimed, the journal then says for good whether it may have begun.
 """
 
 import time
@@ -16,7 +16,7 @@ from efrit.queue.state import Entry
 
 
 class GivenBack:
-    """What one queue has given back. In memory alone: the queue has no next bridge that could tell of it."""
+    """What one queue has given back. In memory alone: the queue has no next bridge that could report it."""
 
     def __init__(self, parts: QueueParts, scan: Callable[[], Awaitable[None]]) -> None:
         self._parts = parts

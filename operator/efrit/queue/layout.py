@@ -1,6 +1,6 @@
 """Names in a queue directory: its areas and the files the bridge keeps in them. Pure, no I/O.
 
-Names made of request ids come from `efrit.protocol.ids`; the protocol itself is told in docs/queue.md.
+Names made of request ids come from `efrit.protocol.ids`; the protocol itself is in docs/queue.md.
 """
 
 from enum import StrEnum

@@ -34,7 +34,7 @@ LONG_ANSWER_BYTES = 64 * 1024
 """Size of the JSON above which an answer is not carried around in memory, but read when it is asked for."""
 
 MAX_METADATA_BYTES = 4096
-"""Of a request's own metadata: it is kept in memory and told with every change of the request."""
+"""Of a request's own metadata: it is kept in memory and reported with every change of the request."""
 # No set: what a file of somebody else's has for its type may not be hashable.
 _SESSIONS = tuple(kind.value for kind in RequestType if kind.is_session)
 
@@ -49,7 +49,7 @@ class IndexedRequest:
 
 @dataclass(frozen=True)
 class RequestFacts:
-    """What a request file tells. `timeout` in seconds; None where the file does not say or is unreadable.
+    """What a request file says. `timeout` in seconds; None where the file does not say or is unreadable.
 
     `is_session`: a chat or command; `continues` is the session it goes on with.
     """

@@ -1,4 +1,4 @@
-"""What the bridge puts right when it starts, before anybody is told that the queue is open.
+"""What the bridge puts right when it starts, before anybody learns that the queue is open.
 
 Emacs recovers its own side (processing/, claimed requests) when it starts; see docs/queue.md.
 Blocking functions for the disk thread.

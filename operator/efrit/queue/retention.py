@@ -171,7 +171,7 @@ class Retention:
             return False
         if self._is_live(rid):
             return True
-        # The request of an answer still in responses/ tells whether a resubmission is the same one.
+        # The request of an answer still in responses/ says whether a resubmission is the same one.
         places = (
             (Area.RESPONSES, response_file(rid)),
             (Area.PROCESSING, request_file(rid)),

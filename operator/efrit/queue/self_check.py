@@ -1,4 +1,4 @@
-"""Whether the self-check of an Emacs, as its heartbeats tell of it, is a reason to end that Emacs. Pure.
+"""Whether the self-check of an Emacs, as its heartbeats report it, is a reason to end that Emacs. Pure.
 
 Times are monotonic seconds of whoever reads the heartbeats; those inside them are only compared with each other.
 """

@@ -72,7 +72,7 @@ class Watcher:
 
     @property
     def working(self) -> bool:
-        """Whether the kernel tells us about changes."""
+        """Whether the kernel reports changes."""
         return self._inotify is not None
 
     def open(self) -> None:

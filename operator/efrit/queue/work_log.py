@@ -1,4 +1,4 @@
-"""Work logs: what chats and commands tell while they run, one JSON object a line, appended by Emacs.
+"""Work logs: what chats and commands report while they run, one JSON object a line, appended by Emacs.
 
 Read in two ways: the last line that says how far a request has come, for its view; and line by line, for whoever
 follows it. A line is whole once its newline is there. Blocking functions for the disk thread.
@@ -15,7 +15,7 @@ from efrit.queue.durable import Disk
 from efrit.queue.layout import Area, log_file, progress_file
 
 MAX_MESSAGE_CHARS = 1024
-"""Of a message in a view: it is kept in memory and told with every change of the request."""
+"""Of a message in a view: it is kept in memory and reported with every change of the request."""
 _TAIL = 256 * 1024
 _PART = 64 * 1024
 _LONGEST_LINE = 1024 * 1024

@@ -97,7 +97,7 @@ def test_an_emacs_that_stands_still_past_its_time_is_ended_and_the_rest_is_answe
     assert (harness.answer("waits").reason, harness.begun("waits")) == (RequestReason.SUCCEEDED, 1)
 
 
-def test_a_bridge_that_stood_still_tells_what_was_answered_meanwhile(harness: Harness) -> None:
+def test_a_bridge_that_stood_still_reports_what_was_answered_meanwhile(harness: Harness) -> None:
     one = harness.instance
     harness.runs("runs")
     harness.put("waits", counting_form("waits"))

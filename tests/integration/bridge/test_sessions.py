@@ -77,7 +77,7 @@ def test_streamed_text_reaches_whoever_follows_the_work_log_before_the_answer_is
     assert [line["type"] for _, name, line in rest if name == "message"][-1] == "end"
 
 
-def test_a_command_tells_how_far_it_has_come_and_its_log_is_kept_with_it(talking: Instance) -> None:
+def test_a_command_reports_how_far_it_has_come_and_its_log_is_kept_with_it(talking: Instance) -> None:
     ask(talking, "twelve", "Do twelve steps. (scenario=twelve-steps)")
     reports: list[Progress] = []
     for _, name, view in talking.events():
@@ -157,7 +157,7 @@ def test_a_tool_that_hangs_is_stopped_and_an_eval_runs_next(talking: Instance) -
     assert talking.emacs_pid() == pid
 
 
-def test_a_key_that_is_too_short_is_told_without_the_key_and_evals_go_on(
+def test_a_key_that_is_too_short_is_reported_without_the_key_and_evals_go_on(
     tmp_path: Path, lisp: Path, model: Model
 ) -> None:
     key = tmp_path / "api-key"

@@ -57,7 +57,7 @@ def test_an_account_without_rights_is_refused_in_words(powerless: Program) -> No
         assert "forbidden" in done.err.lower()
 
 
-def test_doctor_tells_an_account_which_rights_it_lacks(powerless: Program) -> None:
+def test_doctor_lists_the_rights_that_an_account_lacks(powerless: Program) -> None:
     done = powerless.run("doctor")
     assert done.code == 1
     assert "you may not create efritrequests" in done.out
@@ -120,7 +120,7 @@ def test_labels_choose_who_does_the_work(in_a_cluster: Program, kube: Kube, name
     assert in_a_cluster.run("eval", "-l", "tier", "1").code == 2
 
 
-def test_what_breaks_a_rule_of_the_api_is_told_in_its_words(in_a_cluster: Program) -> None:
+def test_what_breaks_a_rule_of_the_api_is_reported_in_its_words(in_a_cluster: Program) -> None:
     done = in_a_cluster.run("eval", "--priority", "5000", "1")
     assert done.code == 2
     assert "spec.priority" in done.err

@@ -35,7 +35,7 @@ def test_what_work_prints_does_not_mix_with_its_result(efrit: Program) -> None:
     assert (done.code, done.out, done.err) == (0, "7\n", "noise\n")
 
 
-def test_a_lisp_error_is_told_on_standard_error_with_exit_code_1(efrit: Program) -> None:
+def test_a_lisp_error_is_reported_on_standard_error_with_exit_code_1(efrit: Program) -> None:
     done = efrit.run("eval", '(error "Nothing works")')
     assert (done.code, done.out) == (1, "")
     assert "EvalError" in done.err
@@ -139,7 +139,7 @@ def test_ctrl_c_at_a_terminal_asks_whether_to_cancel(efrit: Program) -> None:
         assert terminal.end() == 6
 
 
-def test_instances_and_their_figures_are_told_in_every_format(efrit: Program) -> None:
+def test_instances_and_their_figures_are_reported_in_every_format(efrit: Program) -> None:
     efrit.ok("eval", "1")
     assert efrit.ok("instances", "-o", "name") == "one\n"
     (instance,) = efrit.run("instances", "-o", "json").json
@@ -157,7 +157,7 @@ def test_instances_and_their_figures_are_told_in_every_format(efrit: Program) ->
     assert instance["uptime_seconds"] > 0
 
 
-def test_what_is_not_there_is_told_with_exit_code_8(efrit: Program) -> None:
+def test_what_is_not_there_is_reported_with_exit_code_8(efrit: Program) -> None:
     for words in (("wait", "nothing"), ("cancel", "nothing"), ("result", "nothing"), ("logs", "nothing")):
         done = efrit.run(*words)
         assert (done.code, done.out) == (8, ""), words

@@ -41,7 +41,7 @@ def tree(name: str, *tasks: str) -> str:
     return json.dumps(root)
 
 
-def test_a_tree_is_run_to_its_end_in_a_directory_and_told(machine: Program, model: Model, tmp_path: Path) -> None:
+def test_a_tree_is_run_to_its_end_in_a_directory_and_reported(machine: Program, model: Model, tmp_path: Path) -> None:
     script = Script(model, "letter")
     script.act("write", {"plans/letter/environment/greeting.txt": "Good day.\n"})
     script.act("sign", {"plans/letter/environment/signature.txt": "Yours.\n"})
@@ -187,7 +187,7 @@ def test_it_is_suspended_amended_and_cancelled_while_another_process_watches(mac
     assert (done.code, "is over (Cancelled)" in done.err) == (2, True)
 
 
-def test_without_a_model_nothing_is_begun_and_the_remedy_is_told(model: Model, tmp_path: Path) -> None:
+def test_without_a_model_nothing_is_begun_and_the_remedy_is_reported(model: Model, tmp_path: Path) -> None:
     with laptop({"default": {}}) as machine:
         done = machine.run("plan", "run", "Greet.", "--name", "greet")
         assert (done.code, done.out) == (9, "")

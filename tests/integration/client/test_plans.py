@@ -172,7 +172,7 @@ def test_a_name_and_a_key_are_one_plan_however_often_it_is_run(in_a_cluster: Pro
     in_a_cluster.ok("plan", "cancel", "once", *names)
 
 
-def test_what_the_api_refuses_is_told_in_its_words(in_a_cluster: Program) -> None:
+def test_what_the_api_refuses_is_reported_in_its_words(in_a_cluster: Program) -> None:
     for words, message in (
         (("t", "--git", "ext::sh -c x"), "spec.environment.git.url"),
         (("t", "--git", "https://a:b@example.org/x"), "put it into a Secret"),
@@ -206,7 +206,7 @@ def test_a_plan_is_suspended_resumed_amended_and_cancelled(in_a_cluster: Program
         assert (done.code, "is over (Cancelled)" in done.err) == (2, True)
 
 
-def test_what_is_not_there_is_told_with_exit_code_8(in_a_cluster: Program) -> None:
+def test_what_is_not_there_is_reported_with_exit_code_8(in_a_cluster: Program) -> None:
     for words in (
         ("show", "nobody"),
         ("watch", "nobody"),

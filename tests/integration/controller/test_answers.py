@@ -44,7 +44,7 @@ def test_an_eval_costs_the_api_server_two_writes(shared: Site) -> None:
         assert shared.prompt_writes(name) == TWO_WRITES
 
 
-def test_an_error_is_told_with_its_symbol_and_sentence(shared: Site) -> None:
+def test_an_error_is_reported_with_its_symbol_and_sentence(shared: Site) -> None:
     status = shared.answer(shared.ask("(car 'no-list)"))
     assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "EvalError", "Failure")
     assert status["error"]["code"] == "wrong-type-argument"

@@ -59,7 +59,7 @@ def test_the_figures_of_the_queue_reach_the_instance(shared: Site) -> None:
     assert "processed" in shared.condition("one", "QueueHealthy")["message"]
 
 
-def test_the_controller_tells_of_itself(shared: Site) -> None:
+def test_the_controller_reports_on_itself(shared: Site) -> None:
     operator = shared.operators[0]
     shared.answer(shared.ask("1"))
     assert operator.fetch("/healthz").status_code == 200
@@ -162,7 +162,7 @@ def _files(directory: Path) -> int:
     return len(list(directory.iterdir()))
 
 
-def test_a_refused_child_is_told_in_the_api_servers_words_until_it_is_mended(site: Site) -> None:
+def test_a_refused_child_is_reported_in_the_api_servers_words_until_it_is_mended(site: Site) -> None:
     site.operator().start()
     site.instance(ready=False, podTemplate={"affinity": IMPOSSIBLE})
     refused = site.until_condition("one", "Ready", reason="ChildRefused")
@@ -175,7 +175,7 @@ def test_a_refused_child_is_told_in_the_api_servers_words_until_it_is_mended(sit
     assert ("Warning", "ChildRefused") in {(event["type"], event["reason"]) for event in events}
 
 
-def test_a_claim_against_the_namespaces_limits_is_told(site: Site) -> None:
+def test_a_claim_against_the_namespaces_limits_is_reported(site: Site) -> None:
     limit = {"type": "PersistentVolumeClaim", "max": {"storage": "512Mi"}}
     site.kube.create("limitranges", site.namespace, {"metadata": {"name": "small"}, "spec": {"limits": [limit]}})
     site.operator().start()

@@ -10,13 +10,13 @@ CHECKS = "tests/unit/queue/test_self_check.py"
 
 MUTANTS = (
     Mutant(
-        "the wait for the disk before an element of a batch is told as stored",
+        "the wait for the disk before an element of a batch is reported as stored",
         "stored-before-told",
         Instead(
             "asyncio.ensure_future(self._queue.submit(element.request)); "
             "return RequestView(id=element.id, state='queued')"
         ),
-        (f"{UNIT}/test_batch.py::test_what_the_disk_refuses_is_told_to_each_it_hits_and_leaves_nothing",),
+        (f"{UNIT}/test_batch.py::test_what_the_disk_refuses_is_reported_to_each_it_hits_and_leaves_nothing",),
     ),
     Mutant(
         "the look whether a process is an Emacs before it is signalled",

@@ -441,7 +441,7 @@ MUTANTS = (
         "the check of who reads metrics that take a token",
         "metrics-access",
         Never(),
-        (f"{UNIT}/test_metrics_access.py::test_metrics_are_told_to_readers_alone",),
+        (f"{UNIT}/test_metrics_access.py::test_metrics_are_shown_to_readers_alone",),
     ),
     Mutant(
         "the denial that overrules what allows to read metrics",
@@ -508,10 +508,10 @@ MUTANTS = (
         (f"{UNIT}/store/test_children.py::test_late_news_of_a_child_change_nothing",),
     ),
     Mutant(
-        "the sweep of children that no event told of",
+        "the sweep of children that no event reported",
         "sweep-children",
         Value("set()", at=(0,)),
-        (f"{UNIT}/test_resync.py::test_a_pod_no_event_told_of_is_found",),
+        (f"{UNIT}/test_resync.py::test_a_pod_no_event_reported_is_found",),
     ),
     Mutant(
         "the service of all else where pools have no definition",
@@ -647,7 +647,7 @@ MUTANTS = (
         "the controller's rescan of open requests",
         "rescan-requests",
         Drop(),
-        (f"{UNIT}/test_resync.py::test_an_open_request_no_event_told_of_is_found",),
+        (f"{UNIT}/test_resync.py::test_an_open_request_no_event_reported_is_found",),
     ),
     Mutant(
         "the end of the work of a controller that lost its lease",
@@ -707,7 +707,7 @@ MUTANTS = (
         (f"{UNIT}/test_resync.py::test_a_request_that_is_gone_without_an_event_must_be_verified",),
     ),
     Mutant(
-        "the look whether the status tells of a restart already, before there is an event of it",
+        "the look whether the status reports a restart already, before there is an event of it",
         "restart-reported",
         Without(1),
         (f"{SELF_CHECK}::test_a_restart_is_one_event_however_often_the_bridge_is_lost",),
@@ -798,10 +798,10 @@ MUTANTS = (
         (f"{UNIT}/act/test_handover_batch.py",),
     ),
     Mutant(
-        "the word to those of a batch that its answer says nothing of: they are told again",
+        "the failure of those of a batch that its answer does not name: they are reported again",
         "batch-told-again",
         Instead("pass"),
-        (f"{BATCHES}::test_an_answer_that_ends_early_is_told_likewise",),
+        (f"{BATCHES}::test_an_answer_that_ends_early_is_reported_likewise",),
         silent=True,
     ),
     Mutant(

@@ -74,7 +74,7 @@ MUTANTS = (
         "the reading of the whole table of mounts, by which a shared queue is known",
         "whole-mounts",
         Value("(= start 0)"),
-        ("ert:efrit-host-what-the-system-tells-is-read-whole-within-a-bound",),
+        ("ert:efrit-host-what-the-system-reports-is-read-whole-within-a-bound",),
     ),
     Mutant(
         "the check that the claimed file is the one that was read",
@@ -164,7 +164,7 @@ MUTANTS = (
         ("ert:efrit-recover-decides-by-four-facts",),
     ),
     Mutant(
-        "the answer that a session's record of its end tells, where an Emacs could not tell it any more",
+        "the answer that a session's record of its end has, where an Emacs could not store it any more",
         "session-ended",
         Never(at=(0,)),
         ("ert:efrit-session-an-end-that-could-not-be-answered-is-answered-by-the-next-emacs",),
@@ -268,7 +268,7 @@ MUTANTS = (
         ("ert:efrit-interrupt-the-watchdog-signals-nobody-who-has-the-number-of-its-emacs",),
     ),
     Mutant(
-        "the refusal of a session whose history is no ordinary file",
+        "the refusal of a session whose history is not an ordinary file",
         "session-file",
         Never(),
         ("ert:efrit-history-only-an-ordinary-file-of-some-length-is-read",),
@@ -434,7 +434,7 @@ MUTANTS = (
         ("ert:efrit-self-check-finds-that-what-puts-things-back-was-replaced",),
     ),
     Mutant(
-        "the second failure before a self-check is told to have failed",
+        "the second failure before a self-check is reported to have failed",
         "check-failures",
         Value("1"),
         ("ert:efrit-self-check-one-failure-holds-claims-and-two-are-reported",),

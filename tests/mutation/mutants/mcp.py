@@ -32,7 +32,7 @@ MUTANTS = (
         Instead("states.append(state)"),
         (
             "tests/unit/client/test_cluster_api.py::"
-            "test_a_list_takes_no_more_memory_than_a_page_and_what_is_told_of_each_object[efritplans]",
+            "test_a_list_takes_no_more_memory_than_a_page_and_what_is_known_of_each_object[efritplans]",
         ),
     ),
     Mutant(

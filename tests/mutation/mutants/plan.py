@@ -1,4 +1,4 @@
-"""The workspace of a plan: every step committed once, nothing half done kept, no credential told."""
+"""The workspace of a plan: every step committed once, nothing half done kept, no credential disclosed."""
 
 from tests.mutation.mutant import Mutant
 from tests.mutation.operation import Drop, Instead, Without
@@ -35,7 +35,7 @@ MUTANTS = (
         ("ert:efrit-plan-crash-half-of-a-file-is-thrown-away",),
     ),
     Mutant(
-        "the one host that is told a credential",
+        "the one host that gets a credential",
         "credential-host",
         Instead('"credential.helper"', at=(0, 0)),
         ("ert:efrit-plan-clone-another-host-does-not-get-the-secret",),
@@ -62,7 +62,7 @@ MUTANTS = (
         "the refusal to send the key of a model over http by a proxy that others can read",
         "key-proxy",
         Drop(),
-        ("ert:efrit-model-no-key-no-curl-and-no-url-are-told-later",),
+        ("ert:efrit-model-no-key-no-curl-and-no-url-are-reported-later",),
     ),
     Mutant(
         "the look whether the clone has a step's commit already",

@@ -52,7 +52,7 @@ MUTANTS = (
         "the question whose a request of the name is",
         "request-belongs",
         Never(),
-        (f"{UNIT}/act/test_plan_actor.py::test_somebody_elses_request_of_the_name_is_left_alone_and_told",),
+        (f"{UNIT}/act/test_plan_actor.py::test_somebody_elses_request_of_the_name_is_left_alone_and_reported",),
     ),
     Mutant(
         "the check of a long result against its digest",

@@ -49,7 +49,7 @@ MUTANTS = (
         "the removal of the old name where two links of one file were renamed",
         "renamed-link",
         Drop(),
-        (f"{UNIT}/test_hard_links.py::test_an_acknowledged_link_of_the_archived_answer_is_not_told_again",),
+        (f"{UNIT}/test_hard_links.py::test_an_acknowledged_link_of_the_archived_answer_is_not_reported_again",),
     ),
     # A full volume
     Mutant(
@@ -126,10 +126,10 @@ MUTANTS = (
         (f"{UNIT}/test_submit.py::test_a_repeated_submission_is_confirmed_only_once_its_name_is_on_the_disk",),
     ),
     Mutant(
-        "the fsync of responses/ before an answer of Emacs is told",
+        "the fsync of responses/ before an answer of Emacs is reported",
         "fsync-responses",
         Drop(),
-        (f"{UNIT}/test_queue.py::test_an_answer_is_told_only_after_its_name_is_on_the_disk",),
+        (f"{UNIT}/test_queue.py::test_an_answer_is_reported_only_after_its_name_is_on_the_disk",),
     ),
     Mutant(
         "the fsync of responses/ before a cancel is confirmed",
@@ -185,7 +185,7 @@ MUTANTS = (
         "the fsync of the queue's identity",
         "fsync-identity",
         Drop(),
-        (f"{UNIT}/test_recover.py::test_a_new_identity_is_on_the_disk_before_it_is_told",),
+        (f"{UNIT}/test_recover.py::test_a_new_identity_is_on_the_disk_before_it_is_reported",),
     ),
     # Never replaced, never run again
     Mutant(
@@ -277,7 +277,7 @@ MUTANTS = (
         "the bridge's rescan of the queue",
         "bridge-rescan",
         Without(1),
-        (f"{UNIT}/test_queue.py::test_an_answer_whose_sync_fails_is_told_by_the_next_look",),
+        (f"{UNIT}/test_queue.py::test_an_answer_whose_sync_fails_is_reported_by_the_next_look",),
         silent=True,
     ),
     Mutant(

@@ -22,7 +22,7 @@ def test_the_controller_gives_every_reason(reasons: type[StrEnum]) -> None:
     assert {reason.name for reason in reasons} == set(mentioned)
 
 
-def test_the_users_page_tells_every_reason_of_the_queue_and_the_thresholds() -> None:
+def test_the_users_page_lists_every_reason_of_the_queue_and_the_thresholds() -> None:
     page = (ROOT / "docs/using.md").read_text(encoding="utf-8")
     table = page.partition("| reason of QueueHealthy |")[2].partition("\n\n")[0]
     documented = {

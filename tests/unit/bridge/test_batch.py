@@ -79,7 +79,7 @@ async def test_the_files_of_a_batch_are_each_synced_and_their_names_once(batchin
     assert names == {f"req_r{number}.json" for number in range(9)}
 
 
-async def test_each_element_is_done_and_told_as_its_own_call_would_be(served: Served) -> None:
+async def test_each_element_is_done_and_reported_as_its_own_call_would_be(served: Served) -> None:
     for rid in ("answered", "conflicting", "waits"):
         await served.put(rid)
     served.emacs.do("answered")
@@ -174,7 +174,7 @@ async def test_a_batch_needs_the_token_and_an_open_queue(serve: Serve, tmp_path:
     assert await told(served, submit("a")) == ["queued"]
 
 
-async def test_nothing_is_told_as_stored_before_it_is_on_the_disk_and_others_do_not_wait_for_it(
+async def test_nothing_is_reported_as_stored_before_it_is_on_the_disk_and_others_do_not_wait_for_it(
     batching: tuple[Served, TestDisk],
 ) -> None:
     served, disk = batching
@@ -195,7 +195,7 @@ async def test_nothing_is_told_as_stored_before_it_is_on_the_disk_and_others_do_
 
 
 @pytest.mark.parametrize("step", ["sync_file", "sync_dir", "create", "link"])
-async def test_what_the_disk_refuses_is_told_to_each_it_hits_and_leaves_nothing(
+async def test_what_the_disk_refuses_is_reported_to_each_it_hits_and_leaves_nothing(
     batching: tuple[Served, TestDisk], step: str
 ) -> None:
     served, disk = batching

@@ -214,7 +214,7 @@ async def test_a_quiet_stream_is_kept_alive() -> None:
     assert received[3] == b": keepalive\n\n"
 
 
-async def test_what_is_no_answer_is_told_with_the_answer_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_no_answer_is_reported_with_the_answer_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "LINGER_SECONDS", 3600)
     log, rid = EventLog(), request_id("a")
     start = len([b"reset", b"request", b"stats"])

@@ -111,7 +111,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         Settings.load()
 
 
-async def test_figures_can_be_told_before_the_queue_has_its_name(served: Served) -> None:
+async def test_figures_can_be_reported_before_the_queue_has_its_name(served: Served) -> None:
     served.bridge.queue.queue_id = ""
     assert served.bridge.metrics()
     assert Stats.parse(served.bridge.stats().to_json()).queue_id == ""

@@ -148,7 +148,7 @@ async def test_without_the_token_everything_but_probes_is_401(served: Served, he
             assert (await stranger.get(path)).status_code == 200
 
 
-async def test_unknown_paths_and_methods_are_told_as_json(served: Served) -> None:
+async def test_unknown_paths_and_methods_are_reported_as_json(served: Served) -> None:
     assert code(await served.client.get("/v2/requests")) == (404, "NotFound")
     assert code(await served.client.post("/v1/requests")) == (405, "MethodNotAllowed")
 
@@ -225,7 +225,7 @@ async def test_the_list_holds_everything_unacknowledged_without_answers(served: 
     assert all(view.response is None for view in listed.requests)
 
 
-async def test_stats_tell_the_queues_figures(served: Served) -> None:
+async def test_stats_report_the_queues_figures(served: Served) -> None:
     for name in ("a", "b", "c"):
         await served.put(name)
     served.emacs.do("a")

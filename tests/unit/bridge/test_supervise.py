@@ -359,7 +359,7 @@ async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
     await supervised.until_in(RequestState.ANSWERED)
 
 
-async def test_an_emacs_that_rests_is_looked_at_seldom_and_told_of_a_request_it_does_not_begin(
+async def test_an_emacs_that_rests_is_looked_at_seldom_and_woken_for_a_request_it_does_not_begin(
     supervised: Supervised, emacs: LookAlike
 ) -> None:
     await supervised.until_resting(emacs)

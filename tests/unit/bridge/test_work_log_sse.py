@@ -46,7 +46,7 @@ async def test_lines_reach_a_reader_as_they_are_appended_and_the_stream_ends_wit
         await served.until(lambda: reader.ended)
 
 
-async def test_a_reader_that_waits_before_anything_is_told_misses_nothing(served: Served) -> None:
+async def test_a_reader_that_waits_before_anything_is_reported_misses_nothing(served: Served) -> None:
     await served.until(lambda: served.bridge.queue.is_open)
     await served.put("a", type="command")
     async with reading(served, path=PATH) as reader:
@@ -122,7 +122,7 @@ async def test_a_request_without_a_log_ends_at_once_when_it_is_answered(served: 
         assert lines(reader.events) == []
 
 
-async def test_half_a_line_that_a_crash_left_is_not_told(served: Served) -> None:
+async def test_half_a_line_that_a_crash_left_is_not_reported(served: Served) -> None:
     await begin(served)
     served.emacs.append_work_log("a", "turn", step=1)
     with (served.emacs.root / "progress/a.ndjson").open("a") as log:

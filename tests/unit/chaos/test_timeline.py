@@ -14,14 +14,14 @@ NOTES = (
 OPEN = version(1.1, 5, event="ADDED")
 
 
-def test_events_are_told_in_order_of_time_and_faults_are_marked() -> None:
+def test_events_are_reported_in_order_of_time_and_faults_are_marked() -> None:
     lines = timeline(history(notes=NOTES)).splitlines()
     assert [float(line.split()[0]) for line in lines] == sorted(float(line.split()[0]) for line in lines)
     (marked,) = [line for line in lines if "!!" in line]
     assert "SIGKILL to Emacs" in marked
 
 
-def test_a_version_tells_what_changed_in_it() -> None:
+def test_a_version_reports_what_changed_in_it() -> None:
     text = timeline(history(versions=(OPEN, version(1.3, 6, phase="Running", attempt=1), final())))
     assert "attempt=1" in text
     assert text.count("attempt=1") == 1

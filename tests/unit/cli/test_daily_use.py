@@ -114,7 +114,7 @@ BOUNDED = f"only the newest {MOST_LISTED} requests are listed; --limit N lists m
         (MOST_LISTED + 1, MOST_LISTED + 1, "name", MOST_LISTED + 1, ""),
     ],
 )
-def test_requests_are_listed_newest_first_up_to_the_limit_which_is_told(
+def test_requests_are_listed_newest_first_up_to_the_limit_which_is_reported(
     there: int, limit: int | None, output: str | None, count: int, note: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(run_requests, Listed(there), limit=limit, output=output) is Exit.DONE
@@ -334,7 +334,7 @@ def test_keys_come_without_enter_and_the_terminal_is_put_right() -> None:
 
 
 @pytest.mark.parametrize("output", ["name", None, "json"])
-def test_a_failure_is_told_on_standard_error_or_in_the_json(
+def test_a_failure_is_reported_on_standard_error_or_in_the_json(
     output: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = RequestState(

@@ -118,7 +118,7 @@ def test_a_plan_that_is_over_says_how_it_ended_and_marks_no_task() -> None:
     assert not any("▶" in line for line in lines)
 
 
-def test_what_was_asked_for_is_told_until_the_phase_says_it() -> None:
+def test_what_was_asked_for_is_reported_until_the_phase_says_it() -> None:
     assert full_view(replace(PLAN, suspended=True), UNICODE, NOW)[3] == "suspend requested"
     assert full_view(replace(PLAN, suspended=True, cancelled=True), UNICODE, NOW)[3] == "cancel requested"
     blocked = replace(PLAN, reason=PlanReason.BLOCKED, message="The Secret is not mounted.")

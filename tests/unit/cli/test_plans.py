@@ -168,7 +168,7 @@ async def test_detached_it_is_named_and_left(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr() == ("calc\n", "")
 
 
-async def test_for_programs_it_is_told_once_it_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_for_programs_it_is_reported_once_it_is_over(capsys: pytest.CaptureFixture[str]) -> None:
     failed = replace(DONE, phase=PlanPhase.FAILED, reason=PlanReason.BUDGET_EXHAUSTED, outcome=Outcome.PARTIAL)
     assert await run(FewPlans([PLAN, failed]), "run", "Build it", "-o", "json") is Exit.PARTIAL
     captured = capsys.readouterr()
@@ -212,7 +212,7 @@ async def test_amending_and_ending_name_the_plan(capsys: pytest.CaptureFixture[s
     assert "amendment 1" in capsys.readouterr().out
 
 
-async def test_the_log_is_told_line_by_line_or_whole(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_log_is_reported_line_by_line_or_whole(capsys: pytest.CaptureFixture[str]) -> None:
     commit = {"hash": "a" * 40, "time": "2026-01-31T09:01:00Z", "subject": "[begin] PLAN: \x1b[2J", "step": 0}
     backend = FewPlans(history={"commits": [commit]})
     await run(backend, "log", "calc", "--last", "5")

@@ -91,7 +91,7 @@ def test_ctrl_c_ends_what_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert backend.gave_up
 
 
-def test_what_is_refused_is_told_as_it_is() -> None:
+def test_what_is_refused_is_reported_as_it_is() -> None:
     with pytest.raises(LookupError, match="no such instance"):
         hand_over(Refusing())
 

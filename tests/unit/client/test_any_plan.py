@@ -28,7 +28,7 @@ def read(manifest: dict[str, Any]) -> PlanState:
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(manifests("efritplans", "status"))
-def test_any_plan_is_read_drawn_and_told(manifest: dict[str, Any]) -> None:
+def test_any_plan_is_read_drawn_and_reported(manifest: dict[str, Any]) -> None:
     try:
         state = read(manifest)
     except ValidationError:

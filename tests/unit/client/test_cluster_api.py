@@ -147,7 +147,7 @@ async def test_a_server_that_does_not_answer_is_no_cluster() -> None:
         await backend.close()
 
 
-async def test_a_watch_that_breaks_is_begun_again_and_nothing_is_missed_or_told_twice() -> None:
+async def test_a_watch_that_breaks_is_begun_again_and_nothing_is_missed_or_reported_twice() -> None:
     lists = iter(
         [request("Queued"), request("Running", "2"), request("Succeeded", "4", outcome="Success", result="7")]
     )
@@ -210,7 +210,7 @@ async def test_a_version_that_is_too_old_to_watch_from_is_listed_again() -> None
     assert [state.phase for state in states if state] == [Phase.RUNNING, Phase.SUCCEEDED]
 
 
-async def test_a_request_deleted_while_it_is_watched_is_told() -> None:
+async def test_a_request_deleted_while_it_is_watched_is_reported() -> None:
     async def answer(web_request: web.Request) -> web.StreamResponse:
         if "watch" not in web_request.query:
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [request("Running")]})
@@ -335,7 +335,7 @@ LONG = "x" * 200_000
 
 
 @pytest.mark.parametrize("kind", ["efritrequests", "efritinstances", "efritplans"])
-async def test_a_list_takes_no_more_memory_than_a_page_and_what_is_told_of_each_object(kind: str) -> None:
+async def test_a_list_takes_no_more_memory_than_a_page_and_what_is_known_of_each_object(kind: str) -> None:
     obj = request("Succeeded", result=LONG[:32_768], output=LONG[:32_768])
     obj["spec"] |= {"content": LONG, "podTemplate": {"annotations": {"a": LONG}}}
     # Of a plan.
@@ -424,7 +424,7 @@ async def test_attaching_runs_kubectl_in_the_instances_pod() -> None:
         ("", "is truncated: Emacs kept the first 9 bytes", "maxResultBytes"),
     ],
 )
-async def test_why_a_result_has_only_its_beginning_is_told(note: str, explanation: str, advice: str) -> None:
+async def test_why_a_result_has_only_its_beginning_is_reported(note: str, explanation: str, advice: str) -> None:
     async def cut(request: web.Request) -> web.Response:
         complete = {"type": "Complete", "status": "True", "reason": "Succeeded", "message": f"It is done.{note}"}
         status = {"phase": "Succeeded", "result": "beginning", "truncated": True, "conditions": [complete]}

@@ -63,7 +63,7 @@ def test_an_instance_is_a_member_of_the_pool_that_controls_it_whatever_its_label
     assert [instance_of(obj, NOW).pool for obj in (member, labelled)] == ["crew", None]
 
 
-def test_the_figures_of_a_queue_are_told() -> None:
+def test_the_figures_of_a_queue_are_reported() -> None:
     queue = {
         "pending": 3,
         "processing": 1,
@@ -87,7 +87,7 @@ def test_a_request_nobody_has_looked_at_is_pending() -> None:
     )
 
 
-def test_all_of_a_final_status_is_told() -> None:
+def test_all_of_a_final_status_is_reported() -> None:
     status = {
         "phase": "Failed",
         "reason": "InputRequired",

@@ -93,7 +93,7 @@ async def test_work_may_go_to_a_pool_or_to_instances_with_its_label(server: Serv
 
 
 @pytest.mark.parametrize("refused", [(POOLS,), (INSTANCES,)])
-async def test_who_may_not_read_what_tells_is_not_held_up(refused: tuple[Resource, ...]) -> None:
+async def test_who_may_not_read_the_reports_is_not_held_up(refused: tuple[Resource, ...]) -> None:
     await check_pool(api(Server(refused=refused)), "team", "crew")
 
 

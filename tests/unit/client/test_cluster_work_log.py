@@ -92,7 +92,7 @@ async def test_who_may_not_read_the_log_sees_the_states() -> None:
     assert await Pod(refused=True).followed() == [QUEUED, RUNNING, OVER]
 
 
-async def test_nobody_listens_once_the_last_state_was_told_or_nobody_wants_more() -> None:
+async def test_nobody_listens_once_the_last_state_was_reported_or_nobody_wants_more() -> None:
     pod = Pod(3)
     await pod.followed()
     assert pod.listeners == 0

@@ -83,7 +83,7 @@ def test_an_answer_means_what_the_queue_says_it_means(files: QueueFiles, case: s
     assert (actual.error is None) is (response.error is None)
 
 
-def test_all_of_an_answer_is_told(files: QueueFiles) -> None:
+def test_all_of_an_answer_is_reported(files: QueueFiles) -> None:
     actual = state(files, GOOD, {"type": "eval", "content": "(+ 1 2)"})
     assert (actual.type, actual.content) == (RequestType.EVAL, "(+ 1 2)")
     assert (actual.output, actual.messages, actual.execution_seconds) == ("o", "m", 0.5)
@@ -93,7 +93,7 @@ def test_all_of_an_answer_is_told(files: QueueFiles) -> None:
     assert (actual.completed - actual.started).total_seconds() == 0.5
 
 
-def test_a_result_left_in_a_file_is_told_as_truncated(files: QueueFiles) -> None:
+def test_a_result_left_in_a_file_is_reported_as_truncated(files: QueueFiles) -> None:
     answer = {**GOOD, "result": "the beginning", "result_path": "/w/.efrit/results/r.txt", "result_bytes": 900_000}
     actual = state(files, answer)
     assert (actual.truncated, actual.result_bytes, actual.reason) == (True, 900_000, RequestReason.SUCCEEDED)

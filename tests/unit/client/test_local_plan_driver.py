@@ -264,7 +264,7 @@ async def test_an_act_that_was_removed_before_its_answer_was_read_is_not_run_aga
         assert "removed before its answer was read" in subjects[0]
 
 
-async def test_a_cancel_is_seen_though_the_work_never_stops_telling(tmp_path: Path) -> None:
+async def test_a_cancel_is_seen_though_the_work_never_stops_reporting(tmp_path: Path) -> None:
     driven = machine(tmp_path)
 
     def talks(count: int) -> bool:

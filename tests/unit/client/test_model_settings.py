@@ -63,7 +63,7 @@ def test_a_key_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert "https" in finding.remedy
 
 
-def test_a_key_file_that_is_missing_is_told_by_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_file_that_is_missing_is_reported_by_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.delenv("EFRIT_CONFIG", raising=False)
@@ -78,7 +78,7 @@ def test_a_key_file_that_is_missing_is_told_by_a_start(tmp_path: Path, monkeypat
     ]
 
 
-def test_a_start_tells_nothing_of_a_key_that_is_usable_or_not_set_and_reads_no_pipe(tmp_path: Path) -> None:
+def test_a_start_reports_nothing_of_a_key_that_is_usable_or_not_set_and_reads_no_pipe(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("sk-12345\n")
     pipe = tmp_path / "pipe"

@@ -75,7 +75,7 @@ async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
         ),
     ],
 )
-async def test_what_is_no_history_is_told_in_words(
+async def test_what_is_no_history_is_reported_in_words(
     ended: dict[str, Any], kind: type[ClientError], message: str
 ) -> None:
     with pytest.raises(kind, match=message):

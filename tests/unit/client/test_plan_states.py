@@ -56,7 +56,7 @@ WHOLE = {
 }  # fmt: skip
 
 
-def test_everything_a_status_says_is_told() -> None:
+def test_everything_a_status_says_is_reported() -> None:
     plan = plan_of(WHOLE)
     assert (plan.name, plan.phase, plan.reason, plan.final) == (
         "calc",

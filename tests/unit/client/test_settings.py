@@ -81,18 +81,18 @@ def test_without_a_file_there_is_one_instance_called_default(tmp_path: Path) -> 
         ({"polling_interval_ms": -1}, "polling_interval_ms must be a number above 0"),
     ],
 )
-def test_what_cannot_be_is_told_with_its_place(tmp_path: Path, value: object, message: str) -> None:
+def test_what_cannot_be_is_reported_with_its_place(tmp_path: Path, value: object, message: str) -> None:
     with pytest.raises(WrongSettings, match=message):
         load(written(tmp_path, value))
 
 
-def test_what_is_no_json_is_told(tmp_path: Path) -> None:
+def test_what_is_no_json_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(WrongSettings, match="is not JSON"):
         load(tmp_path / "config.json")
 
 
-def test_an_unknown_instance_is_told_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_instance_is_reported_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(InstanceNotFound, match=r"there: default, pod-1"):
         load(written(tmp_path, SEED)).instance("other")
 

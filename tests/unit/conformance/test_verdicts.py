@@ -17,7 +17,7 @@ def test_a_scenario_passes_when_no_check_of_it_fails_or_warns() -> None:
     assert wrong_with([{"id": "one", "status": "SUCCESS"}, {"id": "two", "status": "INFO"}]) == ""
 
 
-def test_failures_and_warnings_are_both_told() -> None:
+def test_failures_and_warnings_are_both_reported() -> None:
     checks: list[dict[str, object]] = [
         {"id": "one", "status": "FAILURE", "errorMessage": "gone"},
         {"id": "two", "status": "WARNING", "details": {"message": "odd"}},
@@ -33,20 +33,20 @@ def test_what_is_as_expected_surprises_nobody() -> None:
     assert surprises({"ours": {"ping": "", "image": "no such tool", "host": ""}}, [NO_TOOL, LEFT]) == []
 
 
-def test_a_failure_nobody_expected_is_told_with_its_words() -> None:
+def test_a_failure_nobody_expected_is_reported_with_its_words() -> None:
     assert surprises({"ours": {"ping": "no answer"}}, []) == ["ours: ping fails: no answer"]
 
 
-def test_an_expected_failure_that_passes_is_told() -> None:
+def test_an_expected_failure_that_passes_is_reported() -> None:
     assert surprises({"ours": {"image": ""}}, [NO_TOOL]) == ["ours: image passes, and was expected to fail"]
 
 
-def test_an_expectation_of_a_scenario_or_a_run_that_is_not_there_is_told() -> None:
+def test_an_expectation_of_a_scenario_or_a_run_that_is_not_there_is_reported() -> None:
     assert surprises({"ours": {"ping": ""}}, [NO_TOOL]) == ["ours: image was not run"]
     assert surprises({"theirs": {"ping": ""}}, [NO_TOOL]) == ["ours: there is no such run"]
 
 
-def test_a_scenario_that_one_run_lacks_is_told() -> None:
+def test_a_scenario_that_one_run_lacks_is_reported() -> None:
     outcomes = {"ours": {"ping": ""}, "theirs": {"ping": "", "image": ""}}
     assert surprises(outcomes, []) == ["ours: image was not run, and on another run it was"]
 

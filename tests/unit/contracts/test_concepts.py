@@ -61,7 +61,7 @@ def types(kind: type[BaseModel | Struct]) -> dict[str, set[str]]:
         (BudgetArgument, request.Budget, set()),
     ],
 )
-def test_what_a_request_tells_has_the_fields_of_the_wire(
+def test_what_a_request_reports_has_the_fields_of_the_wire(
     resource: type[BaseModel], wire: type[WireModel], only_on_the_wire: set[str]
 ) -> None:
     assert types(resource) == {name: kinds for name, kinds in types(wire).items() if name not in only_on_the_wire}
@@ -91,7 +91,7 @@ def test_a_budget_of_a_resource_names_the_unit_of_its_time() -> None:
         (mcp_plans.CostOutput, client.Cost),
     ],
 )
-def test_what_a_plan_tells_has_the_fields_of_its_resource(resource: type[BaseModel], value: type[Struct]) -> None:
+def test_what_a_plan_reports_has_the_fields_of_its_resource(resource: type[BaseModel], value: type[Struct]) -> None:
     assert types(resource) == types(value)
 
 

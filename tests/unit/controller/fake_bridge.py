@@ -46,15 +46,15 @@ class Stream:
         head = f"id: {event_id}\n" if event_id else ""
         await self._response.write(f"{head}event: {name}\ndata: {data}\n\n".encode())
 
-    async def tell(self, event: Event, event_id: str | None = None) -> None:
+    async def report(self, event: Event, event_id: str | None = None) -> None:
         name = "reset" if isinstance(event, Reset) else "request" if isinstance(event, RequestView) else "stats"
         await self.send(name, event.to_json(), event_id)
 
     async def whole_picture(self, *views: RequestView, event_id: str = "epoch-0") -> None:
-        await self.tell(Reset(queue_id=QUEUE_ID, epoch="epoch"))
+        await self.report(Reset(queue_id=QUEUE_ID, epoch="epoch"))
         for view in views:
-            await self.tell(view)
-        await self.tell(stats(), event_id)
+            await self.report(view)
+        await self.report(stats(), event_id)
 
     def end(self) -> None:
         """End the stream from this side."""

@@ -194,7 +194,7 @@ class World:
     def connect(self) -> None:
         """Let the bridge tell the whole picture."""
         self.connected = True
-        views = [self._told()] if self.delivered or self.declined else []
+        views = [self._view()] if self.delivered or self.declined else []
         for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *views, stats()):
             self.store.bridges.event(INSTANCE, POD_UID, event)
 
@@ -248,7 +248,7 @@ class World:
                         return
                 case CancelWork():
                     self.declined = True
-                    self.store.bridges.view(INSTANCE, self._told())
+                    self.store.bridges.view(INSTANCE, self._view())
                 case PatchStatus():
                     if action.resource_version != self.request["metadata"]["resourceVersion"]:
                         self.store.requests.observe(self.request)
@@ -262,7 +262,7 @@ class World:
             return
         if self.on_the_way:
             self.arrive()
-        self.store.bridges.request_submitted(INSTANCE, self._told())
+        self.store.bridges.request_submitted(INSTANCE, self._view())
         self.store.handovers.submit_ended(INSTANCE, WORK, UID)
         self.submitting = None
 
@@ -335,7 +335,7 @@ class World:
         }
         self.store.requests.observe(self.request)
 
-    def _told(self) -> RequestView:
+    def _view(self) -> RequestView:
         if self.delivered:
             return answered(result="2") if self.declined else view(state=RequestState.RUNNING, attempt=1)
         return answered(reason=RequestReason.CANCELLED, started=None, attempt=0)

@@ -25,7 +25,7 @@ class _Part:
 
 
 class Listener:
-    """Takes every call of a part of the store; `told` is a list of (part and method, arguments).
+    """Takes every call of a part of the store; `calls` is a list of (part and method, arguments).
 
     `returns` has what a method returns, None where it says nothing.
     """

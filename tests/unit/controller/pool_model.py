@@ -205,9 +205,9 @@ class PoolWorld:
     def _changed(self, obj: Json) -> None:
         """Give an object its next version and tell of it, as a watch would."""
         obj["metadata"]["resourceVersion"] = self._version()
-        self._tell(obj)
+        self._observe(obj)
 
-    def _tell(self, obj: Json) -> None:
+    def _observe(self, obj: Json) -> None:
         self.store.of(obj["kind"]).observe(json.loads(json.dumps(obj)))
 
     def _gone(self, kind: str, name: str) -> None:
@@ -235,7 +235,7 @@ class PoolWorld:
         spec = request_json(name, target=None, poolRef={"name": "crew"}, priority=priority, retryPolicy=policy)[
             "spec"
         ]
-        self._tell(self._put(REQUEST, name, spec, labels={"team": flow}))
+        self._observe(self._put(REQUEST, name, spec, labels={"team": flow}))
 
     def end_request(self, which: int) -> None:
         running = [name for name, obj in self.open(REQUEST).items() if obj["status"].get("instanceName")]
@@ -344,7 +344,7 @@ class PoolWorld:
     def claim(self, policy: str) -> None:
         name = f"c{self._made:03}"
         spec = {"poolRef": {"name": "crew"}, "release": policy, "ttlSeconds": 3600}
-        self._tell(self._put(CLAIM, name, spec))
+        self._observe(self._put(CLAIM, name, spec))
 
     def release(self, which: int) -> None:
         names = list(self.open(CLAIM))
@@ -378,7 +378,7 @@ class PoolWorld:
         for kind in orders[self._versions % len(orders)]:
             for obj in self.of(kind).values():
                 if obj["status"].get("phase") not in FINAL:
-                    self._tell(obj)
+                    self._observe(obj)
         self.store.first_list_complete(None)
         for name in sorted(self.serving):
             self._connect(name)
@@ -465,7 +465,7 @@ class PoolWorld:
         """Do what the actor does with work of no request that is known."""
         obj = self.objects.get((REQUEST, request[1]))
         if obj is not None and _run_id(obj) == run and obj["status"].get("phase") not in FINAL:
-            self._tell(obj)
+            self._observe(obj)
             return
         self._act(work, CancelWork(instance, request, run))
         self._act(work, Acknowledge(instance, run))
@@ -627,17 +627,17 @@ class PoolWorld:
         """Tell the store what came of a write."""
         match action:
             case PatchStatus(kind=kind, key=key):
-                self._tell(self.objects[kind, key[1]])
+                self._observe(self.objects[kind, key[1]])
                 if kind == POOL:
                     self.store.pools.status_written(key)
             case CreateMember(pool=pool, pool_uid=uid):
-                self._tell(self._new_member)
+                self._observe(self._new_member)
                 self.store.pools.created(pool, uid)
             case TakeMember(claim=claim, claim_uid=uid, instance=instance):
-                self._tell(self.objects[MEMBER, instance[1]])
+                self._observe(self.objects[MEMBER, instance[1]])
                 self.store.claims.take_ended(claim, uid)
             case ReturnMember(instance=instance):
-                self._tell(self.objects[MEMBER, instance[1]])
+                self._observe(self.objects[MEMBER, instance[1]])
             case Submit(instance=instance, request_key=key):
                 run = str(action.request.id)
                 if run in self.runs:

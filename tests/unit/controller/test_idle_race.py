@@ -109,7 +109,7 @@ async def test_an_idle_instance_is_deleted_and_late_news_of_it_change_nothing(ri
     ],
     ids=["a request", "a bound request", "a plan", "a suspended plan", "a bound plan"],
 )
-async def test_work_that_the_watch_has_not_told_of_keeps_an_instance_from_being_deleted(
+async def test_work_that_the_watch_has_not_reported_keeps_an_instance_from_being_deleted(
     rig: Rig, where: str, work: Json
 ) -> None:
     idle(rig, DELETE)

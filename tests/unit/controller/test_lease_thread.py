@@ -111,7 +111,7 @@ async def test_a_loop_that_stands_still_loses_its_lease_and_the_process_ends() -
     await lease.release()
 
 
-async def test_a_lease_that_another_takes_ends_the_work_before_its_holder_is_told() -> None:
+async def test_a_lease_that_another_takes_ends_the_work_before_its_holder_learns_of_it() -> None:
     api, leading = OneLease(), Leading()
     lease = made(api)
     task = asyncio.create_task(lease.hold(leading))

@@ -88,7 +88,7 @@ async def client(access: MetricsAccess) -> AsyncIterator[httpx.AsyncClient]:
         ("bearer reader", 200),
     ],
 )
-async def test_metrics_are_told_to_readers_alone(
+async def test_metrics_are_shown_to_readers_alone(
     client: httpx.AsyncClient, authorization: str | None, status: int
 ) -> None:
     headers = [] if authorization is None else [(b"Authorization", authorization.encode())]

@@ -309,7 +309,7 @@ async def test_a_key_nobody_knows_needs_nothing(rig: Rig, kind: str) -> None:
 # Instances and the pulse.
 
 
-async def test_a_refusal_is_told_instead_of_the_status_that_was_decided_before_it(rig: Rig) -> None:
+async def test_a_refusal_is_reported_instead_of_the_status_that_was_decided_before_it(rig: Rig) -> None:
     account = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
     rig.store.instances.observe(rig.api.put(ALPHA, instance_json()))
     rig.api.fail("PATCH", account, 403, {"message": "exceeded quota: accounts"})

@@ -61,7 +61,7 @@ async def test_a_request_of_a_member_with_an_ephemeral_queue_costs_no_write_more
     assert rig.bridge_calls == [("PUT", "/v1/requests/uid-work")]
 
 
-async def test_what_the_watch_tells_of_an_own_write_is_known(rig: Rig) -> None:
+async def test_what_the_watch_reports_of_an_own_write_is_known(rig: Rig) -> None:
     ready_member(rig)
     wait_for_pool(rig)
     await rig.look()
@@ -109,7 +109,7 @@ async def test_a_request_that_cannot_be_bound_leaves_its_place_to_others(rig: Ri
     assert load(rig) == 1
 
 
-async def test_members_are_created_and_one_that_is_refused_is_told(rig: Rig) -> None:
+async def test_members_are_created_and_one_that_is_refused_is_reported(rig: Rig) -> None:
     rig.store.pools.observe(rig.api.put(POOL, pool_json()))
     rig.store.first_list_complete(None)
     rig.api.fail("POST", INSTANCES, 403, {"message": "exceeded quota: few", "reason": "Forbidden", "code": 403})
@@ -140,7 +140,7 @@ async def test_a_member_that_sleeps_works_though_no_further_one_is_allowed(rig: 
     assert [status["instanceName"] for status in bound] == ["alpha"]
 
 
-async def test_a_status_that_waits_tells_why_the_size_was_changed_before(rig: Rig) -> None:
+async def test_a_status_that_waits_reports_why_the_size_was_changed_before(rig: Rig) -> None:
     autoscaling = {"maxReplicas": 3, "scaleDown": {"stabilizationSeconds": 0}}
     stored = rig.api.put(POOL, pool_json(replicas=None, autoscaling=autoscaling))
     rig.store.pools.observe(stored)

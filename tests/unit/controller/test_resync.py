@@ -92,7 +92,7 @@ async def rig(api: FakeApi, kube: Kube) -> Rig:
     return Rig(Resync(kube, store, None, 60, 600), store, api)
 
 
-async def test_an_open_request_no_event_told_of_is_found(rig: Rig) -> None:
+async def test_an_open_request_no_event_reported_is_found(rig: Rig) -> None:
     rig.place("request")
 
     await rig.resync.sweep_requests()
@@ -100,7 +100,7 @@ async def test_an_open_request_no_event_told_of_is_found(rig: Rig) -> None:
     assert rig.store.requests.open_uids() == {KEY: "uid-work"}
 
 
-async def test_an_open_plan_no_event_told_of_is_found_and_one_that_is_gone_is_verified(rig: Rig) -> None:
+async def test_an_open_plan_no_event_reported_is_found_and_one_that_is_gone_is_verified(rig: Rig) -> None:
     plans = rig.store.plans
     rig.place("plan")
     plans.observe(plan_json("lost"))
@@ -191,7 +191,7 @@ async def test_an_instance_that_is_gone_without_an_event_is_forgotten(rig: Rig) 
     assert rig.store.instances.snapshot(ALPHA) is None
 
 
-async def test_an_instance_no_event_told_of_is_found(rig: Rig) -> None:
+async def test_an_instance_no_event_reported_is_found(rig: Rig) -> None:
     rig.place("instance")
 
     await rig.resync.sweep_instances()
@@ -211,7 +211,7 @@ async def test_a_pod_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> Non
     assert rig.instance.pod is None
 
 
-async def test_a_pod_no_event_told_of_is_found(rig: Rig) -> None:
+async def test_a_pod_no_event_reported_is_found(rig: Rig) -> None:
     rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
     rig.place("set", "pod")
 

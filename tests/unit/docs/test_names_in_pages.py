@@ -83,7 +83,7 @@ def test_the_modules_that_tests_say_they_are_about_exist() -> None:
         ("`gone` in queue/submit.py, and `commit` (`queue/submit.py`)", "`gone`"),
     ],
 )
-def test_a_name_that_is_not_there_is_told_with_its_line(line: str, name: str) -> None:
+def test_a_name_that_is_not_there_is_reported_with_its_line(line: str, name: str) -> None:
     (problem,) = problems_in(f"# A page\n\n{line}\n")
     assert problem.startswith(f"page.md:3: {name}: ")
 

@@ -94,7 +94,7 @@ class ScriptedPlans:
         phase = PlanPhase.SUCCEEDED if outcome is Outcome.SUCCESS else PlanPhase.FAILED
         return await self.put(name, phase=phase, reason=reason, outcome=outcome, message="It is over.")
 
-    def tells(self, name: str, history: dict[str, Any], limit: int | None = None, *, packed: bool = False) -> None:
+    def replies(self, name: str, history: dict[str, Any], limit: int | None = None, *, packed: bool = False) -> None:
         """Its instance answers with this history."""
         arguments = {"plan": name, "uid": self.states[name].uid} | ({} if limit is None else {"limit": limit})
         self.backend.answers[form("history", arguments)] = evaluated(answer(history, packed=packed))

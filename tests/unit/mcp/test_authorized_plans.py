@@ -75,7 +75,7 @@ async def guarded(rights: Rights) -> tuple[AuthorizedPlans, ScriptedBackend, Scr
     behind.plans_of = plans
     await plans.create_plan(NewPlan(Intent("t"), name="calc"))
     plans.created.clear()
-    plans.tells("calc", HISTORY)
+    plans.replies("calc", HISTORY)
 
     async def opened() -> ScriptedBackend:
         return behind

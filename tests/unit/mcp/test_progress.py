@@ -12,7 +12,7 @@ from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend, at
 
 
-async def test_each_step_is_told_once_and_in_order(open_client: Open, backend: ScriptedBackend) -> None:
+async def test_each_step_is_reported_once_and_in_order(open_client: Open, backend: ScriptedBackend) -> None:
     log = ProgressLog()
 
     async def work() -> None:

@@ -83,7 +83,7 @@ async def test_a_file_that_appears_is_read(fresh: ReloadingBackend, file: Path) 
     assert await fresh.current() is not first
 
 
-async def test_a_wrong_file_is_told_until_it_is_mended(fresh: ReloadingBackend, file: Path) -> None:
+async def test_a_wrong_file_is_reported_until_it_is_mended(fresh: ReloadingBackend, file: Path) -> None:
     await fresh.current()
     put(file, "wrong")
     for _ in range(2):

@@ -95,7 +95,7 @@ async def text_at(client: Client, uri: str) -> tuple[str | None, str]:
 
 async def test_plans_are_listed_among_the_resources_and_read(open_client: Open, plans: ScriptedPlans) -> None:
     await begin_calc(plans)
-    plans.tells("calc", HISTORY)
+    plans.replies("calc", HISTORY)
     async with open_client(plans=True) as client:
         listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
         assert [uri for uri in listed if "plans" in uri] == ["efrit://plans", "efrit://plans/calc"]

@@ -43,7 +43,7 @@ def test_it_fits_what_the_registry_takes(server_json: dict[str, Any]) -> None:
     assert len(server_json["title"]) <= 100
 
 
-def test_the_command_it_tells_starts_the_mcp_server(
+def test_the_command_it_names_starts_the_mcp_server(
     server_json: dict[str, Any],
     project: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,

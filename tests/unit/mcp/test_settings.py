@@ -39,7 +39,7 @@ def test_what_would_be_unsafe_or_wrong_does_not_start(
     assert sentence in capsys.readouterr().err
 
 
-def test_it_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_reports_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         read(["--version"])
     assert ended.value.code == 0

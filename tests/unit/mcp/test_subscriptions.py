@@ -54,7 +54,7 @@ async def waiting(backend: ScriptedBackend, content: str = "slow") -> str:
     return (await backend.submit(Work(RequestType.COMMAND, content))).id
 
 
-async def test_each_change_is_told_until_the_request_is_final(listening: Listening, backend: ScriptedBackend) -> None:
+async def test_each_change_is_sent_until_the_request_is_final(listening: Listening, backend: ScriptedBackend) -> None:
     name = await waiting(backend)
     uri = f"efrit://requests/{name}"
     async with listening() as (client, updates):
@@ -66,7 +66,7 @@ async def test_each_change_is_told_until_the_request_is_final(listening: Listeni
             assert await updates.receive() == uri
 
 
-async def test_what_was_unsubscribed_is_not_told(listening: Listening, backend: ScriptedBackend) -> None:
+async def test_what_was_unsubscribed_is_not_sent(listening: Listening, backend: ScriptedBackend) -> None:
     first, second = await waiting(backend, "a"), await waiting(backend, "b")
     async with listening() as (client, updates):
         await client.subscribe_resource(f"efrit://requests/{first}")
@@ -79,7 +79,7 @@ async def test_what_was_unsubscribed_is_not_told(listening: Listening, backend: 
         assert updates.statistics().current_buffer_used == 0
 
 
-async def test_subscribing_twice_tells_once(listening: Listening, backend: ScriptedBackend) -> None:
+async def test_subscribing_twice_sends_once(listening: Listening, backend: ScriptedBackend) -> None:
     name, other = await waiting(backend, "a"), await waiting(backend, "b")
     async with listening() as (client, updates):
         for request_name in (name, name, other):

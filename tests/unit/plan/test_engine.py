@@ -184,7 +184,7 @@ def test_the_time_is_bounded_and_what_is_open_then_is_stopped() -> None:
     assert any(wait.until is not None for wait in waits)
 
 
-def test_an_amendment_comes_before_the_next_visit_and_is_told() -> None:
+def test_an_amendment_comes_before_the_next_visit_and_is_reported() -> None:
     here = world(amendments=["Lines, too."])
     assert here.run().reason == "Succeeded"
     assert here.repository.commit_lines()[:3] == ["begin", "1 amend", "2 act a"]

@@ -70,7 +70,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def test_a_page_tells_intent_tree_commits_costs_and_times() -> None:
+def test_a_page_shows_intent_tree_commits_costs_and_times() -> None:
     page = Page(report.html(history()))
     for phrase in (
         *("A program that counts words.", "make test passes", "Lines, too.", "[a] ADAPT: it is there"),
@@ -94,7 +94,7 @@ def test_a_page_loads_and_runs_nothing() -> None:
 
 
 @given(trees(root_pending=False), st.text(st.characters(), max_size=200))
-def test_whatever_is_told_is_escaped(tree: Task, text: str) -> None:
+def test_whatever_is_reported_is_escaped(tree: Task, text: str) -> None:
     plan_record = history(tree.copy_with(description=text.encode("utf-8", "replace").decode() or "x"), text)
     page = report.html(plan_record)
     page.encode()

@@ -84,7 +84,7 @@ def test_a_plan_is_no_tree(document: dict[str, Any]) -> None:
         ({"attempts": 3}, "unknown key attempts"),
     ],
 )
-def test_what_is_no_tree_is_told_with_its_place(change: dict[str, Any], message: str) -> None:
+def test_what_is_no_tree_is_reported_with_its_place(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidTree, match=message):
         spec_of_tree({**TREE, **change})
 

@@ -89,7 +89,7 @@ class Repository:
             "amendments": sum(commit["kind"] == "amend" for commit in self.commits),
             "tree": payload,
             "observations": head["observations"],
-            "commits": [self._told(commit) for commit in self.commits[-20:]],
+            "commits": [self._shown(commit) for commit in self.commits[-20:]],
             "totals": {
                 "steps": head["step"],
                 "acts": sum(commit["kind"] == "act" for commit in self.commits),
@@ -123,11 +123,11 @@ class Repository:
     def _step(self, arguments: Json, kind: str, subject: str, **changes: Any) -> Json:
         head, step = self.commits[-1], arguments["step"]
         if head["step"] == step and (head["kind"], head["task"]) == (kind, arguments.get("task")):
-            return self._told(head)
+            return self._shown(head)
         if head["step"] != step - 1:
             raise LispError("efrit-plan-out-of-order", f"Step {step} cannot be made: the last is {head['step']}.")
         self._add(arguments, step, kind, subject=subject, **changes)
-        return self._told(self.commits[-1])
+        return self._shown(self.commits[-1])
 
     def _add(self, arguments: Json, step: int, kind: str, **changes: Any) -> None:
         before = self.commits[-1] if self.commits else {"tree": None, "observations": None}
@@ -148,7 +148,7 @@ class Repository:
             }
         )
 
-    def _told(self, commit: Json) -> Json:
+    def _shown(self, commit: Json) -> Json:
         summary = {key: commit[key] for key in ("hash", "subject", "kind", "task", "step")}
         return {**summary, "time": (START + timedelta(seconds=commit["step"])).isoformat()}
 
@@ -273,9 +273,9 @@ class World:
     def _run(self, name: str, request: Json) -> None:
         answer: Json = {}
         self._effect(f"run {name}", lambda: answer.update(self._answer(request)))
-        self._effect(f"tell {name}", lambda: self._tell(request, answer))
+        self._effect(f"deliver {name}", lambda: self._deliver(request, answer))
 
-    def _tell(self, request: Json, answer: Json) -> None:
+    def _deliver(self, request: Json, answer: Json) -> None:
         request["status"].update(answer)
         self._models.pop(request["metadata"]["name"], None)
 

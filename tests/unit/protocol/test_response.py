@@ -59,7 +59,7 @@ def test_unknown_keys_are_carried_along() -> None:
     assert (written["session"]["later"], written["usage"]["later"]) == (1, 2)
 
 
-def test_a_command_tells_its_session_how_far_it_came_and_what_the_model_cost() -> None:
+def test_a_command_reports_its_session_how_far_it_came_and_what_the_model_cost() -> None:
     fields = {
         "session": {"id": "s-1", "status": "need-input", "question": "Which file?"},
         "progress": {"step": 3, "message": "reading", "tool_calls": 7, "tokens": 900},
@@ -74,7 +74,7 @@ def test_a_command_tells_its_session_how_far_it_came_and_what_the_model_cost() -
     assert response.usage.model_errors == {"529": 1}
 
 
-def test_an_older_writer_tells_nothing_of_sessions() -> None:
+def test_an_older_writer_reports_nothing_of_sessions() -> None:
     response = Response.parse(json.dumps({"id": "a", "status": "success"}))
     assert (response.session, response.progress, response.usage) == (None, None, None)
 

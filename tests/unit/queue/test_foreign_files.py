@@ -74,7 +74,7 @@ async def test_a_file_that_may_not_be_read_hides_no_other(start: Start, root: Pa
         await running.until_state("a", RequestState.ANSWERED)
 
 
-async def test_a_file_from_beyond_the_year_9999_can_be_told(running: Running) -> None:
+async def test_a_file_from_beyond_the_year_9999_can_be_reported(running: Running) -> None:
     path = running.root / "tmp/x"
     path.write_text('{"id":"x","type":"eval","content":"1"}')
     os.utime(path, (2**38, 2**38))
@@ -113,7 +113,7 @@ async def test_a_result_that_is_not_the_one_its_digest_speaks_of_is_no_answer(ru
     assert answer_of(view).result is None
 
 
-async def test_metadata_of_a_foreign_file_is_told_only_if_it_can_be(running: Running) -> None:
+async def test_metadata_of_a_foreign_file_is_reported_only_if_it_can_be(running: Running) -> None:
     for name, metadata in (
         ("pair", '{"a":"\\ud800"}'),
         ("long", json.dumps({"a": "x" * 5000})),

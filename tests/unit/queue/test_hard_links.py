@@ -59,7 +59,7 @@ def test_a_withdrawn_request_that_is_a_link_of_an_earlier_withdrawal_leaves_requ
     assert (names(root, "requests"), names(root, "tmp")) == ([], [])
 
 
-async def test_an_acknowledged_link_of_the_archived_answer_is_not_told_again(running: Running) -> None:
+async def test_an_acknowledged_link_of_the_archived_answer_is_not_reported_again(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.emacs.do("a")
     await running.until_state("a", RequestState.ANSWERED)

@@ -45,7 +45,7 @@ async def test_a_request_is_followed_from_file_to_answer(running: Running) -> No
     assert states == [QUEUED, RUNNING, ANSWERED]
 
 
-async def test_an_answer_is_told_only_after_its_name_is_on_the_disk(running: Running) -> None:
+async def test_an_answer_is_reported_only_after_its_name_is_on_the_disk(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     synced: list[bool] = []
     running.queue.parts.on_change = lambda view: synced.append("sync_dir responses" in running.disk.steps)
@@ -55,7 +55,7 @@ async def test_an_answer_is_told_only_after_its_name_is_on_the_disk(running: Run
     assert synced[-1]
 
 
-async def test_an_answer_whose_sync_fails_is_told_by_the_next_look(running: Running) -> None:
+async def test_an_answer_whose_sync_fails_is_reported_by_the_next_look(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.disk.faults.append(Fault("sync_dir", when=lambda args: args[0] == Area.RESPONSES))
     running.emacs.do("a")
@@ -246,7 +246,7 @@ async def test_a_request_its_client_took_away_is_forgotten(running: Running) -> 
     await running.until(lambda: len(running.queue.index) == 0)
 
 
-async def test_an_unreadable_answer_is_told_as_a_failure(running: Running) -> None:
+async def test_an_unreadable_answer_is_reported_as_a_failure(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.emacs.claim("a")
     put_answer(running.root, "{broken")
@@ -358,7 +358,9 @@ async def test_a_thousand_names_at_once_are_all_found(running: Running) -> None:
     await running.until(lambda: running.queue.index.count(QUEUED) == 1000)
 
 
-async def test_a_long_answer_is_told_without_its_long_parts_and_read_whole_when_asked_for(running: Running) -> None:
+async def test_a_long_answer_is_shown_without_its_long_parts_and_read_whole_when_asked_for(
+    running: Running,
+) -> None:
     await running.queue.submit(a_request("a"))
     running.emacs.do("a", "x" * LONG_ANSWER_BYTES)
     view = await running.until_state("a", ANSWERED)

@@ -111,7 +111,7 @@ def test_the_identity_is_made_once_and_differs_between_volumes(disk: Disk, root:
     assert identity(other) != first_identity
 
 
-def test_a_new_identity_is_on_the_disk_before_it_is_told(root: Path) -> None:
+def test_a_new_identity_is_on_the_disk_before_it_is_reported(root: Path) -> None:
     disk = TestDisk(root)
     disk.open()
     disk.steps.clear()

@@ -80,7 +80,7 @@ def test_a_silent_emacs_is_not_overdue() -> None:
     assert watched((0, passed(0)), (1, passed(0))).cause(10_000) is None
 
 
-def test_the_problem_is_told_while_the_check_fails() -> None:
+def test_the_problem_is_reported_while_the_check_fails() -> None:
     monitor = watched((0, passed(0)))
     assert monitor.problem is None
     monitor.observe(failed(1), 1)

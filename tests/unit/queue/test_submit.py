@@ -139,7 +139,7 @@ async def test_size_is_counted_in_bytes_of_utf8(start: Start) -> None:
         await running.queue.submit(a_request("b", "ä" * 6))
 
 
-async def test_metadata_is_bounded_and_told(running: Running) -> None:
+async def test_metadata_is_bounded_and_reported(running: Running) -> None:
     view, _ = await running.queue.submit(a_request("a", metadata={"uid": "u-1"}))
     assert view.metadata == {"uid": "u-1"}
     with pytest.raises(RequestTooLarge, match="metadata"):

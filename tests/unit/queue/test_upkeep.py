@@ -208,7 +208,7 @@ def test_old_requests_of_the_archive_give_way_to_a_new_one_and_young_ones_stay(r
     disk.close()
 
 
-async def test_the_volume_is_told_to_be_full_and_to_have_room_again(start: Start, root: Path) -> None:
+async def test_the_volume_is_reported_to_be_full_and_to_have_room_again(start: Start, root: Path) -> None:
     running, disk = await full(start, root)
     with pytest.raises(NoSpace):
         await running.queue.submit(a_request("a"))
@@ -271,7 +271,7 @@ async def test_the_reserve_is_made_again_once_there_is_room(start: Start, root: 
     await running.until(lambda: running.queue.upkeep.reserve.is_whole)
 
 
-async def test_a_failing_disk_is_told_as_failing_and_found_to_work_again(start: Start, root: Path) -> None:
+async def test_a_failing_disk_is_reported_as_failing_and_found_to_work_again(start: Start, root: Path) -> None:
     class Failing(Disk):
         number = 0
 

@@ -43,7 +43,7 @@ def progresses(views: list[RequestView]) -> list[Progress]:
 # Telling how far it has come
 
 
-async def test_a_running_command_is_told_again_with_its_last_progress(running: Running) -> None:
+async def test_a_running_command_is_reported_again_with_its_last_progress(running: Running) -> None:
     await begin(running)
     running.emacs.append_work_log("a", "turn", step=1)
     running.emacs.append_work_log("a", "progress", step=1, message="reading", tool_calls=2, tokens=300, session="s-1")
@@ -55,7 +55,7 @@ async def test_a_running_command_is_told_again_with_its_last_progress(running: R
     assert (await running.queue.view(A)).progress == view.progress
 
 
-async def test_however_fast_a_log_grows_its_request_is_told_once_a_second(running: Running) -> None:
+async def test_however_fast_a_log_grows_its_request_is_reported_once_a_second(running: Running) -> None:
     await begin(running)
     began = time.monotonic()
     steps = itertools.count(1)
@@ -69,7 +69,7 @@ async def test_however_fast_a_log_grows_its_request_is_told_once_a_second(runnin
     assert time.monotonic() - began >= (len(progresses(running.views)) - 1) * REPORT_SECONDS
 
 
-async def test_the_last_progress_is_told_though_nothing_follows_it(running: Running) -> None:
+async def test_the_last_progress_is_reported_though_nothing_follows_it(running: Running) -> None:
     await begin(running)
     for step in range(1, 6):
         running.emacs.append_work_log("a", "progress", step=step)
@@ -97,7 +97,7 @@ async def test_a_bridge_that_starts_in_the_middle_learns_how_far_a_request_has_c
     await second.until(lambda: progresses(second.views) == [Progress(step=3)])
 
 
-async def test_after_the_answer_nothing_is_told_any_more_and_the_figures_stay(running: Running) -> None:
+async def test_after_the_answer_nothing_is_reported_any_more_and_the_figures_stay(running: Running) -> None:
     await begin(running)
     running.emacs.append_work_log("a", "progress", step=1)
     await running.until(lambda: bool(progresses(running.views)))
@@ -140,7 +140,7 @@ def test_what_is_no_progress_is_passed_over(line: bytes) -> None:
     assert progress_in(line) is None
 
 
-def test_a_long_message_is_cut_and_a_session_may_be_told_whole() -> None:
+def test_a_long_message_is_cut_and_a_session_may_be_reported_whole() -> None:
     line = {"type": "progress", "message": "x" * 5000, "session": {"id": "s", "status": "continue"}}
     progress = progress_in(json.dumps(line).encode())
     assert progress == Progress(message="x" * MAX_MESSAGE_CHARS, session="s")
@@ -179,7 +179,7 @@ def test_lines_are_read_whole_and_from_where_the_last_ended(disk: TestDisk, emac
     assert [line.end for line in read_lines(disk, A, first)[0]] == [second]
 
 
-def test_a_line_of_any_length_up_to_a_megabyte_is_told_and_a_longer_one_passed_over(
+def test_a_line_of_any_length_up_to_a_megabyte_is_reported_and_a_longer_one_passed_over(
     disk: TestDisk, emacs: ScriptedEmacs
 ) -> None:
     long = emacs.append_work_log("a", "text", text="x" * 900_000)

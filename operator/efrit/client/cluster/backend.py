@@ -423,7 +423,7 @@ class ClusterBackend:
         log = await self._log_of(handle)
         log.begin(state)
         if state.handle.instance is not None and (state.started is not None or state.final):
-            # Who may not read it is told so here.
+            # Who may not read it gets the refusal here.
             for line in await log.read_remaining(state.handle.instance):
                 yield line
         if follow and not state.final:
@@ -458,7 +458,7 @@ def _truncated(handle: Handle, beginning: str) -> ResultTruncated:
 
 
 def _not_stored(state: RequestState) -> ResultTruncated | None:
-    """Return what is told of a result whose Secret was refused; None where Emacs itself kept no more."""
+    """Return the note about a result whose Secret was refused; None where Emacs itself kept no more."""
     _, separator, reason = state.message.partition(UNSTORED_RESULT)
     if not separator:
         return None

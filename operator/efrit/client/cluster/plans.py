@@ -1,4 +1,4 @@
-"""Plans in a cluster: custom resources that are created, read and changed, and a repository an instance tells of.
+"""Plans in a cluster: custom resources that are created, read and changed, and a repository that an instance reads.
 
 What a user may not do, the API server refuses.
 """

@@ -37,7 +37,7 @@ STARTED_WITH = "daemon.json"
 _LOCK = "daemon.lock"
 _PAUSE = "pause"
 _OF_A_POD = ("EFRIT_BRIDGE", "EFRIT_GENERATION")
-"""What run-emacs tells an Emacs, and whatever that starts, of the queue of their own pod."""
+"""What run-emacs passes to an Emacs, and to whatever that starts, about the queue of their own pod."""
 _LONGEST_LOG = 1 << 20
 _LOOK_SECONDS = 0.02
 

@@ -292,7 +292,7 @@ def _as_client_errors(root: Path) -> Iterator[None]:
 
 
 def storage_problem(root: Path, error: Exception) -> NotReady:
-    """Return what a client is told of a failure of the disk below `root`: a full one is named as such."""
+    """Return the error for a failure of the disk below `root`: a full one is named as such."""
     if isinstance(error, QueueNotTrusted):
         return NotReady(error.message, error.advice)
     full = isinstance(error, NoSpace) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)

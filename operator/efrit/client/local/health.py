@@ -45,7 +45,7 @@ class Health:
         if beat != self._beat:
             self._self_check.observe(_self_check(heartbeat), now)
         cause = self._self_check.cause(now)
-        # What a request that runs finds wrong with Emacs, its own answer tells.
+        # What a request that runs finds wrong with Emacs, its own answer says.
         if cause is not None and heartbeat.get("current") is None:  # gate: local-self-check
             self.problem = cause.message
             self._self_check.ended(now)

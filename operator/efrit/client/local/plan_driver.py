@@ -200,7 +200,7 @@ class PlanDriver:
                     state, pending = pending.result().state, None
                     if state is not None and state.final:
                         return state
-                # Also of work that never stops telling: somebody may want it stopped.
+                # Also of work that never stops reporting: somebody may want it stopped.
                 if self._is_due(until, version):
                     return None
         finally:

@@ -126,7 +126,7 @@ class LocalPlans:
             )
 
     async def plans(self, *, brief: bool = False) -> Sequence[PlanState]:
-        """Return the plans of this machine, oldest first; one whose record cannot be read is only told of."""
+        """Return the plans of this machine, oldest first; one whose record cannot be read is only reported."""
         states: list[PlanState] = []
         for name in self._names():
             try:

@@ -24,7 +24,7 @@ _SLACK_SECONDS = 2.0
 
 
 class Emacs(Struct, frozen=True):
-    """A running Emacs that serves a queue: `started` in epoch seconds where the system tells."""
+    """A running Emacs that serves a queue: `started` in epoch seconds where the system says."""
 
     pid: int
     boot: str

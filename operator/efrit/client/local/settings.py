@@ -1,6 +1,6 @@
 """The configuration file of this machine: which instances there are, where their queues lie.
 
-Read strictly, so that a slip is told and not passed over; unknown keys alone are left for later versions
+Read strictly, so that a slip is reported and not passed over; unknown keys alone are left for later versions
 (doctor names them).
 Knows nothing of queues or processes.
 """

@@ -1,4 +1,4 @@
-"""The one dispatcher of actions: carries them out, one after the other, and tells the store what came of them.
+"""The one dispatcher of actions: carries them out, one after the other, and records in the store what came of them.
 
 An action that fails raises; the work queue comes back to its key later, and everything here is safe to repeat.
 """
@@ -415,7 +415,7 @@ class Actor:
     async def _write_progress(self, action: PatchStatus) -> None:
         """Patch the status, on the same condition as any; one that does not succeed is dropped.
 
-        The object has changed, or is final: the watch tells, and the next news of the request are better than these.
+        The object has changed, or is final: the watch reports it, and what it says next of the request is newer.
         """
         try:
             obj = await self._send_patch(action)
@@ -491,7 +491,7 @@ class Actor:
             self._store.of(action.kind).status_too_large(action.key, action.uid)
             raise
         except ApiRefused:
-            # Perhaps it is final already, which the watch has yet to tell; otherwise come back later.
+            # Perhaps it is final already, which the watch has yet to report; otherwise come back later.
             await self._reread(action)
             raise
         metrics.status_writes(action.kind).inc()
@@ -507,7 +507,7 @@ class Actor:
 
     async def _reread(self, action: PatchStatus) -> None:
         if action.kind == "EfritPool":
-            # Nothing depends on it at once, and the watch tells.
+            # Nothing depends on it at once, and the watch reports it.
             return
         try:
             obj = await self._kube.get(resource_named(action.kind), *action.key)

@@ -17,7 +17,7 @@ from efrit.controller.act.stream_rate import StreamRate
 from efrit.protocol import Event, EventId, parse_event
 
 MAX_BODY_BYTES = 12 * 1024 * 1024
-"""The largest answer file a bridge reads (8 MiB), told as a view, and room to spare."""
+"""The largest answer file a bridge reads (8 MiB), as a view, and room to spare."""
 SMALL_BODY_BYTES = 256 * 1024
 """Bodies up to this size are read side by side; of larger ones one at a time, over all bridges."""
 LARGE_BODY_SECONDS = 10.0

@@ -431,7 +431,7 @@ class Bridges:
         return refusal
 
     def _unusable_batch(self, link: _Link, error: EfritError) -> EfritError:
-        """Count an answer to a batch that cannot be used, and return what to tell those it said nothing of."""
+        """Count an answer to a batch that cannot be used, and return the error of those it said nothing of."""
         namespace, name = link.target.instance
         link.bulkhead.failed(f"{error.message[:MAX_PROBLEM_CHARS]}.", Depth.WRITE)
         # It may have got the batch; what it made of it is unknown.

@@ -61,7 +61,7 @@ class BulkheadCallbacks(Protocol):
         """Have a parked key reconciled, to learn why it waits."""
 
     def invite(self, key: WorkKey) -> None:
-        """Have a parked key reconciled and its end told to `Bulkhead.key_reconciled`."""
+        """Have a parked key reconciled and its end reported to `Bulkhead.key_reconciled`."""
 
     def probe(self, depth: Depth) -> None:
         """Make a call of this depth, for nobody waits to make one."""
@@ -88,7 +88,7 @@ class Bulkhead:
         self._unreadable = 0
         self._broken: dict[Depth, str] = {}
         """Why the breaker is open, by the depth of what has failed."""
-        self._told = False
+        self._reported = False
         """Whether it was said that the bridge does not answer."""
         self._probing = False
         self._opened = 0
@@ -273,8 +273,8 @@ class Bulkhead:
 
     def _report_problem(self) -> None:
         problem = self.problem
-        if self._told != (problem is not None):
-            self._told = problem is not None
+        if self._reported != (problem is not None):
+            self._reported = problem is not None
             self._callbacks.changed(problem)
 
     def _invite_next(self) -> None:

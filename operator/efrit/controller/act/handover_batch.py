@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Waiting(Generic[T]):
-    """An element that waits for a call. `ticket`: what is told of its result; `since`: on the caller's clock."""
+    """An element that waits for a call. `ticket`: what gets its result; `since`: on the caller's clock."""
 
     line: bytes
     ticket: T

@@ -1,4 +1,4 @@
-"""Carries batches to one bridge: begins calls when they are due, and tells each element what became of it.
+"""Carries batches to one bridge: begins calls when they are due, and gives each element its result.
 
 What is to be sent together is decided in handover_batch.py, what a result means in bridges.py.
 """
@@ -40,7 +40,7 @@ class HandoverCalls:
     ) -> None:
         """Use `call` for each batch, while `leading`.
 
-        `unusable` takes in that an answer cannot be used, and returns what to tell. `loaded`: see `Gathering.due`.
+        `unusable` takes in that an answer cannot be used, and returns its error. `loaded`: see `Gathering.due`.
         """
         self._call = call
         self._unusable = unusable
@@ -70,7 +70,7 @@ class HandoverCalls:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        _tell(self._gathering.clear(), BridgeUnreachable("the connection to the bridge was closed", sent=False))
+        _fail(self._gathering.clear(), BridgeUnreachable("the connection to the bridge was closed", sent=False))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -107,20 +107,20 @@ class HandoverCalls:
         error = _failure(task)
         if error is not None:
             # Told again by their keys: each is as idempotent as the call of its own.
-            _tell([batch[index] for index in results.missing], error)  # gate: batch-told-again
+            _fail([batch[index] for index in results.missing], error)  # gate: batch-reported-again
         self._let_go(error)
         self._schedule()
 
     def _let_go(self, error: EfritError | None) -> None:
         """Have come again what has waited for too long, or all that waits once the bridge counts as not answering."""
         if isinstance(error, BridgeUnresponsive):  # gate: batches-of-silent
-            _tell(self._gathering.clear(), BridgeUnresponsive(error.message, sent=False))
+            _fail(self._gathering.clear(), BridgeUnresponsive(error.message, sent=False))
             return
         overdue = self._gathering.overdue(asyncio.get_running_loop().time())
-        _tell(overdue, BridgeUnreachable("the bridge was busy with earlier batches for too long", sent=False))
+        _fail(overdue, BridgeUnreachable("the bridge was busy with earlier batches for too long", sent=False))
 
     async def _read(self, batch: list[Waiting[Answer]], results: Results) -> None:
-        """Send a batch and tell each element its result. Raises EfritError where some got none."""
+        """Send a batch and give each element its result. Raises EfritError where some got none."""
         if not self._leading():  # gate: batch-leading
             # It was decided a moment ago, and the process may have been stopped in between.
             raise NotLeading("this process cannot be sure that it leads: the batch is not sent")
@@ -151,7 +151,7 @@ def _settle(answer: Answer, result: BatchResult) -> None:
         answer.set_result(result)
 
 
-def _tell(batch: list[Waiting[Answer]], error: EfritError) -> None:
+def _fail(batch: list[Waiting[Answer]], error: EfritError) -> None:
     for element in batch:
         if not element.ticket.done():
             element.ticket.set_exception(error)

@@ -1,4 +1,4 @@
-"""What is done to the children of an instance: each is applied, and the store told what became of it."""
+"""What is done to the children of an instance: each is applied, and the store records what became of it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class InstanceChildrenActor:
                 raise Superseded("a child could not be applied for some time") from error
             raise
         except ApiUnavailable:
-            # It may have taken it all the same, which the watch may tell later, or never.
+            # It may have taken it all the same, which the watch may report later, or never.
             self._store.instances.apply_unanswered(instance)
             raise
 

@@ -26,7 +26,7 @@ from efrit.kube.resources import PLANS, REQUESTS, SECRETS
 log = logging.getLogger(__name__)
 
 UNREADABLE_PAUSE = timedelta(seconds=60)
-"""Until a plan is asked for again that could not be read; a change of it is told by the watch."""
+"""Until a plan is asked for again that could not be read; a change of it is reported by the watch."""
 CROWDED_PAUSE = timedelta(seconds=1)
 """Until a plan is read again for which there was no room beside those that were being read."""
 

@@ -14,7 +14,7 @@ LINE_COST = 512
 RATE = 1024 * 1024
 """Bytes a second: some 400 events of a usual size, four times what the answers of a busy instance take."""
 BURST = 8 * 1024 * 1024
-"""What a stream may take at once: some 3,000 events, as a bridge tells of after a connection."""
+"""What a stream may take at once: some 3,000 events, as a bridge reports after a connection."""
 BUSY_SHARE = 0.1
 """Share of the time that the store may spend on one stream for long."""
 

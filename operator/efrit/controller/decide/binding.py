@@ -13,7 +13,7 @@ from efrit.controller.model.actions import Action, Bind, Decision, FindSession, 
 from efrit.controller.model.snapshots import InstanceSnapshot, PoolPlace, Victim
 
 RETRY_MOVE = timedelta(seconds=2)
-"""A request of a member that is gone has no place in the line of its pool: nothing tells when there is room."""
+"""A request of a member that is gone has no place in the line of its pool: nothing reports when there is room."""
 
 
 def bind(context: RequestContext) -> list[Action]:

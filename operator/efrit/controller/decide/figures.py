@@ -21,7 +21,7 @@ THROTTLED_FIELDS = ("queue", "last_activity_time")
 
 
 def queue_status(snapshot: InstanceSnapshot) -> QueueStatus | None:
-    """Return the figures of the queue, None while no bridge tells them."""
+    """Return the figures of the queue, None while no bridge reports them."""
     stats = snapshot.bridge.stats
     if stats is None or not snapshot.available:
         return None

@@ -15,7 +15,7 @@ from efrit.api.instance import HandoverState, InstanceHandover
 from efrit.controller.model.snapshots import Handover, InstanceSnapshot
 
 RETRY_CLOSE = timedelta(seconds=2)
-"""Marking the open requests of an instance takes about a second; nothing tells when the last one is marked."""
+"""Marking the open requests of an instance takes about a second; nothing reports when the last one is marked."""
 
 
 def is_marked(request: EfritRequest) -> bool:

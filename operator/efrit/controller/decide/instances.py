@@ -259,7 +259,7 @@ def _statefulset_due(snapshot: InstanceSnapshot, children: Children, update: Upd
 def _children_accepted(snapshot: InstanceSnapshot) -> bool:
     """Return whether the children of this generation are known to be accepted.
 
-    The StatefulSet comes last: of a spec that was refused and taken back, its hash tells nothing about the others.
+    The StatefulSet comes last: of a spec that was refused and taken back, its hash says nothing about the others.
     """
     if snapshot.facts.refused is not None:
         return False

@@ -1,6 +1,6 @@
-"""Whether chats and commands can ask their model, as far as the key of it tells: one word and one sentence.
+"""Whether chats and commands can ask their model, as far as the state of its key says: one word and one sentence.
 
-Emacs alone reads the key. What it tells is one of a few fixed words.
+Emacs alone reads the key. What it reports is one of a few fixed words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PROBLEMS = {
 
 
 def model_health(stats: Stats | None, instance: EfritInstance) -> ConditionState | None:
-    """Return whether the model's key can be used; Unknown while Emacs has not told, None without a model."""
+    """Return whether the model's key can be used; Unknown while Emacs has not reported it, None without a model."""
     model = instance.spec.model
     if model is None:
         return None

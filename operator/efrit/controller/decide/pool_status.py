@@ -106,7 +106,7 @@ def _last_scale(snapshot: PoolSnapshot, sized: Scaling, now: datetime) -> LastSc
     before = old.desired_replicas
     if sized.recommendation is None or before is None or before == sized.wanted:
         return old.last_scale
-    # A status that had to wait tells of a change that was decided earlier.
+    # A status that had to wait reports a change that was decided earlier.
     cause = snapshot.scale_cause if sized.wanted == snapshot.desired else sized.reason
     return LastScale.model_validate({"from": before, "to": sized.wanted, "reason": cause, "time": now})
 

@@ -27,7 +27,7 @@ def running_progress(view: RequestView, limits: StatusLimits) -> dict[str, Any]:
 def final_progress(view: RequestView, response: Response, limits: StatusLimits) -> dict[str, Any]:
     """Return the same fields of the final status, within its limits.
 
-    What an answer does not say (Emacs died) stays as it was told last.
+    What an answer does not say (Emacs died) stays as it was reported last.
     """
     fields = running_progress(view, limits)
     if response.progress is not None:

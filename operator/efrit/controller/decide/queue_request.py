@@ -13,7 +13,7 @@ def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
     """Return how often the queue that gets the request may begin it.
 
     A queue that is lost cannot tell how often it did: it counts as if it had used up what it was given. So the first
-    ephemeral queue is given one less, which the second has if the first is lost (status.attempt tells that it was).
+    ephemeral queue is given one less, which the second has if the first is lost (status.attempt says that it was).
     """
     spec = request.spec
     if spec.retry_policy != RetryPolicy.IF_INTERRUPTED:

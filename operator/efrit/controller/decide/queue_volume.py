@@ -33,7 +33,7 @@ def _volume(instance: EfritInstance) -> str:
 
 
 def _scarcity(disk: DiskStats) -> str:
-    """Return what there is less of, as far as the figures tell."""
+    """Return what there is less of, as far as the figures say."""
     if disk.total_inodes == 0 or disk.total_bytes == 0:
         return "space is"
     scarce = disk.free_inodes / disk.total_inodes < disk.free_bytes / disk.total_bytes

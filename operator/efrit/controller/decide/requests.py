@@ -301,7 +301,7 @@ def _inadmissible(context: RequestContext) -> list[Action] | None:
     if snapshot.handover is not None and snapshot.handover.refused is not None:
         return final_status.never_ran(request, RequestReason.REJECTED, snapshot.handover.refused, context.now)
     if context.may_be_handed_over and not target.available:
-        # It was admissible when it was handed over: the queue tells what became of it.
+        # It was admissible when it was handed over: the queue reports what became of it.
         return None
     size, limit = _content_bytes(snapshot), target.instance.spec.limits.max_request_bytes
     if size > limit:

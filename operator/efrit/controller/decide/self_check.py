@@ -1,6 +1,6 @@
 """What the self-check of an instance's Emacs found, and that Emacs was restarted for it: a condition and an event.
 
-The condition is there once there was something to tell. Its message names the last restart by its time, which is how
+The condition is there once it has something to say. Its message names the last restart by its time, which is how
 an event is made only once for each.
 """
 
@@ -21,7 +21,7 @@ _REASONS = {
 
 
 def self_check_health(stats: Stats | None, old: InstanceStatus) -> ConditionState | None:
-    """Return what is known of the self-check; None while there was never anything to tell."""
+    """Return what is known of the self-check; None while there was never anything to report."""
     reported = condition_of(old.conditions, SELF_CHECK_PASSED)
     if stats is None:
         # The message stays: it says which restarts are known already.
@@ -60,7 +60,7 @@ def restart_sentence(restart: EmacsRestart) -> str:
 
 
 def new_restart(stats: Stats | None, old: InstanceStatus) -> EmacsRestart | None:
-    """Return the restart that the status does not tell of yet."""
+    """Return the restart that the status does not report yet."""
     restart = stats.emacs.restarted if stats is not None else None
     reported = condition_of(old.conditions, SELF_CHECK_PASSED)
     if restart is None or (

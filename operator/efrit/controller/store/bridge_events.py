@@ -89,7 +89,7 @@ class BridgeEvents:
                     self._index.pool_lines.requeue_for_member(instance)
 
     def _requeue_for_figures(self, instance: Key, entry: InstanceRecord) -> None:
-        """Have an instance reconciled for its figures: a bridge tells of them as often as it likes."""
+        """Have an instance reconciled for its figures: a bridge reports them as often as it likes."""
         now = self._index.monotonic()
         if entry.figures_taken > now:
             return
@@ -270,7 +270,7 @@ def _disk_problem(stats: Stats | None) -> DiskProblem | None:
 
 
 def _shows_work(entry: InstanceRecord, stats: Stats) -> bool:
-    """Return whether figures tell of work now, or of answers since they were last heard or written."""
+    """Return whether figures show work now, or of answers since they were last heard or written."""
     last_stats = entry.bridge.stats
     if last_stats is not None:
         processed = last_stats.processed

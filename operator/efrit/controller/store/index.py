@@ -274,7 +274,7 @@ class Index:
         return True
 
     def forget_orphan(self, instance: Key, view: RequestView) -> Key | None:
-        """Forget the orphaned work that a view told of; return the key of its request, None where there was none."""
+        """Forget the orphaned work that a view reported; return the key of its request, None where there was none."""
         key = instance[0], str((view.metadata or {}).get("name"))
         return key if self.discard_orphan(key, Orphan(instance, view.id)) else None
 

@@ -258,7 +258,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def failed(self, instance: Key, uid: str, generation: int, sentence: str) -> bool:
         """Remember that the API server failed over a child; once that lasts, take it for a refusal and say so.
 
-        A hiccup passes. An admission webhook that is down answers so for hours, and nobody would be told why.
+        A hiccup passes. An admission webhook that is down answers so for hours, and no status would say why.
         """
         entry = self.record(instance, uid)
         if entry is None:

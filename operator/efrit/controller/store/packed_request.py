@@ -29,7 +29,7 @@ _ANSWER = dict.fromkeys(("result", "output", "messages", "error", "context", "us
 
 @dataclass(slots=True)
 class PackedRequest:
-    """One version of a request: what is told of it never changes, only how it is kept."""
+    """One version of a request: what it says never changes, only how it is kept."""
 
     key: Key
     uid: str

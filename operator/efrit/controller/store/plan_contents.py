@@ -58,7 +58,7 @@ class PlanContents:
         return len(self._held)
 
     def begin(self, key: Key) -> None:
-        """Hold from now on what is told of a plan."""
+        """Hold from now on what is known of a plan."""
         if key not in self._held:
             self._held[key] = PlanContent()
             self.changed(key)
@@ -97,7 +97,7 @@ class PlanContents:
 
     @contextmanager
     def pinned(self, key: Key) -> Iterator[None]:
-        """Hold what is told of a plan, and drop none of it, in this block."""
+        """Hold what is known of a plan, and drop none of it, in this block."""
         self._pinned.add(key)
         self.begin(key)
         try:

@@ -1,7 +1,7 @@
 """Which open plans belong to which instance: an index over the records of plans, so that no decision scans them.
 
 A plan is counted for its instance. One that an earlier process may have begun is counted for its pool until its
-requests, which tell the instance, have been listed: any member may have it.
+requests, which name the instance, have been listed: any member may have it.
 """
 
 from __future__ import annotations

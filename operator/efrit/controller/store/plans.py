@@ -4,7 +4,7 @@ Small facts of each are remembered; plans and requests whole are in `plan_conten
 
 Finished requests are not watched: what a plan's had to say is taken in when the controller writes their end, and
 listed once by a controller that has just started. A plan is reconciled when something changes that it may wait for,
-not whenever a request tells how far it has come.
+not whenever a request reports how far it has come.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
     # Its requests.
 
     def pinned(self, key: Key) -> AbstractContextManager[None]:
-        """Keep at hand in this block what is told of a plan."""
+        """Keep at hand in this block what is known of a plan."""
         return self._contents.pinned(key)
 
     def has_object(self, key: Key) -> bool:
@@ -140,7 +140,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             return
         if previous is None and len(record.parts) >= MOST_REQUESTS:  # gate: plan-requests
             self._contents.discard(key)
-            # Nobody tells of those that are deleted once they are final: the next list begins with none.
+            # Nothing reports those that are deleted once they are final: the next list begins with none.
             self._forget_parts(record)
             self._is_too_large(key, record)
             return
@@ -306,7 +306,7 @@ def _packed(obj: Resource) -> bytes:
 
 
 def _fingerprint(plan: EfritPlan) -> tuple[object, ...]:
-    """Return what of a plan decides what comes next; the rest of its status only tells."""
+    """Return what of a plan decides what comes next; the rest of its status only reports."""
     meta, status = plan.metadata, plan.status
     return meta.uid, meta.generation, meta.deletion_timestamp, status.phase, status.start_time, status.instance_name
 

@@ -116,7 +116,7 @@ class PoolLines:
             line.ended(record.flow)
             first = line.first_of(record.flow) if had_all else None
             if first is not None:
-                # One that continues a session needs no room, and nothing else tells it.
+                # One that continues a session needs no room, and nothing else reports it.
                 self._index.requeue_request(first)
             record.flow = None
         if line.idle:

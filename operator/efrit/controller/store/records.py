@@ -89,7 +89,7 @@ class Record(ABC):
     reduced_status: bool = False
     """Whether the object is too large for a status of the usual size."""
     written: str = ""
-    """The resourceVersion that this process wrote last, which the watch tells of once more."""
+    """The resourceVersion that this process wrote last, which the watch reports once more."""
 
     @property
     @abstractmethod

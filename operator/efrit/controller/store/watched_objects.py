@@ -48,7 +48,7 @@ class WatchedObjects(ABC, Generic[T, R]):
             self._observed(new, record)
 
     def observe_event(self, obj: Mapping[str, Any]) -> None:
-        """Take in an object that a watch tells of, unless this process has written and taken in this very version."""
+        """Take in an object that a watch reports, unless this process has written and taken in this very version."""
         if not self._is_written(obj["metadata"]):
             self.observe(obj)
 

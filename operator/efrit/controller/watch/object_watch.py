@@ -29,7 +29,7 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 
 class Watched(NamedTuple):
-    """A kind of objects, which of them are watched, and who is told of them."""
+    """A kind of objects, which of them are watched, and what takes their events in."""
 
     resource: Resource
     selectors: dict[str, str]
@@ -72,7 +72,7 @@ class ObjectWatch:
     def __init__(
         self, kube: KubeClient, watched: Watched, scope: str | None, list_objects: Callable[[], Awaitable[str]]
     ) -> None:
-        """Watch `scope`; list_objects tells the store of all these objects and returns the version to watch from."""
+        """Watch `scope`; list_objects takes all these objects in and returns the version to watch from."""
         self._kube = kube
         self._watched = watched
         self._scope = scope

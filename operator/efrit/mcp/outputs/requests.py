@@ -175,7 +175,7 @@ async def request_output(backend: Backend, state: RequestState) -> RequestOutput
 
 
 def error_of(state: RequestState) -> Error | None:
-    """Return what went wrong, with remedies a model has. What Lisp signals is told as it is."""
+    """Return what went wrong, with remedies a model has. What Lisp signals is reported as it is."""
     if state.error is None:
         return None
     message = state.error.message

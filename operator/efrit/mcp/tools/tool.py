@@ -1,4 +1,4 @@
-"""The definition of a tool: everything the server tells clients about it, and the handler of its calls."""
+"""The definition of a tool: everything the server says to clients about it, and the handler of its calls."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def calm(shared: Site) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("mistake", mistakes(), ids=str)
-def test_a_mistake_is_told_and_is_over_when_it_is_taken_back(rig: Rig, mistake: Mistake) -> None:
+def test_a_mistake_is_reported_and_is_over_when_it_is_taken_back(rig: Rig, mistake: Mistake) -> None:
     before = rig.after(SUSPENDED)
     rig.takes(merged(SUSPENDED, mistake.change))
     ready = rig.site.until_condition(rig.name, "Ready", reason="ChildRefused")
@@ -163,7 +163,7 @@ def test_a_pod_that_cannot_be_made_says_why_and_comes_when_the_mistake_is_taken_
         shared.until_condition(name, "Ready", status="True")
 
 
-def test_a_webhook_that_is_down_is_told_and_is_over_when_it_is_gone(site: Site) -> None:
+def test_a_webhook_that_is_down_is_reported_and_is_over_when_it_is_gone(site: Site) -> None:
     """It is a failure of the server as much as a hiccup is: what tells them apart is that it lasts."""
     site.operator().start()
     site.instance()

@@ -135,7 +135,7 @@ CALLS: dict[
 
 @pytest.mark.parametrize("batched", [False, True], ids=["alone", "in a batch"])
 @pytest.mark.parametrize(("action", "replies", "error", "calls"), CALLS.values(), ids=CALLS)
-async def test_what_a_bridge_says_is_told(
+async def test_what_a_bridge_says_is_reported(
     rig: Rig,
     action: Any,
     replies: dict[str, tuple[int, str]],
@@ -157,7 +157,7 @@ async def test_what_a_bridge_says_is_told(
 async def takes_batches(rig: Rig) -> None:
     """Have the bridge say that it takes batches."""
     rig.bridge.results = rig.bridge.answered
-    await (await rig.bridge.reader()).tell(stats(batch_elements=MAX_BATCH_ELEMENTS))
+    await (await rig.bridge.reader()).report(stats(batch_elements=MAX_BATCH_ELEMENTS))
     await rig.heard.hears("bridges.event")
 
 
@@ -260,7 +260,7 @@ async def test_requests_that_wait_for_room_say_so_and_are_not_sent(rig: Rig) -> 
     [(SUBMIT, ("PUT", ONE)), (FETCH, ("GET", ONE)), (CANCEL, ("POST", f"{ONE}/cancel"))],
     ids=["Submit", "FetchAnswer", "CancelWork"],
 )
-async def test_a_call_that_a_bridge_does_not_take_yet_is_told_with_its_sentence(
+async def test_a_call_that_a_bridge_does_not_take_yet_is_reported_with_its_sentence(
     rig: Rig, action: Any, call: tuple[str, str]
 ) -> None:
     rig.bridge.answers[call] = failure(507, "NoSpace")
@@ -351,7 +351,7 @@ async def test_a_status_of_a_request_made_anew_under_the_name_is_not_written(rig
     assert obj["metadata"]["uid"] == "another"
 
 
-async def test_a_request_or_an_instance_that_is_gone_is_told(rig: Rig) -> None:
+async def test_a_request_or_an_instance_that_is_gone_is_reported(rig: Rig) -> None:
     await rig.does(patch({"phase": "Running"}, version="1"))
     await rig.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
 
@@ -359,7 +359,7 @@ async def test_a_request_or_an_instance_that_is_gone_is_told(rig: Rig) -> None:
     assert gone == [("requests.deleted", (REQUEST, UID)), ("instances.deleted", (INSTANCE, "uid-alpha"))]
 
 
-async def test_the_time_of_an_instances_status_is_told(rig: Rig) -> None:
+async def test_the_time_of_an_instances_status_is_reported(rig: Rig) -> None:
     version = rig.api.put(ALPHA, instance_json())["metadata"]["resourceVersion"]
 
     await rig.does(patch({"phase": "Ready"}, version=version, kind="EfritInstance"))
@@ -377,7 +377,7 @@ async def test_the_time_of_an_instances_status_is_told(rig: Rig) -> None:
     ],
     ids=["refused", "too large for etcd", "too large", "not written"],
 )
-async def test_a_status_that_is_not_written_is_told_and_comes_back(
+async def test_a_status_that_is_not_written_is_reported_and_comes_back(
     rig: Rig, status: int, message: str, error: type[Exception], calls: list[str]
 ) -> None:
     rig.api.put(WORK, request_json())

@@ -67,7 +67,7 @@ async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_
         "a secret alone, refused",
     ],
 )
-async def test_a_child_that_is_not_applied_is_told_in_the_api_servers_words_and_stops_the_rest(
+async def test_a_child_that_is_not_applied_is_reported_in_the_api_servers_words_and_stops_the_rest(
     rig: Rig, action: Any, kind: str, status: int, lasts: bool, error: type[Exception] | None, call: Any
 ) -> None:
     rig.api.fail("PATCH", f"/api/v1/namespaces/team/{kind}/efrit-alpha", status, {"message": "exceeded quota"})
@@ -134,7 +134,7 @@ POLICIES = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies"
         (403, {"message": "exceeded quota"}, ("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota"))),
     ],
 )
-async def test_the_policy_of_a_pod_is_created_once_and_a_refusal_is_told(
+async def test_the_policy_of_a_pod_is_created_once_and_a_refusal_is_reported(
     rig: Rig, status: int | None, refusal: Json, call: Any
 ) -> None:
     if status is not None:
@@ -226,7 +226,7 @@ async def test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_t
     assert rig.api.objects[RESULT] == foreign
 
 
-async def test_a_refused_result_is_told_with_the_sentence_of_the_api_server(rig: Rig) -> None:
+async def test_a_refused_result_is_reported_with_the_sentence_of_the_api_server(rig: Rig) -> None:
     rig.api.fail("POST", SECRETS, 403, REFUSED)
 
     assert not await rig.does(STORE)
@@ -261,7 +261,7 @@ async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_res
 @pytest.mark.parametrize(
     ("uid", "remains"), [(UID, False), (None, False), ("another", True)], ids=["there", "gone", "another of the name"]
 )
-async def test_what_is_deleted_or_gone_already_is_told(rig: Rig, uid: str | None, remains: bool) -> None:
+async def test_what_is_deleted_or_gone_already_is_reported(rig: Rig, uid: str | None, remains: bool) -> None:
     if uid is not None:
         rig.api.put(WORK, request_json(uid=uid))
 
@@ -281,7 +281,7 @@ async def test_a_deletion_that_met_a_conflict_while_the_object_stays_is_tried_ag
     assert rig.heard.calls_of("requests.deleted") == []
 
 
-async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_tells(rig: Rig) -> None:
+async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_reports(rig: Rig) -> None:
     rig.api.put(ALPHA, instance_json())
 
     await rig.does(Delete("EfritInstance", INSTANCE, "uid-alpha"))
@@ -323,7 +323,7 @@ async def test_an_event_that_cannot_be_published_stops_nothing(rig: Rig, status:
     await rig.does(Record("EfritInstance", INSTANCE, "uid-alpha", "Normal", "Ready", "x"))
 
 
-async def test_an_explanation_is_told(rig: Rig) -> None:
+async def test_an_explanation_is_reported(rig: Rig) -> None:
     await rig.does(ReadWarningEvents(INSTANCE))
 
     assert rig.heard.calls_of("instances.explained") == [(INSTANCE, None)]

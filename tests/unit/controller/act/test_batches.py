@@ -55,7 +55,7 @@ class Line:
     async def told(self, figures: Any) -> None:
         """Have the bridge tell of figures, and wait until that is taken in."""
         before = len(self.heard.calls_of("bridges.event"))
-        await self.stream.tell(figures)
+        await self.stream.report(figures)
         await self.heard.hears("bridges.event", before + 1)
 
     def line(self, element: BatchElement) -> bytes | None:
@@ -196,7 +196,7 @@ async def test_an_element_that_takes_long_holds_neither_its_batch_nor_the_next(
     [b"", result(1, BatchElement(op=BatchOperation.ACKNOWLEDGE, id=RequestId("r1"))), b'{"index": 7}\n', b"x\n"],
     ids=["it breaks off", "one twice", "one that was not sent", "no result"],
 )
-async def test_an_answer_that_fails_half_way_is_told_to_those_it_says_nothing_of_and_they_can_come_again(
+async def test_an_answer_that_fails_half_way_is_reported_to_those_it_says_nothing_of_and_they_can_come_again(
     line: Line, second_part: bytes
 ) -> None:
     async def fails(elements: list[BatchElement]) -> AsyncIterator[bytes]:
@@ -215,7 +215,7 @@ async def test_an_answer_that_fails_half_way_is_told_to_those_it_says_nothing_of
     assert await outcomes(line.submit(0), line.submit(2)) == ["r0", "r2"]
 
 
-async def test_an_answer_that_ends_early_is_told_likewise(line: Line) -> None:
+async def test_an_answer_that_ends_early_is_reported_likewise(line: Line) -> None:
     async def ends(elements: list[BatchElement]) -> AsyncIterator[bytes]:
         yield result(0, elements[0])
 
@@ -261,7 +261,7 @@ async def test_a_volume_without_room_blocks_requests_alone(line: Line) -> None:
         pass
 
 
-async def test_a_refused_token_is_told_to_each_and_the_other_one_is_tried(line: Line) -> None:
+async def test_a_refused_token_is_reported_to_each_and_the_other_one_is_tried(line: Line) -> None:
     line.bridge.token = "another"
     assert await outcomes(line.submit(0), line.submit(1)) == ["Unauthorized", "Unauthorized"]
 

@@ -217,7 +217,7 @@ async def test_a_bridge_with_a_certificate_of_another_ca_is_refused(tmp_path: Pa
         assert impostor.streams.empty()
 
 
-async def test_a_bridge_that_refuses_the_token_is_told_as_such(line: Line) -> None:
+async def test_a_bridge_that_refuses_the_token_is_reported_as_such(line: Line) -> None:
     line.bridge.token = "another"
 
     await line.bridges.connect(line.bridge.connect_action())
@@ -248,7 +248,7 @@ async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_rea
     rotated = replace(identity, hmac_key=b"new" * 11, previous_hmac_key=identity.hmac_key)
     async with fake_bridge(identity, tmp_path) as bridge, calling(rotated) as (bridges, heard):
         await bridges.connect(bridge.connect_action())
-        await (await bridge.reader()).tell(stats())
+        await (await bridge.reader()).report(stats())
 
         assert (await heard.hears("bridges.event"))[2] == stats()
 
@@ -309,7 +309,7 @@ async def test_the_stream_starts_without_an_id_and_its_events_arrive_in_order(co
 async def test_a_dropped_stream_resumes_where_it_broke_off(connected: Line) -> None:
     stream = await connected.bridge.reader()
     await stream.whole_picture()
-    await stream.tell(view(), "epoch-7")
+    await stream.report(view(), "epoch-7")
     await connected.heard.hears("bridges.event", 3)
 
     stream.end()
@@ -321,12 +321,12 @@ async def test_a_dropped_stream_resumes_where_it_broke_off(connected: Line) -> N
 @pytest.mark.parametrize("breaks_between", [False, True], ids=["on one stream", "on one that was resumed"])
 async def test_an_event_without_an_id_leaves_the_place_to_resume_at(connected: Line, breaks_between: bool) -> None:
     stream = await connected.bridge.reader()
-    await stream.tell(stats(), "epoch-7")
+    await stream.report(stats(), "epoch-7")
     if breaks_between:
         await connected.heard.hears("bridges.event")
         stream.end()
         stream = await connected.bridge.reader()
-    await stream.tell(stats(processed=1))
+    await stream.report(stats(processed=1))
     await connected.heard.hears("bridges.event", 2)
 
     stream.end()
@@ -394,8 +394,8 @@ async def test_a_bridge_without_room_is_offered_no_more_requests_until_its_figur
     assert (caught.value.problem, caught.value.no_room) == ("the volume is full", True)
     assert connected.bridges.unresponsive == 0, "its condition is what the figures say of the volume"
     stream = await connected.bridge.reader()
-    await stream.tell(stats(disk=DiskStats(problem=DiskProblem.FULL)), "epoch-1")
-    await stream.tell(stats(disk=DiskStats()), "epoch-2")
+    await stream.report(stats(disk=DiskStats(problem=DiskProblem.FULL)), "epoch-1")
+    await stream.report(stats(disk=DiskStats()), "epoch-2")
     assert await connected.heard.hears("requeue_after") == (key, timedelta(0))
 
 
@@ -404,7 +404,7 @@ async def test_a_bridge_whose_stream_is_garbage_is_not_called(line: Line, monkey
     await line.bridges.connect(line.bridge.connect_action())
     for _ in range(FAILURES):
         stream = await line.bridge.reader()
-        await stream.tell(stats(), "epoch-1")
+        await stream.report(stats(), "epoch-1")
         await stream.send("request", '{"id": 7}', "epoch-2")
 
     _, problem = await line.heard.hears("bridges.bridge_responsive")
@@ -442,7 +442,7 @@ async def test_events_of_a_later_version_are_passed_over(connected: Line) -> Non
     stream = await connected.bridge.reader()
 
     await stream.send("novelty", '{"what": "ever"}', "epoch-1")
-    await stream.tell(stats(), "epoch-2")
+    await stream.report(stats(), "epoch-2")
     await connected.heard.hears("bridges.event")
 
     assert connected.heard.calls_of("bridges.event") == [(INSTANCE, POD_UID, stats())]
@@ -450,7 +450,7 @@ async def test_events_of_a_later_version_are_passed_over(connected: Line) -> Non
 
 async def test_after_an_event_that_cannot_be_read_the_whole_picture_is_asked_for(connected: Line) -> None:
     stream = await connected.bridge.reader()
-    await stream.tell(stats(), "epoch-1")
+    await stream.report(stats(), "epoch-1")
 
     await stream.send("request", '{"id": 7}', "epoch-2")
 
@@ -462,7 +462,7 @@ async def test_no_separator_of_lines_in_an_answer_cuts_its_event(connected: Line
     final_view = answered(result=f"one{separator}two")
     stream = await connected.bridge.reader()
 
-    await stream.tell(final_view, "epoch-1")
+    await stream.report(final_view, "epoch-1")
 
     assert await connected.heard.hears("bridges.event") == (INSTANCE, POD_UID, final_view)
 
@@ -471,7 +471,7 @@ async def test_wanting_the_same_connection_again_changes_nothing(connected: Line
     stream = await connected.bridge.reader()
 
     await connected.bridges.connect(connected.bridge.connect_action())
-    await stream.tell(stats(), "epoch-1")
+    await stream.report(stats(), "epoch-1")
     await connected.heard.hears("bridges.event")
 
     assert connected.bridge.streams.empty()
@@ -480,12 +480,12 @@ async def test_wanting_the_same_connection_again_changes_nothing(connected: Line
 
 async def test_a_new_pod_gets_a_stream_of_its_own_from_the_start(connected: Line) -> None:
     stream = await connected.bridge.reader()
-    await stream.tell(stats(), "epoch-1")
+    await stream.report(stats(), "epoch-1")
     await connected.heard.hears("bridges.event")
 
     await connected.bridges.connect(connected.bridge.connect_action(pod_uid="pod-uid-2"))
     second = await connected.bridge.reader()
-    await second.tell(stats(), "epoch-1")
+    await second.report(stats(), "epoch-1")
 
     assert second.last_event_id is None
     assert (await connected.heard.hears("bridges.event", 2))[1] == "pod-uid-2"
@@ -525,7 +525,7 @@ async def test_a_stream_that_failed_over_a_bug_is_opened_anew_when_it_is_wanted_
     bridges = Bridges(identity, Failing().store)
     await bridges.connect(line.bridge.connect_action())
     stream = await line.bridge.reader()
-    await stream.tell(stats(), "epoch-1")
+    await stream.report(stats(), "epoch-1")
     await stream.dropped()
 
     await bridges.connect(line.bridge.connect_action())

@@ -321,7 +321,7 @@ async def test_without_room_requests_wait_one_tries_again_and_none_is_asked_for_
     assert around.invited == [key(number) for number in range(MOST_CALLS + 1)]
 
 
-async def test_figures_that_tell_of_room_have_the_next_request_tried_at_once() -> None:
+async def test_figures_that_report_room_have_the_next_request_tried_at_once() -> None:
     bulkhead, around = made()
     with bulkhead.call(key("first"), Depth.SUBMIT):
         bulkhead.queue_full("full.")

@@ -68,7 +68,7 @@ async def test_a_request_that_is_there_already_is_the_same_one(rig: Rig) -> None
     assert rig.snapshot.refusal is None
 
 
-async def test_somebody_elses_request_of_the_name_is_left_alone_and_told(rig: Rig) -> None:
+async def test_somebody_elses_request_of_the_name_is_left_alone_and_reported(rig: Rig) -> None:
     stored = rig.api.put(ONE, request_json("one"))
 
     with pytest.raises(Superseded):
@@ -80,7 +80,7 @@ async def test_somebody_elses_request_of_the_name_is_left_alone_and_told(rig: Ri
     assert rig.snapshot.requests == {}
 
 
-async def test_a_request_that_is_refused_is_told_in_the_words_of_the_api_server(rig: Rig) -> None:
+async def test_a_request_that_is_refused_is_reported_in_the_words_of_the_api_server(rig: Rig) -> None:
     rig.api.fail("POST", REQUESTS, 403, {"message": "exceeded quota: requests"})
 
     with pytest.raises(Superseded):

@@ -35,20 +35,20 @@ def warn(api: FakeApi, message: str, *, about: str = "efrit-alpha-0", reason: st
     )
 
 
-async def test_without_warnings_there_is_nothing_to_tell(api: FakeApi, kube: Kube) -> None:
+async def test_without_warnings_there_is_nothing_to_report(api: FakeApi, kube: Kube) -> None:
     warn(api, "Pulled the image", type="Normal")
 
     assert await explain(kube, ALPHA) is None
 
 
 @pytest.mark.parametrize("about", ["efrit-alpha", "efrit-alpha-0", "efrit-alpha-queue", "efrit-alpha-workspace"])
-async def test_a_warning_about_anything_of_the_instance_is_told(api: FakeApi, kube: Kube, about: str) -> None:
+async def test_a_warning_about_anything_of_the_instance_is_reported(api: FakeApi, kube: Kube, about: str) -> None:
     warn(api, " exceeded quota\n", about=about)
 
     assert await explain(kube, ALPHA) == "exceeded quota"
 
 
-async def test_a_warning_about_another_instance_is_not_told(api: FakeApi, kube: Kube) -> None:
+async def test_a_warning_about_another_instance_is_not_reported(api: FakeApi, kube: Kube) -> None:
     warn(api, "not ours", about="efrit-alpha-2-0")
 
     assert await explain(kube, ALPHA) is None

@@ -158,7 +158,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("action", "efrit_request", "request_view", "code", "reason", "text"), CASES)
-def test_a_call_that_fails_for_a_second_is_told_once_in_the_status_and_made_again(
+def test_a_call_that_fails_for_a_second_is_reported_once_in_the_status_and_made_again(
     action: type, efrit_request: Any, request_view: Any, code: str, reason: str, text: str
 ) -> None:
     whole = uncalled(action, efrit_request, request_view, code)

@@ -131,7 +131,7 @@ def test_a_withdrawal_for_the_queue_timeout_ends_timed_out_unless_it_had_begun()
     assert written(answer(**late))["reason"] == "Cancelled"
 
 
-def test_an_error_told_before_is_gone_after_a_success_and_what_is_gone_is_given_along() -> None:
+def test_an_error_reported_before_is_gone_after_a_success_and_what_is_gone_is_given_along() -> None:
     old = {"error": {"code": "x", "message": "y"}, "progress": {"step": 3}}
 
     patch = the(answer(request(status={"phase": "Running", **old}), result="2"), PatchStatus)
@@ -234,7 +234,7 @@ def test_the_secret_of_a_result_goes_with_its_request() -> None:
     assert (secret["metadata"]["namespace"], secret["immutable"]) == ("team", True)
 
 
-def test_the_end_of_a_command_tells_its_session_its_progress_and_what_the_model_cost() -> None:
+def test_the_end_of_a_command_reports_its_session_its_progress_and_what_the_model_cost() -> None:
     status = written(
         answer(
             reason=RequestReason.INPUT_REQUIRED,

@@ -259,7 +259,7 @@ def test_an_instance_that_fails_its_update_says_so_once_in_an_event(decide: Deci
     ],
     ids=["running", "suspended", "cannot be suspended"],
 )
-def test_a_refused_child_is_told_in_status_and_event(
+def test_a_refused_child_is_reported_in_status_and_event(
     decide: Decide, instance_snapshot: InstanceSnapshot, suspended: tuple[str, str], phase: str
 ) -> None:
     actions = decide(instance_snapshot)
@@ -455,7 +455,7 @@ def test_a_ready_instance_fills_the_whole_status(decide: Decide) -> None:
     assert {condition["observedGeneration"] for condition in status["conditions"]} == {3}
 
 
-def test_an_emacs_without_signs_of_life_is_told(decide: Decide) -> None:
+def test_an_emacs_without_signs_of_life_is_reported(decide: Decide) -> None:
     actions = decide(ready(bridge=connected(bridge_stats=stats(emacs=emacs(responsive=False)))))
 
     status = written(actions)
@@ -548,7 +548,7 @@ def test_a_new_controller_lets_a_ready_instance_be_ready_until_it_has_heard_from
 
 
 @pytest.mark.parametrize("spec", [{}, SUSPENDED], ids=["running", "suspended"])
-def test_a_lost_node_is_told_with_a_warning_as_soon_as_the_grace_period_is_over(decide: Decide, spec: Json) -> None:
+def test_a_lost_node_is_reported_with_a_warning_once_the_grace_period_is_over(decide: Decide, spec: Json) -> None:
     stuck = pod(deleting=True, deletion_deadline=NOW, node="worker-1")
     instance_snapshot = ready(instance(spec=spec), pod=stuck, bridge=BridgeView())
 

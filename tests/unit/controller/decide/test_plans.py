@@ -316,7 +316,7 @@ def test_the_first_status_says_since_when() -> None:
     assert condition(status, "Succeeded") == ("Unknown", "Pending", "It is at work.")
 
 
-def test_a_plan_at_work_tells_what_the_engine_describes() -> None:
+def test_a_plan_at_work_reports_what_the_engine_describes() -> None:
     status = written(Script(cursor=object()).decide(snapshot_of(status=BEGUN)))
 
     assert (status["phase"], status["reason"], status["startTime"]) == ("Running", "Running", BEGUN["startTime"])
@@ -325,7 +325,7 @@ def test_a_plan_at_work_tells_what_the_engine_describes() -> None:
     assert status["currentRequest"] == "app-1-act"
 
 
-def test_the_same_step_is_not_told_twice_though_another_request_is_at_work() -> None:
+def test_the_same_step_is_not_reported_twice_though_another_request_is_at_work() -> None:
     plan_snapshot = silent(snapshot_of(status=BEGUN), Script(cursor=object()))
     other = replace(CREATE, name="app-1-facts", attempt="facts")
 
@@ -342,7 +342,7 @@ def test_the_same_step_is_not_told_twice_though_another_request_is_at_work() -> 
     ],
     ids=str,
 )
-def test_what_is_news_is_told(news: Json) -> None:
+def test_what_is_news_is_reported(news: Json) -> None:
     plan_snapshot = silent(snapshot_of(status=BEGUN), Script(cursor=object()))
 
     status = written(Script(cursor=object(), described={**DESCRIBED, **news}).decide(plan_snapshot))
@@ -402,7 +402,7 @@ def test_a_status_the_object_has_no_room_for_does_without_what_is_large() -> Non
 # What keeps it from going on.
 
 
-def test_a_refusal_is_told_and_tried_again_after_a_while() -> None:
+def test_a_refusal_is_reported_and_tried_again_after_a_while() -> None:
     refused = Refusal("exceeded quota", NOW)
     script = Script()
 

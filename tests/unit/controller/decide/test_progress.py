@@ -63,7 +63,7 @@ def test_work_that_ends_within_a_second_is_never_said_to_have_come_anywhere() ->
     assert decide(command(bridge_view=running()), NOW + seconds(0.25)) == [RequeueAfter(seconds(0.75))]
 
 
-def test_a_step_further_is_told_on_condition_of_the_version_decided_about_and_may_be_lost() -> None:
+def test_a_step_further_is_reported_on_condition_of_the_version_decided_about_and_may_be_lost() -> None:
     patch = the(decide(command(RUNNING, bridge_view=running(step=2, tokens=900))), PatchStatus)
 
     assert patch.droppable
@@ -86,7 +86,7 @@ def test_progress_is_written_once_a_second_at_most() -> None:
     assert the(decide(request_snapshot, LATER + seconds(0.75)), PatchStatus).droppable
 
 
-def test_an_eval_tells_no_progress() -> None:
+def test_an_eval_reports_no_progress() -> None:
     efrit_request = request(status={"phase": "Running", "reason": "Running", "attempt": 1})
     request_view = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
 

@@ -61,7 +61,7 @@ def test_an_instance_whose_queue_volume_takes_no_work_is_neither_ready_nor_healt
     assert words in queue_health.message
 
 
-def test_a_volume_with_room_is_no_trouble_nor_is_a_bridge_that_tells_nothing_of_it() -> None:
+def test_a_volume_with_room_is_no_trouble_nor_is_a_bridge_that_reports_nothing_of_it() -> None:
     free = structs.replace(FULL, problem=None)
     assert readiness(with_disk(free), NOW).reason == InstanceReason.READY
     assert readiness(ready(), NOW).reason == InstanceReason.READY

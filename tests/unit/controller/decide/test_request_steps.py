@@ -153,7 +153,7 @@ def test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed
             assert written(decide(snapshot(of({**again, "queueID": "queue-0"}), target)))["reason"] == "Interrupted"
 
 
-def test_what_the_second_queue_tells_does_not_undo_the_count_of_what_the_first_may_have_run() -> None:
+def test_what_the_second_queue_reports_does_not_undo_the_count_of_what_the_first_may_have_run() -> None:
     target = ready(instance(spec=EPHEMERAL))
     handed_over_again = {"phase": "Queued", "reason": "Queued", "queueID": QUEUE_ID, "attempt": 2}
     efrit_request = request(**RETRYABLE, status=handed_over_again)

@@ -59,7 +59,7 @@ def test_an_emacs_that_never_failed_has_no_such_condition() -> None:
     assert self_check_health(None, InstanceStatus()) is None
 
 
-def test_an_emacs_that_fails_again_and_again_is_told_with_what_to_look_at() -> None:
+def test_an_emacs_that_fails_again_and_again_is_reported_with_what_to_look_at() -> None:
     often = emacs(self_check_problem="it answers 7", restarted=structs.replace(FAILED, count=4))
 
     assert "4 restarts in a row did not help: check what each Emacs loads" in failing_sentence(often)

@@ -61,7 +61,7 @@ def world(**queue: int) -> World:
         "another queue",
     ],
 )
-async def test_the_first_figures_tell_of_work_that_the_status_does_not_have(
+async def test_the_first_figures_report_work_that_the_status_does_not_have(
     written: Json, figures: Json, active: bool
 ) -> None:
     made = world(**written)

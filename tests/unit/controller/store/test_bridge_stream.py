@@ -1,4 +1,4 @@
-"""store/: what a bridge tells, which queue has a request, and work whose request is not known."""
+"""store/: what a bridge reports, which queue has a request, and work whose request is not known."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_connected_bridge_looks_at_everything_that_waits_for_it(world: W
     assert await world.looks() == {("Instance", "alpha"), ("Request", "work"), ("Request", "free")}
 
 
-async def test_a_reset_forgets_what_the_bridge_told_before(world: World) -> None:
+async def test_a_reset_forgets_what_the_bridge_reported_before(world: World) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(view())
 
@@ -102,7 +102,7 @@ FOR_A_POOL: Json = {"target": None, "poolRef": {"name": "crew"}, "status": {"ins
         "answered",
     ],
 )
-async def test_a_view_looks_at_its_request_and_one_that_its_status_does_not_tell_of_yet_a_while_later(
+async def test_a_view_looks_at_its_request_and_one_that_its_status_does_not_report_yet_a_while_later(
     world: World, told: RequestView, fields: Json, submitting: bool, pause: timedelta | None
 ) -> None:
     world.store.requests.observe(request_json(**fields))
@@ -140,7 +140,7 @@ async def test_an_answer_is_not_replaced_by_one_without_its_text(world: World) -
     ],
     ids=["queued after answered", "running after answered", "queued after running"],
 )
-async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_told(
+async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_reported(
     world: World, request_view: RequestView, late: RequestView
 ) -> None:
     world.store.requests.observe(request_json())
@@ -195,7 +195,7 @@ async def test_work_that_goes_back_to_the_queue_for_another_attempt_is_queued(wo
     assert world.request().bridge_view == view(attempt=1)
 
 
-async def test_a_lost_bridge_is_told_once_and_with_its_problem(world: World) -> None:
+async def test_a_lost_bridge_is_reported_once_and_with_its_problem(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge()
     await world.settle()
@@ -217,7 +217,7 @@ async def test_the_loss_of_an_earlier_pods_bridge_does_not_touch_that_of_the_pre
     assert world.instance().bridge.connected
 
 
-async def test_the_bridge_of_a_new_pod_that_cannot_be_reached_is_told(world: World) -> None:
+async def test_the_bridge_of_a_new_pod_that_cannot_be_reached_is_reported(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge(pod_uid="old")
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
@@ -252,7 +252,7 @@ def observe_request(world: World) -> None:
     world.store.requests.observe(request_json())
 
 
-def tells(world: World) -> None:
+def reports(world: World) -> None:
     world.open_bridge(view())
 
 
@@ -263,9 +263,9 @@ def tells(world: World) -> None:
             [World.open_bridge, observe_request, lambda world: world.store.handovers.handed_over(ALPHA, WORK, UID)],
             HAS,
         ),
-        ([observe_request, tells], HAS),
-        ([tells, observe_request], HAS),
-        ([observe_request, tells, lambda world: world.open_bridge(queue_id="queue-2")], HAS),
+        ([observe_request, reports], HAS),
+        ([reports, observe_request], HAS),
+        ([observe_request, reports, lambda world: world.open_bridge(queue_id="queue-2")], HAS),
         ([observe_request, lambda world: world.store.handovers.absent(WORK, UID, QUEUE_ID)], ABSENT),
         ([observe_request, lambda world: world.store.handovers.bridge_refused(WORK, UID, "too large")], REFUSED),
     ],

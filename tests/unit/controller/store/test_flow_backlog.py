@@ -68,7 +68,7 @@ def test_flows_that_wait_get_their_shares(weights: dict[str, int], expected: dic
     assert all(abs(counts[flow] - count) <= 1 for flow, count in expected.items())
 
 
-def test_the_order_that_is_told_is_the_one_that_follows() -> None:
+def test_the_order_that_is_reported_is_the_one_that_follows() -> None:
     line = FlowBacklog()
     line.shares = Shares({"b": 3})
     for flow in "abc":

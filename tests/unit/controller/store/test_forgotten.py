@@ -64,7 +64,7 @@ async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
     assert await world.looks(within=60) == {("Request", name) for name in names[-10:]}
 
 
-async def test_work_that_another_instance_tells_of_survives_when_a_bridge_starts_over(world: World) -> None:
+async def test_work_that_another_instance_reports_survives_when_a_bridge_starts_over(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.observe(instance_json("beta"))
     world.open_bridge(made_up("lost"))

@@ -142,7 +142,7 @@ def test_an_instance_made_anew_under_its_name_is_not_closed_by_the_record_of_the
     assert (snapshot.facts.closed_before, snapshot.facts.handover_id != before) == (False, True)
 
 
-def test_what_the_bridge_tells_of_is_marked_before_the_instance_is_closed() -> None:
+def test_what_the_bridge_reports_is_marked_before_the_instance_is_closed() -> None:
     store = open_store()
     store.bridges.view(ALPHA, view())
 

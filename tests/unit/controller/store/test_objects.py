@@ -39,7 +39,7 @@ async def test_an_older_version_of_an_instance_is_ignored(world: World) -> None:
     assert world.instance().instance.metadata.generation == 2
 
 
-async def test_a_request_is_first_seen_once_whatever_is_told_of_it_later(world: World) -> None:
+async def test_a_request_is_first_seen_once_whatever_is_said_of_it_later(world: World) -> None:
     world.store.requests.observe(request_json(version="100"))
     await elapse(5)
 

@@ -110,7 +110,7 @@ async def test_the_keys_of_instances_include_those_of_which_only_children_are_le
     assert world.store.counts() == (0, 0)
 
 
-async def test_when_a_status_last_told_progress_is_remembered(world: World) -> None:
+async def test_when_a_status_last_reported_progress_is_remembered(world: World) -> None:
     world.store.requests.observe(request_json(status={"phase": "Running"}))
     assert world.request().progress_written is None
     world.store.requests.observe(request_json(version="21", status={"phase": "Running", "progress": {"step": 1}}))

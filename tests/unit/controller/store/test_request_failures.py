@@ -49,7 +49,7 @@ async def test_a_failure_that_goes_on_is_counted_from_its_beginning(world: World
     )
 
 
-async def test_a_failure_of_another_kind_is_told_in_its_own_words_after_a_while(world: World) -> None:
+async def test_a_failure_of_another_kind_is_reported_in_its_own_words_after_a_while(world: World) -> None:
     fail(world, "Submit", QueueFull("it is full"))
     codes = []
     for _ in range(3):

@@ -65,7 +65,7 @@ def test_an_instance_that_is_gone_or_suspended_frees_its_place(rollouts: Rollout
     assert rollouts.view().slots == ()
 
 
-def test_failures_and_successes_of_the_current_release_are_told(rollouts: Rollouts) -> None:
+def test_failures_and_successes_of_the_current_release_are_reported(rollouts: Rollouts) -> None:
     assert observe(rollouts, "False", "UpdateFailed")
     assert observe(rollouts, "True", "UpToDate", (NAMESPACE, "beta"))
 

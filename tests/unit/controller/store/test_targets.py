@@ -142,7 +142,7 @@ READY = condition_json("Ready", "True", "Ready")
 BOTH_REQUESTS = {("Request", "work"), ("Request", "unbound")}
 
 
-async def _told(*versions: Json) -> set[tuple[str, str]]:
+async def _keys(*versions: Json) -> set[tuple[str, str]]:
     """Return what is looked at because of the last of these versions of an instance."""
     world = World()
     world.store.requests.observe(request_json())
@@ -168,11 +168,11 @@ async def _told(*versions: Json) -> set[tuple[str, str]]:
     ids=lambda after: next(iter(after)),
 )
 async def test_a_change_that_requests_may_wait_for_is_looked_at_by_all_of_them(after: Json) -> None:
-    assert await _told({}, after) == {("Instance", "alpha")} | BOTH_REQUESTS
+    assert await _keys({}, after) == {("Instance", "alpha")} | BOTH_REQUESTS
 
 
 async def test_an_instance_that_appears_is_looked_at_by_all_that_may_wait_for_it() -> None:
-    assert await _told({}) == {("Instance", "alpha")} | BOTH_REQUESTS
+    assert await _keys({}) == {("Instance", "alpha")} | BOTH_REQUESTS
 
 
 async def test_new_figures_of_an_instance_concern_no_request() -> None:
@@ -180,14 +180,14 @@ async def test_new_figures_of_an_instance_concern_no_request() -> None:
     queue: Json = {**READY, "type": "QueueHealthy", "reason": "Working"}
     after = {"status": {"conditions": [{**READY, "message": "moved"}, queue], **FIGURES}}
 
-    assert await _told(before, after) == {("Instance", "alpha")}
+    assert await _keys(before, after) == {("Instance", "alpha")}
 
 
 async def test_new_figures_of_an_instance_with_more_labels_than_are_kept_concern_no_request() -> None:
     labels = {f"l{number}": "" for number in range(MOST_LABELS + 1)}
     status: Json = {"conditions": [READY]}
 
-    assert await _told({"labels": labels, "status": status}, {"labels": labels, "status": {**status, **FIGURES}}) == {
+    assert await _keys({"labels": labels, "status": status}, {"labels": labels, "status": {**status, **FIGURES}}) == {
         ("Instance", "alpha")
     }
 
@@ -230,7 +230,7 @@ async def test_figures_alone_are_a_reason_to_look_twice_a_second_at_most(world: 
     assert world.instance().bridge.stats == stats(processed=999)
 
 
-async def test_a_view_that_is_told_again_is_no_reason_to_look(world: World) -> None:
+async def test_a_view_that_is_reported_again_is_no_reason_to_look(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     world.open_bridge(view())

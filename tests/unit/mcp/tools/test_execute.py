@@ -86,7 +86,7 @@ BROKE = Error("CircuitBroken", "More than 3 times the same call")
         (broken("error", "efrit restart box"), "efrit restart box"),
     ],
 )
-async def test_an_error_of_the_work_is_told_in_sentences_that_name_tools(
+async def test_an_error_of_the_work_is_reported_in_sentences_that_name_tools(
     call: Call, backend: ScriptedBackend, ended: dict[str, Any], error: str
 ) -> None:
     backend.answers["x"] = ended

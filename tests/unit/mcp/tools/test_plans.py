@@ -67,7 +67,7 @@ async def test_the_arguments_reach_the_plan(call: Call, plans: ScriptedPlans) ->
     ]
 
 
-async def test_a_plan_is_told_whole_and_as_text(call: Call, plans: ScriptedPlans) -> None:
+async def test_a_plan_is_reported_whole_and_as_text(call: Call, plans: ScriptedPlans) -> None:
     await begin_calc(plans)
     await plans.put("calc", **at_work("Act", "a", "[root] ADAPT: Two tasks"))
     result = await call("efrit_get_plan", {"plan_id": "calc"}, plans=True)
@@ -95,7 +95,7 @@ async def test_plans_are_listed(call: Call, plans: ScriptedPlans) -> None:
     assert (plan["plan_id"], plan["phase"], plan["intent"]) == ("calc", "Running", "Build a calculator")
 
 
-async def test_a_wait_tells_each_step_and_ends_with_the_plan(open_client: Open, plans: ScriptedPlans) -> None:
+async def test_a_wait_reports_each_step_and_ends_with_the_plan(open_client: Open, plans: ScriptedPlans) -> None:
     await begin_calc(plans)
     log = ProgressLog()
 
@@ -150,7 +150,7 @@ async def test_the_log_is_of_the_repository(
     call: Call, plans: ScriptedPlans, backend: ScriptedBackend, packed: bool
 ) -> None:
     await begin_calc(plans)
-    plans.tells("calc", HISTORY, 50, packed=packed)
+    plans.replies("calc", HISTORY, 50, packed=packed)
     log = structured_content(await call("efrit_get_plan_log", {"plan_id": "calc"}, plans=True))
     assert (log["plan_id"], log["complete"], log["note"]) == ("calc", True, "")
     assert log["commits"] == [

@@ -1,7 +1,7 @@
 """`python -m tests.conformance.fixtures OPTIONS`: a server with what the suite asks for, served as `efrit-mcp` is.
 
-Options, door, HTTP application, listener and stdio are the product's own; only what is behind them is made for the
-suite, so that every kind of message goes through them. What it says is in `contents`.
+Options, endpoint, HTTP application, listener and stdio are the product's own; only what is behind them is made for
+the suite, so that every kind of message goes through them. What it says is in `contents`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The HTTP transport: TLS, authentication, and one endpoint for each namespace.
 
 `/mcp` is the server's own namespace, `/namespaces/NAME/mcp` any other. There are no sessions, so any replica can
-answer any request. Who may call is decided in `door`, how many connections there may be in `listener`.
+answer any request. Who may call is decided in `endpoint`, how many connections there may be in `listener`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from efrit.mcp.access import Access
 from efrit.mcp.access_review import ApiServerReviewer, Caller, Reviewer
 from efrit.mcp.admission import Admission
 from efrit.mcp.authorized_backend import AuthorizedBackend
-from efrit.mcp.door import CALLER, METADATA, Endpoint, Metadata, Readiness
+from efrit.mcp.endpoint import CALLER, METADATA, Endpoint, Metadata, Readiness
 from efrit.mcp.impersonation import backend_as
 from efrit.mcp.listener import SHUTDOWN_SECONDS, Connection, Server
 from efrit.mcp.reloading_backend import ReloadingBackend

@@ -1,4 +1,4 @@
-"""Who gets through the door of the HTTP transport, and what they may do behind it."""
+"""Who may use the HTTP transport, and what they may do behind it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from efrit.client.errors import NoCluster
 from efrit.client.interface import Backend, RequestType, Work
 from efrit.client.place import Place
 from efrit.kube.output_budget import OutputBudget
-from efrit.mcp import door
+from efrit.mcp import endpoint
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.admission import MAX_MESSAGE_BYTES
-from efrit.mcp.door import READY_SECONDS, UNREADY_SECONDS, Readiness
+from efrit.mcp.endpoint import READY_SECONDS, UNREADY_SECONDS, Readiness
 from efrit.mcp.http import MOST_OUTPUT_BYTES, Backends, make_app, open_bounded, transport_security
 from efrit.mcp.settings import Http
 from tests.support.mcp_results import structured_content
@@ -459,7 +459,7 @@ async def test_nothing_of_a_message_is_read_before_its_caller_is_known(site: Sit
 async def test_a_caller_who_takes_nothing_of_an_answer_is_not_waited_for(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "SEND_SECONDS", 0.05)
+    monkeypatch.setattr(endpoint, "SEND_SECONDS", 0.05)
     body = json.dumps(INITIALIZE).encode()
     headers = {"host": HOST, "authorization": "Bearer ann", "content-type": "application/json", **ACCEPT}
     scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "scheme": "https"}

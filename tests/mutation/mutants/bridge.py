@@ -11,7 +11,7 @@ CHECKS = "tests/unit/queue/test_self_check.py"
 MUTANTS = (
     Mutant(
         "the wait for the disk before an element of a batch is reported as stored",
-        "stored-before-told",
+        "stored-before-reported",
         Instead(
             "asyncio.ensure_future(self._queue.submit(element.request)); "
             "return RequestView(id=element.id, state='queued')"

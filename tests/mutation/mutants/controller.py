@@ -799,7 +799,7 @@ MUTANTS = (
     ),
     Mutant(
         "the failure of those of a batch that its answer does not name: they are reported again",
-        "batch-told-again",
+        "batch-reported-again",
         Instead("pass"),
         (f"{BATCHES}::test_an_answer_that_ends_early_is_reported_likewise",),
         silent=True,

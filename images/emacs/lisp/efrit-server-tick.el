@@ -117,7 +117,7 @@ request itself waits for is its own affair until its time is over."
 
 (defun efrit-server--end-if-blind ()
   "End Emacs when a request waits with nothing in its way, and code has advised us.
-That may have made a step of the way to a claim do nothing, and no error says so."
+That may have made a step of the way to a claim do nothing, without an error."
   (let ((name (and efrit-server-up
                    (not (or (efrit-server-busy-p) efrit-server-held efrit-sessions
                             (efrit-background-attended-p) (efrit-server-draining-p)))

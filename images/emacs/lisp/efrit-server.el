@@ -157,7 +157,7 @@ Signal `efrit-queue-taken' when it is another one's."
   (efrit-health-beat))
 
 (defun efrit-server--on-exit ()
-  "Log which request the end of Emacs interrupts, and report that end to other hosts."
+  "Log which request the end of Emacs interrupts, and report it to other hosts."
   (unless efrit-bridge-p
     (setq efrit-health-serving "ended")
     (efrit-health-beat))

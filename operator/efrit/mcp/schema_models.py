@@ -6,9 +6,11 @@ tools in `tools.instances` are published and keep their names; only optional fie
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Struct, to_builtins
+from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, WithJsonSchema
+from pydantic_core import CoreSchema, core_schema
 
 _ID = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 
@@ -20,6 +22,24 @@ RequestId = Annotated[str, Field(min_length=1, max_length=253, pattern=_ID, desc
 WorkType = Literal["command", "eval", "chat"]
 Seconds = Annotated[float, Field(gt=0, le=604_800)]
 WaitSeconds = Annotated[float, Field(ge=0, le=604_800)]
+
+
+def _value_schema(kind: type[Struct], _handler: object) -> CoreSchema:
+    serialization = core_schema.plain_serializer_function_ser_schema(lambda value: _known(to_builtins(value)))
+    return core_schema.is_instance_schema(kind, serialization=serialization)
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _known(item) for name, item in value.items() if item is not None}
+    return value
+
+
+_Client = TypeVar("_Client", bound=Struct)
+Value = Annotated[_Client, GetPydanticSchema(_value_schema), WithJsonSchema({"type": "object"})]
+"""A value of the client as a part of an output, field by field. The list of tools has only its type."""
 
 
 class Arguments(BaseModel):

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from efrit.api import plan as plan_api
 from efrit.api import request as api
 from efrit.client import plans as client
-from efrit.mcp.outputs import plans as mcp_plans
 from efrit.mcp.outputs import requests as mcp
 from efrit.mcp.tools.requests import BudgetArgument
 from efrit.plan.model_output import Observation
@@ -82,13 +81,6 @@ def test_a_budget_of_a_resource_names_the_unit_of_its_time() -> None:
         (Observation, client.Observation),
         (plan_api.PlanCounts, client.Counts),
         (plan_api.PlanCost, client.Cost),
-        (mcp_plans.IntentOutput, client.Intent),
-        (mcp_plans.HiddenTasks, client.Hidden),
-        (mcp_plans.TaskOutput, client.Task),
-        (mcp_plans.CommitOutput, client.PlanCommit),
-        (mcp_plans.Observation, client.Observation),
-        (mcp_plans.CountsOutput, client.Counts),
-        (mcp_plans.CostOutput, client.Cost),
     ],
 )
 def test_what_a_plan_reports_has_the_fields_of_its_resource(resource: type[BaseModel], value: type[Struct]) -> None:

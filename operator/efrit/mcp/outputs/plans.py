@@ -6,55 +6,26 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec.structs import asdict
 from pydantic import Field
 
 from efrit.client.interface import Outcome
-from efrit.client.plans import PlanCommit, PlanPhase, PlanReason, PlanState
-from efrit.mcp.schema_models import Output
+from efrit.client.plans import (
+    Cost,
+    Counts,
+    Intent,
+    Observation,
+    PlanCommit,
+    PlanPhase,
+    PlanReason,
+    PlanState,
+    Task,
+)
+from efrit.mcp.schema_models import Output, Value
 
 
-class Observation(Output):
-    """One fact an assessment found, from one of four perspectives: build, requirements, integration, quality."""
-
-    perspective: str
-    statement: str
-    evidence: str | None = None
-
-
-class IntentOutput(Output):
-    """Goal of a plan."""
-
-    description: str
-    acceptance_criteria: list[str]
-    constraints: list[str]
-
-
-class HiddenTasks(Output):
-    """Number of omitted subtasks, by state."""
-
-    pending: int
-    done: int
-    failed: int
-
-
-class TaskOutput(Output):
-    """One task of the tree."""
-
-    id: str
-    parent: str | None = None
-    type: str = Field(description="atomic: a piece of work; parent: has subtasks.")
-    description: str
-    state: str = Field(description="pending, done or failed.")
-    failure_threshold: float = Field(description="Grows by 0.2 with each failure; at 1.0 the parent is asked.")
-    attempts: int
-    lessons: list[str]
-    children: int
-    hidden: HiddenTasks | None = Field(default=None, description="Subtasks omitted here.")
-
-
-class CommitOutput(Output):
-    """One commit of the plan's repository."""
+class LoggedCommitOutput(Output):
+    """A commit of the plan's repository, with the outcome and cost of its step."""
 
     hash: str
     subject: str
@@ -64,36 +35,10 @@ class CommitOutput(Output):
         default=None, description="Number of the step in the plan; a commit made by hand has neither kind nor step."
     )
     time: datetime | None = None
-
-
-class LoggedCommitOutput(CommitOutput):
-    """A commit with the outcome and cost of its step."""
-
     outcome: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     seconds: float | None = None
-
-
-class CountsOutput(Output):
-    """Number of tasks by state, and of steps by kind."""
-
-    tasks: int
-    pending: int
-    done: int
-    failed: int
-    steps: int
-    acts: int
-    adapts: int
-    amendments: int
-
-
-class CostOutput(Output):
-    """Cost so far."""
-
-    input_tokens: int
-    output_tokens: int
-    seconds: float
 
 
 class PlanSummary(Output):
@@ -132,19 +77,19 @@ class PlanOutput(Output):
     final: bool = Field(description="Whether the plan has ended and never changes again.")
     outcome: Outcome | None = Field(default=None, description="How much of the goal was reached; set once final.")
     message: str = Field(description="The state in one sentence.")
-    intent: IntentOutput
+    intent: Value[Intent]
     amendments: list[str]
     suspended: bool = Field(description="Whether it was asked to suspend.")
     cancelled: bool = Field(description="Whether it was cancelled.")
     current_task: str | None = None
     step: str | None = Field(default=None, description="Current step of the current task: Act, Assess, Adapt, …")
     request: str | None = Field(default=None, description="Request of the current step, for efrit_get_request.")
-    tree: list[TaskOutput] = Field(description="The tree, depth first, as far as it fits in the status.")
-    commits: list[CommitOutput] = Field(description="The last commits, newest first.")
+    tree: list[Value[Task]] = Field(description="The tree, depth first, as far as it fits in the status.")
+    commits: list[Value[PlanCommit]] = Field(description="The last commits, newest first.")
     commit_count: int
-    observations: list[Observation] = Field(description="Observations of the last assessment.")
-    counts: CountsOutput
-    cost: CostOutput
+    observations: list[Value[Observation]] = Field(description="Observations of the last assessment.")
+    counts: Value[Counts]
+    cost: Value[Cost]
     created: datetime | None = None
     started: datetime | None = None
     completed: datetime | None = None
@@ -162,13 +107,8 @@ class PlanLogOutput(Output):
 def plan_output(state: PlanState) -> PlanOutput:
     """Return everything known about a plan."""
     return PlanOutput.model_validate(
-        _plain(state) | {"plan_id": state.name, "instance_id": state.instance, "final": state.final}
+        asdict(state) | {"plan_id": state.name, "instance_id": state.instance, "final": state.final}
     )
-
-
-def _plain(value: PlanState | PlanCommit) -> dict[str, Any]:
-    plain: dict[str, Any] = to_builtins(value, builtin_types=(datetime,))
-    return plain
 
 
 def plan_list(states: Sequence[PlanState]) -> PlanList:
@@ -205,7 +145,7 @@ def plan_log_from_history(plan_id: str, history: Mapping[str, Any]) -> PlanLogOu
 
 def plan_log_from_status(state: PlanState, limit: int, note: str) -> PlanLogOutput:
     """Return the last commits the status holds; `note` says why they are not from the repository."""
-    return _plan_log(state.name, [_plain(commit) for commit in reversed(state.commits[:limit])], note)
+    return _plan_log(state.name, [asdict(commit) for commit in reversed(state.commits[:limit])], note)
 
 
 def _plan_log(plan_id: str, commits: Sequence[Mapping[str, Any]], note: str = "") -> PlanLogOutput:

@@ -20,7 +20,7 @@ os.environ["LANGUAGE"] = "C"
 LONGEST = (
     "test_figures.py",
     "test_handover_model.py",
-    "test_local_plan_driver.py",
+    "test_plan_driver.py",
     "test_chart.py",
     "test_operations_hold.py",
     "test_json_limits.py",
@@ -40,7 +40,7 @@ LONGEST = (
     "test_scan.py",
     "test_lanes.py",
     "test_chart_mcp.py",
-    "test_cluster_api.py",
+    "test_api.py",
 )
 
 

@@ -152,7 +152,7 @@ MUTANTS = (
         "the end of an Emacs on this machine whose self-check fails",
         "local-self-check",
         Never(),
-        ("tests/unit/client/test_local_health.py::test_an_idle_emacs_whose_self_check_fails_is_ended",),
+        ("tests/unit/client/local/test_health.py::test_an_idle_emacs_whose_self_check_fails_is_ended",),
     ),
     Mutant(
         "another start of Emacs after requests have ended it",

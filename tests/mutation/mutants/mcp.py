@@ -12,13 +12,13 @@ MUTANTS = (
         "the bound of what is read of a file in a pod",
         "output-bytes",
         Never(),
-        ("tests/unit/client/test_cluster_api.py::test_what_a_command_in_a_pod_writes_is_bounded",),
+        ("tests/unit/client/cluster/test_api.py::test_what_a_command_in_a_pod_writes_is_bounded",),
     ),
     Mutant(
         "the bound of all files in pods that are read at once",
         "output-budget",
         Drop(),
-        ("tests/unit/client/test_cluster_api.py::test_outputs_of_all_commands_that_are_read_at_once_are_bounded",),
+        ("tests/unit/client/cluster/test_api.py::test_outputs_of_all_commands_that_are_read_at_once_are_bounded",),
     ),
     Mutant(
         "the bound of what the MCP server reads of a file with its own account",
@@ -31,7 +31,7 @@ MUTANTS = (
         "brief-plans",
         Instead("states.append(state)"),
         (
-            "tests/unit/client/test_cluster_api.py::"
+            "tests/unit/client/cluster/test_api.py::"
             "test_a_list_takes_no_more_memory_than_a_page_and_what_is_known_of_each_object[efritplans]",
         ),
     ),

@@ -64,14 +64,14 @@ MUTANTS = (
         "the bound on how old a request of a laptop's plan is sent again",
         "plan-resent-within",
         Never(),
-        ("tests/unit/client/test_local_plan_driver.py::test_an_act_whose_answer_is_no_longer_kept_is_not_run_again",),
+        ("tests/unit/client/local/test_plan_driver.py::test_an_act_whose_answer_is_no_longer_kept_is_not_run_again",),
     ),
     Mutant(
         "the note that the queue had a request of a laptop's plan",
         "plan-sent-once",
         Never(),
         (
-            "tests/unit/client/test_local_plan_driver.py::"
+            "tests/unit/client/local/test_plan_driver.py::"
             "test_an_act_that_was_removed_before_its_answer_was_read_is_not_run_again",
         ),
     ),

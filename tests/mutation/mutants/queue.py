@@ -10,7 +10,7 @@ MUTANTS = (
         "the process number of another host, which is none of this one",
         "foreign-pid",
         Never(),
-        ("tests/unit/client/test_shared_queue.py::test_every_command_says_which_host_serves_the_queue",),
+        ("tests/unit/client/local/test_shared_queue.py::test_every_command_says_which_host_serves_the_queue",),
     ),
     Mutant(
         "the bound of what is read at once of a flood of events on the queue's files",
@@ -22,7 +22,7 @@ MUTANTS = (
         "the look whether Emacs kept the whole result, before it is given for that",
         "truncated-result",
         Never(),
-        ("tests/unit/client/test_local_files.py::test_the_beginning_of_a_result_is_not_given_for_the_whole",),
+        ("tests/unit/client/local/test_files.py::test_the_beginning_of_a_result_is_not_given_for_the_whole",),
     ),
     Mutant(
         "the sparing of sessions that open requests continue",

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from efrit.api import FINAL_PHASES, EfritClaim, EfritPlan, EfritPool, EfritRequest
+from efrit.api import EfritClaim, EfritPlan, EfritPool, EfritRequest
 from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
 from efrit.controller.decide.claims import decide_claim
 from efrit.controller.decide.instances import decide_instance
-from efrit.controller.decide.plans import decide_plan
+from efrit.controller.decide.plans import decide_plan, reads_first
 from efrit.controller.decide.pools import decide_pool
-from efrit.controller.decide.requests import decide_orphans, decide_request
+from efrit.controller.decide.requests import continues_at_once, decide_orphans, decide_request
 from efrit.controller.model.actions import (
     Action,
-    Bind,
     ConfirmLeft,
+    DecisionOutcome,
     DisconnectBridge,
-    FetchAnswer,
-    ListRequests,
-    PatchStatus,
-    ReadContent,
-    ReadResult,
     ResourceKind,
 )
 from efrit.controller.model.credentials import Identity
@@ -122,8 +117,8 @@ class Reconciler:
         for decisions_left in reversed(range(MOST_READS)):
             snapshot = requests.snapshot(key)
             actions = decide_request(snapshot, self._clock()) if snapshot is not None else []
-            carried_out = await self._actor.carry_out_all(work, actions)
-            if not (carried_out and any(map(_decides_anew, actions))):
+            outcome = await self._actor.carry_out_all(work, actions)
+            if outcome is DecisionOutcome.SUPERSEDED or not continues_at_once(actions):
                 break
             # At once: what was read may be dropped again as soon as others have their turn.
             if decisions_left and requests.must_verify(key) is None:  # gate: decides-anew
@@ -136,16 +131,18 @@ class Reconciler:
         plans = self._store.plans
         await self._confirm_left("EfritPlan", key, work)
         actions, final = self._decide_plan(key)
-        if _reads(actions):
+        if reads_first(actions):
             with self._plan_turn.take(work) as acquired:
                 if not acquired:
                     return
                 with plans.pinned(key):
                     for _ in range(MOST_READS):
-                        if not _reads(actions) or not await self._actor.carry_out_all(work, actions):
+                        if not reads_first(actions):
+                            break
+                        if await self._actor.carry_out_all(work, actions) is DecisionOutcome.SUPERSEDED:
                             break
                         actions, final = self._decide_plan(key)
-        if not _reads(actions):
+        if not reads_first(actions):
             await self._actor.carry_out_all(work, actions)
         # Of one that has just become final nobody has decided yet when it is to be deleted: it comes again.
         if plans.is_done(key) and final:
@@ -163,18 +160,3 @@ class Reconciler:
         uid = self._store.of(kind).must_verify(key)
         if uid is not None:
             await self._actor.carry_out(work, ConfirmLeft(kind, key, uid))
-
-
-def _decides_anew(action: Action) -> bool:
-    """Return whether a request is decided about again once this is carried out, without its key waiting for a turn.
-
-    All that is left to do about one that has ended is to acknowledge its answer.
-    """
-    if isinstance(action, PatchStatus) and action.status.get("phase") in FINAL_PHASES:
-        return True
-    return isinstance(action, ReadContent | FetchAnswer | Bind)
-
-
-def _reads(actions: Sequence[Action]) -> bool:
-    """Return whether a decision about a plan is to read what a decision rests on."""
-    return any(isinstance(action, ListRequests | ReadResult) for action in actions)

@@ -44,6 +44,7 @@ from efrit.controller.model.actions import (
     CreateMember,
     CreateRequest,
     Decision,
+    DecisionOutcome,
     Delete,
     DeleteLater,
     DisconnectBridge,
@@ -147,8 +148,8 @@ class Actor:
         self._calls: set[asyncio.Task[None]] = set()
         """Calls that go on without a worker; they end with the connections to their bridges."""
 
-    async def carry_out_all(self, key: WorkKey, actions: Iterable[Action]) -> bool:
-        """Carry out a decision about `key`, action by action, as long as it stands; return whether it did."""
+    async def carry_out_all(self, key: WorkKey, actions: Iterable[Action]) -> DecisionOutcome:
+        """Carry out a decision about `key`, action by action, as long as it stands."""
         remaining = deque(actions)
         try:
             while remaining:
@@ -160,8 +161,8 @@ class Actor:
                 for action in remaining:
                     if isinstance(action, RequeueAfter):
                         await self.carry_out(key, action)
-            return False
-        return True
+            return DecisionOutcome.SUPERSEDED
+        return DecisionOutcome.CARRIED_OUT
 
     def reconciled(self, key: WorkKey) -> None:
         """Take in that the reconciliation of a key is over: a place it was given and did not use goes to others."""

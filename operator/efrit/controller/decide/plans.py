@@ -7,7 +7,7 @@ is remembered here: the same requests give the same decision in any controller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -70,6 +70,11 @@ def decide_plan(
         snapshot, _status(snapshot, decision, describe(engine_snapshot, decision), now), now
     )
     return [*_actions(snapshot, decision, status_writes, now), *_deletions_of_superseded(snapshot, decision)]
+
+
+def reads_first(actions: Sequence[Action]) -> bool:
+    """Return whether a decision is to read what the next one rests on."""
+    return any(isinstance(action, ListRequests | ReadResult) for action in actions)
 
 
 def _actions(

@@ -6,7 +6,7 @@ running is stopped before its end is written, and nothing is handed over before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from efrit.api import (
@@ -67,6 +67,18 @@ def decide_request(snapshot: RequestSnapshot, now: datetime) -> list[Action]:
 def decide_orphans(request_key: Key, orphans: Iterable[tuple[Key, str]]) -> list[Action]:
     """Return what to do about work on bridges, each an instance and a UID, whose requests are not known."""
     return [SettleOrphan(request_key, *orphan) for orphan in orphans]
+
+
+def continues_at_once(actions: Sequence[Action]) -> bool:
+    """Return whether the request is decided about again once these are carried out, without waiting for a turn.
+
+    They read what the next decision rests on, or end the request: what is left then is to acknowledge its answer.
+    """
+    return any(
+        isinstance(action, ReadContent | FetchAnswer | Bind)
+        or (isinstance(action, PatchStatus) and action.status.get("phase") in FINAL_PHASES)
+        for action in actions
+    )
 
 
 def _confirm_never_ran(context: RequestContext, actions: list[Action]) -> list[Action]:

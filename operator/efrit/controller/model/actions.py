@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any, Literal, NamedTuple
 
 from efrit.api.instance import InstanceHandover
 from efrit.controller.model.keys import Key
 from efrit.controller.model.rollout import UpdateCause
 from efrit.protocol import Request
+
+
+class DecisionOutcome(Enum):
+    """What became of the actions of one decision."""
+
+    CARRIED_OUT = "carried out"
+    """Each of them, or its call to a bridge goes on."""
+    SUPERSEDED = "superseded"
+    """One of them raised Superseded: those after it were not begun."""
 
 
 class Superseded(Exception):  # noqa: N818 - reads as what happened

@@ -16,6 +16,7 @@ from efrit.controller.act.bulkhead import FAILURES
 from efrit.controller.model.actions import (
     Acknowledge,
     CancelWork,
+    DecisionOutcome,
     DisconnectBridge,
     FetchAnswer,
     FindSession,
@@ -179,7 +180,9 @@ async def test_a_call_in_a_batch_goes_on_without_a_worker_and_its_key_is_release
     failures = metrics.RECONCILE_FAILURES.labels(RECONCILED.kind)._value
     before = failures.get()
 
-    assert await rig.actor.carry_out_all(RECONCILED, [action, RequeueAfter(LATER)])
+    outcome = await rig.actor.carry_out_all(RECONCILED, [action, RequeueAfter(LATER)])
+
+    assert outcome is DecisionOutcome.CARRIED_OUT
 
     assert rig.heard.calls_of("detach") == [(RECONCILED,)]
     assert rig.heard.calls_of("requeue_after") == [(RECONCILED, LATER)]

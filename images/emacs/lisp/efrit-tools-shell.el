@@ -27,7 +27,7 @@
 (cl-defun efrit-tools-shell-start
     (context command done &key directory seconds out err report)
   "Run COMMAND, a list of strings, for CONTEXT; return a function that stops it.
-DONE is called with the result that TELL makes of the `efrit-process'.
+DONE is called with the result that REPORT makes of the `efrit-process'.
 DIRECTORY is absolute, SECONDS the most it may take; OUT and ERR are captures."
   (unless (file-accessible-directory-p directory)
     (signal 'file-missing (list "No directory that can be entered" directory)))
@@ -42,7 +42,7 @@ DIRECTORY is absolute, SECONDS the most it may take; OUT and ERR are captures."
     (lambda () (efrit-process-stop program 'interrupted))))
 
 (defun efrit-tools-shell--call-or-error (program report)
-  "Return what TELL makes of PROGRAM, an error when it cannot."
+  "Return what REPORT makes of PROGRAM, an error when it cannot."
   (condition-case err
       (funcall report program)
     (error (efrit-tool-error "%s" (error-message-string err)))))

@@ -215,7 +215,7 @@ MOST characters of the diff are returned."
       ;; Nothing, or so many files that their list alone is too long.
       (efrit-plan-environment--members
        (efrit-plan-environment--names output) ""
-       (if (string-empty-p output) "" "[too many files were changed to list how]") most))))
+       (if (string-empty-p output) "" "[too many files were changed to list them]") most))))
 
 (defun efrit-plan-environment--names (list)
   "Return the first paths of LIST, of git's --numstat."

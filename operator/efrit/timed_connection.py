@@ -1,18 +1,29 @@
-"""One connection to an HTTP server of ours, each of whose requests has to be there within a limit of time.
+"""One connection to an HTTP server of ours, each of whose requests has to be there within limits of time and size.
 
-Shared by the bridge and the MCP server. Knows nothing of what is asked for, and counts no connections.
+Shared by the bridge and the MCP server. The parser is that of Node.js (llhttp, by httptools), which has no limits of
+its own. Knows nothing of what is asked for, and counts no connections.
 """
 
 import asyncio
-import contextlib
+from http import HTTPStatus
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Of what is no body: the head of a request, its trailers, the frames of chunks. Where that begins or ends in the
+middle of what one read brought, as much more may come: at most `TLS_BUFFER_BYTES` in a bridge, else 256 KiB."""
+FRAME_BYTES = 16
+"""So much more of it may come with each byte of a body: whoever sends small chunks has a frame around each."""
+MOST_HEADERS = 100
+MOST_PIPELINED = 4
+"""Requests that wait for the answer to one before them; the connection ends after these where there are more."""
+_VERSIONS = ("1.0", "1.1")
 
 
-class TimedConnection(H11Protocol):
-    """uvicorn's protocol, whose state is h11's; a request that is not there in time, or is not HTTP, is refused."""
+class TimedConnection(HttpToolsProtocol):
+    """uvicorn's protocol. A request that is not there in time, is too long, or is not HTTP, is refused."""
 
     receive_seconds: float = 30.0
     """From the first byte of a request (or the opening of the connection) until all of it is there."""
@@ -20,6 +31,17 @@ class TimedConnection(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._deadline: asyncio.TimerHandle | None = None
+        self._in_head = self._in_body = False
+        self._is_deaf = False
+        """Whether nothing more is taken: what is refused has no end at which the next request could begin."""
+        self._beside_body = 0
+        """Of what came for the request under way and is not its body."""
+        self._running = self.cycle
+        """The request that is answered, or was last: uvicorn's `cycle` is the one that came last."""
+        self._same_protocol = b""
+        """The head of a request that asks for another protocol, without that."""
+
+    # What the loop calls
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -28,32 +50,123 @@ class TimedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes of a request."""
-        super().data_received(data)
-        self._watch_the_time()
-
-    def on_response_complete(self) -> None:
-        """Go on with the next request, which may have begun already."""
-        super().on_response_complete()
+        if self._is_deaf or self.transport.is_closing():
+            return
+        self._beside_body += len(data)
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self._refuse_as_no_http()
+        else:
+            if (self._in_head or self._in_body) and self._beside_body > MAX_HEAD_BYTES:  # gate: endless-request-head
+                self._refuse_as_no_http()
         self._watch_the_time()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
+        """Forget the deadline, and tell whoever answers a request."""
         self._stop_the_clock()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
+    def _parse(self, data: bytes) -> None:
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # The parser takes what follows for the other protocol; it is the body.
+                data = self._same_protocol + data[int(upgrade.args[0]) :]
+            else:
+                return
+
+    # What the parser calls. An exception ends the parsing with an `HttpParserError`.
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        if len(self.pipeline) >= MOST_PIPELINED:  # gate: most-pipelined
+            raise ValueError
+        self._in_head = True
+        self._unset_keepalive_if_required()
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take in a header. Trailers are none: what they say was not there when the request began."""
+        if not self._in_head:  # gate: trailers-are-no-headers
+            return
+        if len(self.headers) >= MOST_HEADERS:  # gate: most-headers
+            raise ValueError
+        super().on_header(name, value.rstrip(b" \t"))
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, unless it has another version of HTTP or does not say whom it is for."""
+        version = self.parser.get_http_version()
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if version not in _VERSIONS or hosts > 1 or (version == "1.1" and not hosts):
+            raise ValueError
+        if self.parser.should_upgrade():  # gate: no-other-protocol
+            self._same_protocol = self._head_without_upgrade(version)
+            return
+        if version == "1.0":
+            # It would take an answer before the answer for the answer.
+            self.expect_100_continue = False
+        super().on_headers_complete()
+        self._in_head, self._in_body = False, True
+        if not self.pipeline:
+            self._running = self.cycle
+
+    def _head_without_upgrade(self, version: str) -> bytes:
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            raise ValueError
+        lines = [method + b" " + self.url + b" HTTP/" + version.encode()]
+        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def on_body(self, body: bytes) -> None:
+        """Take in a part of the body."""
+        self._beside_body = max(0, self._beside_body - (1 + FRAME_BYTES) * len(body))
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Take in that a request is there."""
+        if self._in_head:
+            # It asks for another protocol, and comes again without that.
+            return
+        self._in_body = False
+        self._beside_body = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, which may have begun already."""
+        if self.pipeline:
+            self._running = self.pipeline[-1][0]
+        super().on_response_complete()
+        if self._in_head or self._in_body:
+            # The connection does not rest: the time of the request under way counts.
+            self._unset_keepalive_if_required()
+        self._watch_the_time()
+
+    # Limits
+
     def _watch_the_time(self) -> None:
-        if self._request_is_whole():
+        if not self._waits_for_request():
             self._stop_the_clock()
         elif self._deadline is None:
             self._deadline = self.loop.call_later(self.receive_seconds, self._too_slow)
 
-    def _request_is_whole(self) -> bool:
-        if self.transport.is_closing():
-            return True
-        if self.conn.their_state is h11.IDLE:
-            # Between two requests a connection may rest, before its first it may not.
-            return self.cycle is not None and not self.conn.trailing_data[0]
-        return self.conn.their_state is not h11.SEND_BODY
+    def _waits_for_request(self) -> bool:
+        if self._is_deaf or self.transport.is_closing():
+            return False
+        if self._in_head or self.pipeline:
+            # While one before it is answered, nothing is read.
+            return not self._answers()
+        # Between two requests a connection may rest, before its first it may not.
+        return self._in_body or self.cycle is None
+
+    def _answers(self) -> bool:
+        """Return whether the answer to a request is not complete."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _stop_the_clock(self) -> None:
         if self._deadline is not None:
@@ -64,20 +177,35 @@ class TimedConnection(H11Protocol):
         self._deadline = None
         self._refuse(408, f"the request was not there within {self.receive_seconds:.0f} s; send it without pauses")
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse input that is not HTTP."""
-        self._refuse(400, "not a valid HTTP/1.1 request, or its head is too long; send a valid one")
+    def _refuse_as_no_http(self) -> None:
+        self._refuse(400, "not a valid HTTP/1.1 request of a known method, or its head is too long; send a valid one")
 
     def refusal(self, status: int, message: str) -> tuple[str, bytes]:
         """Return content type and body of a refusal; a subclass answers as its routes do."""
         return "text/plain; charset=utf-8", f"{message}\n".encode()
 
     def _refuse(self, status: int, message: str) -> None:
-        content_type, body = self.refusal(status, message)
-        head = [("content-type", content_type), ("content-length", str(len(body))), ("connection", "close")]
+        self._is_deaf = True
+        if self._in_body and self.pipeline:
+            # It has not been begun, and never will be.
+            self.pipeline.popleft()
+            self.cycle, self._in_body = self.pipeline[0][0] if self.pipeline else self._running, False
+        if self._answers() and not self._in_body:
+            # Those before it get their answers, and the connection ends after the last.
+            self.cycle.keep_alive = False
+            return
         # An answer may be on its way already: then the connection only ends.
-        with contextlib.suppress(h11.LocalProtocolError):
-            response = h11.Response(status_code=status, headers=head)
-            for event in (response, h11.Data(data=body), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
+        if not self._in_body or not self.cycle.response_started:
+            self.transport.write(self._response(status, message))
+        if self._in_body:
+            # There is no second answer to it.
+            self.cycle.disconnected = True
         self.transport.close()
+
+    def _response(self, status: int, message: str) -> bytes:
+        content_type, body = self.refusal(status, message)
+        head = (
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+            f"content-type: {content_type}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        return head.encode() + body

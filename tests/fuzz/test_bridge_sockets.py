@@ -59,6 +59,7 @@ def alive(instance: Instance) -> None:
 MALFORMED = {
     "no http": b"\x00\x01\x02\x03\r\n\r\n",
     "no version": b"GET /\r\n\r\n",
+    "an unknown method": f"BREW /v1/stats HTTP/1.1\r\n{AUTH}\r\n".encode(),
     "two lengths": f"PUT /v1/requests/raw HTTP/1.1\r\n{AUTH}Content-Length: 3\r\n"
     f"Content-Length: 5\r\n\r\nabcde".encode(),
     "length and chunks": f"PUT /v1/requests/raw HTTP/1.1\r\n{AUTH}Content-Length: 3\r\n"
@@ -94,7 +95,7 @@ WELL_FORMED = {
     "another host": ("GET /v1/requests/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", (404,)),
     "no token": ("GET /v1/stats HTTP/1.1\r\nHost: a\r\n\r\n", (401,)),
     "a long token": (f"GET /v1/stats HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {'x' * 9_000}\r\n\r\n", (401,)),
-    "an unknown method": (f"BREW /v1/stats HTTP/1.1\r\n{AUTH}\r\n", (405,)),
+    "a method for nothing here": (f"PROPFIND /v1/stats HTTP/1.1\r\n{AUTH}\r\n", (405,)),
     "an upgrade": (f"GET /v1/stats HTTP/1.1\r\n{AUTH}Connection: upgrade\r\nUpgrade: websocket\r\n\r\n", (200,)),
     "a body where none belongs": (f"GET /v1/stats HTTP/1.1\r\n{AUTH}Content-Length: 4\r\n\r\nabcd", (200,)),
     "an expectation": (

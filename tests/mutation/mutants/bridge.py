@@ -19,6 +19,36 @@ MUTANTS = (
         (f"{UNIT}/test_batch.py::test_what_the_disk_refuses_is_reported_to_each_it_hits_and_leaves_nothing",),
     ),
     Mutant(
+        "the bound of the head of a request, and of what is beside its body",
+        "endless-request-head",
+        Never(),
+        (f"{UNIT}/test_connection.py::test_after_what_is_no_http_or_too_long_the_connection_ends",),
+    ),
+    Mutant(
+        "the bound of the headers of a request",
+        "most-headers",
+        Never(),
+        (f"{UNIT}/test_connection.py::test_after_what_is_no_http_or_too_long_the_connection_ends",),
+    ),
+    Mutant(
+        "the bound of requests that wait for the answer to one before them",
+        "most-pipelined",
+        Never(),
+        (f"{UNIT}/test_connection.py::test_requests_sent_together_are_answered_in_turn_up_to_a_bound",),
+    ),
+    Mutant(
+        "the difference between headers and what follows a body",
+        "trailers-are-no-headers",
+        Never(),
+        (f"{UNIT}/test_connection.py::test_what_follows_a_body_is_no_header",),
+    ),
+    Mutant(
+        "the body of a request that asks for another protocol",
+        "no-other-protocol",
+        Never(),
+        (f"{UNIT}/test_connection.py::test_what_may_be_sent_is_taken",),
+    ),
+    Mutant(
         "the look whether a process is an Emacs before it is signalled",
         "is-emacs",
         Never(),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tests.support.faults.log_defects import logged_defects
 
 OURS = '  File "/opt/efrit/lib/python3.13/site-packages/efrit/queue/queue.py", line 344, in _store'
-THEIRS = '  File "/opt/efrit/lib/python3.13/site-packages/uvicorn/protocols/http/h11_impl.py", line 411, in run_asgi'
+THEIRS = (
+    '  File "/opt/efrit/lib/python3.13/site-packages/uvicorn/protocols/http/httptools_impl.py", line 416, in run_asgi'
+)
 CUT_OFF = "asyncio.exceptions.CancelledError: Task cancelled, timeout graceful shutdown exceeded"
 
 

@@ -77,5 +77,5 @@ def test_the_limit_of_the_chart_is_enough_for_what_the_page_says_it_is() -> None
     limit = limit_of_the_chart() / 1e6
 
     assert allowance(open_requests=10_000, instances=100) < limit
-    assert allowance(open_requests=1000, instances=1000) < limit
+    assert allowance(open_requests=700, instances=700) < limit
     assert allowance(open_requests=1000, instances=100, plans=1000) < limit

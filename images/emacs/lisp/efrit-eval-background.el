@@ -182,6 +182,14 @@ The server's own functions do not count."
 
 ;;;; The decision
 
+(defun efrit-background--of-request-p (running)
+  "Return non-nil when RUNNING is a thread that no request has left behind yet.
+While one runs it may be that one's, which waits for its value."
+  ;; gate: thread-of-request
+  (and (equal (car running) "thread")
+       (efrit-interrupt-under-way-p)
+       (eq (gethash (cadr running) efrit-background--owners 'unknown) 'unknown)))
+
 (defun efrit-background-attended-p ()
   "Return non-nil when a person may be working in this Emacs."
   (or (not (daemonp))
@@ -219,7 +227,7 @@ With QUIT, what goes on when that thread has ended quits as well."
   "Stop what runs between requests if it has kept Emacs from its heartbeat."
   ;; gate: stop-if-silent
   (let ((running (and (efrit-background--silent-p) (efrit-background--running))))
-    (when running
+    (when (and running (not (efrit-background--of-request-p running)))
       ;; Other code may be what Emacs itself calls at a signal, if it was only late.
       ;; gate: comes-back
       (when (and (not (equal (car running) "code"))

@@ -138,6 +138,10 @@ current and matched stays."
   "Return the thread that runs now, or nil where Emacs has none."
   (and (fboundp 'current-thread) (current-thread)))
 
+(defun efrit-interrupt-under-way-p ()
+  "Return non-nil while a request runs, in whichever thread."
+  (and efrit-interrupt--under-way t))
+
 (defun efrit-interrupt-thread-to-stop ()
   "Return the thread that a signal in another thread is meant for, or nil.
 What waits for a thread to end hears nothing before: then it is that thread."

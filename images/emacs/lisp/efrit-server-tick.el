@@ -241,8 +241,10 @@ An answer that is held back is one of our own, though of no session any more."
 
 (defun efrit-server--note-overdue ()
   "End Emacs when a second signal finds the ticks overdue: its timers rest.
-After the first one, an Emacs that was only late has looked at them."
-  (when (efrit-server--ticks-overdue-p)
+After the first one, an Emacs that was only late has looked at them.  While a
+request waits for a thread of its own, that one may keep them."
+  (when (and (efrit-server--ticks-overdue-p)
+             (not (efrit-server-busy-p)))  ; gate: thread-keeps-timers
     (let ((since (or efrit-server-overdue (float-time))))
       ;; gate: timers-rest
       (when (and (< efrit-heartbeat-seconds (- (float-time) since))

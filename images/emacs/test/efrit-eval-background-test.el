@@ -145,6 +145,24 @@
       (should (equal (alist-get 'result (efrit-test-answer "beside")) "3"))
       (should (process-live-p efrit-test-daemon)))))
 
+;; It is silent, as a request may be, and a signal need not be about it.
+(ert-deftest efrit-background-a-thread-that-a-request-waits-for-is-not-left-behind ()
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.1")
+    (let ((begun (concat efrit-workspace-directory "begun")))
+      (efrit-test-submit "joins" :content (format "(thread-join (make-thread (lambda ()
+                                                     (write-region \"\" nil %S)
+                                                     (while (not (file-exists-p %S)))
+                                                     'done)))"
+                                                  begun (efrit-test-held-path "joins")))
+      (efrit-test-wait (file-exists-p begun))
+      (let ((signals 0))
+        (efrit-test-wait
+          (progn (accept-process-output nil 0.1)
+                 (efrit-test-interrupt "nobody")
+                 (< 10 (setq signals (1+ signals))))))
+      (efrit-test-release "joins")
+      (should (equal (alist-get 'result (efrit-test-answer-signalling "joins")) "done")))))
+
 (ert-deftest efrit-background-code-that-is-soon-over-is-not-stopped ()
   ;; Soon, measured by the heartbeat: however long the machine takes for it.
   (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=600")

@@ -255,6 +255,19 @@ MUTANTS = (
         silent=True,
     ),
     Mutant(
+        "the sparing of the thread that a request waits for, when Emacs is silent",
+        "thread-of-request",
+        Never(),
+        ("ert:efrit-background-a-thread-that-a-request-waits-for-is-not-left-behind",),
+    ),
+    Mutant(
+        "the patience with late timers while a request waits for a thread",
+        "thread-keeps-timers",
+        Instead("t"),
+        ("ert:efrit-background-a-thread-that-a-request-waits-for-is-not-left-behind",),
+        silent=True,
+    ),
+    Mutant(
         "the end of what loops after a garbage collection, once it is stopped",
         "unhook",
         Drop(),

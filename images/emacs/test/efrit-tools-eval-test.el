@@ -75,7 +75,7 @@ Its value is a list of the status and the content."
 (ert-deftest efrit-tools-eval-an-order-and-a-signal-stop-a-call ()
   (efrit-test-with-daemon ()
     (efrit-test-submit "a" :content (efrit-tools-eval-test--code
-                                     "(write-region \"\" nil \"begun\") (while t (ignore-errors (while t)))"
+                                     "(write-region \"\" nil \"begun\" nil 'silent) (while t (ignore-errors (while t)))"
                                      600))
     (efrit-test-wait (file-exists-p (concat efrit-workspace-directory "begun")))
     (efrit-test-interrupt "inner" "Cancelled")

@@ -143,7 +143,8 @@ class LightRun(FaultRun):
             if controller.frozen or process.status is None:
                 continue
             if controller.relaunch_at is None:
-                ended = f"{controller.operator.name} ended by itself with status {process.status}: {process.tail(1)}"
+                last_words = next((line for line in reversed(process.tail().splitlines()) if "CRITICAL" in line), "")
+                ended = f"{controller.operator.name} ended by itself with status {process.status}: {last_words}"
                 controller.unexpected.append(ended)
                 self.note("controller", ended)
                 self.disturbances.append((self.clock(), self.clock() + RELAUNCH_SECONDS))

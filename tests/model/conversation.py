@@ -14,6 +14,8 @@ from typing import Any
 
 Json = dict[str, Any]
 PROBE = "Reply with OK."
+INTERRUPTED = "It was interrupted; what it did is unknown."
+"""The result that an Emacs gives a call which another one had begun, see `efrit-session-leave-call`."""
 SCENARIO_NAME = re.compile(r"\bscenario=([A-Za-z0-9_.-]*[A-Za-z0-9_])")
 
 
@@ -118,6 +120,11 @@ class Conversation:
             for block in blocks(message["content"])
             if block["type"] == "tool_result"
         ]
+
+    @cached_property
+    def interrupted(self) -> int:
+        """How many calls were interrupted by the end of Emacs: nobody knows what they did."""
+        return sum(INTERRUPTED in result.text for result in self.results)
 
     @cached_property
     def last_results(self) -> list[Result]:

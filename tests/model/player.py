@@ -52,7 +52,8 @@ def play(body: object, book: Book, entry: Json) -> Play:
             raise invalid(f"scenario {scenario.name} leads to {elsewhere}, which is none")
         scenario = led
     book.note(entry, scenario=scenario.name, turn=conversation.turn + 1)
-    turn = scenario.turn_of(conversation.turn)
+    taken_again = conversation.interrupted if scenario.repeats_interrupted else 0
+    turn = scenario.turn_of(conversation.turn - taken_again)
     where = f"scenario {scenario.name}, turn {conversation.turn + 1}"
     if turn is None:
         raise invalid(f"{where}: the scenario ends after {len(scenario.turn)} turns")

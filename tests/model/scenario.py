@@ -151,7 +151,8 @@ class Scenario:
     The first REQUEST begins a session, each further one continues it. FILES are put into the workspace before;
     FILES_AFTER are regular expressions for what is in them then. The first ROUTE that fits leads to another scenario:
     so one name in the intent of a plan serves every conversation about it. The answers of a GATED one wait until its
-    gate is opened.
+    gate is opened. One that REPEATS_INTERRUPTED takes a turn again whose one call was interrupted, as a model would
+    that needs what it asked for.
     """
 
     name: str
@@ -164,6 +165,7 @@ class Scenario:
     files_after: dict[str, str] = field(default_factory=dict)
     route: tuple[Route, ...] = ()
     gated: bool = False
+    repeats_interrupted: bool = False
 
     def route_of(self, first: str) -> str | None:
         """Return the scenario that a conversation beginning with FIRST is of, if not of this one."""

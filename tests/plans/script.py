@@ -60,6 +60,8 @@ class Script:
     ) -> None:
         """Write these files, by path in the workspace, and say so; the first answer comes after `first_ms`.
 
+        A call that is interrupted is made again: without a todo no file may be written, without one the task fails.
+
         gated: no answer comes before its gate is opened, that of the conversation.
         """
         calls: list[tuple[str, Json]] = [("todo_add", {"content": "Do it"})]
@@ -69,7 +71,7 @@ class Script:
         turns[0] = f"pace = {{first_ms = {first_ms}}}\n{turns[0]}"
         turns.append(_call("todo_update", {"id": 1, "status": "completed"}))
         turns.append(_call("session_complete", {"message": message}))
-        self._add("act", task, when, turns, gated=gated)
+        self._add("act", task, when, turns, gated=gated, repeats_interrupted=True)
 
     def assess(self, task: str, *answers: Any, when: Sequence[str] = ()) -> None:
         """Say these texts or objects, one after the other; by default one fact."""
@@ -85,9 +87,19 @@ class Script:
             self.assess(task)
             self.adapt(task)
 
-    def _add(self, part: str, task: str, when: Sequence[str], turns: Sequence[str], *, gated: bool = False) -> None:
+    def _add(
+        self,
+        part: str,
+        task: str,
+        when: Sequence[str],
+        turns: Sequence[str],
+        *,
+        gated: bool = False,
+        repeats_interrupted: bool = False,
+    ) -> None:
         name = f"{self.name}-{next(self._numbers)}"
         top = "gated = true\n" if gated or self._gated else ""
+        top += "repeats_interrupted = true\n" if repeats_interrupted else ""
         self._model.play(name, top + "\n".join(f"[[turn]]\n{turn}" for turn in turns))
         self._routes.append({"when": [f"^{HEADS[part]}", rf"# The task {task} \(", *when], "play": name})
         routes = "\n".join(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.model.conversation import INTERRUPTED
 from tests.model.stream import put_together
 from tests.unit.model.conftest import Client, body, conversation, tool
 
@@ -143,6 +144,21 @@ def test_a_call_answers_what_the_last_one_gave(client: Client) -> None:
         {"expr": '(concat "a \\"b\\" \\\\ n=17" 17 2)'},
         {"id": 17},
     ]
+
+
+@pytest.mark.parametrize(("repeats", "expr"), [("true", "1"), ("false", "2")])
+def test_a_call_that_was_interrupted_is_made_again_where_the_scenario_says_so(
+    client: Client, repeats: str, expr: str
+) -> None:
+    calls = "".join(f"[[turn]]\n[[turn.reply]]\ntool = 'eval_sexp'\ninput.expr = '{n}'\n" for n in (1, 2))
+    client.model.play("hit", f"repeats_interrupted = {repeats}\n{calls}")
+    messages = conversation("scenario=hit")
+    (call,) = client.message(messages, tools=[EVAL])["content"]
+    hit = {"type": "tool_result", "tool_use_id": call["id"], "content": INTERRUPTED, "is_error": True}
+    messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [hit]}]
+    (again,) = client.message(messages, tools=[EVAL])["content"]
+    assert again["input"] == {"expr": expr}
+    assert again["id"] != call["id"]
 
 
 def test_an_answer_with_lisp_names_the_session_it_was_told(client: Client) -> None:

@@ -14,7 +14,7 @@
 ;; Each file is watched by a shell of its own, so that its time counts from its own
 ;; start.  Before each signal the shell asks whether Emacs is still its parent's
 ;; parent: numbers of processes come back.  One helper lives as long as Emacs:
-;; writing to it costs a write to a pipe, starting one a fork.
+;; a line to it costs a write to a pipe, starting one a fork.
 ;;
 ;; Before the kill it writes the order to stop, by which the next Emacs knows that the
 ;; time of the request was over.

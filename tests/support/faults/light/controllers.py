@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -49,7 +49,6 @@ class Controller:
     frozen: bool = False
     relaunch_at: float | None = None
     kills: int = 0
-    unexpected: list[str] = field(default_factory=list)
 
 
 def select_controller(controllers: Sequence[Controller], target: str) -> Controller:

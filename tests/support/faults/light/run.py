@@ -145,7 +145,6 @@ class LightRun(FaultRun):
             if controller.relaunch_at is None:
                 last_words = next((line for line in reversed(process.tail().splitlines()) if "CRITICAL" in line), "")
                 ended = f"{controller.operator.name} ended by itself with status {process.status}: {last_words}"
-                controller.unexpected.append(ended)
                 self.note("controller", ended)
                 self.disturbances.append((self.clock(), self.clock() + RELAUNCH_SECONDS))
                 controller.relaunch_at = self.clock() + RELAUNCH_SECONDS

@@ -1,4 +1,4 @@
-"""For every tier: what is tested of any value may take its time; a failure is told at once.
+"""For every tier: what is tested of any value may take its time; a failure is reported at once.
 
 A tier takes minutes, and may be ended by another one's failure before it sums up.
 """

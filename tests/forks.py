@@ -247,7 +247,7 @@ def _run(
                         return
         finally:
             session._setupstate.teardown_exact(None)
-            # The little that is left is done also where the others have been told to end.
+            # The little that is left is done also where the others have been asked to end.
             signal.signal(signal.SIGINT, lambda *_: None)
         # Fails for what was left unawaited, unclosed or raised in a finalizer.
         config._ensure_unconfigure()

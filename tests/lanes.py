@@ -4,7 +4,7 @@
     python -m tests.lanes --abreast 2 'make test-unit' 'make test-lisp' 'make test-e2e'
 
 `--` begins another lane. `--abreast N` makes each lane N wide: N of its commands run at a time, and whichever ends
-makes room for the next, so that none stands idle as long as there are any. Each line a command writes is told at
+makes room for the next, so that none stands idle as long as there are any. Each line a command writes is printed at
 once, behind the command's last word. Nothing here knows what a tier is: the Makefile names them.
 """
 
@@ -114,19 +114,19 @@ class Lanes:
         with self._lock:
             if self._broken is not None:
                 return self._broken, 0.0
-            told, sink = os.pipe()
+            reading, writing = os.pipe()
             # A session of its own: a signal to its group ends whatever it has started.
             process = subprocess.Popen(
-                [sys.executable, str(SUBREAPER), str(sink), *shlex.split(command)],
+                [sys.executable, str(SUBREAPER), str(writing), *shlex.split(command)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
                 start_new_session=True,
-                pass_fds=(sink,),
+                pass_fds=(writing,),
             )
-            os.close(sink)
+            os.close(writing)
             self._running[name] = process, time.monotonic()
         self._say(f"{name} begins")
         assert process.stdout is not None
@@ -135,7 +135,7 @@ class Lanes:
                 # What a command says of its interruption would bury the failure.
                 if self._broken is None:
                     self._tell(f"{name:<{self._width}} | {line.rstrip()}")
-        with os.fdopen(told) as source:
+        with os.fdopen(reading) as source:
             processor = float(source.read() or 0)
         status = process.wait()
         with self._lock:

@@ -21,7 +21,7 @@ class ConnectionLimit(Generic[T]):
     def __init__(self, most: int, collect_seconds: float) -> None:
         self._most = most
         self._collect_seconds = collect_seconds
-        # One whose handshake fails is never told that it is lost: it is gone when nobody holds it any more.
+        # One whose handshake fails is never notified that it is lost: it is gone when nobody holds it any more.
         self._alive: weakref.WeakSet[T] = weakref.WeakSet()
         self._collected = 0.0
 

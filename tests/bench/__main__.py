@@ -68,7 +68,7 @@ class Report:
         say(title)
         try:
             measure()
-        except Exception:  # noqa: BLE001 - whatever it is, it is told
+        except Exception:  # noqa: BLE001 - whatever it is, it is reported
             traceback.print_exc()
             self.failed.append(title)
 

@@ -81,7 +81,7 @@ class Watch:
         self._over: asyncio.Task[None] | None = None
 
     def end(self, task: asyncio.Task[None]) -> None:
-        """Have who waits be told why no more comes: the task that followed is done."""
+        """Wake who waits with the reason why no more comes: the task that followed is done."""
         self._over = task
         self._changed.set()
 

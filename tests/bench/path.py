@@ -146,7 +146,7 @@ async def on_processes() -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def on_cluster() -> AsyncIterator[Place]:
-    """Make an instance on the cluster for the length of the block; parts are told apart on the bare one."""
+    """Make an instance on the cluster for the length of the block; parts are measured separately on the bare one."""
     layout = Layout.of_this_clone()
 
     async def seconds() -> processors.Seconds:

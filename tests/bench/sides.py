@@ -53,10 +53,10 @@ async def side(checkout: Path = REPOSITORY) -> AsyncIterator[Side]:
         line = await process.stdout.readline()
         if not line:
             raise RuntimeError(f"the processes of {checkout} did not start; what they printed says why")
-        told = json.loads(line)
-        async with cluster.client(Path(told["kubeconfig"])) as api:
-            target = Target(api, told["namespace"], (told["instance"],))
-            yield Side(target, Target(api, told["unserved"], (told["instance"],)), told["leaders"])
+        site = json.loads(line)
+        async with cluster.client(Path(site["kubeconfig"])) as api:
+            target = Target(api, site["namespace"], (site["instance"],))
+            yield Side(target, Target(api, site["unserved"], (site["instance"],)), site["leaders"])
     finally:
         process.stdin.close()
         await process.wait()

@@ -112,7 +112,9 @@ def test_a_namespace_that_goes_does_not_hold_up_another(cluster: LightCluster, t
     assert history.tenant_fault_until is not None
 
 
-def test_who_waits_for_a_pod_or_its_statefulset_for_long_is_told_why(cluster: LightCluster, tmp_path: Path) -> None:
+def test_a_long_wait_for_a_pod_or_its_statefulset_is_reported_with_the_reason(
+    cluster: LightCluster, tmp_path: Path
+) -> None:
     instances = (InstanceSpec("i1"), InstanceSpec("i2", at=1.5))
     requests = (
         request("before"),

@@ -164,7 +164,7 @@ def test_a_delayed_call_arrives_when_the_proxy_is_healed(caller: Caller) -> None
     assert caller.there("late")
 
 
-def test_a_fault_strikes_only_what_it_matches_and_as_often_as_told(caller: Caller) -> None:
+def test_a_fault_strikes_only_what_it_matches_and_as_often_as_requested(caller: Caller) -> None:
     armed = caller.proxy.arm(
         Fault(
             Effect.ERROR_500, "create", "secrets", when=lambda body: body["metadata"]["name"] != "c", skip=1, times=2

@@ -1,5 +1,5 @@
 /* First process of every pod: holds its namespaces, buries orphans when the pod shares one process
-   namespace, ends at once when told to. */
+   namespace, ends at once on a signal. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-"""Ports of loopback for programs that are told theirs: each is given out once.
+"""Ports of loopback for programs that get theirs as an argument: each is given out once.
 
 Not one that the kernel has just given and taken back: until the program listens, and each time it starts anew, that
 may be given to another server or connection of the tests that run beside.

@@ -1,7 +1,7 @@
 """`python -m tests.conformance [REPORT]`: the official MCP conformance suite and inspector, on both transports.
 
 Needs Node 22 or newer (NODE names one) and npm. Writes what they said to REPORT, and fails where it is not what
-expectations.yaml says. A real Emacs is behind `efrit-mcp`; what the fixtures are is told in `fixtures`.
+expectations.yaml says. A real Emacs is behind `efrit-mcp`; what the fixtures are is in `fixtures`.
 """
 
 from __future__ import annotations

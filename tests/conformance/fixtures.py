@@ -34,7 +34,7 @@ SECONDS_BETWEEN = 0.05
 
 
 def main() -> None:
-    """Serve until it is told to stop, or stdin ends."""
+    """Serve until it is asked to stop, or stdin ends."""
     anyio.run(_serve, options.read(sys.argv[1:]))
 
 

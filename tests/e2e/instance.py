@@ -82,13 +82,13 @@ class Instance:
         return str(pod["metadata"]["uid"]) if pod else None
 
     def wait_pod_leaves(self) -> None:
-        """Wait until its pod has been told to stop."""
+        """Wait until its pod is being deleted."""
 
         def leaves() -> bool:
             pod = self.pod()
             return pod is None or "deletionTimestamp" in pod["metadata"]
 
-        until(leaves, lambda: f"the pod is not told to stop\n{self.story()}")
+        until(leaves, lambda: f"the pod is not being deleted\n{self.story()}")
 
     def wait_no_pod(self) -> None:
         until(lambda: self.pod() is None, lambda: f"the pod is still there\n{self.story()}")

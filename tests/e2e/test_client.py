@@ -50,7 +50,7 @@ def test_words_of_a_model_are_shown_as_they_are_said(efrit: Program, instance: I
             request["name"] for request in efrit.run("requests", "-o", "json").json if not request["completed"]
         ]
         # The words come from the pod, and may be there before the status.
-        until(lambda: efrit.state(name)["phase"] == "Running", "it is not told to run")
+        until(lambda: efrit.state(name)["phase"] == "Running", "it is not Running")
         efrit.ok("cancel", name)
         assert terminal.end() == 6
     until(lambda: int(instance.shell(LISTENERS)) == 0, lambda: f"listeners are left: {instance.shell('ps ax')}")

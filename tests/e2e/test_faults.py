@@ -93,7 +93,7 @@ def test_a_pod_deleted_by_force_midway_interrupts_at_most_the_request_it_ran(ins
 
 
 def wait_begun(instance: Instance, request: Request, file: str) -> None:
-    """Wait until it is told to run and has written its file: it is told a moment before its first form."""
+    """Wait until it is Running and has written its file: it is Running a moment before its first form."""
     request.wait_reason("Running")
     until(lambda: worked(lambda: instance.shell('test -s "$1"', file)), instance.story)
 

@@ -55,7 +55,7 @@ def _claimed_member(kube: Kube, namespace: str) -> str:
 
 
 def _pods(kube: Kube, namespace: str) -> dict[str, str]:
-    """Return the UIDs of the pods that no drain has told to stop, by their names."""
+    """Return the UIDs of the pods that no drain has asked to stop, by their names."""
     pods = [pod["metadata"] for pod in kube.list("Pod", namespace)]
     return {meta["name"]: meta["uid"] for meta in pods if "deletionTimestamp" not in meta}
 

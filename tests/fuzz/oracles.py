@@ -146,7 +146,7 @@ def stats(data: bytes) -> None:
 
 
 def totals(data: bytes) -> None:
-    """`Totals.parse`: whatever is counted on top of it, it can be stored and told."""
+    """`Totals.parse`: whatever is counted on top of it, it can be stored and reported."""
     parsed = _parsed(Totals, data)
     if parsed is None:
         return
@@ -242,7 +242,7 @@ class SilentTransport(asyncio.Transport):
 
 
 def facts(data: bytes) -> None:
-    """`facts_of`, lenient by design: it never raises, and what it gives can be told in a view."""
+    """`facts_of`, lenient by design: it never raises, and what it gives can be put into a view."""
     facts = facts_of(data)
     assert facts.id is None or is_request_id(facts.id)
     assert facts.timeout is None or 0 < facts.timeout < 1e9

@@ -193,7 +193,7 @@ def _takes_connections(instance: Instance) -> bool:
     return False
 
 
-def test_readers_beyond_the_limit_are_told_to_come_later(instance: Instance) -> None:
+def test_readers_beyond_the_limit_are_refused_with_retry_after(instance: Instance) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(MOST_STREAMS):
             reader = stack.enter_context(opened(instance))

@@ -2,7 +2,7 @@
 
     python -m tests.model.record --name NAME [--upstream URL] [--port 8100] [--folder tests/model/scenarios]
 
-Emacs is told EFRIT_MODEL_BASE_URL=http://127.0.0.1:8100 and has the real key as ever; the key goes on to the API and
+Emacs gets EFRIT_MODEL_BASE_URL=http://127.0.0.1:8100 and has the real key as ever; the key goes on to the API and
 nowhere else. Each conversation gets a file, NAME.toml, NAME-2.toml, ..., written anew after each of its turns.
 """
 

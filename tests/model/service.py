@@ -294,7 +294,7 @@ class Handler(BaseHTTPRequestHandler):
             for _, event in poll.poll(min(remaining_ms, GONE_AFTER_MS)):
                 if event & (select.POLLRDHUP | select.POLLHUP | select.POLLERR):
                     raise _GoneError
-                # More of the same connection: nothing to be told about until it is read.
+                # More of the same connection: nothing to be reported until it is read.
                 poll.modify(self.connection, select.POLLRDHUP)
         raise _GoneError
 

@@ -84,7 +84,7 @@ class Program:
         )
 
     def state(self, name: str) -> Any:
-        """All that is told of a request."""
+        """All that is reported of a request."""
         return self.run("requests", name, "-o", "json").json
 
 

@@ -132,7 +132,7 @@ def serve(connection: socket.socket) -> Job:
                 connection.detach()
                 return job
             os.close(begun)
-            # Told before, a signal to its group would find none.
+            # Answered before, a signal to its group would find none.
             os.read(waiting, 1)
             os.close(waiting)
             for descriptor in descriptors[:3]:

@@ -160,7 +160,7 @@ def _deployment(image: str) -> Json:
     }
     pod = {
         "automountServiceAccountToken": False,
-        # It ends at once when it is told to.
+        # It ends at once on SIGTERM.
         "terminationGracePeriodSeconds": 5,
         "containers": [container],
         "volumes": [

@@ -26,7 +26,7 @@ FORCED_SECONDS = 2.0
 """What the kubelet leaves a pod that was deleted without grace, while the next one starts already."""
 TICK_SECONDS = 0.2
 RESYNC_SECONDS = 2.0
-"""After what time the API server is asked although no watch told of anything and nothing is left to do."""
+"""After what time the API server is asked although no watch reported anything and nothing is left to do."""
 LAST_CALLS_SECONDS = 5.0
 """What calls that are under way at the end get to be answered."""
 AT_ONCE: Json = {"gracePeriodSeconds": 0, "apiVersion": "v1", "kind": "DeleteOptions"}

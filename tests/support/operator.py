@@ -143,7 +143,7 @@ class Operator:
         return 0.0
 
     def kill(self) -> None:
-        """SIGKILL, as when the node dies: nobody is told."""
+        """SIGKILL, as when the node dies: nothing is written."""
         self.process.kill()
 
     def report_end(self) -> None:

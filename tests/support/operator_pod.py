@@ -1,6 +1,6 @@
 """The pod of a controller, as its kubelet reports it: a container that ends and is restarted.
 
-Only what the API server is told; the process itself is `operator.py`'s.
+Only what is written to the API server; the process itself is `operator.py`'s.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAUSE_SECONDS = 0.2
 
 
 class OperatorPod:
-    """One pod with one container, reported by a thread: an API server that is away or stands still is told later."""
+    """One pod with one container, reported by a thread, and later while the API server is away or frozen."""
 
     def __init__(self, kube: Kube, namespace: str, name: str, account: str, log: Path) -> None:
         """log: the termination log of the container that runs now, or ran last."""
@@ -32,7 +32,7 @@ class OperatorPod:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._report: Json | None = None
-        """What the API server is yet to be told."""
+        """What is yet to be written to the API server."""
         self._closed = False
         self._refusal: Refused | None = None
 
@@ -49,7 +49,7 @@ class OperatorPod:
         self._set_state(self._terminated())
 
     def reported(self) -> bool:
-        """Whether the API server has been told all there is to tell. Raises Refused."""
+        """Whether all has been written to the API server. Raises Refused."""
         with self._changed:
             if self._refusal is not None:
                 raise self._refusal

@@ -216,7 +216,7 @@ class Pod:
         self._bridge.send(signal.SIGSTOP if frozen else signal.SIGCONT)
 
     @property
-    def bridge_is_told_to_stop(self) -> bool:
+    def bridge_is_asked_to_stop(self) -> bool:
         """Whether a SIGTERM waits for the bridge, which is frozen: Emacs has ended then."""
         assert self._bridge is not None
         status = Path(f"/proc/{self._bridge.pid}/status").read_text()

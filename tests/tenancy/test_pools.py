@@ -19,7 +19,7 @@ FLOWS = 1000
 PENDING = FLOWS + 100
 SERVED = 100
 CLAIMS = 1000
-FLOWS_TOLD = 10
+FLOWS_REPORTED = 10
 TEMPLATE_BYTES = 100_000
 LABEL = {"fairness": {"flowLabel": "flow"}}
 
@@ -51,9 +51,9 @@ def test_requests_that_wait_in_more_flows_than_are_counted_keep_no_other_pool_wa
     assert tenants.answer(loud)["phase"] == "Succeeded"
 
     # All flows beyond those that are counted are one, and a status names ten.
-    told = pool_status(tenants, loud)["flows"]
-    assert len(told) == FLOWS_TOLD
-    assert told[0] == {"name": "(others)", "running": 0, "pending": PENDING - FLOWS}
+    flows = pool_status(tenants, loud)["flows"]
+    assert len(flows) == FLOWS_REPORTED
+    assert flows[0] == {"name": "(others)", "running": 0, "pending": PENDING - FLOWS}
     if os.geteuid() == 0:
         assert memory_of(tenants.operator.process.pid).peak < allowance(open_requests=PENDING, instances=3)
 

@@ -33,7 +33,7 @@ def until_running(tenants: Tenants, *names: str) -> None:
         )
 
 
-def until_told(tenants: Tenants, *names: str) -> None:
+def until_reported(tenants: Tenants, *names: str) -> None:
     """Wait until each says where it stands."""
     for name in names:
         until(
@@ -57,7 +57,7 @@ def test_priority_takes_from_another_user_only_what_they_have_beyond_their_share
     urgent = [f"urgent-{number}" for number in range(URGENT)]
     for name in urgent:
         ask(tenants, name, "loud", priority=1000)
-    until_told(tenants, *urgent)
+    until_reported(tenants, *urgent)
 
     def interrupted() -> list[str]:
         preemptions = {name: tenants.quiet.status(name).get("preemption", {}) for name in first}

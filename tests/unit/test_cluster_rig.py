@@ -1,4 +1,4 @@
-"""The rig's decisions and command lines: what can be told without starting a cluster."""
+"""The rig's decisions and command lines: what can be tested without starting a cluster."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_daemon_that_is_favoured_goes_before_other_sessions_and_one_that_is_go
     assert about.split("nice ")[1].strip() == FAVOURED
 
 
-def test_a_daemon_told_to_die_with_its_parent_does(tmp_path: Path) -> None:
+def test_a_daemon_that_is_to_die_with_its_parent_does(tmp_path: Path) -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(paths.REPOSITORY)!r})\n"
         "from pathlib import Path; from tests.cluster.processes import Daemon\n"

@@ -65,9 +65,9 @@ def test_two_files_run_side_by_side_and_every_test_once(tmp_path: Path) -> None:
 def test_fixtures_of_the_session_are_made_once_in_a_fork_and_those_of_a_file_end_with_it(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import pytest\nfrom pathlib import Path\n"
-        "def told(text):\n    with Path(__file__).with_name('log').open('a') as log: log.write(text + ' ')\n"
-        "@pytest.fixture(scope='session')\ndef once():\n    told('s')\n    yield\n    told('S')\n"
-        "@pytest.fixture(scope='module')\ndef each():\n    told('m')\n    yield\n    told('M')\n"
+        "def log(text):\n    with Path(__file__).with_name('log').open('a') as file: file.write(text + ' ')\n"
+        "@pytest.fixture(scope='session')\ndef once():\n    log('s')\n    yield\n    log('S')\n"
+        "@pytest.fixture(scope='module')\ndef each():\n    log('m')\n    yield\n    log('M')\n"
     )
     test = "def test_one(once, each): pass\ndef test_two(once, each): pass\n"
     code, output = run(tmp_path, "--forks", "1", a=test, b=test)
@@ -148,7 +148,7 @@ def test_a_warning_of_a_fork_is_in_the_summary(tmp_path: Path) -> None:
 def test_ctrl_c_interrupts_each_fork_once(tmp_path: Path) -> None:
     counts = (
         "import os, pytest, signal, time\nfrom pathlib import Path\n"
-        "def noted(text):\n    with Path(__file__).with_suffix('.log').open('a') as log: log.write(text)\n"
+        "def noted(text):\n    with Path(__file__).with_suffix('.log').open('a') as file: file.write(text)\n"
         "def interrupted(*_):\n    noted('i')\n    raise KeyboardInterrupt\n"
         "@pytest.fixture\ndef kept():\n    signal.signal(signal.SIGINT, interrupted)\n    yield\n"
         "    while not Path(__file__).with_name('pressed').exists(): time.sleep(0.01)\n"

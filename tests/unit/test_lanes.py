@@ -1,4 +1,4 @@
-"""Tiers side by side: what runs when, what is told, and that one failure ends everything."""
+"""Tiers side by side: what runs when, what is printed, and that one failure ends everything."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def test_each_line_says_whose_it_is(tmp_path: Path) -> None:
 def test_a_line_is_reported_before_its_command_ends(tmp_path: Path) -> None:
     def tell(line: str) -> None:
         if "| first" in line:
-            (tmp_path / "told").touch()
+            (tmp_path / "reported").touch()
 
-    assert Lanes([[script(tmp_path / "slow", f"echo first; {until_there('told')}")]], tell).run() == 0
+    assert Lanes([[script(tmp_path / "slow", f"echo first; {until_there('reported')}")]], tell).run() == 0
 
 
 def test_what_passed_is_reported_with_its_time_at_the_end(tmp_path: Path) -> None:
@@ -116,14 +116,16 @@ def test_what_has_lost_its_parent_counts_for_the_command_that_has_started_it(tmp
         f"{until_there('done')}; while [ {then.split()[0]} = exit ] && [ -e /proc/$(cat pid) ]; do sleep 0.02; done"
     )
     starts = script(tmp_path / "starts", f"(setsid ./orphan </dev/null >/dev/null 2>&1 &); {waits}")
-    told, sink = os.pipe()
+    reading, writing = os.pipe()
     try:
-        subprocess.run([sys.executable, SUBREAPER, str(sink), starts], check=True, timeout=TIMEOUT, pass_fds=[sink])
+        subprocess.run(
+            [sys.executable, SUBREAPER, str(writing), starts], check=True, timeout=TIMEOUT, pass_fds=[writing]
+        )
     finally:
-        os.close(sink)
+        os.close(writing)
         if then != "exit":
             os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-    with os.fdopen(told) as source:
+    with os.fdopen(reading) as source:
         assert float(source.read()) > 0.1
 
 

@@ -1,4 +1,4 @@
-"""The Lisp decides nothing: what a model is told has no advice in it, and what is said is not looked into.
+"""The Lisp decides nothing: what a model gets has no advice in it, and what is said is not looked into.
 
 A new match on text in the code path of a conversation fails here, and is then looked at by a person: on what does it
 match? On the shape of the protocol it may, on the meaning of content it may not.
@@ -77,11 +77,11 @@ def test_the_messages_of_a_plan_name_roles_and_protocol_and_give_no_advice() -> 
     ]
     assert len(texts) == 5
     words = {word[0].lower() for text in texts for word in ADVICE.finditer(text)}
-    # "a better way" is what the navigator looks for, "recommend nothing" what the assessor is told.
+    # "a better way" is what the navigator looks for, "recommend nothing" what the assessor gets.
     assert words == {"better", "recommend"}, "CONTRIBUTING.md says what the messages of a plan may contain"
 
 
-def test_the_rule_is_told_to_whoever_contributes() -> None:
+def test_contributing_states_the_rule() -> None:
     contributing = (LISP.parents[2] / "CONTRIBUTING.md").read_text()
     assert "**Pure executor**" in contributing
     assert "test_pure_executor.py" in contributing

@@ -172,7 +172,7 @@ def test_each_exception_of_the_scanners_is_explained() -> None:
     assert [name for name in ignored if f"# {name.split('-request-')[0]}" not in check] == []
 
 
-def test_whoever_finds_a_weakness_is_told_where_to_report_it() -> None:
+def test_the_security_policy_names_where_to_report_a_weakness() -> None:
     policy = (REPOSITORY / "SECURITY.md").read_text()
     assert '"Report a vulnerability"' in policy
     assert "[docs/threat-model.md](docs/threat-model.md)" in policy

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; Where no bridge watches over Emacs, a small shell does.  It is told of each
+;; Where no bridge watches over Emacs, a small shell does.  It learns of each
 ;; request before that runs, and looks now and then whether its file is still in
 ;; processing/; when the time is over it sends SIGUSR2, and again every second.  An
 ;; Emacs that hears none of these signals for the grace time is killed.  A tool that

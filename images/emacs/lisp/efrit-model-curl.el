@@ -53,7 +53,7 @@ way through Emacs."
 
 (defconst efrit-curl--fixed-options
   ;; The first two make standard output the response as it comes; redirects are
-  ;; not followed, and certificates are checked unless told otherwise.
+  ;; not followed, and certificates are checked unless configured otherwise.
   '("include" "no-buffer" "silent" "suppress-connect-headers" "globoff"
     "proto = \"=http,https\"" "user-agent = \"efrit\""
     ;; Else curl asks before it sends a larger body, which costs a round trip.

@@ -182,7 +182,7 @@ They are decoded, and may end inside a character."
 (defun efrit-plan-git-init (directory)
   "Make DIRECTORY, which exists, an empty repository."
   (let* ((default-directory directory)
-         ;; Told where the repository is, git would write that down in it.
+         ;; With the path of the repository on its command line, git would write that down in it.
          (process-environment (efrit-plan-git-environment nil))
          (status (call-process (efrit-plan-git-program) nil nil nil
                                "init" "-q" "--template=" "-b" "main")))

@@ -123,7 +123,7 @@ Return a function that stops it."
                (concat "\n[stderr]\n" (efrit-capture-text err)))
              (pcase (efrit-process-why program)
                ('timeout "\n[stopped: its time was over]")
-               ('interrupted "\n[stopped: the session was told to stop]"))))))
+               ('interrupted "\n[stopped: the session was asked to stop]"))))))
 
 (defun efrit-tools-find--whole-lines (capture)
   "Return the text that CAPTURE has kept, up to the last whole line."

@@ -22,7 +22,7 @@
 
 (cl-defstruct (efrit-process (:constructor efrit-process--make))
   "A program that runs, or has run.
-OUT and ERR are captures.  WHY is why it was told to end: `timeout',
+OUT and ERR are captures.  WHY is why it was asked to end: `timeout',
 `interrupted' or `full', nil when it ended by itself.  STATUS is its exit status.
 BEHIND is non-nil when processes it left behind still held its error output.
 The other slots are times, and what belongs to Emacs."
@@ -57,7 +57,7 @@ exit \"$status\"
 "
   "Runs its arguments as a program that has nothing to read.
 Emacs holds the other end of standard input: when that closes, the group is
-killed.  Told to end, the shell takes along what the program has left behind.
+killed.  On SIGTERM the shell kills what the program has left behind.
 What the shell itself has to say about that is heard by nobody.")
 
 ;;;; Starting
@@ -208,7 +208,7 @@ What has come is read first: on a busy machine a timer may run before it."
         (>= now (+ efrit-process--grace exited)))))
 
 (defun efrit-process--insist (program seconds)
-  "Kill PROGRAM, which was told to end SECONDS ago, when that was long enough."
+  "Kill PROGRAM, which was asked to end SECONDS ago, when that was long enough."
   (when (>= seconds efrit-process--grace)
     (efrit-process--signal program 'SIGKILL))
   (when (>= seconds (* 3 efrit-process--grace))

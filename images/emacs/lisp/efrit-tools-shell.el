@@ -115,7 +115,7 @@ is where it runs when this is not given"))
   "Return the lines that say how PROGRAM ended."
   (concat (pcase (efrit-process-why program)
             ('timeout "[stopped: its time was over]")
-            ('interrupted "[stopped: the session was told to stop]")
+            ('interrupted "[stopped: the session was asked to stop]")
             (_ (format "[exit status %d]" (efrit-process-status program))))
           (when (efrit-process-behind program)
             "\n[processes left behind hold its output: what they write is not kept]")))

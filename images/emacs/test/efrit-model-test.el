@@ -197,7 +197,7 @@
             (efrit-test-http-reply "x"))
     (should (equal (efrit-model-test--text (efrit-model-test--outcome)) "x"))
     (should (equal (efrit-model-test--kinds) '("429" "529" "500" "503")))
-    (should (equal (mapcar (lambda (told) (efrit-model-error-attempts (cadr told)))
+    (should (equal (mapcar (lambda (event) (efrit-model-error-attempts (cadr event)))
                            (efrit-model-test--all 'retry))
                    '(1 2 3 4)))
     ;; Every time the same was asked.
@@ -296,7 +296,7 @@
              (efrit-test-http-refusal "401 Who" "authentication_error" "invalid x-api-key"))
             (efrit-test-http-reply "x"))
     (should (equal (efrit-model-test--text (efrit-model-test--outcome)) "x"))
-    (should (equal (mapcar (lambda (told) (nth 2 told)) (efrit-model-test--all 'retry)) '(0)))
+    (should (equal (mapcar (lambda (event) (nth 2 event)) (efrit-model-test--all 'retry)) '(0)))
     (should (equal (mapcar (lambda (request)
                              (and (string-match "sk-test-key-[0-9]" (car request))
                                   (match-string 0 (car request))))
@@ -434,17 +434,17 @@
                       ,(lambda () (efrit-model-test--all 'retry)))
                      (,(efrit-test-http-reply "x") ,(lambda () (efrit-model-test--over)))))
       (efrit-model-test--with-model (list reply (efrit-test-http-reply "other"))
-        (let ((call (efrit-model-test--ask)) before told)
+        (let ((call (efrit-model-test--ask)) before after)
           (efrit-test-wait (funcall when))
           (efrit-model-abort call)
           (efrit-model-abort call)
           (should-not (efrit-model-test--left))
           (setq before efrit-model-test--calls
-                told (copy-sequence before))
+                after (copy-sequence before))
           ;; The next call shows that time has passed.
           (efrit-model-test--outcome)
           (efrit-model-ensure-running call)
-          (should (equal before told)))))))
+          (should (equal before after)))))))
 
 (ert-deftest efrit-model-a-call-may-be-aborted-by-its-own-callbacks ()
   (let ((efrit-model-first-delay 60))

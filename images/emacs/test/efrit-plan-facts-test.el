@@ -90,7 +90,7 @@
   "Return the form of a request that calls the function NAME with MEMBERS."
   (format "(efrit-plan-%s %S)" name (efrit-test-plan-arguments members)))
 
-(ert-deftest efrit-plan-facts-a-daemon-beats-while-they-run-and-can-be-told-to-stop ()
+(ert-deftest efrit-plan-facts-a-daemon-beats-while-they-run-and-can-be-asked-to-stop ()
   (efrit-test-with-daemon ((concat "TMPDIR=" efrit-workspace-directory))
     (efrit-test-value "b" (efrit-plan-facts-test--form 'begin (efrit-test-plan-begin-members)))
     (efrit-test-submit "f" :content (efrit-plan-facts-test--form

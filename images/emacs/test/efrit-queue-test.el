@@ -56,16 +56,16 @@
   (efrit-queue-test--with
     (efrit-test-submit "waits")
     (efrit-queue-scan)
-    (let ((efrit-server-watch (list (cons 1 0))) told)
+    (let ((efrit-server-watch (list (cons 1 0))) reported)
       (pcase-dolist (`(,aspects ,name) '(((moved-from) "req_claimed.json")
                                          ((moved-from) "req_waits.json")
                                          ((moved-to) "req_new.json")
                                          ((create) "req_claimed.json")))
         (cl-letf (((symbol-function 'file-notify-handle-event)
-                   (lambda (event) (push (nth 2 (nth 1 event)) told))))
+                   (lambda (event) (push (nth 2 (nth 1 event)) reported))))
           (efrit-server-handle-notification
            (list 'file-notify (list (cons 1 0) aspects name 7) #'ignore))))
-      (should (equal (nreverse told)
+      (should (equal (nreverse reported)
                      '("req_waits.json" "req_new.json" "req_claimed.json"))))))
 
 (ert-deftest efrit-queue-a-file-that-defeats-its-reader-hides-no-other ()

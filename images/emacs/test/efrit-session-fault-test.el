@@ -275,7 +275,7 @@ question = \"Why?\"
 
 (defun efrit-session-fault-test--kill-everywhere (scenario environment)
   "Kill Emacs, started with ENVIRONMENT, at each append of SCENARIO.
-The answer must be the same, but where the model is told of a call cut short."
+The answer must be the same, but where the model learns of a call cut short."
   (efrit-test-eval (concat "inject-" (car scenario)) efrit-session-fault-test--injector)
   (let ((plain (efrit-session-fault-test--undisturbed scenario)))
     (cl-loop

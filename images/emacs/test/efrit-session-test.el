@@ -373,7 +373,7 @@ Its dots are an error that the model gets; then it says what they stand for.")
       (should (equal (efrit-session-test--get answer 'session 'id) "r")))))
 
 (defconst efrit-session-test--resumed "
-description = \"Counts, then waits; told that it was interrupted, it ends\"
+description = \"Counts, then waits; once it knows that it was interrupted, it ends\"
 [[turn]]
 [[turn.reply]]
 tool = \"todo_add\"
@@ -408,7 +408,7 @@ input = {message = \"Done.\"}
     (let ((answer (efrit-test-answer "again")))
       (should (equal (alist-get 'reason answer) "Succeeded"))
       (should (= (alist-get 'attempt answer) 2)))
-    ;; What had been done was not done again, and of what had been begun the model was told.
+    ;; What had been done was not done again, and what had been begun was reported to the model.
     (should (equal (with-temp-buffer
                      (insert-file-contents (concat efrit-workspace-directory "first"))
                      (buffer-string))

@@ -1,4 +1,4 @@
-;;; efrit-test-http.el --- A server that misbehaves as told  -*- lexical-binding: t; -*-
+;;; efrit-test-http.el --- A server that misbehaves on request  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: Apache-2.0
 

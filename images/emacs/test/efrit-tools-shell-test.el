@@ -161,7 +161,7 @@
       (efrit-test-wait results)
       (should (equal (efrit-tool-result-status (car results)) "interrupted"))
       (should (equal (efrit-tool-result-content (car results))
-                     "some\n[stopped: the session was told to stop]"))
+                     "some\n[stopped: the session was asked to stop]"))
       (efrit-test-wait (not (efrit-tools-shell-test--alive-p pid)))
       (funcall stop)
       (should (= (length results) 1)))))

@@ -1,4 +1,4 @@
-"""The Emacs beside us, as a process: found by its heartbeat, held by a pidfd, told to stop by signals."""
+"""The Emacs of this pod as a process: found by its heartbeat, held by a pidfd, stopped by signals."""
 
 import contextlib
 import os

@@ -149,7 +149,7 @@ def decide(
     limits: SupervisionLimits,
     now: float,
 ) -> list[Step]:
-    """Return what to do now. `signalled` says when each run was told to stop, while Emacs could listen."""
+    """Return what to do now. `signalled` has when each run was asked to stop, while Emacs could listen."""
     if emacs is None:
         # Its successor answers for it, by the orders that lie in control/ already.
         return []
@@ -190,7 +190,7 @@ def _is_hung(emacs: EmacsAlive, limits: SupervisionLimits) -> bool:
 def _deadline(
     run: Run, emacs: EmacsAlive, order: SignalTimes, limits: SupervisionLimits, runs: Sequence[Run], now: float
 ) -> float:
-    """Return when Emacs is killed for a run that was told to stop, if it has not stopped by then."""
+    """Return when Emacs is killed for a run that was asked to stop, if it has not stopped by then."""
     grace = max(run.stop_since or 0.0, emacs.since, order.first if run.session else 0.0) + limits.grace
     if not run.session or run.id == emacs.current:
         return grace

@@ -4,7 +4,7 @@
 # backs off, when Emacs ends within 2 seconds of its start 5 times running without having begun a request: several
 # requests that end Emacs may wait.
 #
-# Told to stop, it first lets the running request end: Emacs claims nothing while its pause is there. What waits in a
+# On SIGTERM it first lets the running request end: Emacs claims nothing while its pause is there. What waits in a
 # queue that goes with its pod is begun before that. Whoever stops the pod bounds the wait by its grace period.
 #
 # A pod that was deleted by force ends beside the one that takes its place: every run has a number of its own, by

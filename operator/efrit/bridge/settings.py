@@ -25,7 +25,7 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     archive_requests: Annotated[int, Meta(ge=0)] = 10_000
     archive_bytes: Annotated[int, Meta(ge=0)] = 512 << 20
     lisp_source: Path = Path("/usr/share/efrit/lisp")
-    #: Whether the queue goes with its pod: told to stop, the bridge gives back and delivers what is on it.
+    #: Whether the queue goes with its pod: on SIGTERM the bridge gives back and delivers what is on it.
     ephemeral_queue: bool = False
     #: Where Emacs finds its Lisp and run-emacs; None: nothing is installed.
     shared_dir: Path | None = None

@@ -143,7 +143,7 @@ class StartStatus(StrEnum):
 
 
 class Started(Struct, frozen=True):
-    """The answer to `start`: it runs, or (in a cluster) was told to; a failure is an exception."""
+    """The answer to `start`: it runs, or (in a cluster) is to be started; a failure is an exception."""
 
     status: StartStatus
     message: str

@@ -54,7 +54,7 @@ GAUGE_SECONDS = 5.0
 
 
 def main() -> None:
-    """Run the controller until it is told to stop. Exit code 0 when asked to, 1 when something died."""
+    """Run the controller until it is asked to stop. Exit code 0 when asked to, 1 when something died."""
     try:
         settings = Settings.load()
     except ConfigurationError as error:

@@ -90,7 +90,7 @@ def test_a_crash_after_the_clock_jumped_is_recovered_as_ever(harness: Harness, j
 
 
 def test_an_emacs_that_stands_still_past_its_time_is_ended_and_the_rest_is_answered(harness: Harness) -> None:
-    # It stops itself: who is told to by others may have run out of its time before.
+    # It stops itself: a signal from outside may come after its time is over.
     harness.put("frozen", counting_form("frozen", STAND_STILL), options={"timeout": 2})
     harness.put("waits", counting_form("waits"))
     assert (harness.answer("frozen").reason, harness.begun("frozen")) == (RequestReason.TIMED_OUT, 1)

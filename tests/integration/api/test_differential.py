@@ -41,8 +41,8 @@ from tests.support.manifest_strategies import manifests, odd_values
 
 EXAMPLES = int(os.environ.get("EFRIT_FUZZ_EXAMPLES", "0"))
 IDENTITY = new_identity()
-TOLD = (400, 403, 409, 413, 422)
-"""Answers that the controller tells as a condition."""
+REPORTED = (400, 403, 409, 413, 422)
+"""Status codes that the controller reports as a condition."""
 
 MODELS: dict[str, type[EfritInstance | EfritRequest | EfritPlan | EfritPool | EfritClaim]] = {
     "efritinstances": EfritInstance,
@@ -219,7 +219,7 @@ def _children_are_made_or_refused(kube: Kube, instance: EfritInstance) -> None:
         try:
             kube.call("PATCH", path, manifest, content_type=APPLY_PATCH, **query)
         except Refused as refusal:
-            if refusal.status not in TOLD and not refusal.message.startswith(UNREADABLE):
+            if refusal.status not in REPORTED and not refusal.message.startswith(UNREADABLE):
                 raise AssertionError("the controller would try this for ever") from refusal
 
 

@@ -1,4 +1,4 @@
-"""A bridge that is told to stop with its pod: what is on an ephemeral queue is delivered before."""
+"""A bridge that is asked to stop with its pod: what is on an ephemeral queue is delivered before."""
 
 import json
 import queue
@@ -37,18 +37,18 @@ def has_ended(instance: Instance) -> bool:
 
 @contextmanager
 def reader(instance: Instance) -> Iterator["queue.Queue[dict[str, Any]]"]:
-    """Follow the events as a controller does; yield what was told of requests."""
-    told: queue.Queue[dict[str, Any]] = queue.Queue()
+    """Follow the events as a controller does; yield the events of requests."""
+    events: queue.Queue[dict[str, Any]] = queue.Queue()
 
     def follow() -> None:
         for _, name, data in instance.events():
             if name in ("request", "reset"):
-                told.put(data)
+                events.put(data)
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
-    assert "epoch" in told.get(timeout=TIMEOUT)
-    yield told
+    assert "epoch" in events.get(timeout=TIMEOUT)
+    yield events
     thread.join(TIMEOUT)
 
 
@@ -77,10 +77,10 @@ def test_an_answer_is_delivered_before_the_bridge_ends(make: Make) -> None:
         assert has_ended(instance)
 
 
-def test_an_answer_that_the_bridge_has_not_seen_when_it_is_told_to_stop_is_delivered(make: Make) -> None:
+def test_an_answer_that_the_bridge_has_not_seen_when_it_is_asked_to_stop_is_delivered(make: Make) -> None:
     instance = make(**EPHEMERAL)
     gate = instance.place / "go"
-    with reader(instance) as told:
+    with reader(instance) as events:
         instance.put("one", f'(progn (while (not (file-exists-p "{gate}")) (sleep-for 0.02)) 2)')
         instance.until_running("one")
         tell_bridge(instance, signal.SIGSTOP)
@@ -91,9 +91,9 @@ def test_an_answer_that_the_bridge_has_not_seen_when_it_is_told_to_stop_is_deliv
         tell_bridge(instance)
         tell_bridge(instance, signal.SIGCONT)
 
-        view = told.get(timeout=TIMEOUT)
+        view = events.get(timeout=TIMEOUT)
         while view["state"] != "answered":
-            view = told.get(timeout=TIMEOUT)
+            view = events.get(timeout=TIMEOUT)
         assert view["response"]["result"] == "2"
         assert instance.client.delete("/v1/requests/one").status_code == 204
 
@@ -102,13 +102,13 @@ def test_an_answer_that_the_bridge_has_not_seen_when_it_is_told_to_stop_is_deliv
 
 def test_what_came_after_emacs_had_found_the_queue_empty_is_given_back(make: Make) -> None:
     instance = make(**EPHEMERAL)
-    with reader(instance) as told:
+    with reader(instance) as events:
         end_emacs(instance)
         assert instance.put("one", "(+ 1 1)").status_code == 201
-        assert told.get(timeout=TIMEOUT)["state"] == "queued"
+        assert events.get(timeout=TIMEOUT)["state"] == "queued"
         tell_bridge(instance)
 
-        view = told.get(timeout=TIMEOUT)
+        view = events.get(timeout=TIMEOUT)
         assert (view["state"], view["response"]["error_code"]) == ("answered", "NotBegun")
         until_nothing_is_taken(instance)
         assert not list((instance.queue / "requests").iterdir())
@@ -117,7 +117,7 @@ def test_what_came_after_emacs_had_found_the_queue_empty_is_given_back(make: Mak
         assert has_ended(instance)
 
 
-def test_told_twice_the_bridge_ends_at_once(make: Make) -> None:
+def test_signalled_twice_the_bridge_ends_at_once(make: Make) -> None:
     instance = make(**EPHEMERAL)
     with reader(instance):
         instance.eval("one", "1")

@@ -133,7 +133,7 @@ def test_a_bridge_started_beside_a_busy_emacs_still_ends_what_overruns(make: Mak
 
 
 def test_an_emacs_that_ends_beside_its_successor_holds_nothing_back(make: Make) -> None:
-    """As when a pod is deleted by force: it is told to stop when the next one serves the same volume already."""
+    """As when a pod is deleted by force: it is asked to stop when the next one serves the same volume already."""
     one = make()
     one.put("begun", '(while (not (file-exists-p "never")) (sleep-for 0.01))', options={"timeout": 600})
     one.until_running("begun")

@@ -138,7 +138,7 @@ def test_a_cluster_that_is_not_there_ends_with_exit_code_9(
     assert done.code == 9
 
 
-def test_the_plugin_means_the_cluster_without_being_told(in_a_cluster: Program, namespace_of: str) -> None:
+def test_the_plugin_uses_the_cluster_by_default(in_a_cluster: Program, namespace_of: str) -> None:
     plugin = Program("cluster", in_a_cluster.env, program=in_a_cluster.program.with_name("kubectl-efrit"))
     done = plugin.run("instances", "-o", "name", "--namespace", namespace_of)
     assert (done.code, done.out) == (0, "one\n")

@@ -36,7 +36,7 @@ def test_stop_now_cancels_what_runs_and_keeps_what_waits(efrit: Program) -> None
     form = '(progn (write-region "" nil "stop-now") (sleep-for 600))'
     running = efrit.ok("submit", "--timeout", "15m", form).strip()
     until(marker.exists, "it does not begin")
-    until(lambda: efrit.state(running)["phase"] == "Running", "it is not told to run")
+    until(lambda: efrit.state(running)["phase"] == "Running", "it is not Running")
     waiting = efrit.ok("submit", "(+ 1 2)").strip()
     efrit.ok("stop", "--now", "one")
     assert efrit.state(running)["reason"] == "Cancelled"
@@ -88,10 +88,10 @@ def test_work_that_no_instance_matches_says_why(in_a_cluster: Program, kube: Kub
         until(lambda: why in in_a_cluster.state(name)["message"], "it does not say why")  # noqa: B023
         process = in_a_cluster.begin("wait", name)
         assert process.stderr is not None
-        told = process.stderr.readline()
+        line = process.stderr.readline()
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=TIMEOUT)
-        assert f"{name} waits ({reason}): {why}" in told
+        assert f"{name} waits ({reason}): {why}" in line
         in_a_cluster.ok("cancel", name)
 
 

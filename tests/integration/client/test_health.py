@@ -1,4 +1,4 @@
-"""An Emacs that runs and does nothing, and a full disk: whoever waits gets an answer, or is told why."""
+"""An Emacs that runs and does nothing, and a full disk: a client that waits gets an answer, or the reason."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_form_that_hears_no_signal_is_ended_with_its_emacs(fresh: Program) -> 
     assert heartbeat(fresh)["pid"] != deaf
 
 
-def test_an_instance_that_may_not_be_started_is_told_so(fresh: Program) -> None:
+def test_an_instance_that_may_not_be_started_is_reported(fresh: Program) -> None:
     configure(fresh, instances={"one": {"auto_start": False}})
     done = fresh.run("eval", "1")
     assert done.code == 9
@@ -228,7 +228,7 @@ def test_a_wrong_configuration_is_reported_with_its_place(fresh: Program) -> Non
     assert "instances.one.timeout must be a number above 0" in done.err
 
 
-def test_a_machine_without_emacs_is_told_what_to_install(fresh: Program) -> None:
+def test_a_machine_without_emacs_is_reported_with_what_to_install(fresh: Program) -> None:
     fresh.env["EFRIT_EMACS"] = "no-such-emacs"
     done = fresh.run("eval", "1")
     assert done.code == 9

@@ -145,7 +145,7 @@ def test_a_goal_is_divided_and_who_looks_on_takes_over_from_one_that_dies(
             os.kill(first.pid, signal.SIGKILL)
             (tmp_path / "goal-may-go").touch()
             until(lambda: machine.run("plan", "show", "goal", "-o", "json").json["reason"] == "Suspended", "it acts")
-            # Nobody is told to watch what is watched.
+            # No hint to watch what is watched.
             assert machine.run("plan", "resume", "goal").err == ""
             assert second.wait(TIMEOUT) == 0
     assert (tmp_path / "ran.txt").read_text() == "goal\n"
@@ -195,7 +195,7 @@ def test_without_a_model_nothing_is_begun_and_the_remedy_is_reported(model: Mode
         assert machine.ok("plan", "list", "-o", "name") == ""
         machine.ok("eval", "1")
         assert machine.run("plan", "run", "Greet.", "-d").code == 9
-        # Who names one is told that the daemon lacks it; the plan is begun, and waits for the restart.
+        # Who names one gets the hint that the daemon lacks it; the plan is begun, and waits for the restart.
         machine.env |= model_environment(model, tmp_path)
         done = machine.run("plan", "run", "Greet.", "--name", "greet")
         assert (done.code, "restart it: efrit restart default" in done.err) == (9, True), done

@@ -130,14 +130,14 @@ def test_what_is_handed_over_in_the_moment_of_the_stop_or_answered_in_it_is_not_
     member = site.until_status("running", phase="Running")["instanceName"]
     pod = site.node.pod(member)
 
-    # Nothing that its Emacs does, and nothing that is sent to it, is known to the bridge before it is told to stop.
+    # Nothing that its Emacs does, and nothing that is sent to it, is known to the bridge before it is asked to stop.
     pod.freeze_bridge(True)
     _ask(site, "waiting", "(+ 1 2)")
     until(lambda: site.status("waiting").get("queueID"), lambda: f"it is not handed over\n{site.logs()}", TIMEOUT)
     gate.touch()
     try:
         site.kube.delete("pods", site.namespace, name)
-        until(lambda: pod.bridge_is_told_to_stop, lambda: f"Emacs does not end\n{site.logs()}", TIMEOUT)
+        until(lambda: pod.bridge_is_asked_to_stop, lambda: f"Emacs does not end\n{site.logs()}", TIMEOUT)
     finally:
         gate.unlink()
         pod.freeze_bridge(False)

@@ -1,4 +1,4 @@
-"""Something dies amid the work: every request still gets one answer, and runs once unless told otherwise."""
+"""Something dies amid the work: every request still gets one answer, and runs once, or as its retry policy allows."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_what_was_handed_over_is_marked_and_goes_on_after_a_suspension_and_a_res
         lambda: (
             status if "it is stopped once" in (status := site.status(cancelled))["conditions"][0]["message"] else None
         ),
-        lambda: f"nothing is told: {site.status(cancelled)}\n{site.logs()}",
+        lambda: f"nothing is reported: {site.status(cancelled)}\n{site.logs()}",
     )
     assert waits["reason"] == "InstanceSuspended"
     _switch(site, RESUME)

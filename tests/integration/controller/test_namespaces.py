@@ -75,7 +75,7 @@ def test_rights_that_are_taken_away_stop_nobody_else_and_work_goes_on_when_they_
     until_applied(site.kube, other, "deleted", operator)
     chart.refuse(site.kube, other)
     until_served(operator, other, False)
-    # What happens meanwhile is told by no watch.
+    # What happens meanwhile is reported by no watch.
     site.kube.delete("efritinstances", other, "deleted")
     make_instance(site.kube, other, "new")
     assert site.answer(site.ask("(+ 1 1)"))["result"] == "2"

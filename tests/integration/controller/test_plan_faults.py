@@ -81,7 +81,7 @@ def test_whatever_is_killed_at_every_request_each_step_is_done_once(
     opened: list[str] = []
     while plans.status(planning, shaken).get("phase") not in FINAL:
         until(news, lambda: f"{shaken} stands still: {plans.describe_plan(planning, shaken)}")
-        # No answer comes during a kill: the model would be told that its tool has failed, and this one would go on.
+        # No answer comes during a kill: the model would learn that its tool has failed, and this one would go on.
         kill(planning)
         opened += gates
         for gate in gates:

@@ -166,7 +166,7 @@ async def test_a_question_is_answered_at_a_server_that_was_started_after_it(lapt
 
 
 @pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed:mcp.shared.exceptions.MCPDeprecationWarning")
-async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: Laptop, serve: Serve) -> None:
+async def test_a_client_that_subscribes_is_notified_when_its_work_is_done(laptop: Laptop, serve: Serve) -> None:
     go_on = laptop.home / "go"
     form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) 42)'
     changed = anyio.Event()
@@ -186,7 +186,7 @@ async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: La
             )["final"]:
                 await changed.wait()
                 changed = anyio.Event()
-        # A client that leaves while it is told of something fails.
+        # A client that leaves while it is notified of something fails.
         await client.unsubscribe_resource(f"efrit://requests/{name}")
     assert state["result"] == "42"
 

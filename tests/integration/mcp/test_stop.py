@@ -1,4 +1,4 @@
-"""A server that is told to stop while calls wait: it ends, and the work does not."""
+"""A server that is asked to stop while calls wait: it ends, and the work does not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def streamed_content(answer: httpx2.Response) -> dict[str, Any]:
     return content
 
 
-async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(laptop: Laptop, serve: Serve) -> None:
+async def test_an_http_server_that_is_asked_to_stop_ends_and_the_work_goes_on(laptop: Laptop, serve: Serve) -> None:
     go_on, began = laptop.home / "go", laptop.home / "began"
     form = f'(progn (write-region "" nil "{began}") (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) 42)'
     work = {"type": "eval", "content": form, "timeout": 120, "idempotency_key": "stop"}

@@ -77,7 +77,7 @@ MUTANTS = (
         "the patience with an eval while a session is to stop",
         "eval-in-time",
         Value("None"),
-        (f"{UNIT}/test_supervise.py::test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_over",),
+        (f"{UNIT}/test_supervise.py::test_a_session_is_stopped_once_the_eval_that_occupies_emacs_is_over",),
     ),
     Mutant(
         "the time that a silent Emacs could run, before it is killed",
@@ -196,7 +196,7 @@ MUTANTS = (
         Never(),
         (
             f"{UNIT}/test_run_emacs.py::"
-            "test_told_to_stop_it_lets_requests_begin_that_would_go_with_their_queue_and_no_others[True]",
+            "test_asked_to_stop_it_lets_requests_begin_that_would_go_with_their_queue_and_no_others[True]",
         ),
     ),
     Mutant(

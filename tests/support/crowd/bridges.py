@@ -1,4 +1,4 @@
-"""Simulated bridges: one TLS server that is the bridge of every instance, told apart by the name it is asked for.
+"""Simulated bridges: one TLS server that is the bridge of every instance, distinguished by the host name of the call.
 
 It speaks the protocol of a bridge and runs nothing. An instance that holds keeps its requests waiting; any other one
 answers an eval at once.

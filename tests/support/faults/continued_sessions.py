@@ -1,4 +1,4 @@
-"""Requests that go on with a session: each is created once the one before it has ended and told its session."""
+"""Requests that go on with a session: each is created once the one before it has ended and reported its session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POST /v1/batch over TLS: each element as its own call would be, told once it is on the disk."""
+"""POST /v1/batch over TLS: each element as its own call would be, answered once it is on the disk."""
 
 import errno
 import json
@@ -43,8 +43,8 @@ async def post(served: Served, *lines: bytes) -> httpx.Response:
     return await served.client.post("/v1/batch", content=b"".join(lines))
 
 
-async def told(served: Served, *lines: bytes) -> list[str]:
-    """Return what is said of each element: the state of its request, "ok" or the code of an error."""
+async def outcomes_of(served: Served, *lines: bytes) -> list[str]:
+    """Return the outcome of each element: the state of its request, "ok" or the code of an error."""
     response = await post(served, *lines)
     assert response.status_code == 200, response.text
     results = [BatchResult.parse(line) for line in response.content.splitlines()]
@@ -71,7 +71,7 @@ async def test_the_files_of_a_batch_are_each_synced_and_their_names_once(batchin
     served, disk = batching
     disk.steps.clear()
 
-    assert await told(served, *(submit(f"r{number}") for number in range(9))) == ["queued"] * 9
+    assert await outcomes_of(served, *(submit(f"r{number}") for number in range(9))) == ["queued"] * 9
 
     assert disk.steps.count("sync_file") == 9
     assert disk.steps.count(f"sync_dir {Area.REQUESTS}") == 1
@@ -85,7 +85,7 @@ async def test_each_element_is_done_and_reported_as_its_own_call_would_be(served
     served.emacs.do("answered")
     await served.until_answered("answered")
 
-    outcomes = await told(
+    outcomes = await outcomes_of(
         served,
         submit("new"),
         submit("waits"),
@@ -112,7 +112,7 @@ async def test_each_element_is_done_and_reported_as_its_own_call_would_be(served
         "answered",
     ]
     assert (served.emacs.root / "archive/resp_answered.json").exists()
-    assert await told(served, submit("early"), acknowledge("answered")) == ["answered", "ok"]
+    assert await outcomes_of(served, submit("early"), acknowledge("answered")) == ["answered", "ok"]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ async def test_elements_about_one_request_give_it_one_fate(
     served: Served, operations: str, outcomes: list[str], state: str
 ) -> None:
     lines = {"submit": submit("a"), "cancel": cancel("a", request=a_request("a")), "acknowledge": acknowledge("a")}
-    assert await told(served, *(lines[operation] for operation in operations.split())) == outcomes
-    assert await told(served, submit("a")) == [state]
+    assert await outcomes_of(served, *(lines[operation] for operation in operations.split())) == outcomes
+    assert await outcomes_of(served, submit("a")) == [state]
 
 
 async def test_a_line_that_is_none_is_refused_alone(served: Served) -> None:
@@ -146,7 +146,7 @@ async def test_a_line_that_is_none_is_refused_alone(served: Served) -> None:
         b'{"op":"acknowledge","id":"../a"}\n',
         submit("good"),
     ]
-    assert await told(served, *lines) == ["Invalid"] * 7 + ["queued"]
+    assert await outcomes_of(served, *lines) == ["Invalid"] * 7 + ["queued"]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ async def test_a_batch_needs_the_token_and_an_open_queue(serve: Serve, tmp_path:
     await served.until(lambda: served.bridge.queue.is_open)
     stranger = await served.client.post("/v1/batch", content=submit("a"), headers={"authorization": "Bearer x"})
     assert stranger.status_code == 401
-    assert await told(served, submit("a")) == ["queued"]
+    assert await outcomes_of(served, submit("a")) == ["queued"]
 
 
 async def test_nothing_is_reported_as_stored_before_it_is_on_the_disk_and_others_do_not_wait_for_it(
@@ -202,14 +202,14 @@ async def test_what_the_disk_refuses_is_reported_to_each_it_hits_and_leaves_noth
     disk.faults.append(Fault(step, errno.EIO))
     elements = [submit("a"), submit("b")]
 
-    outcomes = await told(served, *elements)
+    outcomes = await outcomes_of(served, *elements)
 
     hit = ["StorageError"] * 2 if step == "sync_dir" else ["StorageError", "queued"]
     assert outcomes == hit
     stored = {path.name for path in (served.emacs.root / "requests").iterdir()}
     assert stored == {f"req_{rid}.json" for rid, outcome in zip("ab", outcomes, strict=True) if outcome == "queued"}
-    # Told again, as after a call without an answer.
-    assert await told(served, *elements) == ["queued", "queued"]
+    # Sent again, as after a call without an answer.
+    assert await outcomes_of(served, *elements) == ["queued", "queued"]
 
 
 async def test_an_acknowledgement_that_fails_leaves_the_answer_and_the_others_are_archived(
@@ -222,9 +222,9 @@ async def test_an_acknowledgement_that_fails_leaves_the_answer_and_the_others_ar
         await served.until_answered(rid)
     disk.faults.append(Fault("rename", errno.EIO, when=lambda args: args[1] == "resp_b.json"))
 
-    assert await told(served, *map(acknowledge, "abc")) == ["ok", "StorageError", "ok"]
+    assert await outcomes_of(served, *map(acknowledge, "abc")) == ["ok", "StorageError", "ok"]
     assert {path.name for path in (served.emacs.root / "responses").iterdir()} == {"resp_b.json"}
-    assert await told(served, *map(acknowledge, "abc")) == ["ok", "ok", "ok"]
+    assert await outcomes_of(served, *map(acknowledge, "abc")) == ["ok", "ok", "ok"]
 
 
 async def test_a_long_answer_is_left_out_of_a_result_as_of_an_event(served: Served) -> None:

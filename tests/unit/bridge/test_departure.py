@@ -87,7 +87,7 @@ async def test_who_follows_the_events_is_counted() -> None:
         ({"queue": SimpleNamespace(is_open=False)}, True),
         ({"_leaving": object()}, True),
     ],
-    ids=["it ends", "it stays", "Emacs lives on", "it was never open", "told twice"],
+    ids=["it ends", "it stays", "Emacs lives on", "it was never open", "signalled twice"],
 )
 async def test_only_a_queue_that_ends_with_its_pod_is_waited_for(fields: Any, ends_at_once: bool) -> None:
     calls: list[str] = []

@@ -346,7 +346,7 @@ def test_where_little_is_free_no_dump_is_made(start: Starter, place: Path) -> No
     assert "less than 512 MiB free" in ended(process)
 
 
-def test_told_to_stop_while_a_dump_is_made_it_ends_the_maker_and_leaves_nothing(start: Starter, place: Path) -> None:
+def test_asked_to_stop_while_a_dump_is_made_it_ends_the_maker_and_leaves_nothing(start: Starter, place: Path) -> None:
     process = start(f"{dumping(place, f'echo $$ > {place}/maker; exec sleep 60')}{SERVES}", **fast_start(place))
     until(lambda: (place / "maker").exists() and (place / "maker").read_text())
     ended(process)

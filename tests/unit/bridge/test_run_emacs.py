@@ -46,7 +46,7 @@ def test_a_signal_is_handed_on_and_ends_it(start: Starter, place: Path) -> None:
     assert lines(place)[-1] == "got-term"
 
 
-def test_it_waits_for_emacs_to_end_however_often_it_is_told(start: Starter, place: Path) -> None:
+def test_it_waits_for_emacs_to_end_however_often_it_is_signalled(start: Starter, place: Path) -> None:
     saves = f"until [ -e {place}/go ]; do sleep 0.05; done; echo saved >> {place}/log"
     process = start(f"trap '' TERM; touch {place}/up; {saves}")
     until((place / "up").exists)
@@ -91,7 +91,7 @@ def running_request(place: Path) -> tuple[Path, Path]:
     return queue, running
 
 
-def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Path) -> None:
+def test_asked_to_stop_it_lets_the_running_request_end(start: Starter, place: Path) -> None:
     queue, running = running_request(place)
     process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
     until(lambda: lines(place))
@@ -103,7 +103,7 @@ def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Pat
     assert process.wait(TIMEOUT) == 0
 
 
-def test_told_to_stop_while_it_starts_emacs_it_lets_a_request_end_all_the_same(start: Starter, place: Path) -> None:
+def test_asked_to_stop_while_it_starts_emacs_it_lets_a_request_end_all_the_same(start: Starter, place: Path) -> None:
     queue, running = running_request(place)
     # It looks at the clock right before it starts Emacs.
     program(place, "date", "kill -s TERM $PPID; echo 0")
@@ -116,7 +116,7 @@ def test_told_to_stop_while_it_starts_emacs_it_lets_a_request_end_all_the_same(s
 
 
 @pytest.mark.parametrize("is_ephemeral", [True, False])
-def test_told_to_stop_it_lets_requests_begin_that_would_go_with_their_queue_and_no_others(
+def test_asked_to_stop_it_lets_requests_begin_that_would_go_with_their_queue_and_no_others(
     start: Starter, place: Path, is_ephemeral: bool
 ) -> None:
     queue = place / "queue"
@@ -138,7 +138,7 @@ def test_told_to_stop_it_lets_requests_begin_that_would_go_with_their_queue_and_
     assert process.wait(TIMEOUT) == 0
 
 
-def test_told_to_stop_it_waits_for_no_emacs_that_has_ended(start: Starter, place: Path) -> None:
+def test_asked_to_stop_it_waits_for_no_emacs_that_has_ended(start: Starter, place: Path) -> None:
     queue = place / "queue"
     (queue / "requests").mkdir(parents=True)
     (queue / "requests/req_a.json").touch()
@@ -212,7 +212,7 @@ def test_a_run_without_a_place_for_its_number_goes_on(start: Starter, place: Pat
 
 
 def test_a_run_that_ends_late_does_not_hold_back_the_one_that_took_its_place(start: Starter, place: Path) -> None:
-    """A pod that was deleted by force is told to stop when the next one serves already."""
+    """A pod that was deleted by force is asked to stop when the next one serves already."""
     queue = place / "queue"
     (queue / "control").mkdir(parents=True)
     older = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))

@@ -244,7 +244,7 @@ async def test_a_cancelled_run_is_interrupted_before_its_time_is_over(
     assert emacs.process.poll() is None
 
 
-async def test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_over(
+async def test_a_session_is_stopped_once_the_eval_that_occupies_emacs_is_over(
     supervised: Supervised, emacs: LookAlike
 ) -> None:
     for rid, kind in (("s", "command"), ("x", "eval")):
@@ -289,13 +289,13 @@ async def test_an_emacs_is_not_silent_for_what_began_and_ended_between_two_looks
 ) -> None:
     await supervised.until(lambda: supervised.stats()["responsive"])
     supervised.clock.now += 30
-    told = []
+    responsive = []
     # Nothing else has a turn in between; what never ran has occupied nothing.
     for started in (None, from_epoch(time.time())):
         view = RequestView(id=request_id("a"), state=RequestState.ANSWERED, started_time=started)
         supervised.supervisor.changed(view)
-        told.append(supervised.stats()["responsive"])
-    assert told == [False, True]
+        responsive.append(supervised.stats()["responsive"])
+    assert responsive == [False, True]
 
 
 async def test_a_session_that_waits_for_its_model_does_not_keep_emacs_busy(

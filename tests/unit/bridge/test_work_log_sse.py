@@ -87,7 +87,7 @@ def test_an_id_is_an_offset_in_digits() -> None:
     ]
 
 
-async def test_the_log_of_an_archived_request_is_told_to_its_end(served: Served) -> None:
+async def test_the_log_of_an_archived_request_is_sent_to_its_end(served: Served) -> None:
     await begin(served)
     served.emacs.append_work_log("a", "turn", step=1)
     served.emacs.answer("a")

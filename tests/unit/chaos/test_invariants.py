@@ -66,7 +66,7 @@ NAMESPACE_GONE = history(
 
 
 def large(whole: Digest, stored: str, *, cut_by_emacs: bool = False, reported_sha256: str | None = None) -> History:
-    """Return the history of a result in its Secret; `told` is the digest in the status, which has the beginning."""
+    """Return the history of a result in its Secret; the status has the beginning and `reported_sha256`."""
     sha256 = whole.sha256 if reported_sha256 is None else reported_sha256
     reference = {"secretName": "efrit-result-uid-a", "bytes": whole.size, "sha256": sha256}
     full = (Allowance("Succeeded", "its workspace was full while it ran", request="a"),)

@@ -40,7 +40,7 @@ HANDLE = Handle("made", "one")
 
 
 class Slow:
-    """A backend that takes work only after Ctrl-C, as often as it is told to wait."""
+    """A backend that takes work only after Ctrl-C, as often as it is asked to wait."""
 
     def __init__(self, *, ever: bool) -> None:
         self.ever = ever

@@ -1,4 +1,4 @@
-"""Any plan the API takes is read, drawn and told: the schema of the resource says what there can be."""
+"""Any plan the API takes is read, drawn and described: the schema of the resource says what there can be."""
 
 from datetime import UTC, datetime
 from typing import Any

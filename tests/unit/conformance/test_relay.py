@@ -19,7 +19,7 @@ for line in sys.stdin:
         print(json.dumps({"pid": os.getpid(), "id": asked["id"]}, separators=(" ,", " : ")), flush=True)
         continue
     if asked.get("method") == "tell":
-        print('{"method":  "told"}')
+        print('{"method":  "sent"}')
     if "id" in asked and "method" in asked:
         print(json.dumps({"result": line, "id": asked["id"]}, separators=(" ,", " : ")), flush=True)
 """
@@ -50,7 +50,7 @@ async def test_a_request_and_its_answer_pass_byte_by_byte_with_what_is_said_betw
 ) -> None:
     answer = await http.post("/mcp", content=ODD)
     notification, result, end = answer.content.split(b"\n\n")
-    assert notification == b'event: message\ndata: {"method":  "told"}'
+    assert notification == b'event: message\ndata: {"method":  "sent"}'
     assert result == b"event: message\ndata: " + ANSWER
     assert end == b""
 

@@ -1,7 +1,7 @@
 """A small real HTTP server that speaks as much of the Kubernetes API as the controller uses.
 
 It keeps objects, counts resource versions, checks preconditions and pages lists. `fail` makes the next calls of a
-method to a path end as told; `calls` is what came in.
+method to a path end as `failures` says; `calls` is what came in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A pool in a world of its own: a cluster that is a few dictionaries, the real store, the real decisions.
 
-Each event is told to the store as the watch would; keys are reconciled as the store requeues them and not otherwise,
+Each event goes to the store as from the watch; keys are reconciled as the store requeues them and not otherwise,
 so that a wake-up that is lost stays lost. A process that dies may do so before or after any of its writes.
 """
 
@@ -659,7 +659,7 @@ class PoolWorld:
         return [*broken, *self._unsettled()]
 
     def _unsettled(self) -> list[str]:
-        """Return runs that are over and whose queue was not told, and work that is yet to be interrupted."""
+        """Return runs that are over and whose queue was not cleared, and work that is yet to be interrupted."""
         runs = [run for run in self.runs.values() if run.member in self.serving]
         present = {_run_id(obj): obj for obj in self.open(REQUEST).values()}
         left = [f"{run.id} is left on {run.member}" for run in runs if run.id not in present]

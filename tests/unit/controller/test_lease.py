@@ -177,7 +177,7 @@ async def test_that_an_earlier_process_of_its_pod_has_ended_takes_no_lease_from_
 
 
 async def test_a_leader_keeps_its_lease_from_those_who_take_it_for_ended(api: FakeApi, kube: Kube) -> None:
-    """As after a kubelet that is wrong: it is told by the next renewal, and does nothing more."""
+    """As after a kubelet that is wrong: the next renewal finds it out, and it does nothing more."""
     first, second = Leading(), Leading()
 
     async with holding(lease(kube, "pod-0_a"), first) as task:

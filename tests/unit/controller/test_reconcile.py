@@ -255,7 +255,7 @@ async def test_work_of_a_request_is_stopped_when_another_has_taken_its_name(rig:
     rig.observe()
     rig.ready(LOST)
     accept(rig, UID, "uid-second")
-    # The deletion was never told: one watch event of the next request is all that came.
+    # The deletion was never reported: one watch event of the next request is all that came.
     rig.observe(uid="uid-second")
 
     await rig.look()

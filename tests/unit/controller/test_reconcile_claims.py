@@ -146,7 +146,7 @@ async def test_a_member_that_changed_before_the_end_is_not_deleted_by_what_was_d
     path = f"{CLAIMS}/one"
     spec = {**rig.api.objects[path]["spec"], "released": True}
     rig.store.claims.observe(rig.api.put(path, {**rig.api.objects[path], "spec": spec}))
-    # Somebody else's by now, which no watch has told yet.
+    # Somebody else's by now, which no watch has reported yet.
     rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "metadata": member_json()["metadata"]})
     await rig.look("EfritClaim", "one")
     assert ALPHA in rig.api.objects

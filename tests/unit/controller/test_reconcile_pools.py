@@ -120,8 +120,8 @@ async def test_members_are_created_and_one_that_is_refused_is_reported(rig: Rig)
     assert "exceeded quota: few" in snapshot.refusal.sentence
     await rig.look("EfritPool", "crew")
     conditions = rig.api.made("PATCH")[-1].body["status"]["conditions"]
-    told = next(condition for condition in conditions if condition["type"] == "Progressing")
-    assert (told["status"], told["reason"]) == ("False", "MemberRefused")
+    progressing = next(condition for condition in conditions if condition["type"] == "Progressing")
+    assert (progressing["status"], progressing["reason"]) == ("False", "MemberRefused")
 
 
 async def test_a_member_that_sleeps_works_though_no_further_one_is_allowed(rig: Rig) -> None:

@@ -38,7 +38,7 @@ async def running(queue: WorkQueue, work: Work, workers: int = 1) -> AsyncIterat
 
 @dataclass
 class Looks:
-    """Remembers when each key was looked at; fails as often as it is told to."""
+    """Records when each key was reconciled; fails the first `failures` times."""
 
     failures: int = 0
     error: Callable[[], Exception] = lambda: ApiUnavailable("away")

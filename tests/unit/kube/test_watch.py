@@ -70,7 +70,7 @@ async def test_a_watch_that_is_followed_yields_its_bookmarks_and_ends_with_its_c
 
 
 @pytest.mark.parametrize("end", [b'{"type":"ERROR","object":{"code":410}}\n', b"half a li\n"])
-async def test_what_cannot_be_followed_any_further_is_told_from_a_connection_that_broke(end: bytes) -> None:
+async def test_a_watch_that_cannot_go_on_is_distinguished_from_a_broken_connection(end: bytes) -> None:
     response = Response(BODY + end)
 
     with pytest.raises(ApiExpired):

@@ -7,7 +7,7 @@ from efrit.mcp.access import Access
 from efrit.mcp.settings import read
 
 
-def test_it_serves_stdio_with_everything_allowed_unless_told_otherwise() -> None:
+def test_it_serves_stdio_with_everything_allowed_by_default() -> None:
     settings = read([])
     assert settings.http is None
     assert settings.access is Access.FULL

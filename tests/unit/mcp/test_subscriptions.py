@@ -1,4 +1,4 @@
-"""A client that subscribes to a request is told of its changes, on a connection that is its own."""
+"""A client that subscribes to a request is notified of its changes, on a connection that is its own."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_a_refusal_may_have_no_content(client: Client) -> None:
     assert [event["type"] for event in events] == ["message_start", "message_delta", "message_stop"]
 
 
-def test_the_turn_is_told_by_what_the_model_has_said_before(client: Client) -> None:
+def test_the_turn_follows_from_what_the_model_has_said_before(client: Client) -> None:
     second = conversation("Good day scenario=chat", "Hello, it reads from a script", "What did I say?")
     assert client.message(second)["content"] == [{"type": "text", "text": "You said: What did I say?"}]
     first = conversation("Good day scenario=chat")
@@ -161,7 +161,7 @@ def test_a_call_that_was_interrupted_is_made_again_where_the_scenario_says_so(
     assert again["id"] != call["id"]
 
 
-def test_an_answer_with_lisp_names_the_session_it_was_told(client: Client) -> None:
+def test_an_answer_with_lisp_names_the_session_of_the_request(client: Client) -> None:
     client.model.play("lisp", "[[turn]]\n[[turn.reply]]\nelisp = '(+ 1 1)'\nstatus = 'complete'")
     message = client.message(conversation('scenario=lisp {"context":{"session":{"id":"s-17","messages":0}}}'))
     assert message["content"][0]["text"] == '{"elisp": "(+ 1 1)", "session": {"id": "s-17", "status": "complete"}}'

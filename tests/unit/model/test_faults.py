@@ -1,4 +1,4 @@
-"""What the model server breaks, and that it breaks it for as many attempts as it was told."""
+"""What the model server breaks, and that it breaks it for as many attempts as the scenario says."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_dropped_connection_gives_no_answer(client: Client) -> None:
     ("fault", "events"), [("cut_after_events = 4", 4), ("cut_after_bytes = 700", 4), ("cut_after_events = 0", 0)]
 )
 @pytest.mark.parametrize("how", ["reset", "close"])
-def test_a_stream_breaks_where_it_was_told_to(client: Client, fault: str, how: str, events: int) -> None:
+def test_a_stream_breaks_where_the_fault_says(client: Client, fault: str, how: str, events: int) -> None:
     toml = f"[[turn]]\npace.chunk = 1\n[[turn.reply]]\ntext = 'abcdef'\n[[turn.fault]]\n{fault}\nhow = '{how}'"
     client.model.play("breaks", toml)
     received = bytearray()
@@ -195,7 +195,7 @@ def test_slow_conversations_do_not_wait_for_each_other(client: Client) -> None:
     until(lambda: client.model.log("wait")[0]["ended"] == "client-gone", lambda: str(client.model.log("wait")))
 
 
-def test_a_call_through_a_proxy_is_told_from_one_without(client: Client) -> None:
+def test_a_call_through_a_proxy_is_distinguished_from_one_without(client: Client) -> None:
     ask(client, "overloaded")
     with httpx.Client(proxy=client.model.url, verify=NO_TLS) as http:
         content = body(conversation("scenario=overloaded, through a proxy"))

@@ -32,7 +32,7 @@ def scene(tree: Task = TREE, task: str | None = None, **changes: Any) -> Message
     return MessageContext(**{**fields, **changes}, tree=tree, task=visited)
 
 
-def test_who_acts_is_told_the_task_and_what_it_is_for() -> None:
+def test_the_executor_gets_the_task_and_its_purpose() -> None:
     lesson = "the compiler is called cc"
     tree = parent("root", parent("b", atomic("c").copy_with(lessons=(lesson,))))
     text = messages.act(scene(tree), ROOM)
@@ -42,7 +42,7 @@ def test_who_acts_is_told_the_task_and_what_it_is_for() -> None:
     assert "- c (atomic, pending): do c <- this task" in text
 
 
-def test_the_assessor_is_told_what_was_done_and_what_the_commands_say() -> None:
+def test_the_assessor_gets_what_was_done_and_the_output_of_the_commands() -> None:
     facts = {"build": [{"command": "make", "exitCode": 2, "timedOut": False, "output": "no rule", "seconds": 1}]}
     text = messages.assess(scene(), ActResult("Partial", "I ran out of time.", ("main.c",), "+int main"), facts, ROOM)
     for phrase in ("Partial. I ran out of time.", "main.c", "+int main", "$ make", "exit code 2", "no rule"):
@@ -60,7 +60,7 @@ def test_facts_of_any_shape_do_no_harm(facts: dict[str, Any]) -> None:
     assert isinstance(messages.facts_text(facts), str)
 
 
-def test_the_navigator_is_told_which_verdicts_there_are() -> None:
+def test_the_navigator_gets_the_verdicts() -> None:
     on_atomic = messages.adapt(scene(), (), ROOM)
     assert "open:" not in on_atomic
     assert "open:" in messages.adapt(scene(task="b"), (), ROOM)
@@ -73,7 +73,7 @@ def test_the_navigator_is_told_which_verdicts_there_are() -> None:
     ("threshold", "expected"),
     [(0.6, None), (0.8, "unless you decompose, remove or retry it"), (1.0, "unless you decompose, remove it")],
 )
-def test_the_navigator_is_told_when_a_failure_would_be_the_last(threshold: float, expected: str | None) -> None:
+def test_the_navigator_is_warned_when_a_failure_would_be_the_last(threshold: float, expected: str | None) -> None:
     text = messages.adapt(scene(parent("root", atomic("a", threshold=threshold))), (), ROOM)
     assert ("THIS TIME" in text) == (expected is not None)
     assert expected is None or expected in text
@@ -84,7 +84,7 @@ def test_the_navigator_sees_the_observations() -> None:
     assert "[quality] two warnings (main.c:3)" in messages.adapt(scene(), (fact,), ROOM)
 
 
-def test_assessor_and_navigator_are_told_from_how_many_sides_to_look() -> None:
+def test_assessor_and_navigator_get_every_perspective() -> None:
     assessing = messages.assess(scene(), None, {}, ROOM)
     navigating = messages.adapt(scene(), (), ROOM)
     assert all(f"\n- {perspective.value}: " in assessing for perspective in Perspective)

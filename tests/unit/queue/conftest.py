@@ -1,4 +1,4 @@
-"""A queue in a temporary directory, running, with what it told."""
+"""A queue in a temporary directory, running, with what it reported."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from tests.support.timeout import TIMEOUT
 
 @dataclass
 class Running:
-    """A queue that runs, the views it told of, and Emacs's hand on the same directory."""
+    """A queue that runs, the views it reported, and Emacs's side of the same directory."""
 
     queue: DurableQueue
     emacs: ScriptedEmacs
@@ -34,7 +34,7 @@ class Running:
     async def until(self, condition: Callable[[], bool], seconds: float = TIMEOUT) -> None:
         limit = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < limit, f"not within {seconds} s; told: {self.views[-3:]}"
+            assert time.monotonic() < limit, f"not within {seconds} s; reported: {self.views[-3:]}"
             await asyncio.sleep(0.005)
 
     async def until_state(self, rid: str, state: RequestState) -> RequestView:

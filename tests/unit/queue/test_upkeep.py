@@ -1,4 +1,4 @@
-"""A full volume: what still works on it, what is deleted for it, what is told of it, and that it ends by itself."""
+"""A full volume: what still works on it, what is deleted for it, what is reported of it, and that it ends."""
 
 import asyncio
 import errno

@@ -60,12 +60,12 @@ async def test_however_fast_a_log_grows_its_request_is_reported_once_a_second(ru
     began = time.monotonic()
     steps = itertools.count(1)
 
-    def grown_and_told_three_times() -> bool:
+    def grown_and_reported_three_times() -> bool:
         step = next(steps)
         running.emacs.append_work_log("a", "progress", step=step)
         return step > 10 and len(progresses(running.views)) >= 3
 
-    await running.until(grown_and_told_three_times)
+    await running.until(grown_and_reported_three_times)
     assert time.monotonic() - began >= (len(progresses(running.views)) - 1) * REPORT_SECONDS
 
 

@@ -111,7 +111,7 @@ class LocalBackend:
             )
         daemon = self._queues.add_instance(instance)
         if not daemon.is_served() and (problem := key_problem(os.environ)) is not None:
-            # Told before the start: Emacs may refuse to, and evals need no key.
+            # Reported before the start: Emacs may refuse to, and evals need no key.
             self._queues.notify(f"{name} cannot ask a model: {problem}")
         started = await asyncio.to_thread(self._queues.start, daemon)
         # Only what has started is remembered: a slip in a name or a directory leaves nothing behind.

@@ -106,7 +106,7 @@ class HandoverCalls:
         self._gathering.ended(began)
         error = _failure(task)
         if error is not None:
-            # Told again by their keys: each is as idempotent as the call of its own.
+            # Sent again by their keys: each is as idempotent as the call of its own.
             _fail([batch[index] for index in results.missing], error)  # gate: batch-reported-again
         self._let_go(error)
         self._schedule()

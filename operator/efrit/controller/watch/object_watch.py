@@ -35,7 +35,7 @@ class Watched(NamedTuple):
     selectors: dict[str, str]
     observe: Callable[[dict[str, Any]], None]
     observe_left: Callable[[dict[str, Any]], None]
-    """Told of an object that was deleted, or is not selected any more."""
+    """Called with an object that was deleted, or is not selected any more."""
     optional: bool = False
     """Whether everything else is served where the API server does not know the kind."""
 

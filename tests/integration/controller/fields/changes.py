@@ -143,7 +143,7 @@ def _model() -> Iterator[Change]:
             **new_variable("EFRIT_MAX_REPEATED_CALLS", "3"),
             f"{BRIDGE}.env[EFRIT_COMMAND_TIMEOUT].name": "EFRIT_COMMAND_TIMEOUT",
             **variable(BRIDGE, "EFRIT_COMMAND_TIMEOUT", "600"),
-            # A command that runs may end when the pod is told to stop.
+            # A command that runs may end when the pod is asked to stop.
             f"{SPEC}.terminationGracePeriodSeconds": 300,
             **new_mount("/etc/efrit/model", "model", readOnly=True),
             f"{volume}.name": "model",
@@ -237,7 +237,7 @@ def _limits() -> Iterator[Change]:
         {
             **variable(BRIDGE, "EFRIT_REQUEST_TIMEOUT", "31"),
             **variable(EMACS, "EFRIT_REQUEST_TIMEOUT", "31"),
-            # What runs may end when the pod is told to stop.
+            # What runs may end when the pod is asked to stop.
             f"{SPEC}.terminationGracePeriodSeconds": 41,
         },
     )

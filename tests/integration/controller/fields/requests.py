@@ -65,4 +65,4 @@ TOO_LATE: Mapping[str, Any] = {
     "maxAttempts": 5,
     "ttlSecondsAfterFinished": 5,
 }
-"""Another value of each field that never changes; where it also breaks a rule of another field, both are told."""
+"""Another value of each field that never changes; where it also breaks a rule of another field, both are reported."""

@@ -65,13 +65,13 @@ def test_work_that_fills_its_object_is_answered_nevertheless(roomy: Site) -> Non
     assert "Status truncated" in status["conditions"][0]["message"]
 
 
-def test_work_that_fails_in_a_full_object_is_told_so(roomy: Site) -> None:
+def test_a_failure_is_recorded_in_a_full_object(roomy: Site) -> None:
     lisp = '(error "%s" (make-string 20000 ?<)) ;'
     status = roomy.answer(roomy.ask(lisp.ljust(MAX_CONTENT_CHARS, "<"), to="roomy"))
     assert (status["phase"], status["reason"], status["error"]["code"]) == ("Failed", "EvalError", "error")
 
 
-def test_a_full_object_that_is_rejected_is_told_so(shared: Site) -> None:
+def test_a_rejection_is_recorded_in_a_full_object(shared: Site) -> None:
     shared.instance("narrow", ready=False, operatingMode="Suspended", limits={"maxRequestBytes": 9})
     status = shared.answer(shared.ask("<" * MAX_CONTENT_CHARS, to="narrow"))
     assert status["reason"] == "Rejected"

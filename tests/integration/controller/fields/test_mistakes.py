@@ -1,4 +1,4 @@
-"""What only the cluster can refuse is told in its own words, harms nobody, and is over when it is taken back."""
+"""What only the cluster can refuse is reported in its own words, harms nobody, and is over when it is taken back."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
  * Every call that changes something below EFRIT_CHAOS_ROOTS is made and written down under one lock that all
  * processes share (EFRIT_CHAOS_STATE), so that the record (EFRIT_CHAOS_LOG) has the order in which things happened.
  * The lock is robust: a process may be killed while it holds it. Points in the shared state say at which call a
- * process is to be killed or stopped, or is to be told that the disk has failed. The test loads the same library and
+ * process is to be killed or stopped, or is to get an error of the disk. The test loads the same library and
  * calls the chaos_* functions. What a call does when no point is armed is what the C library does.
  */
 #define _GNU_SOURCE

@@ -43,7 +43,7 @@ def test_a_key_of_eight_characters_is_taken(tmp_path: Path, monkeypatch: pytest.
 
 
 def instance_finding(tmp_path: Path, pid: int, silent: float = 0.0, **fields: object) -> Finding:
-    """Return what is said of an instance whose Emacs has told `told` of itself, `silent` seconds ago."""
+    """Return the finding for an instance whose heartbeat, `silent` seconds old, has `fields`."""
     queue = tmp_path / "queue"
     for name in ("tmp", "requests", "processing", "responses", "archive", "control", "progress", "sessions"):
         (queue / name).mkdir(parents=True)

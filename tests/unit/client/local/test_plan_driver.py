@@ -320,7 +320,7 @@ async def test_a_queue_that_takes_nothing_blocks_the_plan_until_it_does(tmp_path
     assert full.now - START >= timedelta(seconds=POLL_SECONDS)
 
 
-async def test_who_does_not_keep_trying_is_told_of_it(tmp_path: Path) -> None:
+async def test_a_caller_that_does_not_keep_trying_gets_the_error(tmp_path: Path) -> None:
     full = machine(tmp_path)
     full.refusals = [NotReady("20 requests wait", "wait for one")]
     with pytest.raises(NotReady, match="20 requests wait"):

@@ -281,7 +281,7 @@ def test_no_queue_is_started_in_an_object_store(site: Site, monkeypatch: pytest.
     assert "object store" in finding(site)[1]
 
 
-def test_the_age_of_a_heartbeat_is_told_by_the_clock_of_the_file_system(
+def test_the_age_of_a_heartbeat_is_measured_by_the_clock_of_the_file_system(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.silent(50)

@@ -1,4 +1,4 @@
-"""act/actor.py: what each action does to the API server and the bridges, and what is told back."""
+"""act/actor.py: what each action does to the API server and the bridges, and what is reported back."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ async def takes_batches(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "reply", "told"),
+    ("action", "reply", "report"),
     [
         (SUBMIT, VIEW, "bridges.request_submitted"),
         (SUBMIT, failure(429, "QueueFull"), "requests.action_failed"),
@@ -172,7 +172,7 @@ async def takes_batches(rig: Rig) -> None:
     ],
 )
 async def test_a_call_in_a_batch_goes_on_without_a_worker_and_its_key_is_released_after_it(
-    rig: Rig, action: Any, reply: tuple[int, str], told: str
+    rig: Rig, action: Any, reply: tuple[int, str], report: str
 ) -> None:
     await takes_batches(rig)
     rig.bridge.answers |= {("PUT", ONE): reply, ("DELETE", ONE): reply, ("POST", f"{ONE}/cancel"): reply}
@@ -192,7 +192,7 @@ async def test_a_call_in_a_batch_goes_on_without_a_worker_and_its_key_is_release
     assert key == RECONCILED
     assert isinstance(error, QueueFull) if reply[0] == 429 else error is None
     assert failures.get() == before + (error is not None)
-    assert [name for name, _ in rig.heard.calls if name in (told, "release")] == [told, "release"]
+    assert [name for name, _ in rig.heard.calls if name in (report, "release")] == [report, "release"]
 
 
 async def test_what_is_not_sent_as_the_lease_may_be_somebody_elses_has_not_arrived(rig: Rig) -> None:

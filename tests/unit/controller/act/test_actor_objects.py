@@ -1,4 +1,4 @@
-"""act/actor.py: children, results, deletions and events at the API server, and what is told back."""
+"""act/actor.py: children, results, deletions and events at the API server, and what is reported back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""act/bridges.py with a bridge that takes batches: what goes together, and what each element is told."""
+"""act/bridges.py with a bridge that takes batches: what goes together, and what each element gets."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Line:
     stream: Stream
     leads: bool = True
 
-    async def told(self, figures: Any) -> None:
-        """Have the bridge tell of figures, and wait until that is taken in."""
+    async def report(self, figures: Any) -> None:
+        """Have the bridge report figures, and wait until that is taken in."""
         before = len(self.heard.calls_of("bridges.event"))
         await self.stream.report(figures)
         await self.heard.hears("bridges.event", before + 1)
@@ -100,7 +100,7 @@ async def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         bridges = Bridges(identity, heard.store, leading=lambda: made.leads)
         await bridges.connect(bridge.connect_action())
         made = Line(bridges, bridge, heard, await bridge.reader())
-        await made.told(BATCHING)
+        await made.report(BATCHING)
         try:
             yield made
         finally:
@@ -158,16 +158,16 @@ async def test_what_comes_while_a_call_is_under_way_goes_with_the_next(line: Lin
     assert line.batches == [["submit r0"], ["submit r1", "submit r2"]]
 
 
-async def test_one_that_is_refused_is_told_so_alone(line: Line) -> None:
+async def test_a_refused_element_alone_gets_the_error(line: Line) -> None:
     async def refuses_some(elements: list[BatchElement]) -> AsyncIterator[bytes]:
         for index, code in enumerate(("", "QueueFull", "Conflict", "SomethingNew", "NotFound", "NotAnswered")):
             yield result(index, elements[index], code)
 
     line.bridge.results = refuses_some
     calls = [*(line.submit(number) for number in range(4)), *(line.acknowledge(number) for number in (4, 5))]
-    told = ["r0", "QueueFull", "RequestConflict", "BridgeError", "NoneType", "NotAnswered"]
+    expected = ["r0", "QueueFull", "RequestConflict", "BridgeError", "NoneType", "NotAnswered"]
 
-    assert await outcomes(*calls) == told
+    assert await outcomes(*calls) == expected
 
 
 async def test_an_element_that_takes_long_holds_neither_its_batch_nor_the_next(
@@ -204,10 +204,10 @@ async def test_an_answer_that_fails_half_way_is_reported_to_those_it_says_nothin
         yield second_part
 
     line.bridge.results = fails
-    told = await asyncio.gather(*(line.submit(number) for number in range(3)), return_exceptions=True)
+    results = await asyncio.gather(*(line.submit(number) for number in range(3)), return_exceptions=True)
 
-    assert isinstance(told[1], RequestView)
-    for error in (told[0], told[2]):
+    assert isinstance(results[1], RequestView)
+    for error in (results[0], results[2]):
         # What it has made of them is not known.
         assert isinstance(error, BridgeUnreachable)
         assert error.sent
@@ -238,9 +238,9 @@ async def test_a_batch_without_an_answer_counts_as_many_calls(line: Line, deadli
     await until_batches(line, 1)
 
     run_out(deadlines)
-    told = await outcomes(*sent)
+    results = await outcomes(*sent)
 
-    assert told == ["BridgeUnresponsive"] * FAILURES
+    assert results == ["BridgeUnresponsive"] * FAILURES
     assert line.bridges.unresponsive == 1
     with pytest.raises(Parked), line.bridges.call(INSTANCE, WorkKey("EfritRequest", "team", "x"), Depth.SUBMIT):
         pass
@@ -278,7 +278,7 @@ async def test_nothing_is_sent_once_the_lease_may_be_somebody_elses(line: Line) 
 async def test_a_bridge_that_does_not_say_that_it_takes_batches_gets_none(line: Line) -> None:
     element = BatchElement(op=BatchOperation.ACKNOWLEDGE, id=RequestId("r0"))
     assert line.line(element) is not None
-    await line.told(stats())
+    await line.report(stats())
     assert line.line(element) is None
 
 
@@ -304,7 +304,7 @@ async def test_a_batch_that_is_refused_whole_for_now_goes_as_a_batch_again(
 
 
 async def test_a_bridge_that_takes_fewer_elements_gets_no_more(line: Line) -> None:
-    await line.told(stats(batch_elements=2))
+    await line.report(stats(batch_elements=2))
     assert await outcomes(*(line.submit(number) for number in range(3))) == ["r0", "r1", "r2"]
     assert list(map(len, line.batches)) == [2, 1]
 
@@ -335,8 +335,8 @@ async def test_with_the_connection_end_all_that_wait_and_only_what_was_sent_may_
 
     await line.bridges.disconnect(INSTANCE)
 
-    told = await asyncio.gather(sent, waits, return_exceptions=True)
-    assert [isinstance(error, BridgeUnreachable) and error.sent for error in told] == [True, False]
+    results = await asyncio.gather(sent, waits, return_exceptions=True)
+    assert [isinstance(error, BridgeUnreachable) and error.sent for error in results] == [True, False]
 
 
 async def test_with_the_connection_ends_a_call_that_has_just_begun() -> None:
@@ -344,7 +344,7 @@ async def test_with_the_connection_ends_a_call_that_has_just_begun() -> None:
         yield body
 
     calls = HandoverCalls(never_called, lambda error: error, lambda: True, lambda: False)
-    told = asyncio.ensure_future(calls.add(b"{}\n"))
+    added = asyncio.ensure_future(calls.add(b"{}\n"))
     while not (begun := [task for task in asyncio.all_tasks() if task.get_name() == "batch"]):  # noqa: ASYNC110
         await asyncio.sleep(0)
 
@@ -352,7 +352,7 @@ async def test_with_the_connection_ends_a_call_that_has_just_begun() -> None:
 
     assert begun[0].cancelled()
     with pytest.raises(BridgeUnreachable):
-        await asyncio.wait_for(told, TIMEOUT)
+        await asyncio.wait_for(added, TIMEOUT)
 
 
 async def test_what_waits_is_let_go_once_the_bridge_counts_as_not_answering(
@@ -365,9 +365,9 @@ async def test_what_waits_is_let_go_once_the_bridge_counts_as_not_answering(
     await asyncio.sleep(0)
 
     run_out(deadlines)
-    told = await asyncio.gather(*sent, waits, return_exceptions=True)
+    results = await asyncio.gather(*sent, waits, return_exceptions=True)
 
-    assert [isinstance(error, BridgeUnresponsive) and error.sent for error in told] == [*[True] * FAILURES, False]
+    assert [isinstance(error, BridgeUnresponsive) and error.sent for error in results] == [*[True] * FAILURES, False]
     assert len(line.batches) == 1
 
 

@@ -256,7 +256,7 @@ async def test_a_body_of_many_small_chunks_is_read() -> None:
         assert (await client.get())[1] == b"o" * size
 
 
-async def test_a_silent_bridge_a_closed_port_and_a_full_pool_are_told_apart() -> None:
+async def test_a_silent_bridge_a_closed_port_and_a_full_pool_are_different_errors() -> None:
     short = Timeouts(connect=TIMEOUT, read=0.05, pool=0.05)
     async with answering(stays=True) as client:
         calls = [asyncio.create_task(client.get()) for _ in range(client.most)]

@@ -334,7 +334,7 @@ async def test_an_event_without_an_id_leaves_the_place_to_resume_at(connected: L
     assert (await connected.bridge.reader()).last_event_id == "epoch-7"
 
 
-async def test_a_bridge_that_answers_no_calls_is_called_no_more_and_told_of_once(connected: Line) -> None:
+async def test_a_bridge_that_answers_no_calls_is_called_no_more_and_reported_once(connected: Line) -> None:
     connected.bridge.answers["PUT", ONE] = (0, "")
     keys = [WorkKey("EfritRequest", "team", str(number)) for number in range(10)]
     kinds = []

@@ -61,7 +61,9 @@ async def test_warnings_that_explain_nothing_are_left_out(api: FakeApi, kube: Ku
     assert await explain(kube, ALPHA) is None
 
 
-async def test_of_several_warnings_the_newest_is_told_whatever_field_has_its_time(api: FakeApi, kube: Kube) -> None:
+async def test_of_several_warnings_the_newest_is_reported_whatever_field_has_its_time(
+    api: FakeApi, kube: Kube
+) -> None:
     warn(api, "created only")
     warn(api, "last", lastTimestamp="2026-03-01T11:00:00Z")
     warn(api, "newest", series={"lastObservedTime": "2026-03-01T12:00:00.000000Z"}, lastTimestamp=None)

@@ -73,14 +73,16 @@ def test_a_refused_result_is_stored_again_after_a_pause_that_doubles(times: int,
     request_snapshot = unstored(refused(times, first=NOW, last=NOW))
 
     early = decide_request(request_snapshot, NOW + seconds(pause / 2))
-    due = decide_request(replace(request_snapshot, request=_told(request_snapshot)), NOW + seconds(pause))
+    due = decide_request(
+        replace(request_snapshot, request=_reported_by_watch(request_snapshot)), NOW + seconds(pause)
+    )
 
     assert of_kind(early, StoreResult) == []
     assert {RequeueAfter, PatchStatus} & {type(action) for action in early}
     assert [type(action) for action in due] == [StoreResult, PatchStatus]
 
 
-def _told(request_snapshot: Any) -> Any:
+def _reported_by_watch(request_snapshot: Any) -> Any:
     """Return the request with the status that it gets while its result is refused."""
     return request(status=written(decide_request(request_snapshot, NOW + seconds(1))))
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.virtual_time
 
 WRITTEN = NOW - seconds(4)
 ENDED = NOW - seconds(2)
-TOLD: Json = {"queue": {"pending": 2, "processed": 1}}
+REPORTED: Json = {"queue": {"pending": 2, "processed": 1}}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ TOLD: Json = {"queue": {"pending": 2, "processed": 1}}
 )
 def test_when_figures_may_be_written(fields: Json, expected: datetime | None) -> None:
     defaults: Json = {
-        "efrit_instance": instance(status=TOLD),
+        "efrit_instance": instance(status=REPORTED),
         "bridge": connected(bridge_stats=stats(processed=3)),
         "stats_written": WRITTEN,
         "work_ended": ENDED,

@@ -37,7 +37,7 @@ from tests.support.factory import (
 )
 
 INLINE = MAX_INLINE_RESULT_CHARS
-TOLD = view(state=RequestState.ANSWERED, queued_time=NOW - seconds(3))
+ANSWERED = view(state=RequestState.ANSWERED, queued_time=NOW - seconds(3))
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
@@ -45,7 +45,7 @@ def answer(
     efrit_request: Any = None,
     *,
     limits: StatusLimits = FULL,
-    request_view: RequestView = TOLD,
+    request_view: RequestView = ANSWERED,
     named: Json | None = None,
     **fields: Any,
 ) -> list[Action]:
@@ -261,7 +261,7 @@ def test_the_end_of_a_command_reports_its_session_its_progress_and_what_the_mode
     }
 
 
-def test_what_an_answer_does_not_tell_stays_as_it_was_told_last() -> None:
+def test_what_an_answer_does_not_contain_stays_as_it_was_reported_last() -> None:
     progress_fields = {"progress": {"step": 1, "toolCalls": 2}, "session": {"id": "s-1", "status": "continue"}}
     running = request(status={"phase": "Running", **progress_fields})
     newer = view(state=RequestState.ANSWERED, progress=Progress(step=2, tool_calls=3))

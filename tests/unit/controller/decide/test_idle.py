@@ -149,7 +149,7 @@ def test_an_instance_without_a_pod_is_not_taken_for_idle_before_its_work_is_list
 @pytest.mark.parametrize(
     "recent",
     [{"last_activity": NOW - seconds(10)}, {"status": {"lastActivityTime": "2026-03-01T11:59:50Z"}}],
-    ids=["seen by this process", "told by the status"],
+    ids=["seen by this process", "recorded in the status"],
 )
 def test_activity_starts_the_time_anew(recent: Json) -> None:
     assert idleness(ready(**with_idle_rules(SUSPEND, LONG, **recent)), NOW) == Idleness(requeue_after=seconds(50))
@@ -159,7 +159,7 @@ def test_a_clock_set_back_makes_nothing_idle() -> None:
     assert idleness(ready(**with_idle_rules(DELETE, -3600)), NOW).requeue_after == timedelta(seconds=600 + 3600)
 
 
-def test_the_owner_suspending_an_instance_is_told_from_idleness() -> None:
+def test_suspension_by_the_owner_is_distinguished_from_idleness() -> None:
     def reason(snapshot: InstanceSnapshot) -> str | None:
         return suspension_reason(snapshot, idleness(snapshot, NOW))
 

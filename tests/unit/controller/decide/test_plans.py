@@ -60,7 +60,7 @@ DESCRIBED: Json = {"commitCount": 1, "currentTask": "a", "step": "Act", "counts"
 
 
 class Script:
-    """An engine that says one thing, and remembers what it was told."""
+    """An engine with one decision, which records the snapshots it got."""
 
     def __init__(self, action: Any = CREATE, described: Json | None = None, **more: Any) -> None:
         plain: Json = {"cursor": None, "task": None, "phase": None, "message": "It is at work."}
@@ -118,7 +118,7 @@ def test_long_results_are_read_before_anything_is_decided() -> None:
     assert script.snapshots == []
 
 
-def test_the_engine_is_told_whole_results_of_what_has_ended() -> None:
+def test_the_engine_gets_whole_results_of_what_has_ended() -> None:
     script = Script()
     short = part("two", status={**final_status(), "result": "short"})
 
@@ -128,7 +128,7 @@ def test_the_engine_is_told_whole_results_of_what_has_ended() -> None:
     assert script.snapshots[0].requests.keys() == {"one", "two", "three"}
 
 
-def test_the_engine_is_told_how_much_the_instance_takes() -> None:
+def test_the_engine_gets_the_limits_of_the_instance() -> None:
     script = Script()
 
     script.decide(snapshot_of(target=instance(spec={"limits": {"maxRequestBytes": 9000, "maxTimeoutSeconds": 60}})))
@@ -152,7 +152,7 @@ MOUNTED: Json = {
 }
 
 
-def test_the_engine_is_told_where_the_instance_has_the_secret_of_the_repository() -> None:
+def test_the_engine_gets_the_path_of_the_repository_secret() -> None:
     script = Script()
 
     script.decide(snapshot_of(target=instance(spec=MOUNTED), **GIT))

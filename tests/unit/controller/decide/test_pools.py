@@ -208,8 +208,10 @@ def test_the_status_counts_members_and_requests() -> None:
 )
 def test_each_condition_says_what_is_so_and_why(picture: PoolSnapshot, kind: str, status: str, reason: str) -> None:
     (patch,) = of(decide(picture), PatchStatus)
-    told = EfritPool.model_validate({"metadata": {"name": "x"}, "spec": {}, "status": patch.status}).status.conditions
-    condition = condition_of(told, kind)
+    conditions = EfritPool.model_validate(
+        {"metadata": {"name": "x"}, "spec": {}, "status": patch.status}
+    ).status.conditions
+    condition = condition_of(conditions, kind)
     assert condition is not None
     assert (condition.status.value, condition.reason) == (status, reason)
 

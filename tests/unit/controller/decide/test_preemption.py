@@ -329,11 +329,11 @@ def test_its_wait_for_a_start_is_over_though_it_waits_to_run_again() -> None:
 def test_a_run_that_is_interrupted_for_other_work_is_no_attempt(
     before: int | None, recorded: int | None, attempt: int | None, after: int | None, left: int
 ) -> None:
-    told: Any = {"handover": Handover("", absent=True)}
+    observed: Any = {"handover": Handover("", absent=True)}
     if attempt is not None:
         stopped = structs.replace(answered("uid-long.1", reason=RequestReason.CANCELLED), attempt=attempt)
-        told = {"bridge_view": stopped}
-    again = interrupted({"count": 1, "attempts": before}, status={"attempt": recorded}, **told)
+        observed = {"bridge_view": stopped}
+    again = interrupted({"count": 1, "attempts": before}, status={"attempt": recorded}, **observed)
     status = put_back(decide_request(again, NOW))
     assert status["preemption"].get("attempts") == after
     assert status.get("attempt") == after

@@ -56,7 +56,7 @@ def test_with_running_the_status_says_how_far_it_has_come() -> None:
     patch = the(decide(command(bridge_view=running())), PatchStatus)
 
     assert {key: patch.status[key] for key in RUNNING} == RUNNING
-    assert not patch.droppable, "that it runs must be told"
+    assert not patch.droppable, "that it runs must be recorded"
 
 
 def test_work_that_ends_within_a_second_is_never_said_to_have_come_anywhere() -> None:

@@ -1,4 +1,4 @@
-"""A queue volume that is full or fails: told of the instance and of what waits; other instances are preferred."""
+"""A queue volume that is full or fails: reported for the instance and what waits; other instances are preferred."""
 
 from __future__ import annotations
 

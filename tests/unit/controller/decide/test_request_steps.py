@@ -178,13 +178,13 @@ def _stopping(**fields: Any) -> InstanceSnapshot:
 def test_what_a_queue_gave_back_with_its_pod_is_recorded_and_then_acknowledged() -> None:
     recorded = request(status={**ON_LOST_QUEUE, "handover": "Possible"})
 
-    told: Any = {"bridge_view": GIVEN_BACK, "handover": Handover("queue-0", absent=True)}
+    observed: Any = {"bridge_view": GIVEN_BACK, "handover": Handover("queue-0", absent=True)}
 
-    status = written(decide(snapshot(recorded, _stopping(), **told)))
+    status = written(decide(snapshot(recorded, _stopping(), **observed)))
     assert (status["phase"], status["reason"]) == ("Pending", "Pending")
     assert not {"queueID", "handover"} & status.keys()
 
-    actions = decide(snapshot(request(status=status), _stopping(), **told))
+    actions = decide(snapshot(request(status=status), _stopping(), **observed))
     assert actions == [Acknowledge((NAMESPACE, "alpha"), UID)]
 
 
@@ -245,7 +245,7 @@ def stopping(**fields: Any) -> InstanceSnapshot:
     return ready(pod=pod(deleting=True), **fields)
 
 
-@pytest.mark.parametrize("is_connected", [True, False], ids=["it is told", "it cannot be told"])
+@pytest.mark.parametrize("is_connected", [True, False], ids=["connected", "not connected"])
 def test_a_cancel_stops_what_runs_in_a_stopping_pod_or_says_when_it_takes_effect(is_connected: bool) -> None:
     target = stopping(bridge=replace(connected(), connected=is_connected))
 

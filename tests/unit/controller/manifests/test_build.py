@@ -164,7 +164,7 @@ def test_equal_arguments_give_equal_objects_whatever_the_version_of_the_instance
         {"model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}},
     ],
 )
-def test_what_a_user_changes_in_the_pod_is_told_from_what_the_installation_changes(children: Any, spec: Json) -> None:
+def test_changes_of_the_pod_by_a_user_and_by_the_installation_are_distinguished(children: Any, spec: Json) -> None:
     changed, before = children(spec), children()
 
     assert changed.template_digest != before.template_digest

@@ -304,7 +304,7 @@ def test_the_key_of_the_model_is_a_file_that_only_emacs_sees() -> None:
     }
 
 
-def test_emacs_is_told_what_chats_and_commands_go_by() -> None:
+def test_emacs_gets_the_settings_of_chats_and_commands() -> None:
     spec = {
         "model": {**MODEL, "protocol": "elisp", "proxyURL": "http://proxy.example.org:3128"},
         "queue": {"concurrency": 9},

@@ -80,7 +80,7 @@ FOR_A_POOL: Json = {"target": None, "poolRef": {"name": "crew"}, "status": {"ins
 
 
 @pytest.mark.parametrize(
-    ("told", "fields", "submitting", "pause"),
+    ("reported", "fields", "submitting", "pause"),
     [
         (RUNS, {}, False, CONFIG.running_after),
         (CHAT, {}, False, None),
@@ -103,16 +103,16 @@ FOR_A_POOL: Json = {"target": None, "poolRef": {"name": "crew"}, "status": {"ins
     ],
 )
 async def test_a_view_looks_at_its_request_and_one_that_its_status_does_not_report_yet_a_while_later(
-    world: World, told: RequestView, fields: Json, submitting: bool, pause: timedelta | None
+    world: World, reported: RequestView, fields: Json, submitting: bool, pause: timedelta | None
 ) -> None:
     world.store.requests.observe(request_json(**fields))
     world.open_bridge()
     world.store.requests._records[WORK].submitting = submitting
     await world.settle()
 
-    world.store.bridges.event(ALPHA, POD_UID, told)
+    world.store.bridges.event(ALPHA, POD_UID, reported)
 
-    assert world.request().bridge_view == told
+    assert world.request().bridge_view == reported
     soon = {key for key in await world.looks() if key[0] == "Request"}
     assert soon == (set() if pause is not None else {("Request", "work")})
     if pause is not None:
@@ -272,7 +272,7 @@ def reports(world: World) -> None:
     ids=[
         "it was handed over",
         "the queue tells of it",
-        "the queue told of it before it was known",
+        "the queue reported it before it was known",
         "the volume is replaced",
         "the queue does not know it",
         "the bridge will never take it",

@@ -185,7 +185,7 @@ async def test_children_a_list_did_not_have_are_forgotten(world: World) -> None:
     assert world.instance().statefulset is None
 
 
-async def test_the_children_that_are_known_can_be_told_apart_from_later_ones(world: World) -> None:
+async def test_the_children_that_are_known_are_distinguished_from_later_ones(world: World) -> None:
     world.store.children.observe_pod(child(uid="pod"))
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="set"))
 

@@ -118,7 +118,7 @@ async def test_when_a_status_last_reported_progress_is_remembered(world: World) 
     assert first == world.now()
     await elapse(5)
     world.store.requests.observe(request_json(version="22", status={"phase": "Running", "progress": {"step": 1}}))
-    assert world.request().progress_written == first, "nothing new was told"
+    assert world.request().progress_written == first, "nothing new was reported"
     world.store.requests.progress_dropped(WORK, "another")
     assert world.request().progress_written == first
     world.store.requests.progress_dropped(WORK, UID)

@@ -1,4 +1,4 @@
-"""watch/handlers.py: kopf is told to watch, and nothing else."""
+"""watch/handlers.py: the handlers that kopf gets watch, and do nothing else."""
 
 from __future__ import annotations
 

@@ -47,7 +47,9 @@ async def test_who_does_not_answer_gets_the_request_as_it_ended(call: Call, back
     assert len(backend.submitted) == 1
 
 
-async def test_a_client_that_cannot_ask_is_told_how_to_answer(call: Call, backend: ScriptedBackend) -> None:
+async def test_a_client_without_elicitation_gets_instructions_how_to_answer(
+    call: Call, backend: ScriptedBackend
+) -> None:
     backend.answers = {"paint it": asking("Which colour?")}
     result = await call("efrit_execute", COMMAND)
     assert result.is_error

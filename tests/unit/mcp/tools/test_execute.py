@@ -82,7 +82,7 @@ BROKE = Error("CircuitBroken", "More than 3 times the same call")
             "CircuitBroken: More than 3 times the same call. The work is only partly done: efrit_get_request with "
             "request_id {} returns the session to continue.",
         ),
-        # What Lisp signals is told as it is.
+        # What Lisp signals is returned as it is.
         (broken("error", "efrit restart box"), "efrit restart box"),
     ],
 )

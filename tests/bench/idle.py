@@ -106,8 +106,8 @@ def probed(one: Instance) -> Iterator[None]:
 
     def probe(path: str, seconds: float) -> None:
         while not ends.wait(seconds):
-            with httpx.Client(verify=False) as client:  # noqa: S501 - as the kubelet does
-                client.get(f"https://127.0.0.1:{one.port}{path}").raise_for_status()
+            with httpx.Client() as client:
+                client.get(f"http://127.0.0.1:{one.probe_port}{path}").raise_for_status()
 
     threads = [threading.Thread(target=probe, args=arguments) for arguments in PROBES]
     for thread in threads:

@@ -50,12 +50,13 @@ class Instance:
     bridge: subprocess.Popen[bytes] | Forked | None = None
     emacs: subprocess.Popen[bytes] | None = None
     port: int = 0
+    probe_port: int = 0
 
     def __post_init__(self) -> None:
         for name in ("home", "workspace", "tmp"):
             (self.place / name).mkdir(parents=True)
         self.secrets = make_secrets(self.place / "secrets")
-        self.port = free_port()
+        self.port, self.probe_port = free_port(), free_port()
         self.runs = 0
         #: What run-emacs was started as, one group each time.
         self._groups: list[subprocess.Popen[bytes]] = []
@@ -72,6 +73,7 @@ class Instance:
             "EFRIT_BRIDGE_SECRETS": str(self.secrets),
             "EFRIT_BRIDGE_HOST": "127.0.0.1",
             "EFRIT_BRIDGE_PORT": str(self.port),
+            "EFRIT_BRIDGE_PROBE_PORT": str(self.probe_port),
             "EFRIT_INSTANCE_ID": "test/one",
             # Longer than a test takes, and than an Emacs needs to stop on a busy machine.
             "EFRIT_REQUEST_TIMEOUT": "3600",

@@ -151,6 +151,8 @@ class Pod:
             "TMPDIR": str(mounts["/tmp"]),
             "EFRIT_BRIDGE_HOST": "127.0.0.1",
             "EFRIT_BRIDGE_PORT": str(self.port),
+            # Nobody probes it, and the next pod of this machine would find the port taken.
+            "EFRIT_BRIDGE_PROBE_PORT": "",
             "EFRIT_LISP_SOURCE": str(self._lisp),
             "EFRIT_KILL_GRACE_SECONDS": "5",
         }

@@ -6,7 +6,6 @@ Crash-only: a part that fails for good ends the process, and the kubelet starts 
 import asyncio
 import logging
 import signal
-import socket
 import sys
 import time
 
@@ -20,7 +19,7 @@ from efrit.bridge.events import EventLog
 from efrit.bridge.install import install
 from efrit.bridge.metrics import Metrics
 from efrit.bridge.process import give_memory_back, hide_from_emacs
-from efrit.bridge.routes import make_app
+from efrit.bridge.routes import make_app, make_probes
 from efrit.bridge.server import Server, listen
 from efrit.bridge.settings import Settings
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
@@ -69,6 +68,18 @@ MAX_COUNT = 2**53
 """The largest count that travels: what JSON numbers are exact for."""
 
 
+class _Listener:
+    """A server and its socket, open from now on."""
+
+    def __init__(self, server: Server, host: str, port: int) -> None:
+        self.server = server
+        self._socket = listen(host, port)
+        self.port = int(self._socket.getsockname()[1])
+
+    async def serve(self) -> None:
+        await self.server.serve([self._socket])
+
+
 class Bridge:
     """One bridge. Raises `ConfigurationError` when its Secret or its Lisp files are missing."""
 
@@ -98,10 +109,18 @@ class Bridge:
             on_restart=self._metrics.restarted,
             on_change=self._emacs_changed,
         )
-        self._server = Server(make_app(self.queue, self.events, self._tokens, self), self._certificate)
-        self._socket: socket.socket = listen(settings.bridge_host, settings.bridge_port)
-        self.port = int(self._socket.getsockname()[1])
+        application = make_app(self.queue, self.events, self._tokens, self)
+        self._servers = [
+            _Listener(Server(application, self._certificate), settings.bridge_host, settings.bridge_port)
+        ]
+        self.port = self._servers[0].port
         """The port it listens on."""
+        self.probe_port: int | None = None
+        """The port of the probes, where there is one."""
+        if settings.bridge_probe_port is not None:
+            probes = Server(make_probes(self), None)
+            self._servers.append(_Listener(probes, settings.bridge_host, settings.bridge_probe_port))
+            self.probe_port = self._servers[-1].port
         self._is_ephemeral = settings.ephemeral_queue
         self._leaving: asyncio.Task[None] | None = None
         self._started = self._ticked = time.monotonic()
@@ -110,10 +129,10 @@ class Bridge:
 
     async def run(self) -> None:
         """Serve until `stop`. Raises what made it impossible to go on."""
-        serving = asyncio.create_task(self._server.serve([self._socket]), name="http")
+        serving = [asyncio.create_task(listener.serve(), name="http") for listener in self._servers]
         working = asyncio.create_task(self._work(), name="work")
         try:
-            done, _ = await asyncio.wait({serving, working}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({*serving, working}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
@@ -121,7 +140,7 @@ class Bridge:
             working.cancel()
             if self._leaving is not None:
                 self._leaving.cancel()
-            await asyncio.gather(serving, working, return_exceptions=True)
+            await asyncio.gather(*serving, working, return_exceptions=True)
             await self.queue.close()
 
     def leave(self) -> None:
@@ -146,10 +165,11 @@ class Bridge:
             self.stop()
 
     def stop(self) -> None:
-        """End the event streams, then the server, then everything."""
+        """End the event streams, then the servers, then everything."""
         self.events.close()
         self.queue.work_logs.notify_all()
-        self._server.stop()
+        for listener in self._servers:
+            listener.server.stop()
 
     async def _work(self) -> None:
         await self._open_queue()

@@ -1,11 +1,12 @@
-"""One connection to the bridge, within limits of number and time: whoever reaches the port may open any.
+"""One connection to a port of the bridge, within limits of number and time: whoever reaches the port may open any.
 
 Non-HTTP input gets a JSON error, like every other error. Knows nothing of routes.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, ClassVar
 
 from efrit.connection_limit import ConnectionLimit
 from efrit.protocol import ErrorBody, ErrorDetail
@@ -13,18 +14,43 @@ from efrit.timed_connection import TimedConnection
 
 MOST_CONNECTIONS = 160
 """A controller opens nine."""
+MOST_PROBE_CONNECTIONS = 32
+"""A probe opens one and ends it."""
 _limit: ConnectionLimit[Connection] = ConnectionLimit(MOST_CONNECTIONS, collect_seconds=1.0)
 
 
-class Connection(TimedConnection):
-    """A connection that counts, from before its handshake."""
+class _JsonRefusals(TimedConnection):
+    def refusal(self, status: int, message: str) -> tuple[str, bytes]:
+        """Return the JSON of an error."""
+        body = ErrorBody(error=ErrorDetail(code="Invalid", message=message)).to_json().encode()
+        return "application/json", body
+
+
+class Connection(_JsonRefusals):
+    """A connection that counts, from before its handshake. One too many is refused."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _limit.check()
         super().__init__(*args, **kwargs)
         _limit.add(self)
 
-    def refusal(self, status: int, message: str) -> tuple[str, bytes]:
-        """Return the JSON of an error."""
-        body = ErrorBody(error=ErrorDetail(code="Invalid", message=message)).to_json().encode()
-        return "application/json", body
+
+class ProbeConnection(_JsonRefusals):
+    """A connection to the port of the probes. The oldest makes place for one too many: the next probe is newer."""
+
+    opened: ClassVar[dict[ProbeConnection, None]] = {}
+    """Those that are open, the oldest first."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to serve it, at the cost of the oldest if need be."""
+        super().connection_made(transport)
+        self.opened[self] = None
+        if len(self.opened) > MOST_PROBE_CONNECTIONS:  # gate: bridge-probe-connections
+            oldest = next(iter(self.opened))
+            del self.opened[oldest]
+            oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make place for others."""
+        self.opened.pop(self, None)
+        super().connection_lost(exc)

@@ -4,8 +4,8 @@ The table of routes and errors for people is docs/bridge.md.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -127,17 +127,21 @@ def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, bridge: Brid
             Route("/v1/batch", guarded(api.batch), methods=["POST"]),
             Route("/v1/events", guarded(api.events), methods=["GET"]),
             Route("/v1/stats", guarded(api.stats), methods=["GET"]),
-            Route("/healthz", health.healthz, methods=["GET"]),
-            Route("/readyz", health.readyz, methods=["GET"]),
+            *health.probes(),
             Route("/metrics", health.metrics, methods=["GET"]),
         ],
-        exception_handlers={
-            EfritError: _on_error,
-            HTTPException: _on_http_error,
-            ClientDisconnect: _on_disconnect,
-            Exception: _on_bug,
-        },
+        exception_handlers=_HANDLERS,
     )
+    return _without_redirects(app)
+
+
+def make_probes(bridge: BridgeCallbacks) -> Starlette:
+    """Return the ASGI application that answers the kubelet's probes and nothing else."""
+    app = Starlette(routes=_Health(bridge).probes(), exception_handlers=_HANDLERS)
+    return _without_redirects(app)
+
+
+def _without_redirects(app: Starlette) -> Starlette:
     # A path is one of these or none: no caller is sent to another by the name it gave for us.
     app.router.redirect_slashes = False
     return app
@@ -299,6 +303,12 @@ class _Health:
     def __init__(self, bridge: BridgeCallbacks) -> None:
         self._bridge = bridge
 
+    def probes(self) -> list[Route]:
+        return [
+            Route("/healthz", self.healthz, methods=["GET"]),
+            Route("/readyz", self.readyz, methods=["GET"]),
+        ]
+
     async def healthz(self, http: HttpRequest) -> HttpResponse:
         return _verdict(self._bridge.unhealthy())
 
@@ -375,3 +385,11 @@ async def _on_disconnect(http: HttpRequest, error: Exception) -> HttpResponse:
 
 async def _on_bug(http: HttpRequest, error: Exception) -> HttpResponse:
     return _error("Internal", "internal error; see the bridge log", 500)
+
+
+_HANDLERS: Mapping[Any, Callable[[HttpRequest, Exception], Awaitable[HttpResponse]]] = {
+    EfritError: _on_error,
+    HTTPException: _on_http_error,
+    ClientDisconnect: _on_disconnect,
+    Exception: _on_bug,
+}

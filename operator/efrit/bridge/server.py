@@ -9,7 +9,7 @@ from typing import Any
 import uvicorn
 
 from efrit import tls_buffer
-from efrit.bridge.connection import Connection
+from efrit.bridge.connection import Connection, ProbeConnection
 from efrit.bridge.tls import Certificate
 
 tls_buffer.keep_small()
@@ -19,12 +19,12 @@ KEEP_ALIVE_SECONDS = 600
 
 
 class Server(uvicorn.Server):
-    """Serves until `stop`; leaves signals to whoever started it."""
+    """Serves until `stop`; leaves signals to whoever started it. Without a certificate it answers probes."""
 
-    def __init__(self, app: Any, certificate: Certificate) -> None:
+    def __init__(self, app: Any, certificate: Certificate | None) -> None:
         config = uvicorn.Config(
             app,
-            http=Connection,
+            http=ProbeConnection if certificate is None else Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -36,7 +36,8 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=1,
         )
         config.load()
-        config.ssl = certificate.context
+        if certificate is not None:
+            config.ssl = certificate.context
         super().__init__(config)
         self._stop = asyncio.Event()
 

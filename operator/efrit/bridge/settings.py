@@ -16,6 +16,8 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     #: Empty: every address, IPv6 and IPv4.
     bridge_host: str = ""
     bridge_port: Annotated[int, Meta(ge=0, le=65535)] = 8443
+    #: Where /healthz and /readyz are answered without TLS; None: nowhere.
+    bridge_probe_port: Annotated[int, Meta(ge=0, le=65535)] | None = None
     bridge_secrets: Path = Path("/etc/efrit/bridge")
     bridge_log_level: str = "INFO"
     max_pending: Annotated[int, Meta(ge=1)] = 1000

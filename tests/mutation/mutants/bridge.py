@@ -37,6 +37,14 @@ MUTANTS = (
         (f"{UNIT}/test_connection.py::test_requests_sent_together_are_answered_in_turn_up_to_a_bound",),
     ),
     Mutant(
+        "the end of the oldest connection to the port of the probes",
+        "bridge-probe-connections",
+        Never(),
+        (
+            f"{UNIT}/test_connection.py::test_connections_to_the_port_of_the_probes_make_place_for_a_probe_and_are_bounded",
+        ),
+    ),
+    Mutant(
         "the difference between headers and what follows a body",
         "trailers-are-no-headers",
         Never(),

@@ -1,8 +1,10 @@
 """Connections within limits of time."""
 
 import asyncio
+import contextlib
 import re
 
+import httpx
 import pytest
 
 from efrit.bridge import connection
@@ -133,7 +135,7 @@ async def test_a_connection_on_which_a_request_has_begun_does_not_rest(served: S
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
     writer.write(GET + HOST + b"\r\n" + GET)
     assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
-    (held,) = served.bridge._server.server_state.connections
+    (held,) = served.bridge._servers[0].server.server_state.connections
     assert isinstance(held, connection.Connection)
     assert held.timeout_keep_alive_task is None
     writer.write(HOST + b"\r\n")
@@ -154,7 +156,7 @@ async def answers(served: Served, sent: bytes) -> bytes:
 async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     served = await serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
-    await served.until(lambda: bool(served.bridge._server.server_state.connections))
+    await served.until(lambda: bool(served.bridge._servers[0].server.server_state.connections))
     # From its opening on it has longer.
     monkeypatch.setattr(connection.Connection, "receive_seconds", 0.1)
     request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -174,5 +176,32 @@ async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypa
 async def test_a_connection_keeps_a_buffer_of_one_record(serve: Serve) -> None:
     served = await serve()
     await served.client.get("/healthz")
-    (held,) = served.bridge._server.server_state.connections
+    (held,) = served.bridge._servers[0].server.server_state.connections
     assert len(held.transport._ssl_protocol._ssl_buffer) == TLS_BUFFER_BYTES  # type: ignore[attr-defined]
+
+
+async def test_the_probes_have_a_port_without_tls_that_has_nothing_else(serve: Serve) -> None:
+    served = await serve(bridge_probe_port=0)
+    await served.until(lambda: served.bridge.queue.is_open)
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{served.bridge.probe_port}", trust_env=False) as client:
+        alive, ready = await client.get("/healthz"), await client.get("/readyz")
+        others = [await client.get(path) for path in ("/metrics", "/v1/stats", "/v1/requests", "/v1/requests/a")]
+    assert (alive.status_code, alive.text) == (200, "ok\n")
+    assert ready.status_code == 503
+    assert ready.json()["error"]["message"] == "Emacs is not running"
+    assert [other.status_code for other in others] == [404] * 4
+
+
+async def test_connections_to_the_port_of_the_probes_make_place_for_a_probe_and_are_bounded(serve: Serve) -> None:
+    served = await serve(bridge_probe_port=0)
+    port = served.bridge.probe_port
+    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(connection.MOST_PROBE_CONNECTIONS + 1)]
+    async with httpx.AsyncClient(trust_env=False) as client:
+        alive = await client.get(f"http://127.0.0.1:{port}/healthz")
+    assert alive.status_code == 200
+    for reader, _ in held[:2]:
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), TIMEOUT) == b""
+    assert not any(reader.at_eof() for reader, _ in held[2:])
+    for _, writer in held:
+        writer.transport.abort()

@@ -116,7 +116,7 @@ def _longest(spec: InstanceSpec) -> int:
 
 def _bridge(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
     queue, limits = instance.spec.queue, instance.spec.limits
-    port = {"port": names.BRIDGE_PORT, "scheme": "HTTPS"}
+    port = {"port": names.BRIDGE_PROBE_PORT, "scheme": "HTTP"}
     return {
         "name": BRIDGE,
         "image": config.bridge_image,
@@ -127,6 +127,7 @@ def _bridge(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]
             {
                 "EFRIT_QUEUE_DIR": names.QUEUE_DIR,
                 "EFRIT_BRIDGE_PORT": names.BRIDGE_PORT,
+                "EFRIT_BRIDGE_PROBE_PORT": names.BRIDGE_PROBE_PORT,
                 "EFRIT_BRIDGE_SECRETS": names.BRIDGE_SECRETS,
                 "EFRIT_SHARED_DIR": names.SHARED,
                 "EFRIT_MAX_PENDING": queue.max_pending,

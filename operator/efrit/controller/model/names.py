@@ -33,6 +33,8 @@ RESULT_KEY = "result"
 """Key of the data in the Secret of a result."""
 
 BRIDGE_PORT = 8443
+BRIDGE_PROBE_PORT = 8444
+"""Without TLS, whose handshake costs more than all else that a probe asks for."""
 USER_ID = 65532
 
 QUEUE_MOUNT = "/var/lib/efrit"

@@ -175,6 +175,7 @@ def test_the_bridge_learns_its_limits_from_the_spec() -> None:
     expected = {
         "EFRIT_QUEUE_DIR": "/var/lib/efrit/queue",
         "EFRIT_BRIDGE_PORT": "8443",
+        "EFRIT_BRIDGE_PROBE_PORT": "8444",
         "EFRIT_BRIDGE_SECRETS": "/etc/efrit/bridge",
         "EFRIT_SHARED_DIR": "/efrit",
         "EFRIT_MAX_PENDING": "5",
@@ -208,8 +209,8 @@ def test_only_the_bridge_sees_its_secret() -> None:
 def test_the_probes_ask_the_bridge_and_do_not_kill_one_that_starts_slowly() -> None:
     alive, ready = bridge()["livenessProbe"], bridge()["readinessProbe"]
 
-    assert alive["httpGet"] == {"path": "/healthz", "port": 8443, "scheme": "HTTPS"}
-    assert ready["httpGet"] == {"path": "/readyz", "port": 8443, "scheme": "HTTPS"}
+    assert alive["httpGet"] == {"path": "/healthz", "port": 8444, "scheme": "HTTP"}
+    assert ready["httpGet"] == {"path": "/readyz", "port": 8444, "scheme": "HTTP"}
     assert alive["initialDelaySeconds"] + alive["periodSeconds"] * (alive["failureThreshold"] - 1) >= 120
 
 

@@ -1,6 +1,6 @@
 """Operations on Python: the marked statement or part is found in the syntax tree, and what was changed written out.
 
-That is the function, class or other statement of the module that it is in: the rest of the file stays as it is.
+That is the function, method or other statement of a module or class that it is in: the rest stays as it is.
 
 A marker on the first or the last line of a statement (of the header of a compound one) marks it; one on a line
 between marks the part that is on that line: an argument, an element, an operand, the value of a key.
@@ -24,7 +24,7 @@ SUBJECTS = ("test", "value", "iter", "items", "type", "exc")
 def mutate(text: str, line: int, operation: Operation) -> str:
     """Return the text after `operation` on what is marked on `line`. Raises Misplaced."""
     module = ast.parse(text)
-    whole = _enclosing(module, line)
+    whole, classes = _enclosing(module, line)
     tree = ast.Module([whole], [])
     statement = _statement(tree, line)
     part = _part(statement, line)
@@ -43,12 +43,13 @@ def mutate(text: str, line: int, operation: Operation) -> str:
     replace.visit(tree)
     # Not by splitlines: that takes more for the end of a line than Python does.
     lines = text.split("\n")
-    return "\n".join([*lines[: first - 1], ast.unparse(ast.fix_missing_locations(tree)), *lines[last:]])
+    return "\n".join([*lines[: first - 1], _written(tree.body, classes), *lines[last:]])
 
 
 def is_the_same(text: str, changed: str, line: int) -> bool:
     """Return whether an operation on what is marked on `line` has changed nothing but the layout."""
-    before = ast.unparse(_enclosing(ast.parse(text), line))
+    whole, classes = _enclosing(ast.parse(text), line)
+    before = _written([whole], classes)
     return f"\n{before}\n" in f"\n{changed}\n"
 
 
@@ -79,13 +80,26 @@ class _Replace(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _enclosing(module: ast.Module, line: int) -> ast.stmt:
-    """Return the statement of the module, decorators included, that the line is in."""
-    for statement in module.body:
+def _enclosing(scope: ast.Module | ast.ClassDef, line: int) -> tuple[ast.stmt, int]:
+    """Return the statement, decorators included, that the line is in, and how many classes that is in."""
+    for statement in scope.body:
         first, last = _lines(statement)
         if first <= line <= last:
-            return statement
+            if isinstance(statement, ast.ClassDef) and line >= _lines(statement.body[0])[0]:
+                inner, classes = _enclosing(statement, line)
+                return inner, classes + 1
+            return statement, 0
     raise Misplaced("it marks no statement")
+
+
+def _written(statements: list[ast.stmt], classes: int) -> str:
+    """Return their text, indented as in so many classes."""
+    for _ in range(classes):
+        statements = [ast.ClassDef("_", [], [], statements, [])]
+    text = ast.unparse(ast.fix_missing_locations(ast.Module(statements, [])))
+    for _ in range(classes):
+        text = text.partition("\n")[2].lstrip("\n")
+    return text
 
 
 def _lines(statement: ast.stmt) -> tuple[int, int]:

@@ -42,15 +42,17 @@ PRELOADED = {
     "efrit-bridge": ("efrit.bridge.app",),
     "efrit": ("efrit.cli", "efrit.client"),
     "efrit-mcp": ("efrit.mcp", "efrit.client"),
+    "pytest": ("_pytest", "xdist"),
 }
-# A few files start it: nobody else is to import it for them.
-STARTED_BY_FEW = frozenset({"efrit-mcp"})
+# A few files start these: nobody else is to import them for those.
+STARTED_BY_FEW = frozenset({"efrit-mcp", "pytest"})
 # What libraries import when they first need it: 20 ms of a processor in each controller, 10 in each bridge.
 USED_LATER = {
     "efrit-operator": ("anyio._backends._asyncio", "encodings.idna", "httpcore"),
     "efrit-bridge": ("anyio._backends._asyncio", "uvicorn.lifespan.off"),
     "efrit": ("encodings.idna",),
     "efrit-mcp": ("anyio._backends._asyncio", "uvicorn.lifespan.off"),
+    "pytest": ("unittest.mock",),
 }
 # Modules that look into the environment when they are imported.
 READ_WHEN_IMPORTED = frozenset({"kubernetes.config.kube_config", "kubernetes.aio.config.kube_config"})

@@ -120,9 +120,9 @@ def test_the_examples_of_a_property_are_the_same_in_two_processes(tmp_path: Path
     test = tmp_path / "test_property.py"
     test.write_text(
         "from hypothesis import given, strategies as st\n"
-        "@given(st.text())\n"
-        "def test_said(text):\n"
-        "    print(repr(text))\n"
+        "@given(st.lists(st.integers()))\n"
+        "def test_said(numbers):\n"
+        "    print(numbers)\n"
         "test_said()\n"
     )
     env = {key: value for key, value in os.environ.items() if key != "EFRIT_FUZZ_EXAMPLES"}

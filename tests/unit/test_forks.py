@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.paths import REPOSITORY
+from tests.support.forked_programs import Forked
 from tests.support.kube import until
 
 WAITS = """
@@ -28,30 +28,27 @@ def test_directory(tmp_path):
 """
 
 
+OUTPUT = "output"
+
 ENDLESS = "    while True: time.sleep(0.05)\n"
 """Not one long sleep: a signal that comes right before that begins would be noticed after it."""
 
 
 def run(directory: Path, *words: str, **files: str) -> tuple[int, str]:
     """Return the exit code of a run of two forks over these files, and all that it says."""
-    running = start(directory, *words, **files)
-    output, _ = running.communicate()
-    return running.returncode, output
+    code = start(directory, *words, **files).wait()
+    return code, (directory / OUTPUT).read_text()
 
 
-def start(directory: Path, *words: str, **files: str) -> subprocess.Popen[str]:
+def start(directory: Path, *words: str, **files: str) -> Forked:
     for name, text in files.items():
         (directory / f"test_{name}.py").write_text(text)
     options = ["-q", "-c", os.devnull, "-p", "tests.forks", "--forks", "2", "-p", "no:cacheprovider"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *words, str(directory)],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "1000"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    command = [str(Path(sys.executable).with_name("pytest")), *options, *words, str(directory)]
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "1000"}
+    with Path(os.devnull).open() as nothing, (directory / OUTPUT).open("w") as output:
+        streams = nothing.fileno(), output.fileno(), output.fileno()
+        return Forked(command, env, REPOSITORY, streams=streams, start_new_session=True)
 
 
 def test_two_files_run_side_by_side_and_every_test_once(tmp_path: Path) -> None:
@@ -166,6 +163,5 @@ def test_ctrl_c_interrupts_each_fork_once(tmp_path: Path) -> None:
     until(lambda: len(list(tmp_path.glob("*.log"))) == 2, "two forks are not interrupted")
     os.kill(running.pid, signal.SIGINT)
     (tmp_path / "pressed").touch()
-    output, _ = running.communicate()
-    assert running.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert running.wait() == pytest.ExitCode.INTERRUPTED, (tmp_path / OUTPUT).read_text()
     assert [log.read_text() for log in tmp_path.glob("*.log")] == ["it", "it"]

@@ -34,6 +34,8 @@ from typing import Any, NamedTuple
 MOST_BYTES = 1 << 20
 ANOTHER = b"another"
 DOOR = b"door"
+SHIM = "EFRIT_CHAOS_SHIM"
+"""The variable with the library of FileShim that has to be loaded into what forks a program."""
 _PR_SET_PDEATHSIG = 1
 
 # What the programs import when they need it.
@@ -176,6 +178,9 @@ def prepare(job: Job) -> Callable[[], Any]:
     os.chdir(job.cwd)
     os.environ.clear()
     os.environ.update(job.env)
+    if SHIM in job.env:
+        # It looks at the environment when it is loaded, which was before there was this one.
+        ctypes.CDLL(None).chaos_begin()
     for module_name in READ_WHEN_IMPORTED.intersection(sys.modules):
         vars(sys.modules[module_name])["KUBE_CONFIG_DEFAULT_LOCATION"] = job.env.get(
             "KUBECONFIG", str(Path.home() / ".kube/config")

@@ -25,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from tests.cluster.paths import REPOSITORY
-from tests.support.fork_server import ANOTHER, DOOR
+from tests.support.fork_server import ANOTHER, DOOR, SHIM
 
 PROGRAMS = frozenset({"efrit-operator", "efrit-bridge", "efrit", "efrit-mcp"})
 MOST_BYTES = 100_000
@@ -34,8 +34,9 @@ MOST_BYTES = 100_000
 _READ_AT_THE_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "COVERAGE", "TZ")
 """What the names of variables begin with that only a new interpreter goes by."""
 _lock = threading.Lock()
-_first: _Server | None = None
-_server: _Server | None = None
+_firsts: dict[str, _Server] = {}
+_servers: dict[str, _Server] = {}
+"""By the library that is loaded before them; empty without one."""
 
 
 def can_be_forked(command: Sequence[str], env: Mapping[str, str]) -> bool:
@@ -50,7 +51,9 @@ def can_be_forked(command: Sequence[str], env: Mapping[str, str]) -> bool:
 
 
 def _at_the_start(env: Mapping[str, str]) -> dict[str, str]:
-    names = (name for name in env if name.startswith(_READ_AT_THE_START) and name != "PYTHONHASHSEED")
+    # What forks for the shim has loaded it: a fork takes part from then on.
+    others = {"PYTHONHASHSEED", "LD_PRELOAD"} if SHIM in env else {"PYTHONHASHSEED"}
+    names = (name for name in env if name.startswith(_READ_AT_THE_START) and name not in others)
     return {name: env[name] for name in names}
 
 
@@ -125,7 +128,8 @@ class Forked:
         self.returncode: int | None = None
         self._status, status = os.pipe()
         try:
-            self.pid = _start(_message(command, env, cwd, session=start_new_session), [*streams, status])
+            message = _message(command, env, cwd, session=start_new_session)
+            self.pid = _start(message, [*streams, status], env.get(SHIM, ""))
         finally:
             os.close(status)
 
@@ -219,8 +223,8 @@ def _message(command: Sequence[str], env: Mapping[str, str], cwd: Path, *, sessi
 class _Server:
     """The process that forks; it ends with this one."""
 
-    def __init__(self, first: _Server | None) -> None:
-        """Start it, or, which costs nothing, have the first one fork it."""
+    def __init__(self, first: _Server | None, preload: str) -> None:
+        """Start it, with a library loaded before all others, or, which costs nothing, have the first one fork it."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process: subprocess.Popen[bytes] | None = None
         with theirs:
@@ -230,6 +234,7 @@ class _Server:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.fork_server", str(theirs.fileno())],
                 cwd=REPOSITORY,
+                env={**os.environ, "LD_PRELOAD": preload} if preload else None,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )
@@ -242,28 +247,26 @@ class _Server:
 
 
 @contextlib.contextmanager
-def for_all_forks() -> Iterator[None]:
+def for_all_forks(preload: str = "") -> Iterator[None]:
     """Have the forks of this process have servers that are forks of one, which imports the programs once."""
-    global _first
-    _first = _Server(None)
+    first = _firsts[preload] = _Server(None, preload)
     try:
         yield
     finally:
-        _first.close()
-        _first = None
+        del _firsts[preload]
+        first.close()
 
 
-def _send(message: bytes, descriptors: list[int]) -> socket.socket:
-    global _server
-    if _server is None:
-        _server = _Server(_first)
-    socket.send_fds(_server.socket, [message], descriptors)
-    return _server.socket
+def _send(message: bytes, descriptors: list[int], preload: str = "") -> socket.socket:
+    if preload not in _servers:
+        _servers[preload] = _Server(_firsts.get(preload), preload)
+    socket.send_fds(_servers[preload].socket, [message], descriptors)
+    return _servers[preload].socket
 
 
-def _start(message: bytes, descriptors: list[int]) -> int:
+def _start(message: bytes, descriptors: list[int], preload: str) -> int:
     with _lock:
-        answer = _send(message, descriptors).recv(16)
+        answer = _send(message, descriptors, preload).recv(16)
     if not answer:
         raise RuntimeError("what forks the programs has ended")
     return int(answer)

@@ -147,17 +147,16 @@ def test_what_a_fork_of_the_tests_has_started_ends_with_it_alone(
 ) -> None:
     """Each has a server of its own, which is a fork of the first."""
     # As in a fork that has not started any.
-    monkeypatch.setattr(forked_programs, "_server", None)
+    monkeypatch.setattr(forked_programs, "_servers", {})
     os.mkfifo(tmp_path / "config.json")
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "EFRIT_CONFIG": str(tmp_path / "config.json")}
     with for_all_forks():
         waiting = []
         for number in range(2):
-            monkeypatch.setattr(forked_programs, "_server", None)
+            monkeypatch.setattr(forked_programs, "_servers", {})
             log = tmp_path / f"log{number}"
             process = Process([EFRIT, "instances", "--backend", "local"], env, log, tmp_path)
-            assert forked_programs._server is not None
-            waiting.append((forked_programs._server, process))
+            waiting.append((forked_programs._servers[""], process))
         (ending, its), (staying, other) = waiting
         ending.close()
         until(lambda: not _runs(its.pid), "it outlives its tests")

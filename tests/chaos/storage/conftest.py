@@ -3,14 +3,22 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.storage.recording import Recording
 from tests.chaos.storage.scenarios import record_all
+from tests.support.faults.file_shim.shim import library
+from tests.support.forked_programs import for_all_forks
 
 MEMORY = Path("/dev/shm")
+
+
+def pytest_before_forks(until_end: ExitStack) -> None:
+    """Import the programs once for all forks that start them under the shim, when the first is started."""
+    until_end.enter_context(for_all_forks(str(library())))
 
 
 @pytest.fixture(scope="session")

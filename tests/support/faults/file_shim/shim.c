@@ -104,7 +104,8 @@ static int attach(const char *state, const char *log, int create) {
   return 0;
 }
 
-__attribute__((constructor)) static void begin(void) {
+/* Called once more by a fork of a process that has loaded the library, with an environment of its own. */
+__attribute__((constructor)) void chaos_begin(void) {
   const char *state = getenv("EFRIT_CHAOS_STATE"), *log = getenv("EFRIT_CHAOS_LOG");
   const char *list = getenv("EFRIT_CHAOS_ROOTS");
   program = program_invocation_short_name;

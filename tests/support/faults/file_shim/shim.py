@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.cluster.paths import cache
 from tests.cluster.programs import DEBIAN_TEST, ensure_debian_packages
+from tests.support.fork_server import SHIM
 from tests.support.timeout import TIMEOUT
 
 SOURCE = Path(__file__).with_name("shim.c")
@@ -117,6 +118,7 @@ class FileShim:
             raise OSError(f"the shim cannot use {place}")
         self.environment = {
             "LD_PRELOAD": str(mine),
+            SHIM: str(library()),
             "EFRIT_CHAOS_STATE": str(self._state),
             "EFRIT_CHAOS_LOG": str(self._log),
             "EFRIT_CHAOS_ROOTS": ":".join(str(root) for root in roots),

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from subprocess import PIPE
 from tempfile import TemporaryDirectory
 from threading import Lock
 
@@ -31,51 +31,91 @@ MUTANT_TIMEOUT = 30
 _COMPILING = Lock()
 
 
+def copy_repository(root: Path) -> None:
+    """Copy what is in the repository, with a virtual environment whose `efrit` is that."""
+    listed = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(listed, check=True, capture_output=True).stdout.decode().split("\0"):
+        source = REPOSITORY / name
+        if name and source.is_file():
+            target = root / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    _make_environment(root)
+
+
+def _make_environment(root: Path) -> None:
+    """Make a virtual environment whose `efrit` is the copy's and whose libraries are the original's."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)
+    libraries = sysconfig.get_path("purelib")
+    own = root / ".venv" / Path(libraries).relative_to(sys.prefix)
+    # Named before the libraries, so that the editable install among them does not win.
+    (own / "copy.pth").write_text(f"{root / 'operator'}\n{libraries}\n")
+    for script in Path(sys.executable).parent.glob("efrit-*"):
+        text = re.sub(r"\A#!.*", f"#!{python_of(root)}", script.read_text())
+        made = python_of(root).with_name(script.name)
+        made.write_text(text)
+        made.chmod(0o755)
+
+
+def python_of(root: Path) -> Path:
+    """Return the interpreter of a copy."""
+    return root / ".venv" / "bin" / "python"
+
+
+class WarmPytest:
+    """What runs pytest in each copy; at first use it imports all it keeps, from a copy at `whole` that stays so."""
+
+    def __init__(self, whole: Path) -> None:
+        self._whole = whole
+        self._lock = Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket, self._its_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def serving(self, root: Path) -> socket.socket:
+        """Return a connection to what runs pytest in the copy at `root`."""
+        ours, theirs = socket.socketpair()
+        with self._lock, theirs:
+            if self._process is None:
+                copy_repository(self._whole)
+                descriptor = self._its_socket.fileno()
+                module = "tests.mutation.warm_pytest"
+                command = [str(python_of(self._whole)), "-m", module, str(TIMEOUT_SECONDS), str(descriptor)]
+                self._process = subprocess.Popen(command, cwd=self._whole, pass_fds=[descriptor])
+                self._its_socket.close()
+            socket.send_fds(self._socket, [str(root).encode()], [theirs.fileno()])
+        return ours
+
+    def close(self) -> None:
+        """End it; all connections are closed by now."""
+        self._socket.close()
+        self._its_socket.close()
+        if self._process is not None:
+            self._process.wait()
+
+
 class Copy:
-    """One copy; `lisp` is an empty directory that all of them share.
+    """One copy; `lisp` is an empty directory, and `warm` what runs pytest, that all of them share.
 
     Programs started in it, and by what runs in it, see its sources and not the original's.
     """
 
-    def __init__(self, root: Path, lisp: Path) -> None:
+    def __init__(self, root: Path, lisp: Path, warm: WarmPytest) -> None:
         self.root = root
         self._lisp = lisp
         self._compiled: list[str] = []
-        self._warm: subprocess.Popen[str] | None = None
-        listed = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        for name in subprocess.run(listed, check=True, capture_output=True).stdout.decode().split("\0"):
-            source = REPOSITORY / name
-            if name and source.is_file():
-                target = root / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target)
-        self._make_environment()
-
-    def _make_environment(self) -> None:
-        """Make a virtual environment whose `efrit` is the copy's and whose libraries are the original's."""
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.root / ".venv"], check=True)
-        libraries = sysconfig.get_path("purelib")
-        own = self.root / ".venv" / Path(libraries).relative_to(sys.prefix)
-        # Named before the libraries, so that the editable install among them does not win.
-        (own / "copy.pth").write_text(f"{self.root / 'operator'}\n{libraries}\n")
-        for script in Path(sys.executable).parent.glob("efrit-*"):
-            text = re.sub(r"\A#!.*", f"#!{self.python}", script.read_text())
-            made = self.python.with_name(script.name)
-            made.write_text(text)
-            made.chmod(0o755)
+        self._warm = warm
+        self._pytest_here: socket.socket | None = None
+        copy_repository(root)
 
     @property
     def python(self) -> Path:
-        return self.root / ".venv" / "bin" / "python"
+        return python_of(self.root)
 
     @contextmanager
     def without(self, mutant: Mutant) -> Iterator[None]:
         """Yield the copy without that step, whole again afterwards."""
         if any(test.startswith(ERT) for test in mutant.tests):
             self._compiled = ["--compiled", str(self._compile_lisp())]
-        if any(not test.startswith(ERT) for test in mutant.tests):
-            # What it imports is whole.
-            self._start_warm_pytest()
         marker = marker_of(mutant.gate)
         path = self.root / marker.file
         whole = path.read_text()
@@ -122,32 +162,25 @@ class Copy:
             raise RuntimeError(f"pytest {' '.join(tests)} ended with {code}:\n{output}")
         return failures
 
-    def _start_warm_pytest(self) -> subprocess.Popen[str]:
-        """Return what runs pytest, once it has imported all it keeps."""
-        if self._warm is None:
-            command = [str(self.python), "-m", "tests.mutation.warm_pytest", str(TIMEOUT_SECONDS)]
-            self._warm = subprocess.Popen(command, cwd=self.root, stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
-            assert self._warm.stdout is not None
-            if not self._warm.stdout.readline():
-                raise RuntimeError(f"what runs pytest ended with {self._warm.wait()}")
-        return self._warm
+    def _connect_pytest(self) -> socket.socket:
+        if self._pytest_here is None:
+            self._pytest_here = self._warm.serving(self.root)
+        return self._pytest_here
 
     def _warm_pytest(self, arguments: list[str], environment: dict[str, str]) -> tuple[int, str]:
-        warm = self._start_warm_pytest()
-        assert warm.stdin is not None
-        assert warm.stdout is not None
-        warm.stdin.write(json.dumps({"arguments": arguments, "environment": environment}) + "\n")
-        line = warm.stdout.readline()
+        connection = self._connect_pytest()
+        connection.sendall(f"{json.dumps({'arguments': arguments, 'environment': environment})}\n".encode())
+        with connection.makefile("r") as answers:
+            line = answers.readline()
         if not line:
-            raise RuntimeError(f"what runs pytest ended with {warm.wait()}")
+            raise RuntimeError("what runs pytest ended")
         answer = json.loads(line)
         return answer["code"], answer["output"]
 
     def close(self) -> None:
-        """End what runs pytest."""
-        if self._warm is not None:
-            with self._warm:
-                self._warm.kill()
+        """End what runs pytest here."""
+        if self._pytest_here is not None:
+            self._pytest_here.close()
 
     def _ert(self, tests: tuple[str, ...], environment: dict[str, str]) -> list[str]:
         selector = f"(member {' '.join(tests)})"
@@ -180,5 +213,6 @@ def some_copies(number: int) -> Iterator[list[Copy]]:
     with TemporaryDirectory(prefix="efrit-mutant-") as directory, ExitStack() as stack:
         lisp = Path(directory, "lisp")
         lisp.mkdir()
+        warm = stack.enter_context(closing(WarmPytest(Path(directory, "whole"))))
         roots = [Path(directory, str(index)) for index in range(number)]
-        yield [stack.enter_context(closing(Copy(root, lisp))) for root in roots]
+        yield [stack.enter_context(closing(Copy(root, lisp, warm))) for root in roots]

@@ -1,11 +1,13 @@
 """Runs pytest for one mutant after the other, each in a fork of a process that has imported the libraries.
 
-    python -m tests.mutation.warm_pytest SECONDS
+    python -m tests.mutation.warm_pytest SECONDS DESCRIPTOR
 
-Each line on stdin is an object with pytest's `arguments` and what is added to its `environment`; each on stdout one
-with its exit `code` and `output`.
-The product is imported as it is at the start, too. A fork imports anew what has another source by then, and all that
-leads to it, so that each run sees the sources as they are; half a second of a processor is saved for most mutants.
+Each message on the socket has the root of a copy, and a socket that a fork for that copy serves. There, each line is
+an object with pytest's `arguments` and what is added to its `environment`; the answer one with its exit `code` and
+`output`.
+The product is imported once, from the copy that this process is started in and that stays whole. A run in another one
+imports anew what has another source there, and all that leads to it, so that it sees the sources as they are; half a
+second of a processor is saved for most mutants, and five for each copy.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ import os
 import pkgutil
 import select
 import signal
+import socket
 import sys
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
@@ -29,6 +33,8 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 LIBRARIES = Path(__file__).with_name("libraries.py")
+MOST_BYTES = 4096
+"""What the name of a directory may have."""
 PRODUCT = "efrit"
 OURS = (PRODUCT, "tests")
 
@@ -44,6 +50,11 @@ class Product(NamedTuple):
 
     sources: Mapping[str, str]
     importers: Mapping[str, set[str]]
+
+    @property
+    def places(self) -> list[str]:
+        """Return the modules that look where they are: in another copy they are imported anew."""
+        return [name for name, source in self.sources.items() if "__file__" in source]
 
 
 def import_product() -> Product:
@@ -133,7 +144,8 @@ def _run_at(sink: IO[str], arguments: list[str]) -> int:
 
 
 def _forget_changed(product: Product) -> None:
-    stale = to_import_anew(product, [name for name, source in product.sources.items() if _source(name) != source])
+    changed = [name for name, source in product.sources.items() if _source(name) != source]
+    stale = to_import_anew(product, [*changed, *product.places])
     registered = prometheus_client.REGISTRY
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         if name in product.sources and name not in stale:
@@ -148,16 +160,56 @@ def _forget_changed(product: Product) -> None:
                 registered.unregister(value)
 
 
-def main(seconds: float) -> None:
-    """Serve until stdin ends; the first line is empty, when all is imported."""
+def move(old: str, new: str) -> None:
+    """Make the copy at `new` the one that this process is of: what it starts and imports from now on."""
+
+    def moved(path: str) -> str:
+        return new + path.removeprefix(old) if path == old or path.startswith(f"{old}/") else path
+
+    os.chdir(new)
+    sys.path[:] = map(moved, sys.path)
+    sys.path_importer_cache.clear()
+    for name in ("executable", "prefix", "exec_prefix"):
+        setattr(sys, name, moved(getattr(sys, name)))
+    for name, module in sys.modules.items():
+        if name.partition(".")[0] != PRODUCT:
+            continue
+        spec = module.__spec__
+        assert spec is not None
+        assert spec.origin is not None
+        module.__file__ = spec.origin = moved(spec.origin)
+        if spec.submodule_search_locations is not None:
+            module.__path__ = spec.submodule_search_locations = list(map(moved, spec.submodule_search_locations))
+
+
+def serve(connection: socket.socket, seconds: float, product: Product) -> None:
+    """Run what is asked for until the other side has closed the connection."""
+    with connection, connection.makefile("r") as jobs:
+        for line in jobs:
+            job = json.loads(line)
+            code, output = run(job["arguments"], job["environment"], seconds, product)
+            connection.sendall(f"{json.dumps({'code': code, 'output': output})}\n".encode())
+
+
+def main(seconds: float, copies: socket.socket) -> None:
+    """Serve each copy in a fork of this process, until the other side has closed the socket."""
     import_libraries()
     product = import_product()
-    print("{}", flush=True)
-    for line in sys.stdin:
-        job = json.loads(line)
-        code, output = run(job["arguments"], job["environment"], seconds, product)
-        print(json.dumps({"code": code, "output": output}), flush=True)
+    whole = str(Path.cwd())
+    while True:
+        root, descriptors, _, _ = socket.recv_fds(copies, MOST_BYTES, 1)
+        if not root:
+            break
+        if os.fork() == 0:
+            copies.close()
+            move(whole, root.decode())
+            serve(socket.socket(fileno=descriptors[0]), seconds, product)
+            os._exit(0)
+        os.close(descriptors[0])
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]))
+    main(float(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))

@@ -49,7 +49,7 @@ class Caller:
         """Follow the Secrets from now on: events, None at a clean end, or what broke the connection."""
         path = Kube.path("secrets", self.namespace)
         now = self.kube.call("GET", path)["metadata"]["resourceVersion"]
-        heard: Queue[Json | Exception | None] = Queue()
+        events: Queue[Json | Exception | None] = Queue()
         opened = threading.Event()
 
         def listen() -> None:
@@ -58,20 +58,20 @@ class Caller:
                 with self.client.stream("GET", path, params=params, timeout=TIMEOUT) as response:
                     opened.set()
                     if response.status_code != 200:
-                        heard.put(Refused(response.status_code, ""))
+                        events.put(Refused(response.status_code, ""))
                         return
                     for line in response.iter_lines():
-                        heard.put(json.loads(line))
-                heard.put(None)
+                        events.put(json.loads(line))
+                events.put(None)
             except (httpx.TransportError, ValueError) as error:
-                heard.put(error)
+                events.put(error)
             finally:
                 opened.set()
 
         thread = threading.Thread(target=listen, daemon=True)
         thread.start()
         assert opened.wait(TIMEOUT)
-        yield heard
+        yield events
 
 
 @pytest.fixture
@@ -188,10 +188,10 @@ def test_a_list_may_show_an_older_world(caller: Caller) -> None:
 
 
 def test_a_watch_passes_line_by_line(caller: Caller) -> None:
-    with caller.watching() as heard:
+    with caller.watching() as events:
         for name in "ab":
             caller.write(name)
-            event = heard.get(timeout=TIMEOUT)
+            event = events.get(timeout=TIMEOUT)
             assert _name(event) == name
         assert caller.proxy.watching("secrets") == 1
 
@@ -199,77 +199,77 @@ def test_a_watch_passes_line_by_line(caller: Caller) -> None:
 def test_an_event_can_be_lost_or_come_twice(caller: Caller) -> None:
     caller.proxy.arm(Fault(Effect.EVENT_DROPPED, resource="secrets", name="a"))
     caller.proxy.arm(Fault(Effect.EVENT_DUPLICATED, resource="secrets", type="ADDED", name="b"))
-    with caller.watching() as heard:
+    with caller.watching() as events:
         for name in "abc":
             caller.write(name)
-        assert [_name(heard.get(timeout=TIMEOUT)) for _ in range(3)] == ["b", "b", "c"]
+        assert [_name(events.get(timeout=TIMEOUT)) for _ in range(3)] == ["b", "b", "c"]
 
 
 def test_an_event_can_come_after_anothers(caller: Caller) -> None:
     caller.proxy.arm(Fault(Effect.EVENT_REORDERED, resource="secrets", name="a", seconds=FOR_GOOD_SECONDS))
-    with caller.watching() as heard:
+    with caller.watching() as events:
         for name in "ab":
             caller.write(name)
-        assert [_name(heard.get(timeout=TIMEOUT)) for _ in range(2)] == ["b", "a"]
+        assert [_name(events.get(timeout=TIMEOUT)) for _ in range(2)] == ["b", "a"]
 
 
 def test_an_event_that_waits_for_anothers_does_not_wait_for_ever(caller: Caller) -> None:
     caller.proxy.arm(Fault(Effect.EVENT_REORDERED, resource="secrets", name="a", seconds=0.2))
-    with caller.watching() as heard:
+    with caller.watching() as events:
         caller.write("a")
-        assert _name(heard.get(timeout=TIMEOUT)) == "a"
+        assert _name(events.get(timeout=TIMEOUT)) == "a"
 
 
 @pytest.mark.parametrize("effect", [Effect.EVENT_DELAYED, Effect.STREAM_SILENT])
 def test_a_silent_stream_says_all_it_owes_once_healed(caller: Caller, effect: Effect) -> None:
     armed = caller.proxy.arm(Fault(effect, resource="secrets", name="a", seconds=FOR_GOOD_SECONDS))
-    with caller.watching() as heard:
+    with caller.watching() as events:
         caller.write("a")
         caller.write("b")
         assert armed.injected.wait(TIMEOUT)
         with pytest.raises(Empty):
-            heard.get_nowait()
+            events.get_nowait()
         caller.proxy.heal()
-        assert [_name(heard.get(timeout=TIMEOUT)) for _ in range(2)] == ["a", "b"]
+        assert [_name(events.get(timeout=TIMEOUT)) for _ in range(2)] == ["a", "b"]
 
 
 def test_a_committed_write_can_be_late_on_the_watch(caller: Caller) -> None:
     caller.proxy.arm(Fault(Effect.STALE_AFTER_COMMIT, "create", "secrets", seconds=FOR_GOOD_SECONDS))
-    with caller.watching() as heard:
+    with caller.watching() as events:
         assert caller.write("a").status_code == 201
         assert caller.write("b").status_code == 201
         until(lambda: any(fault.injected.is_set() for fault in caller.proxy.armed), "the watch does not lag")
-        assert heard.empty()
+        assert events.empty()
         caller.proxy.heal()
-        assert [_name(heard.get(timeout=TIMEOUT)) for _ in range(2)] == ["a", "b"]
+        assert [_name(events.get(timeout=TIMEOUT)) for _ in range(2)] == ["a", "b"]
 
 
 def test_an_expired_stream_says_so_and_ends(caller: Caller) -> None:
     caller.proxy.arm(Fault(Effect.STREAM_EXPIRED, resource="secrets", name="a"))
-    with caller.watching() as heard:
+    with caller.watching() as events:
         caller.write("a")
-        error = heard.get(timeout=TIMEOUT)
+        error = events.get(timeout=TIMEOUT)
         assert isinstance(error, dict)
         assert (error["type"], error["object"]["code"]) == ("ERROR", 410)
-        assert heard.get(timeout=TIMEOUT) is None
+        assert events.get(timeout=TIMEOUT) is None
 
 
 def test_a_stream_can_end_and_can_be_cut_amid_a_line(caller: Caller) -> None:
     caller.proxy.arm(Fault(Effect.STREAM_ENDED, resource="secrets", name="a"))
-    with caller.watching() as heard:
+    with caller.watching() as events:
         caller.write("a")
-        assert heard.get(timeout=TIMEOUT) is None
+        assert events.get(timeout=TIMEOUT) is None
     caller.proxy.arm(Fault(Effect.STREAM_CUT, resource="secrets", name="b"))
-    with caller.watching() as heard:
+    with caller.watching() as events:
         caller.write("b")
-        assert isinstance(heard.get(timeout=TIMEOUT), Exception)
+        assert isinstance(events.get(timeout=TIMEOUT), Exception)
 
 
 def test_a_stream_can_be_struck_without_an_event(caller: Caller) -> None:
-    with caller.watching() as heard:
+    with caller.watching() as events:
         until(lambda: caller.proxy.watching("secrets"), "the watch is not open")
         armed = caller.proxy.arm(Fault(Effect.STREAM_EXPIRED, resource="secrets", now=True))
-        error = heard.get(timeout=TIMEOUT)
+        error = events.get(timeout=TIMEOUT)
         assert isinstance(error, dict)
         assert error["object"]["reason"] == "Expired"
         assert armed.hits == 1

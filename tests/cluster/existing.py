@@ -51,8 +51,8 @@ class ExistingCluster:
         """Return the nodes as kubectl shows them."""
         if not paths.kubeconfig().exists():
             return ["unknown: run `up` with KUBECONFIG set"]
-        asking = ["--kubeconfig", str(paths.kubeconfig()), "get", "nodes", "-o", "wide"]
-        return run([programs.program("kubectl"), *asking]).splitlines()
+        command = ["--kubeconfig", str(paths.kubeconfig()), "get", "nodes", "-o", "wide"]
+        return run([programs.program("kubectl"), *command]).splitlines()
 
     def load(self, archives: dict[str, Path]) -> None:
         """Run the owner's load command for each image, or say what to do."""

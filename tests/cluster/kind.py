@@ -19,9 +19,9 @@ def docker_answers() -> bool:
     """Whether there is a Docker client whose engine answers within a few seconds."""
     if shutil.which("docker") is None:
         return False
-    asking = ["docker", "version", "--format", "{{.Server.Version}}"]
+    command = ["docker", "version", "--format", "{{.Server.Version}}"]
     try:
-        return subprocess.run(asking, capture_output=True, timeout=10, check=False).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=10, check=False).returncode == 0
     except subprocess.TimeoutExpired:
         return False
 
@@ -101,8 +101,8 @@ class KindCluster:
         return self.name in listing.split()
 
     def _container_runs(self) -> bool:
-        asking = ["docker", "inspect", "--format", "{{.State.Running}}", self._node()]
-        answer = subprocess.run(asking, capture_output=True, text=True, check=False)
+        command = ["docker", "inspect", "--format", "{{.State.Running}}", self._node()]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
         return answer.stdout.strip() == "true"
 
     def _write_kubeconfig(self) -> None:

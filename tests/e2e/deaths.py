@@ -26,7 +26,7 @@ def of_emacs(instance: Instance) -> Death:
 
     def die() -> None:
         if _host() is None:
-            until(lambda: worked(instance.kill_emacs), instance.story)
+            until(lambda: worked(instance.kill_emacs), instance.diagnostics)
         else:
             _kill(instance.namespace, instance.pod_name, Role.EMACS)
 
@@ -43,9 +43,9 @@ def of_bridge(instance: Instance) -> Death:
     def die() -> None:
         if next(times) % 2:
             delete = ("delete", "pod", instance.pod_name, "-n", instance.namespace, "--wait=false")
-            until(lambda: worked(lambda: kubectl(*delete)), instance.story)
+            until(lambda: worked(lambda: kubectl(*delete)), instance.diagnostics)
         elif _host() is None:
-            until(lambda: worked(instance.kill_bridge), instance.story)
+            until(lambda: worked(instance.kill_bridge), instance.diagnostics)
         else:
             _kill(instance.namespace, instance.pod_name, Role.BRIDGE)
 

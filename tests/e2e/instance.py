@@ -65,10 +65,10 @@ class Instance:
             condition = _condition(obj, kind)
             return condition if condition["reason"] == reason else None
 
-        def story() -> str:
-            return f"{kind} has no reason {reason}\n{self.story()}"
+        def diagnostics() -> str:
+            return f"{kind} has no reason {reason}\n{self.diagnostics()}"
 
-        return self.kube.wait("EfritInstance", self.namespace, self.name, there, story, seconds)
+        return self.kube.wait("EfritInstance", self.namespace, self.name, there, diagnostics, seconds)
 
     def wait_ready(self, seconds: float = TIMEOUT) -> Instance:
         self.wait_reason("Ready", seconds=seconds)
@@ -88,14 +88,14 @@ class Instance:
             pod = self.pod()
             return pod is None or "deletionTimestamp" in pod["metadata"]
 
-        until(leaves, lambda: f"the pod is not being deleted\n{self.story()}")
+        until(leaves, lambda: f"the pod is not being deleted\n{self.diagnostics()}")
 
     def wait_no_pod(self) -> None:
-        until(lambda: self.pod() is None, lambda: f"the pod is still there\n{self.story()}")
+        until(lambda: self.pod() is None, lambda: f"the pod is still there\n{self.diagnostics()}")
 
     def wait_new_pod(self, old: str | None) -> Instance:
         """Wait until another pod than `old` serves."""
-        until(lambda: self.pod_uid() not in (None, old), lambda: f"the pod was not replaced\n{self.story()}")
+        until(lambda: self.pod_uid() not in (None, old), lambda: f"the pod was not replaced\n{self.diagnostics()}")
         return self.wait_ready()
 
     def shell(self, script: str, *arguments: str, stdin_text: str | None = None) -> str:
@@ -106,7 +106,7 @@ class Instance:
 
     def touch(self, path: str) -> None:
         """Make a file, once there is a container to make it in: what waits for it goes on."""
-        until(lambda: worked(lambda: self.shell('touch "$1"', path)), self.story)
+        until(lambda: worked(lambda: self.shell('touch "$1"', path)), self.diagnostics)
 
     def kill_emacs(self) -> None:
         self.shell(SIGNAL, "emacs *--fg-daemon*", "KILL")
@@ -114,7 +114,7 @@ class Instance:
     def kill_bridge(self) -> None:
         self.shell(SIGNAL, "*python*efrit-bridge*", "KILL")
 
-    def story(self) -> str:
+    def diagnostics(self) -> str:
         """Return what a person would look at to understand why it hangs."""
         here = ("-n", self.namespace)
         return "\n".join(
@@ -175,12 +175,12 @@ class Request:
             status: Json = request.get("status", {})
             return status if predicate(status) else None
 
-        def story() -> str:
+        def diagnostics() -> str:
             here = ("-n", self.namespace)
             described = kubectl("describe", "efr", self.name, *here, check=False)
             return f"{self.name} {what}\n{described}\n{kubectl('get', 'efi,pods', *here, check=False)}"
 
-        return self.kube.wait("EfritRequest", self.namespace, self.name, there, story, seconds)
+        return self.kube.wait("EfritRequest", self.namespace, self.name, there, diagnostics, seconds)
 
 
 def _condition(instance: Json, kind: str) -> Json:
@@ -261,7 +261,7 @@ class Batch:
                     return statuses
         open_requests = {number: status for number, status in statuses.items() if not complete(status)}
         shown = json.dumps(open_requests)[:2000]
-        raise AssertionError(f"{len(open_requests)} of {self.SIZE} are open: {shown}\n{self.instance.story()}")
+        raise AssertionError(f"{len(open_requests)} of {self.SIZE} are open: {shown}\n{self.instance.diagnostics()}")
 
     def executed(self) -> dict[int, int]:
         """Return how often each number was run, as the runs themselves have written down."""

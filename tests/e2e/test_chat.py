@@ -51,7 +51,7 @@ def speaks(instance: Instance, request: Request, what: str = '"type":"text"') ->
     log = f"/var/lib/efrit/queue/progress/{uid}.ndjson"
     until(
         lambda: instance.shell(f"grep -c '{what}' {log} || true").strip() not in ("", "0"),
-        lambda: f"{what} does not come: {request.status()}\n{instance.story()}",
+        lambda: f"{what} does not come: {request.status()}\n{instance.diagnostics()}",
     )
 
 

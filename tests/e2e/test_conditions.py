@@ -162,7 +162,7 @@ def test_a_mistake_is_named_by_a_reason_a_sentence_and_an_event(broken: dict[str
         return condition if condition["reason"] == case.reason and case.says in condition["message"] else None
 
     condition = until(
-        matching_condition, lambda: f"Ready does not say {case.reason} and {case.says}\n{instance.story()}"
+        matching_condition, lambda: f"Ready does not say {case.reason} and {case.says}\n{instance.diagnostics()}"
     )
     assert condition["status"] == "False"
     assert instance.get()["status"]["phase"] in ("Pending", "NotReady")
@@ -171,7 +171,7 @@ def test_a_mistake_is_named_by_a_reason_a_sentence_and_an_event(broken: dict[str
         events = kubectl("describe", "efi", instance.name, "-n", instance.namespace).partition("\nEvents:")[2]
         return any(case.reason in line and "Warning" in line for line in events.splitlines())
 
-    until(event, lambda: f"no event says {case.reason}\n{instance.story()}")
+    until(event, lambda: f"no event says {case.reason}\n{instance.diagnostics()}")
 
 
 def test_a_request_waits_with_a_reason_for_an_instance_that_cannot_start(waiting: dict[str, Request]) -> None:

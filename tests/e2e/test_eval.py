@@ -26,7 +26,7 @@ def test_an_instance_becomes_ready_and_says_which_emacs_it_runs(instance: Instan
     assert status["phase"] == "Ready"
     assert status["podName"] == instance.pod_name
     assert status["emacsVersion"].startswith("28." if instance.name == "oldest" else "30.")
-    until(lambda: instance.condition("EmacsResponsive")["status"] == "True", instance.story)
+    until(lambda: instance.condition("EmacsResponsive")["status"] == "True", instance.diagnostics)
     assert instance.condition("QueueHealthy")["status"] == "True"
     assert instance.condition("Suspended")["status"] == "False"
 

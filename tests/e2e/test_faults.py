@@ -58,7 +58,7 @@ def test_a_bridge_killed_midway_loses_nothing(instance: Instance) -> None:
         return first
 
     # The kubelet says so later than the bridge serves.
-    until(lambda: status("initContainerStatuses")["restartCount"] >= 1, instance.story)
+    until(lambda: status("initContainerStatuses")["restartCount"] >= 1, instance.diagnostics)
     assert status("containerStatuses")["restartCount"] == 0
 
 
@@ -95,7 +95,7 @@ def test_a_pod_deleted_by_force_midway_interrupts_at_most_the_request_it_ran(ins
 def wait_begun(instance: Instance, request: Request, file: str) -> None:
     """Wait until it is Running and has written its file: it is Running a moment before its first form."""
     request.wait_reason("Running")
-    until(lambda: worked(lambda: instance.shell('test -s "$1"', file)), instance.story)
+    until(lambda: worked(lambda: instance.shell('test -s "$1"', file)), instance.diagnostics)
 
 
 def test_work_whose_retry_is_allowed_runs_again_when_emacs_dies(instance: Instance) -> None:
@@ -121,6 +121,6 @@ def test_work_that_may_not_be_retried_is_interrupted_when_emacs_dies(instance: I
     instance.kill_emacs()
     status = request.wait()
     assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "Interrupted", "Failure")
-    until(lambda: instance.condition("EmacsResponsive")["status"] == "True", instance.story)
+    until(lambda: instance.condition("EmacsResponsive")["status"] == "True", instance.diagnostics)
     assert instance.value("(+ 1 2)") == "3"
     assert instance.shell(f"cat {file}") == "ran\n"

@@ -42,7 +42,7 @@ def instance(kube: Kube, shared_namespace: str) -> Instance:
 def test_a_request_dropped_into_the_queue_by_hand_is_answered_in_a_file(instance: Instance, way: str) -> None:
     identifier = f"hand_{len(way)}"
     instance.shell(way, QUEUE, identifier, stdin_text=json.dumps({"id": identifier, **REQUEST}))
-    text = until(lambda: instance.shell(READ, QUEUE, identifier) or None, instance.story)
+    text = until(lambda: instance.shell(READ, QUEUE, identifier) or None, instance.diagnostics)
     check(json.loads(text), identifier)
     assert instance.value("'still") == "still"
 
@@ -62,16 +62,16 @@ def test_a_daemon_without_operator_and_bridge_answers_files(
         stdin = ("-i",) if stdin_text is not None else ()
         return kubectl("exec", *stdin, *where, "--", "sh", "-c", script, "sh", *arguments, stdin=stdin_text)
 
-    def story() -> str:
+    def diagnostics() -> str:
         return kubectl("describe", "pod", *where, check=False) + kubectl("logs", *where, check=False)
 
     def response(identifier: str) -> Json:
-        read: Json = json.loads(until(lambda: shell(READ, queue, identifier) or None, story))
+        read: Json = json.loads(until(lambda: shell(READ, queue, identifier) or None, diagnostics))
         return read
 
     kubectl("wait", "pod", *where, "--for=condition=Ready", f"--timeout={TIMEOUT:.0f}s")
     queue = "/home/efrit/.local/state/efrit/instances/default/queue"
-    until(lambda: shell('[ -d "$1/requests" ] && echo yes || :', queue) or None, story)
+    until(lambda: shell('[ -d "$1/requests" ] && echo yes || :', queue) or None, diagnostics)
     for way in (BY_RENAME, BY_WRITING):
         identifier = f"efrit_1735939200_{len(way)}"
         shell(way, queue, identifier, stdin_text=json.dumps({"id": identifier, **REQUEST}))

@@ -114,7 +114,7 @@ def test_the_key_is_nowhere_but_in_its_file(instance: Instance, kube: Kube, mode
     log = f"/var/lib/efrit/queue/progress/{uid}.ndjson"
     until(
         lambda: "word" in instance.shell(f"cat {log} 2>/dev/null || true"),
-        lambda: f"the model does not speak: {nosy.status()}\n{instance.story()}",
+        lambda: f"the model does not speak: {nosy.status()}\n{instance.diagnostics()}",
     )
     logged = json.dumps(model.log("nosy"))
     assert OLD not in logged

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e import deaths
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import VOLUMES, Instance, complete
-from tests.plans import played, program, story
+from tests.plans import example, played, program
 from tests.support.cluster_kube import Json, Kube, kubectl, until
 from tests.support.efrit_program import Program
 from tests.support.model_service import ModelService
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.alone
 
 CALM = "calculator"
 
-AMENDED = (story.HISTORY.index(f"[{story.AMENDED_AT}] ACT"), "act")
+AMENDED = (example.HISTORY.index(f"[{example.AMENDED_AT}] ACT"), "act")
 REST = ("facts", "assess", "adapt", "commit-adapt")
 Moment = tuple[int, str]
 """The sight of a request of a plan: (step of the commit it leads to, part)."""
@@ -40,7 +40,7 @@ class Collected(dict[str, str]):
 
 def written(model: ModelService, name: str) -> None:
     scenarios = Collected()
-    story.written(scenarios, name)
+    example.written(scenarios, name)
     for scenario, toml in scenarios.items():
         model.play(scenario, toml)
 
@@ -52,7 +52,7 @@ def efrit(shared_namespace: str) -> Program:
 
 @pytest.fixture(scope="module")
 def calm(kube: Kube, shared_namespace: str, shared_model: ModelService, efrit: Program) -> Instance:
-    """Return the instance on which the story was played and nothing happened."""
+    """Return the instance on which the example was played and nothing happened."""
     instance = builder(kube, shared_namespace, shared_model, "calm")
     written(shared_model, CALM)
     output = played.play(efrit, CALM, "calm", lambda file: instance.touch(f"/workspace/{file}"))
@@ -73,7 +73,7 @@ def test_a_program_is_built_though_tasks_fail_are_divided_given_up_and_amended(
 ) -> None:
     played.check(efrit, CALM)
     assert git(calm, CALM, "status --porcelain") == ""
-    assert story.thresholds(git(calm, CALM, "show HEAD:working_plan/current.json")) == story.THRESHOLDS
+    assert example.thresholds(git(calm, CALM, "show HEAD:working_plan/current.json")) == example.THRESHOLDS
     for command, printed in ((program.TESTS, "Ran 5 tests, 5 results as expected"), (program.RUNS, "10")):
         assert printed in calm.shell(f"cd /workspace/plans/{CALM}/environment; ({command}) 2>&1")
     if played.EXAMPLE:
@@ -90,10 +90,10 @@ def _clean_operator(kube: Kube) -> Iterator[None]:
 
 
 def check_course(kube: Kube, instance: Instance, uid: str, status: Json) -> None:
-    """Fail at the first commit that the story does not have: what waits for a later one would do so for long."""
+    """Fail at the first commit that the example does not have: what waits for a later one would do so for long."""
     for commit in sorted(status.get("commits", ()), key=lambda commit: int(commit["step"])):
-        (head,), step = story.heads([commit["subject"]]), int(commit["step"])
-        if story.HISTORY[step : step + 1] != (head,):
+        (head,), step = example.heads([commit["subject"]]), int(commit["step"])
+        if example.HISTORY[step : step + 1] != (head,):
             requests = kube.list("EfritRequest", instance.namespace, labelSelector=f"efrit.dev/plan={uid}")
             ends = {
                 request["metadata"]["name"]: request.get("status", {})
@@ -101,17 +101,17 @@ def check_course(kube: Kube, instance: Instance, uid: str, status: Json) -> None
                 if step - 3 <= int(request["metadata"]["labels"]["efrit.dev/plan-step"]) <= step
             }
             raise AssertionError(
-                f"step {step} is {head}, not as in the story: {json.dumps([status, ends], indent=1)}"
+                f"step {step} is {head}, not as in the example: {json.dumps([status, ends], indent=1)}"
             )
 
 
 def play_shaken(kube: Kube, instance: Instance, name: str, dies: Mapping[Moment, deaths.Death]) -> None:
-    """Run the story to its end; at each of these moments something dies.
+    """Run the example to its end; at each of these moments something dies.
 
     No request is hit twice, however late a moment is seen: a third interruption would end it.
     """
     namespace = instance.namespace
-    manifest = {"metadata": {"name": name}, "spec": story.spec(name, instance.name)}
+    manifest = {"metadata": {"name": name}, "spec": example.spec(name, instance.name)}
     uid = kube.create("EfritPlan", namespace, manifest)["metadata"]["uid"]
     labels = f"efrit.dev/plan={uid}"
 
@@ -132,10 +132,10 @@ def play_shaken(kube: Kube, instance: Instance, name: str, dies: Mapping[Moment,
                 hit.discard(event["object"]["metadata"]["name"])
             if moment == AMENDED and not amended:
                 amended = True
-                kube.patch("EfritPlan", namespace, name, {"spec": {"amendments": [story.AMENDMENT]}})
-                instance.touch(f"/workspace/{story.may_go_on(name)}")
+                kube.patch("EfritPlan", namespace, name, {"spec": {"amendments": [example.AMENDMENT]}})
+                instance.touch(f"/workspace/{example.may_go_on(name)}")
             if moment in to_come:
-                until(lambda: not hit or not hit & open_requests(), instance.story)  # noqa: B023 - called at once
+                until(lambda: not hit or not hit & open_requests(), instance.diagnostics)  # noqa: B023 - called at once
                 to_come.pop(moment)()
                 hit = open_requests()
     assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), json.dumps(status, indent=1)
@@ -150,7 +150,7 @@ def test_whatever_dies_at_whatever_step_the_tree_is_the_same_and_no_commit_is_do
     written(shared_model, name)
     instance = builder(kube, shared_namespace, shared_model, name)
     emacs, bridge, controller = deaths.of_emacs(instance), deaths.of_bridge(instance), deaths.of_controller()
-    parent, amendment = story.HISTORY.index("[reader] ADAPT"), story.HISTORY.index("[amend] 1")
+    parent, amendment = example.HISTORY.index("[reader] ADAPT"), example.HISTORY.index("[amend] 1")
     play_shaken(
         kube,
         instance,
@@ -163,8 +163,8 @@ def test_whatever_dies_at_whatever_step_the_tree_is_the_same_and_no_commit_is_do
             (amendment, "amend"): emacs,
         },
     )
-    assert story.heads(git(instance, name, "log --reverse --format=%s").splitlines()) == story.HISTORY
+    assert example.heads(git(instance, name, "log --reverse --format=%s").splitlines()) == example.HISTORY
     steps = git(instance, name, "log --reverse --format='%(trailers:key=Efrit-Step,valueonly,separator=)'")
-    assert list(map(int, steps.split())) == list(range(len(story.HISTORY)))
+    assert list(map(int, steps.split())) == list(range(len(example.HISTORY)))
     for words in ("show HEAD:working_plan/current.json", "ls-tree -r HEAD:environment"):
         assert git(instance, name, words) == git(calm, CALM, words)

@@ -35,7 +35,7 @@ def _pool(kube: Kube, namespace: str, queue: Json, **pod_template: object) -> No
     kube.create("EfritPool", namespace, {"metadata": {"name": POOL}, "spec": spec})
 
 
-def _story(namespace: str) -> str:
+def _diagnostics(namespace: str) -> str:
     objects = kubectl("get", "efp,efi,efc,efr,pods,pdb", "-n", namespace, "-o", "wide", check=False)
     return objects + kubectl("get", "pdb", BUDGET, "-n", namespace, "-o", "yaml", check=False)
 
@@ -45,7 +45,7 @@ def _wait_ready(kube: Kube, namespace: str) -> None:
         status = kube.get("EfritPool", namespace, POOL).get("status", {})
         return bool(status.get("ready") == status.get("replicas") == MEMBERS)
 
-    until(is_ready, lambda: f"the pool is not ready\n{_story(namespace)}")
+    until(is_ready, lambda: f"the pool is not ready\n{_diagnostics(namespace)}")
 
 
 def _claimed_member(kube: Kube, namespace: str) -> str:
@@ -127,31 +127,31 @@ def _drained(kube: Kube, namespace: str, tmp_path: Path) -> None:
     long = send(kube, namespace, held(go, "'done"), poolRef={"name": POOL}, timeoutSeconds=600)
     busy = Instance(kube, namespace, long.wait_reason("Running")["instanceName"])
     guarded = {busy.pod_name, claimed.pod_name}
-    until(lambda: _guards(kube, namespace, guarded), lambda: f"not guarded: {guarded}\n{_story(namespace)}")
+    until(lambda: _guards(kube, namespace, guarded), lambda: f"not guarded: {guarded}\n{_diagnostics(namespace)}")
     before = _pods(kube, namespace)
     assert len(before) == MEMBERS + 1
 
     short = [send(kube, namespace, _run(number), poolRef={"name": POOL}) for number in range(SHORT)]
     with _draining(kube, namespace, tmp_path / "drain") as drain:
 
-        def story() -> str:
-            return f"{drain.output}\n{_story(namespace)}"
+        def diagnostics() -> str:
+            return f"{drain.output}\n{_diagnostics(namespace)}"
 
-        until(lambda: all(_is_refused(drain, pod) for pod in guarded), story)
+        until(lambda: all(_is_refused(drain, pod) for pod in guarded), diagnostics)
         assert [_evict(kube, namespace, pod) for pod in guarded] == [429, 429]
 
         def are_evicted() -> bool:
             now = _pods(kube, namespace)
             return all(now.get(pod) != uid for pod, uid in before.items() if pod not in guarded)
 
-        until(are_evicted, story)
+        until(are_evicted, diagnostics)
         assert {pod: _pods(kube, namespace)[pod] for pod in guarded} == {pod: before[pod] for pod in guarded}
 
         busy.touch(go)
         status = long.wait()
         assert (status["result"], status["podUID"]) == ("done", before[busy.pod_name])
         kube.patch("EfritClaim", namespace, "ada", {"spec": {"released": True}})
-        until(lambda: drain.process.poll() is not None, story)
+        until(lambda: drain.process.poll() is not None, diagnostics)
         assert drain.process.returncode == 0, drain.output
 
     answers = [request.wait() for request in short]

@@ -33,7 +33,7 @@ def _apply(namespace: str, **spec: object) -> None:
     kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(manifest))
 
 
-def _story(namespace: str) -> str:
+def _diagnostics(namespace: str) -> str:
     return "\n".join(
         (
             kubectl("get", "efp,efi,efr,pods", "-n", namespace, "-o", "wide", check=False),
@@ -47,7 +47,7 @@ def _until(kube: Kube, namespace: str, **expected: object) -> Json:
         status: Json = kube.get("EfritPool", namespace, POOL).get("status", {})
         return status if expected.items() <= status.items() else None
 
-    return until(reached, lambda: f"the pool is not {expected}\n{_story(namespace)}")
+    return until(reached, lambda: f"the pool is not {expected}\n{_diagnostics(namespace)}")
 
 
 def _columns(namespace: str) -> dict[str, str]:
@@ -95,7 +95,7 @@ def test_a_pool_is_applied_scaled_and_emptied_with_kubectl_and_answers_what_name
 
     kubectl("scale", "efp", POOL, "--replicas=0", "-n", namespace)
     _until(kube, namespace, replicas=0, draining=0, ready=0)
-    until(lambda: not kube.list("EfritInstance", namespace), lambda: f"members are left\n{_story(namespace)}")
+    until(lambda: not kube.list("EfritInstance", namespace), lambda: f"members are left\n{_diagnostics(namespace)}")
     assert _columns(namespace)["AVAILABLE"] == "False"
 
 
@@ -139,10 +139,10 @@ def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_a
         contents = [held(go, f"(+ 1 {number})") for number in range(REQUESTS)]
         to_pool: Json = {"poolRef": {"name": POOL}, "timeoutSeconds": 600}
         requests = [send(kube, namespace, content, **to_pool) for content in contents]
-        until(lambda: MOST in sizes, lambda: f"the pool wanted {sizes}\n{_story(namespace)}")
+        until(lambda: MOST in sizes, lambda: f"the pool wanted {sizes}\n{_diagnostics(namespace)}")
         members = until(
             lambda: made if len(made := kube.list("EfritInstance", namespace)) == MOST else None,
-            lambda: f"not all members are there\n{_story(namespace)}",
+            lambda: f"not all members are there\n{_diagnostics(namespace)}",
         )
         for member in members:
             Instance(kube, namespace, member["metadata"]["name"]).touch(go)
@@ -151,7 +151,7 @@ def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_a
         assert {answer["attempt"] for answer in answers} == {1}
         _until(kube, namespace, desiredReplicas=0, replicas=0, draining=0, pending=0)
     assert max(sizes) == MOST
-    until(lambda: not kube.list("EfritInstance", namespace), lambda: f"members are left\n{_story(namespace)}")
+    until(lambda: not kube.list("EfritInstance", namespace), lambda: f"members are left\n{_diagnostics(namespace)}")
 
 
 def test_a_member_is_claimed_goes_back_is_claimed_again_and_is_deleted_with_the_end_of_its_claim(
@@ -175,14 +175,14 @@ def test_a_member_is_claimed_goes_back_is_claimed_again_and_is_deleted_with_the_
     release("first")
     until(
         lambda: kube.get("EfritClaim", namespace, "first")["status"]["phase"] == "Released",
-        lambda: f"it is not released\n{_story(namespace)}",
+        lambda: f"it is not released\n{_diagnostics(namespace)}",
     )
     assert kube.get("EfritInstance", namespace, member)["metadata"]["ownerReferences"][0]["kind"] == "EfritPool"
 
     second = claim("second", ttlSecondsAfterFinished=0)
     release("second")
-    until(lambda: kube.find("EfritClaim", namespace, "second") is None, lambda: f"it is kept\n{_story(namespace)}")
-    until(lambda: kube.find("EfritInstance", namespace, second) is None, lambda: f"it stays\n{_story(namespace)}")
+    until(lambda: kube.find("EfritClaim", namespace, "second") is None, lambda: f"kept\n{_diagnostics(namespace)}")
+    until(lambda: kube.find("EfritInstance", namespace, second) is None, lambda: f"kept\n{_diagnostics(namespace)}")
 
 
 def test_a_template_with_a_broken_image_is_rolled_out_no_further_and_taken_back(kube: Kube, namespace: str) -> None:
@@ -193,7 +193,7 @@ def test_a_template_with_a_broken_image_is_rolled_out_no_further_and_taken_back(
     _apply(namespace, replicas=1, updateStrategy=strategy, template=broken)
     until(
         lambda: _pool_condition(kube, namespace, "Progressing").get("reason") == "RevisionFailed",
-        lambda: f"the roll-out is not stopped\n{_story(namespace)}",
+        lambda: f"the roll-out is not stopped\n{_diagnostics(namespace)}",
     )
     condition = _pool_condition(kube, namespace, "Progressing")
     assert condition["status"] == "False"

@@ -31,7 +31,7 @@ def test_a_busy_instance_is_replaced_when_its_work_has_ended(instance: Instance)
     request = instance.send(held("/workspace/go", "'finished"), timeoutSeconds=600)
     request.wait_reason("Running")
     instance.patch(podTemplate={"labels": {"stage": "two"}})
-    until(lambda: instance.condition("Updated")["reason"] == "UpdateHeld", instance.story)
+    until(lambda: instance.condition("Updated")["reason"] == "UpdateHeld", instance.diagnostics)
     assert instance.pod_uid() == old
     instance.touch("/workspace/go")
     status = request.wait()

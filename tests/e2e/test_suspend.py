@@ -38,7 +38,9 @@ def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_whe
     instance.patch(operatingMode="Suspended")
     instance.wait_pod_leaves()
     # The one that runs may end, in a pod that ends with it.
-    until(lambda: instance.pod() is None or worked(lambda: instance.shell(f"touch {batch.gate}")), instance.story)
+    until(
+        lambda: instance.pod() is None or worked(lambda: instance.shell(f"touch {batch.gate}")), instance.diagnostics
+    )
     instance.wait_reason("Suspended")
     instance.wait_no_pod()
     assert instance.condition("Suspended")["status"] == "True"

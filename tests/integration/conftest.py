@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.support.custom_resources import new_namespace
-from tests.support.failure_logs import stories
+from tests.support.failure_logs import captured_logs
 from tests.support.fixtures import audit_log, control_plane, kube, lisp, plane, pytest_before_forks
 from tests.support.kube import Kube
 
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        report.sections += stories()
+        report.sections += captured_logs()
     return report
 
 

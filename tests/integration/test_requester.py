@@ -201,6 +201,6 @@ def test_the_requests_of_a_pool_are_shared_between_those_who_made_them(
 
     try:
         operator.start(EFRIT_REQUESTER=noted)
-        until(lambda: waiting() == flows, lambda: f"{waiting()}\n{operator.story()}")
+        until(lambda: waiting() == flows, lambda: f"{waiting()}\n{operator.diagnostics()}")
     finally:
         operator.close()

@@ -136,14 +136,14 @@ class Copy:
 
         untouched: all that they wait for comes, and may take as long as it does in every other run.
         """
-        patience = {} if untouched else {"EFRIT_TEST_TIMEOUT": str(MUTANT_TIMEOUT)}
+        time_limit = {} if untouched else {"EFRIT_TEST_TIMEOUT": str(MUTANT_TIMEOUT)}
         failed: list[str] = []
         python = tuple(test for test in tests if not test.startswith(ERT))
         if python:
-            failed += self._pytest(python, patience)
+            failed += self._pytest(python, time_limit)
         ert = tuple(test.removeprefix(ERT) for test in tests if test.startswith(ERT))
         if ert:
-            failed += self._ert(ert, patience)
+            failed += self._ert(ert, time_limit)
         return tuple(failed)
 
     def _compile_lisp(self) -> Path:

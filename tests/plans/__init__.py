@@ -1,1 +1,1 @@
-"""What tests of plans have in common, on whatever they run: a model's words as a script, and one whole story."""
+"""What tests of plans have in common, on whatever they run: a model's words as a script, and one whole example."""

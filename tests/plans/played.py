@@ -1,4 +1,4 @@
-"""The story from `efrit plan run` to its end, and what the command line then tells of it. On any cluster."""
+"""The example from `efrit plan run` to its end, and what the command line then tells of it. On any cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.plans import story
+from tests.plans import example
 from tests.support.efrit_program import Program
 
 EXAMPLE = os.environ.get("EFRIT_PLAN_EXAMPLE", "")
@@ -26,14 +26,14 @@ def play(efrit: Program, name: str, instance: str, touch: Callable[[str], object
         assert running.stdin is not None
         assert running.stdout is not None
         try:
-            running.stdin.write(json.dumps(story.spec(name, instance)))
+            running.stdin.write(json.dumps(example.spec(name, instance)))
             running.stdin.close()
             lines = []
             for line in running.stdout:
                 lines.append(line)
-                if line.startswith(f"Act {story.AMENDED_AT}:"):
-                    efrit.ok("plan", "amend", name, story.AMENDMENT)
-                    touch(story.may_go_on(name))
+                if line.startswith(f"Act {example.AMENDED_AT}:"):
+                    efrit.ok("plan", "amend", name, example.AMENDMENT)
+                    touch(example.may_go_on(name))
         finally:
             # It leaves the plan at work, but not itself.
             running.kill()
@@ -48,23 +48,23 @@ def state(efrit: Program, name: str) -> dict[str, Any]:
 
 
 def check(efrit: Program, name: str) -> None:
-    """Assert that `plan show`, `log` and `report` tell the story as it is written."""
+    """Assert that `plan show`, `log` and `report` tell the example as it is written."""
     stands = state(efrit, name)
     assert (stands["phase"], stands["outcome"]) == ("Succeeded", "Success"), stands
-    assert {task["id"]: task["failure_threshold"] for task in stands["tree"]} == story.THRESHOLDS
-    assert stands["amendments"] == [story.AMENDMENT]
+    assert {task["id"]: task["failure_threshold"] for task in stands["tree"]} == example.THRESHOLDS
+    assert stands["amendments"] == [example.AMENDMENT]
     shown = efrit.ok("plan", "show", name)
-    assert all(line in shown for line in ("reader", story.BY_HAND, story.WITH_REMAINDERS, "Ran 5 tests")), shown
+    assert all(line in shown for line in ("reader", example.BY_HAND, example.WITH_REMAINDERS, "Ran 5 tests")), shown
 
     log = efrit.run("plan", "log", name, "-o", "json").json
-    assert story.heads([commit["subject"] for commit in log]) == story.HISTORY
-    assert [commit["step"] for commit in log] == list(range(len(story.HISTORY)))
+    assert example.heads([commit["subject"] for commit in log]) == example.HISTORY
+    assert [commit["step"] for commit in log] == list(range(len(example.HISTORY)))
 
     report = efrit.ok("plan", "report", name)
-    assert story.AMENDMENT in report
+    assert example.AMENDMENT in report
     assert "decimals: " in report, "what the task cost that was given up is missing"
     states = re.findall("<title>([a-z]+),", efrit.ok("plan", "report", name, "--svg"))
-    assert states == ["done"] * len(story.THRESHOLDS)
+    assert states == ["done"] * len(example.THRESHOLDS)
     assert "<h2>Costs by task</h2>" in efrit.ok("plan", "report", name, "--html")
 
 

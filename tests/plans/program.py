@@ -1,4 +1,4 @@
-"""The calculator that the story builds: what each act writes into `environment/`, wrong turns included.
+"""The calculator that the example builds: what each act writes into `environment/`, wrong turns included.
 
 Emacs Lisp, because every Emacs image can run it: `emacs -Q --batch -L . -l sums.el -f sums-main '2.5 * (1 + 3)'`.
 """

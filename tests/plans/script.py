@@ -16,7 +16,7 @@ HEADS = {
 }
 FACT = {"perspective": "requirements", "statement": "What was asked for is there.", "evidence": "greeting.txt"}
 DONE: Json = {"verdict": "done", "reason": "It is there."}
-PATIENCE_SECONDS = 600
+COMMAND_SECONDS = 600
 """How long a command of a plan may run: on no machine is it the time that ends it."""
 
 
@@ -66,7 +66,7 @@ class Script:
         """
         calls: list[tuple[str, Json]] = [("todo_add", {"content": "Do it"})]
         calls += [("file_write", {"path": path, "content": content}) for path, content in files.items()]
-        calls += [("shell_exec", {"command": shell, "timeout": PATIENCE_SECONDS})] if shell else []
+        calls += [("shell_exec", {"command": shell, "timeout": COMMAND_SECONDS})] if shell else []
         turns = [_call(tool, arguments) for tool, arguments in calls]
         turns[0] = f"pace = {{first_ms = {first_ms}}}\n{turns[0]}"
         turns.append(_call("todo_update", {"id": 1, "status": "completed"}))

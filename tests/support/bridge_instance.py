@@ -26,12 +26,12 @@ from tests.support.timeout import TIMEOUT, poll_interval
 T = TypeVar("T")
 
 
-def until(ask: Callable[[], T], seconds: float = TIMEOUT, story: Callable[[], str] = str) -> T:
-    """Return the first true answer of `ask`; AssertionError that tells the `story` after `seconds`."""
+def until(ask: Callable[[], T], seconds: float = TIMEOUT, diagnostics: Callable[[], str] = str) -> T:
+    """Return the first true answer of `ask`; AssertionError with `diagnostics` after `seconds`."""
     began = time.monotonic()
     while not (answer := ask()):
         waited = time.monotonic() - began
-        assert waited < seconds, f"not within {seconds} s: {ask}\n{story()}"
+        assert waited < seconds, f"not within {seconds} s: {ask}\n{diagnostics()}"
         time.sleep(poll_interval(waited))
     return answer
 
@@ -200,11 +200,11 @@ class Instance:
         def answered() -> Response | None:
             return self.view(rid).response
 
-        response = until(answered, seconds, lambda: self._story(rid))
+        response = until(answered, seconds, lambda: self._diagnostics(rid))
         assert response is not None
         return response
 
-    def _story(self, rid: str) -> str:
+    def _diagnostics(self, rid: str) -> str:
         """Return what is known of a request, and the ends of the logs."""
         files = (self.queue / f"progress/{rid}.ndjson", self.place / "emacs.log", self.place / "bridge.log")
         logs = [f"--- {file.name}\n{file.read_text(errors='replace')[-3000:]}" for file in files if file.exists()]

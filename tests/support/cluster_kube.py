@@ -82,12 +82,12 @@ class Kube:
         namespace: str,
         name: str,
         probe: Callable[[Json], T | None],
-        story: Callable[[], str],
+        diagnostics: Callable[[], str],
         seconds: float = TIMEOUT,
     ) -> T:
         """Return the first that `probe` makes of the object and is neither None nor False.
 
-        A watch tells of each change, at less cost than polls. AssertionError with the story after `seconds`.
+        A watch tells of each change, at less cost than polls. AssertionError with the diagnostics after `seconds`.
         """
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
@@ -96,7 +96,7 @@ class Kube:
                 value = probe(event["object"])
                 if value is not None and value is not False:
                     return value
-        raise AssertionError(f"after {seconds:.0f} s: {story()}")
+        raise AssertionError(f"after {seconds:.0f} s: {diagnostics()}")
 
     @staticmethod
     def path(kind: str, namespace: str | None, name: str = "", sub: str = "") -> str:

@@ -1,23 +1,23 @@
-"""What a failed test tells beside its own words: the logs of what it worked with, which are gone afterwards."""
+"""What a failed test prints besides its own message: the logs of what it worked with, which are gone afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_TELLERS: dict[str, Callable[[], str]] = {}
+_SOURCES: dict[str, Callable[[], str]] = {}
 
 
 @contextmanager
-def logs_on_failure(name: str, teller: Callable[[], str]) -> Iterator[None]:
-    """Have every test that fails meanwhile tell what `teller` returns, under `name`."""
-    _TELLERS[name] = teller
+def logs_on_failure(name: str, source: Callable[[], str]) -> Iterator[None]:
+    """Have every test that fails meanwhile print what `source` returns, under `name`."""
+    _SOURCES[name] = source
     try:
         yield
     finally:
-        del _TELLERS[name]
+        del _SOURCES[name]
 
 
-def stories() -> list[tuple[str, str]]:
-    """Return what there is to tell now."""
-    return [(name, teller()) for name, teller in _TELLERS.items()]
+def captured_logs() -> list[tuple[str, str]]:
+    """Return the name and text of each source."""
+    return [(name, source()) for name, source in _SOURCES.items()]

@@ -95,8 +95,8 @@ def serve(connection: socket.socket) -> Job:
         doors = {} if door is None else {door.fileno(): door}
         for ready in _readable([*connections, *running, *doors]):
             if ready in doors:
-                guest, _ = doors[ready].accept()
-                connections[guest.fileno()] = guest
+                client, _ = doors[ready].accept()
+                connections[client.fileno()] = client
                 continue
             if ready in running:
                 _tell_end(ready, running.pop(ready))
@@ -142,7 +142,7 @@ def serve(connection: socket.socket) -> Job:
             for descriptor in descriptors[:3]:
                 os.close(descriptor)
             running[os.pidfd_open(pid)] = Child(pid, descriptors[3])
-            # A guest that was killed meanwhile does not hear of it.
+            # A client that was killed meanwhile gets no answer.
             with suppress(BrokenPipeError):
                 connections[ready].send(str(pid).encode())
 

@@ -225,7 +225,7 @@ def _autoscaled(spec: Json, rest: Path) -> None:
         autoscaling["maxReplicas"] = 1000
 
 
-def _prefers_home(spec: Json, rest: Path) -> None:
+def _prefers_session_member(spec: Json, rest: Path) -> None:
     spec["placement"]["sessionAffinity"] = "Preferred"
 
 
@@ -295,7 +295,7 @@ SCAFFOLDS: Mapping[Path, Callable[[Json, Path], None]] = {
     ("spec", "tasks"): _with_parent,
     ("spec", "autoscaling"): _autoscaled,
     ("spec", "warm"): _autoscaled,
-    ("spec", "placement", "affinityWaitSeconds"): _prefers_home,
+    ("spec", "placement", "affinityWaitSeconds"): _prefers_session_member,
     ("spec", "updateStrategy"): _replacing,
     ("spec", "network", "egress"): _with_peers,
     ("spec", "podTemplate", "volumeMounts"): _with_volume,

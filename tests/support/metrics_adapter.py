@@ -63,7 +63,7 @@ class MetricsAdapter:
         conditions = status.get("conditions", ())
         return any(entry["type"] == "Available" and entry["status"] == "True" for entry in conditions)
 
-    def story(self) -> str:
+    def diagnostics(self) -> str:
         """Return what the API server says of it."""
         return json.dumps(self._kube.call("GET", f"{_SERVICES}/{VERSION}.{GROUP}").get("status"))
 

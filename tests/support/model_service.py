@@ -83,7 +83,7 @@ class ModelService:
     def stop(self) -> None:
         """Take it away: whoever asks is refused the connection."""
         self._scale(0)
-        until(lambda: not self._pods(), lambda: f"the model's pod stays\n{self.story()}")
+        until(lambda: not self._pods(), lambda: f"the model's pod stays\n{self.diagnostics()}")
 
     def start(self) -> None:
         """Bring it back."""
@@ -99,7 +99,7 @@ class ModelService:
             except RefusedError:
                 return False
 
-        until(serving, lambda: f"the model does not serve\n{self.story()}")
+        until(serving, lambda: f"the model does not serve\n{self.diagnostics()}")
 
     # Beside the API
 
@@ -124,7 +124,7 @@ class ModelService:
         """Return the scenario NAME: its requests, its files, how each has to end."""
         return dict(self._ask("GET", f"_scenarios/{name}"))
 
-    def story(self) -> str:
+    def diagnostics(self) -> str:
         """Return what a person would look at to understand why it does not serve."""
         here = ("-n", self.namespace)
         return "\n".join(

@@ -106,7 +106,7 @@ class Operator:
         """Whether it was started and does not run any more."""
         return self._process is not None and self._process.status is not None
 
-    def story(self) -> str:
+    def diagnostics(self) -> str:
         """Return its name, whether it runs and the end of its log, for messages."""
         if self._process is None:
             return f"{self.name} was not started"

@@ -224,5 +224,5 @@ class Site:
 
     def logs(self) -> str:
         """Return the ends of all logs, for messages."""
-        own = [f"== {operator.story()}" for operator in self.operators]
+        own = [f"== {operator.diagnostics()}" for operator in self.operators]
         return "\n".join([*own, self.node.logs()])

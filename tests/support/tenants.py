@@ -149,7 +149,9 @@ class Tenants:
             condition = tenant.ready(name)
             return condition if expected.items() <= condition.items() else None
 
-        return until(reached, lambda: f"{name} is not {expected}: {tenant.ready(name)}\n{self.operator.story()}")
+        return until(
+            reached, lambda: f"{name} is not {expected}: {tenant.ready(name)}\n{self.operator.diagnostics()}"
+        )
 
     def pool(self, tenant: Tenant, replicas: int = 1, **spec: Any) -> list[SimulatedBridge]:
         """Create the pool `crew` of a tenant, play the pods of its members, and wait until they are ready."""
@@ -177,4 +179,4 @@ class Tenants:
             status = tenant.status(name)
             return status if status.get("phase") in FINAL else None
 
-        return until(reached, lambda: f"{name} has no end: {tenant.status(name)}\n{self.operator.story()}")
+        return until(reached, lambda: f"{name} has no end: {tenant.status(name)}\n{self.operator.diagnostics()}")

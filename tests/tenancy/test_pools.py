@@ -33,7 +33,7 @@ def until_pool(tenants: Tenants, tenant: Tenant, **expected: object) -> None:
     def reached() -> bool | None:
         return expected.items() <= pool_status(tenants, tenant).items() or None
 
-    until(reached, lambda: f"not {expected}: {pool_status(tenants, tenant)}\n{tenants.operator.story()}")
+    until(reached, lambda: f"not {expected}: {pool_status(tenants, tenant)}\n{tenants.operator.diagnostics()}")
 
 
 def test_requests_that_wait_in_more_flows_than_are_counted_keep_no_other_pool_waiting(

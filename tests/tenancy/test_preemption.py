@@ -29,7 +29,7 @@ def until_running(tenants: Tenants, *names: str) -> None:
     for name in names:
         until(
             lambda name=name: tenants.quiet.status(name).get("phase") == "Running" or None,  # type: ignore[misc]
-            lambda name=name: f"{name} does not run: {tenants.quiet.status(name)}\n{tenants.operator.story()}",  # type: ignore[misc]
+            lambda name=name: f"{name} does not run: {tenants.quiet.status(name)}\n{tenants.operator.diagnostics()}",  # type: ignore[misc]
         )
 
 
@@ -38,7 +38,7 @@ def until_reported(tenants: Tenants, *names: str) -> None:
     for name in names:
         until(
             lambda name=name: tenants.quiet.status(name).get("reason"),  # type: ignore[misc]
-            lambda name=name: f"{name} says nothing\n{tenants.operator.story()}",  # type: ignore[misc]
+            lambda name=name: f"{name} says nothing\n{tenants.operator.diagnostics()}",  # type: ignore[misc]
         )
 
 
@@ -66,9 +66,9 @@ def test_priority_takes_from_another_user_only_what_they_have_beyond_their_share
     # In its own flow the priority decides alone, and each user has one of the two places in the end.
     until(
         lambda: sum(tenants.quiet.status(name).get("phase") == "Running" for name in urgent) == 1 or None,
-        lambda: f"{interrupted()} are interrupted\n{tenants.operator.story()}",
+        lambda: f"{interrupted()} are interrupted\n{tenants.operator.diagnostics()}",
     )
-    until(lambda: len(interrupted()) == 1 or None, lambda: f"{interrupted()}\n{tenants.operator.story()}")
+    until(lambda: len(interrupted()) == 1 or None, lambda: f"{interrupted()}\n{tenants.operator.diagnostics()}")
     assert sum(name.startswith("quiet") for name in interrupted()) == taken
     left = [name for name in first if name.startswith("quiet") and name not in interrupted()]
     assert [tenants.quiet.status(name)["phase"] for name in left] == ["Running"]

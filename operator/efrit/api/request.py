@@ -423,7 +423,7 @@ class EfritRequest(Resource):
     def run_id(self) -> str:
         """Id of the work on the queue of an instance; another one after each preemption.
 
-        What an earlier queue still says of an ended run can then not be taken for news of the present one.
+        What an earlier queue still says of an ended run can then not be taken for a report of the present one.
         """
         preemption = self.status.preemption
         return run_id(self.metadata.uid, preemption.count if preemption is not None else 0)

@@ -110,20 +110,20 @@ class EventLog:
     ) -> AsyncGenerator[bytes]:
         """Yield the bytes of one reader's stream, until `close`."""
         self.readers += 1
-        news = AutoResetEvent()
-        self._followers.add(news)
+        changed = AutoResetEvent()
+        self._followers.add(changed)
         try:
-            parts = self._stream(news, last_event_id, queue_id, snapshot, stats, keepalive)
+            parts = self._stream(changed, last_event_id, queue_id, snapshot, stats, keepalive)
             async with contextlib.aclosing(parts):
                 async for part in parts:
                     yield part
         finally:
-            self._followers.discard(news)
+            self._followers.discard(changed)
             self.readers -= 1
 
     async def _stream(
         self,
-        news: AutoResetEvent,
+        changed: AutoResetEvent,
         last_event_id: str | None,
         queue_id: str,
         snapshot: Snapshot,
@@ -148,7 +148,7 @@ class EventLog:
                 text = self._after(position)
                 position = self._seq
                 yield text
-            elif not self.closed and not await news.wait(keepalive):
+            elif not self.closed and not await changed.wait(keepalive):
                 yield b": keepalive\n\n"
 
     def _after(self, seq: int) -> bytes:

@@ -43,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True)
 class EmacsAlive:
-    """The Emacs that runs them: when we first saw this start of it, its last news, and what it said occupies it.
+    """The Emacs that runs them: when this start of it and its last heartbeat were seen, and what it said occupies it.
 
     `occupied`: when something last occupied it. `unresponsive`: the seconds of the present silence in which it could
     run and did not answer. `attended`: a person may be working in it. `cause`: why its self-check asks for a restart.
@@ -51,7 +51,7 @@ class EmacsAlive:
     """
 
     since: float
-    heard: float
+    last_heartbeat: float
     current: RequestId | None = None
     occupied: float = 0.0
     unresponsive: float = 0.0
@@ -129,16 +129,16 @@ def is_occupied(runs: Sequence[Run], current: RequestId | None) -> bool:
 
 def silence(emacs: EmacsAlive, now: float) -> float:
     """Return for how many seconds Emacs could have written a heartbeat and wrote none; below 0 while it rests."""
-    since = max(emacs.heard, emacs.since, emacs.occupied)  # gate: silence-occupied
+    since = max(emacs.last_heartbeat, emacs.since, emacs.occupied)  # gate: silence-occupied
     # What occupied it after its last heartbeat has ended the rest that was reported there.
-    rested = since + (emacs.rest if since == emacs.heard else 0.0)  # gate: rest-ended
+    rested = since + (emacs.rest if since == emacs.last_heartbeat else 0.0)  # gate: rest-ended
     if emacs.waiting is not None:  # gate: rest-waiting
         rested = min(rested, max(since, emacs.waiting))
     return now - rested
 
 
-def hears_orders(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
-    """Return whether Emacs can hear an order for what is to stop; if not, what was asked was not heard either."""
+def can_react(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
+    """Return whether Emacs can react to an order to stop; if not, the signals so far were lost, too."""
     return occupant(runs, emacs, now) is None
 
 
@@ -158,7 +158,7 @@ def decide(
         for run in runs
         if run.stop_since is None and now - max(run.since, emacs.since) >= run.timeout
     ]
-    if hears_orders(runs, emacs, now):
+    if can_react(runs, emacs, now):
         for run in runs:
             if run.stop_since is None:
                 continue
@@ -166,8 +166,8 @@ def decide(
             if order is not None and now >= _deadline(run, emacs, order, limits, runs, now):
                 return [Kill(run.id)]
             if order is None or now - order.last >= INTERRUPT_EVERY_SECONDS:
-                seconds_unheard = 0.0 if order is None else now - order.first
-                steps.append(Interrupt(run.id, insist=seconds_unheard >= SECOND_SIGNAL_SECONDS))
+                seconds_ignored = 0.0 if order is None else now - order.first
+                steps.append(Interrupt(run.id, insist=seconds_ignored >= SECOND_SIGNAL_SECONDS))
     if is_occupied(runs, emacs.current):  # gate: self-check-busy
         return steps
     if emacs.cause is not None:  # gate: self-check-kill
@@ -183,7 +183,7 @@ def decide(
 
 
 def _is_hung(emacs: EmacsAlive, limits: SupervisionLimits) -> bool:
-    """Return whether Emacs, occupied by nothing, could run and heard none of the signals."""
+    """Return whether Emacs, occupied by nothing, could run and reacted to none of the signals."""
     return not emacs.attended and emacs.unresponsive >= min(HUNG_SECONDS, WAKE_SECONDS + limits.grace)
 
 
@@ -210,12 +210,12 @@ def next_check(
     """Return the time at which `decide` may have something to do for `runs`; None: nothing is due."""
     if emacs is None:
         return None
-    hears = hears_orders(runs, emacs, now)
+    reacts = can_react(runs, emacs, now)
     due = []
     for run in runs:
         if run.stop_since is None:
             due.append(max(run.since, emacs.since) + run.timeout)
-        elif hears:
+        elif reacts:
             order = signalled.get(run.id)
             due.append(0.0 if order is None else order.last + INTERRUPT_EVERY_SECONDS)
             due.append(max(run.stop_since, emacs.since, order.first if order and run.session else 0.0) + grace)

@@ -24,8 +24,8 @@ from efrit.bridge.overrun import (
     Step,
     SupervisionLimits,
     Wake,
+    can_react,
     decide,
-    hears_orders,
     is_occupied,
     next_check,
     silence,
@@ -99,10 +99,10 @@ class Supervisor:
         self._process: EmacsProcess | None = None
         self._boot_seen = 0.0
         #: When the heartbeat last changed before our eyes; one found at start proves nothing.
-        self._heard: float | None = None
+        self._last_heartbeat: float | None = None
         self._asked: dict[RequestId, SignalTimes] = {}
         self._killed_boot: str | None = None
-        self._first_look = True
+        self._first_check = True
         #: Whether anything occupied Emacs when we last looked, and when that was last so.
         self._is_occupied, self._occupied = False, 0.0
         #: How long Emacs could have run since its last heartbeat and the end of what occupied it.
@@ -117,15 +117,15 @@ class Supervisor:
         self.rests = False
         self.beat = time.monotonic()
         #: When we mean to look again at the latest.
-        self._next_look = self.beat + _TICK_SECONDS
+        self._next_check = self.beat + _TICK_SECONDS
 
     def wake(self) -> None:
         """Have the supervisor look at once."""
-        self._look_within(0.0)
+        self._check_within(0.0)
 
     def heartbeat(self) -> None:
         """Have the supervisor look soon, as Emacs wrote its heartbeat; at once where none was known."""
-        self._look_within(0.0 if self._process is None else _SOON_SECONDS)
+        self._check_within(0.0 if self._process is None else _SOON_SECONDS)
 
     def changed(self, view: RequestView) -> None:
         """Have the supervisor look as soon as a change of a request asks for it."""
@@ -133,18 +133,18 @@ class Supervisor:
             if self.rests:
                 # Emacs begins it at once; if it does not, that is soon enough to begin to look.
                 self.rests, self._waiting = False, time.monotonic()
-                self._look_within(_TICK_SECONDS)
+                self._check_within(_TICK_SECONDS)
             return
         if view.state is RequestState.ANSWERED:
             self._last_answered = view.id
-            if view.started_time is not None:  # gate: ended-between-looks
+            if view.started_time is not None:  # gate: ended-between-checks
                 self._occupied = time.monotonic()
         # What is to stop is signalled once Emacs can listen.
         stopping = any(entry.stop is not None for entry in self._queue.index.running())
-        self._look_within(0.0 if stopping else _SOON_SECONDS)
+        self._check_within(0.0 if stopping else _SOON_SECONDS)
 
-    def _look_within(self, seconds: float) -> None:
-        self._next_look = min(self._next_look, time.monotonic() + seconds)
+    def _check_within(self, seconds: float) -> None:
+        self._next_check = min(self._next_check, time.monotonic() + seconds)
         if seconds:
             self._poked.set_within(seconds)
         else:
@@ -171,7 +171,7 @@ class Supervisor:
             self._on_change()
         if due is not None:
             seconds = min(seconds, max(0.01, due - now))
-        self._next_look = now + seconds
+        self._next_check = now + seconds
         await self._poked.wait(seconds)
 
     def _rest_seconds(self, now: float) -> float:
@@ -185,8 +185,8 @@ class Supervisor:
 
     async def _tick(self) -> None:
         now = time.monotonic()
-        if now - self._next_look > _WE_SLEPT_SECONDS and self._heard is not None:  # gate: bridge-stood-still
-            self._heard = now
+        if now - self._next_check > _WE_SLEPT_SECONDS and self._last_heartbeat is not None:  # gate: bridge-frozen
+            self._last_heartbeat = now
             self._unresponsive.restart()
         self.beat = now
         self._read_heartbeat(now)
@@ -194,7 +194,7 @@ class Supervisor:
         self._note_waiting(now)
         self._note_silence(runs, now)
         alive = self._alive()
-        if alive is not None and not hears_orders(runs, alive, now):
+        if alive is not None and not can_react(runs, alive, now):
             self._asked.clear()
         self._asked = {run.id: self._asked[run.id] for run in runs if run.id in self._asked}
         limits = SupervisionLimits(self._settings.kill_grace, self._settings.stall)
@@ -310,18 +310,18 @@ class Supervisor:
         )
         if beat is not None and beat != previous:
             # One that lay there when we started may be of an Emacs long gone.
-            self._heard = None if self._first_look else now
+            self._last_heartbeat = None if self._first_check else now
             self._unresponsive.restart()
             if previous is None or beat.boot != previous.boot:
                 self._new_boot(beat, now, restarted=previous is not None)
-            if not self._first_look:
+            if not self._first_check:
                 self._self_check.observe(_self_check(beat), now)
         if self._process is None and beat is not None and self._killed_boot != beat.boot:
             self._open_process(beat)
-        if self._first_look and beat is not None and beat.rest and self._process is not None:
-            # It would not be heard of for a while.
+        if self._first_check and beat is not None and beat.rest and self._process is not None:
+            # Its next heartbeat would take a while.
             self._interrupt(self._process, insist=False)
-        self._first_look = False
+        self._first_check = False
         if self._process is not None and not self._process.alive():
             self._ended()
 
@@ -373,7 +373,7 @@ class Supervisor:
         beat = self._heartbeat
         return EmacsAlive(
             self._boot_seen,
-            self._heard if self._heard is not None else self._boot_seen,
+            self._last_heartbeat if self._last_heartbeat is not None else self._boot_seen,
             None if beat is None else beat.current,
             self._occupied,
             self._unresponsive.seconds,
@@ -387,7 +387,7 @@ class Supervisor:
         """Return how much later than usual the heartbeat after the last one may come."""
         beat = self._heartbeat
         # One that lay there when we started proves nothing.
-        if beat is None or beat.rest is None or self._heard is None:
+        if beat is None or beat.rest is None or self._last_heartbeat is None:
             return 0.0
         return max(0.0, min(beat.rest, _LONGEST_REST_SECONDS) - _TICK_SECONDS)
 
@@ -415,9 +415,9 @@ class Supervisor:
         # What keeps Emacs busy: a session that waits for its model does not.
         busy = [run for run in runs if is_occupied([run], current)]
         first = min(busy, key=lambda run: run.since, default=None)
-        age = None if self._heard is None else max(0.0, now - self._heard)
+        age = None if self._last_heartbeat is None else max(0.0, now - self._last_heartbeat)
         # What occupied Emacs kept it from its heartbeat, and while it rests none is due.
-        late = self._rest() if self._heard is not None and self._heard >= self._occupied else 0.0
+        late = self._rest() if self._last_heartbeat is not None and self._last_heartbeat >= self._occupied else 0.0
         fresh = age is not None and min(age - late, now - self._occupied) < FRESH_SECONDS
         limit = self._settings.kill_grace + FRESH_SECONDS
         in_time = any(now - run.since < run.timeout + limit for run in busy)

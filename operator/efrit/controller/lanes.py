@@ -17,7 +17,7 @@ from typing import NamedTuple
 from efrit.api import EfritClaim
 from efrit.controller.model.keys import WorkKey
 
-TURN_SECONDS = 0.02
+QUANTUM_SECONDS = 0.02
 """What one turn of a lane pays for: a usual reconciliation."""
 MOST_DEBT_SECONDS = 2.0
 """A lane passes no more turns than this, whatever its keys have taken."""
@@ -61,7 +61,7 @@ class _Lane:
         return entry
 
     def pay(self, turns: int = 1) -> None:
-        self.debt = max(0.0, self.debt - turns * TURN_SECONDS)
+        self.debt = max(0.0, self.debt - turns * QUANTUM_SECONDS)
 
 
 class Lanes:
@@ -132,7 +132,7 @@ class Lanes:
         """Have a lane pay for a key that took so long, beyond what its turn has paid for."""
         lane = self._lanes.get(name)
         if lane is not None:
-            lane.debt = min(lane.debt + max(0.0, seconds - TURN_SECONDS), MOST_DEBT_SECONDS)
+            lane.debt = min(lane.debt + max(0.0, seconds - QUANTUM_SECONDS), MOST_DEBT_SECONDS)
 
     def can_take(self, may_begin: Callable[[str], bool]) -> bool:
         """Return whether `take` would return a key."""
@@ -151,8 +151,8 @@ class Lanes:
         if not indebted:
             return None
         # All of them owe: as many rounds pass as the first needs that is out of its debt.
-        first = min(indebted, key=lambda name: ceil(self._lanes[name].debt / TURN_SECONDS))
-        rounds = ceil(self._lanes[first].debt / TURN_SECONDS)
+        first = min(indebted, key=lambda name: ceil(self._lanes[name].debt / QUANTUM_SECONDS))
+        rounds = ceil(self._lanes[first].debt / QUANTUM_SECONDS)
         for name in indebted:
             self._lanes[name].pay(rounds)
         # Something may be left of it by the rounding of the division.

@@ -24,8 +24,8 @@ from efrit.kube.resources import LEASES
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
-"""How often one that waits for the lease looks at it: how long it goes unnoticed that it was given back."""
+POLL_SECONDS = 1.0
+"""How often a candidate reads the lease: how long a release of it goes unnoticed."""
 
 
 class Ends(Protocol):
@@ -97,18 +97,18 @@ class Lease:
     async def _acquire(self) -> None:
         try:
             while not (self._moves() and await self._try()):
-                await self._until_next_look()
+                await self._until_next_poll()
         finally:
             if self._ends is not None:
                 self._ends.stop()
 
-    async def _until_next_look(self) -> None:
+    async def _until_next_poll(self) -> None:
         """Wait for a moment, and no longer once the holder is seen to have ended."""
         if self._ends is None or self._ends.seen.is_set():
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
+            async with asyncio.timeout(POLL_SECONDS):
                 await self._ends.seen.wait()
 
     async def _keep(self) -> None:

@@ -52,10 +52,10 @@ def has_ended(pod: Mapping[str, Any], identity: str) -> bool:
     """Return whether the status of a pod says that this process of it has ended."""
     if pod["metadata"]["name"] != pod_of(identity):  # gate: end-of-own-pod
         return False
-    return any(message.strip() == identity for message in _last_words(pod))  # gate: last-words
+    return any(message.strip() == identity for message in _termination_messages(pod))  # gate: termination-message
 
 
-def _last_words(pod: Mapping[str, Any]) -> Iterator[str]:
+def _termination_messages(pod: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the containers of a pod that have ended left in their termination logs."""
     for container in pod.get("status", {}).get("containerStatuses") or ():
         for state in (container.get("state"), container.get("lastState")):

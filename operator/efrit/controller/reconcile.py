@@ -14,6 +14,7 @@ from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.plans import decide_plan, reads_first
 from efrit.controller.decide.pools import decide_pool
 from efrit.controller.decide.requests import continues_at_once, decide_orphans, decide_request
+from efrit.controller.fair_semaphore import FairSemaphore
 from efrit.controller.model.actions import (
     Action,
     ConfirmLeft,
@@ -24,7 +25,6 @@ from efrit.controller.model.actions import (
 from efrit.controller.model.credentials import Identity
 from efrit.controller.model.keys import RESYNC, Key, WorkKey
 from efrit.controller.store.store import Store
-from efrit.controller.turn import Turn
 
 MOST_READS = 3
 """Decisions about a request in a row: it gets its instance, and its content is read, or its answer, or it ends."""
@@ -46,7 +46,7 @@ class Reconciler:
         self._identity = identity
         self._clock = clock
         self._is_served = is_served
-        self._plan_turn = Turn(lambda work: store.requeue_after(work, timedelta(0)))
+        self._plan_semaphore = FairSemaphore(lambda work: store.requeue_after(work, timedelta(0)))
 
     async def reconcile(self, work: WorkKey) -> None:
         """Reconcile one key. Raises EfritError where it should be tried again."""
@@ -58,7 +58,7 @@ class Reconciler:
             self._actor.reconciled(work)
             self._store.early.reconciled(work)
             if work.kind == EfritPlan.kind:
-                self._plan_turn.pass_on(work)
+                self._plan_semaphore.reconciled(work)
 
     async def _reconcile(self, work: WorkKey) -> None:
         key, began = (work.namespace, work.name), time.perf_counter()
@@ -132,7 +132,7 @@ class Reconciler:
         await self._confirm_left("EfritPlan", key, work)
         actions, final = self._decide_plan(key)
         if reads_first(actions):
-            with self._plan_turn.take(work) as acquired:
+            with self._plan_semaphore.acquire(work) as acquired:
                 if not acquired:
                     return
                 with plans.pinned(key):

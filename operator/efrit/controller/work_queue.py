@@ -98,9 +98,9 @@ class WorkQueue:
         """Whether a worker was woken that has not looked for a key yet: it wakes the next one if there is more."""
         self._nudge: asyncio.TimerHandle | None = None
         self._sooner = asyncio.Event()
-        """Set where a key is due before the clock looks next."""
-        self._looks_at = math.inf
-        """When the clock looks next, on the loop's clock."""
+        """Set where a key is due before the timer wakes next."""
+        self._wakes_at = math.inf
+        """When the timer wakes next, on the loop's clock."""
         self._limits: dict[WorkKey, asyncio.Timeout] = {}
         """What ends the part of a worker that has lost its way."""
         self._progress = _now()
@@ -201,7 +201,7 @@ class WorkQueue:
 
     def _delay(self, delays: Delays, key: WorkKey, seconds: float) -> None:
         at = _now() + seconds
-        if delays.put(key, at) and at < self._looks_at:
+        if delays.put(key, at) and at < self._wakes_at:
             self._sooner.set()
 
     def decided_anew(self, key: WorkKey) -> None:
@@ -276,9 +276,9 @@ class WorkQueue:
                 self.add(key)
             while (key := self._delayed_background.pop(now)) is not None:
                 self.add_background(key)
-            self._looks_at = min(self._end_overdue(now), *self._moments())
+            self._wakes_at = min(self._end_overdue(now), *self._moments())
             try:
-                async with asyncio.timeout_at(self._looks_at):
+                async with asyncio.timeout_at(self._wakes_at):
                     await self._sooner.wait()
             except TimeoutError:
                 continue

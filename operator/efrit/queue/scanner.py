@@ -146,5 +146,5 @@ class Scanner:
 
 
 def _is_unchanged_submission(entry: Entry, name: str) -> bool:
-    """Return whether news of `name` in requests/ is only the echo of our own submission."""
+    """Return whether an event for `name` in requests/ was caused by our own submission."""
     return entry.state is RequestState.QUEUED and entry.request_name == name and entry.digest is not None

@@ -88,7 +88,7 @@ class SelfCheckMonitor:
         if report is None or report.time is None:
             return None
         if self._failed_since is not None:
-            # gate: self-check-patience
+            # gate: self-check-grace
             delay = self._delay(now) if report.idle else max(self._stall, self._delay(now))
             if self._report_time - self._failed_since < delay:
                 return None

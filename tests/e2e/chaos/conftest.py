@@ -35,9 +35,9 @@ class RecordedRun:
 
     def check(self) -> None:
         """Assert that every promise was kept, and that no program of ours has failed by itself."""
-        assert not self.violations, self.story()
+        assert not self.violations, self.diagnostics()
 
-    def story(self) -> str:
+    def diagnostics(self) -> str:
         """Return everything observed, for messages."""
         return f"{report(self.history, self.violations)}\n{self.logs}"
 

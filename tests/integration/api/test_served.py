@@ -170,7 +170,7 @@ def _table(kube: Kube, namespace: str, plural: str) -> tuple[list[str], list[str
     return narrow, wide, cells
 
 
-def test_the_columns_of_a_request_tell_its_story(kube: Kube, namespace: str) -> None:
+def test_the_columns_of_a_request_show_its_progress(kube: Kube, namespace: str) -> None:
     _create(kube, namespace, "work", instanceRef=None, poolRef={"name": "crew"})
     done = {"reason": "EvalError", "instanceName": "one", "executionSeconds": 1.5, "result": "nil"}
     _phase(kube, namespace, "work", "Failed", **done, error={"code": "void-variable", "message": "x is void"})
@@ -183,7 +183,7 @@ def test_the_columns_of_a_request_tell_its_story(kube: Kube, namespace: str) -> 
     assert (cells["Result"], cells["Error"]) == ("nil", "x is void")
 
 
-def test_the_columns_of_an_instance_tell_its_story(kube: Kube, namespace: str) -> None:
+def test_the_columns_of_an_instance_show_its_progress(kube: Kube, namespace: str) -> None:
     kube.create("efritinstances", namespace, {"metadata": {"name": "one"}})
     ready = {
         "type": "Ready",
@@ -208,7 +208,7 @@ def test_the_columns_of_an_instance_tell_its_story(kube: Kube, namespace: str) -
     assert expected.items() <= cells.items()
 
 
-def test_the_columns_of_a_plan_tell_its_story(kube: Kube, namespace: str) -> None:
+def test_the_columns_of_a_plan_show_its_progress(kube: Kube, namespace: str) -> None:
     kube.create("efritplans", namespace, {"metadata": {"name": "app"}, **PLAN})
     status = {
         "phase": "Running",

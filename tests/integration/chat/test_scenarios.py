@@ -55,12 +55,12 @@ def describe_turns(model: Model, scenario: Scenario) -> str:
 
 
 def check(request: Request, response: Response, calls: str) -> None:
-    story = f"{response.to_json()}\n{calls}"
-    assert response.reason == request.reason, story
+    diagnostics = f"{response.to_json()}\n{calls}"
+    assert response.reason == request.reason, diagnostics
     if request.result is not None:
-        assert re.search(request.result, response.result or ""), story
+        assert re.search(request.result, response.result or ""), diagnostics
     if request.error is not None:
-        assert re.search(request.error, response.error or ""), story
+        assert re.search(request.error, response.error or ""), diagnostics
     if request.question is not None:
         assert response.session is not None
-        assert re.search(request.question, response.session.question or ""), story
+        assert re.search(request.question, response.session.question or ""), diagnostics

@@ -28,11 +28,11 @@ def take_the_lease(site: Site, operator: Operator) -> None:
                 return True
         return False
 
-    until(lease_is_taken, operator.story)
+    until(lease_is_taken, operator.diagnostics)
 
 
 def assert_ended_cleanly(operator: Operator) -> None:
-    until(lambda: operator.ended, lambda: f"the controller goes on\n{operator.story()}")
+    until(lambda: operator.ended, lambda: f"the controller goes on\n{operator.diagnostics()}")
     log = operator.process.log.read_text()
     assert operator.process.status == 1, log
     assert [line for line in log.splitlines() if "the controller stops: " in line] == [

@@ -92,7 +92,7 @@ def test_without_the_definition_of_pools_all_else_is_served_and_pools_are_once_i
     assert "efritpools.efrit.dev is there by now" in log_of(operator)
 
     remove_pools(older.kube)
-    until(lambda: log_of(operator).count(MISSING) == 2, operator.story)
+    until(lambda: log_of(operator).count(MISSING) == 2, operator.diagnostics)
     serves(older, "after")
 
     apply_pools(older)

@@ -32,12 +32,12 @@ def start(site: Site, *others: str) -> Operator:
 
 def until_served(operator: Operator, namespace: str, served: bool) -> None:
     line = f'efrit_namespace_served{{watched_namespace="{namespace}"}}'
-    until(lambda: operator.metric(line) == float(served), lambda: f"{line} is not {served}\n{operator.story()}")
+    until(lambda: operator.metric(line) == float(served), lambda: f"{line} is not {served}\n{operator.diagnostics()}")
 
 
 def until_applied(kube: Kube, namespace: str, name: str, operator: Operator) -> None:
     """Wait for what the controller makes of an instance."""
-    until(lambda: kube.find("statefulsets", namespace, f"efrit-{name}"), operator.story)
+    until(lambda: kube.find("statefulsets", namespace, f"efrit-{name}"), operator.diagnostics)
 
 
 def make_instance(kube: Kube, namespace: str, name: str) -> None:
@@ -82,7 +82,7 @@ def test_rights_that_are_taken_away_stop_nobody_else_and_work_goes_on_when_they_
     chart.serve(site.kube, site.namespace, other)
     until_served(operator, other, True)
     until_applied(site.kube, other, "new", operator)
-    until(lambda: operator.metric("efrit_instances") == 3, operator.story)
+    until(lambda: operator.metric("efrit_instances") == 3, operator.diagnostics)
     assert not log_lines(operator, "Traceback")
     assert len(log_lines(operator, "is not served")) == 1
 

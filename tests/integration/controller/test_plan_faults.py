@@ -72,7 +72,7 @@ def test_whatever_is_killed_at_every_request_each_step_is_done_once(
     names: set[str] = set()
     gates: list[str] = []
 
-    def news() -> bool:
+    def progressed() -> bool:
         gates[:] = model.gates()  # Before the requests: what waits at a gate is a request that has been created.
         fresh = {part["metadata"]["name"] for part in plans.parts(planning, shaken)} - names
         names.update(fresh)
@@ -80,7 +80,7 @@ def test_whatever_is_killed_at_every_request_each_step_is_done_once(
 
     opened: list[str] = []
     while plans.status(planning, shaken).get("phase") not in FINAL:
-        until(news, lambda: f"{shaken} stands still: {plans.describe_plan(planning, shaken)}")
+        until(progressed, lambda: f"{shaken} makes no progress: {plans.describe_plan(planning, shaken)}")
         # No answer comes during a kill: the model would learn that its tool has failed, and this one would go on.
         kill(planning)
         opened += gates

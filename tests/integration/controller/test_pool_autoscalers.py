@@ -61,16 +61,16 @@ def adapter(site: Site, plane: ControlPlane, kube: Kube) -> Iterator[MetricsAdap
 def test_a_backlog_makes_an_autoscaler_enlarge_the_pool_and_its_end_makes_it_small_again(
     site: Site, kube: Kube, adapter: MetricsAdapter, hpa_controller: Process
 ) -> None:
-    until(adapter.available, adapter.story, TIMEOUT)
+    until(adapter.available, adapter.diagnostics, TIMEOUT)
     autoscaler = _sample("pool-hpa/autoscaler.yaml")
     autoscaler["spec"] |= {"maxReplicas": 3, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}
     kube.create("efritpools", site.namespace, _sample("pool-hpa/pool.yaml"), fieldValidation="Strict")
     path = AUTOSCALERS.format(site.namespace)
     kube.call("POST", path, autoscaler, fieldValidation="Strict")
 
-    def story() -> str:
+    def diagnostics() -> str:
         now = kube.call("GET", f"{path}/crew")
-        return f"{now.get('status')}\n{adapter.story()}\n{hpa_controller.tail()}\n{site.logs()}"
+        return f"{now.get('status')}\n{adapter.diagnostics()}\n{hpa_controller.tail()}\n{site.logs()}"
 
     def replicas(count: int) -> None:
         def reached() -> bool:
@@ -78,7 +78,7 @@ def test_a_backlog_makes_an_autoscaler_enlarge_the_pool_and_its_end_makes_it_sma
             wanted: bool = found["spec"]["replicas"] == found.get("status", {}).get("ready") == count
             return wanted
 
-        until(reached, lambda: f"not {count} members\n{story()}", TIMEOUT)
+        until(reached, lambda: f"not {count} members\n{diagnostics()}", TIMEOUT)
 
     replicas(1)
     opened = site.directory / "opened"

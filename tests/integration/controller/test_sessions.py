@@ -85,18 +85,18 @@ def test_a_session_of_a_member_that_is_gone_begins_anew_on_another_where_the_poo
     talking.kube.create("efritpools", talking.namespace, {"metadata": {"name": "crew"}, "spec": spec})
     in_pool: Json = {"to": None, "poolRef": {"name": "crew"}}
     first = talking.answer(chat(talking, "Good day. (scenario=chat)", **in_pool))
-    home, session = first["instanceName"], first["session"]["id"]
+    first_member, session = first["instanceName"], first["session"]["id"]
 
-    talking.kube.delete("efritinstances", talking.namespace, home)
+    talking.kube.delete("efritinstances", talking.namespace, first_member)
 
     def is_gone() -> bool:
         instances = talking.kube.list("efritinstances", talking.namespace)
-        return home not in {instance["metadata"]["name"] for instance in instances}
+        return first_member not in {instance["metadata"]["name"] for instance in instances}
 
     until(is_gone, "the member is still there")
     second = talking.answer(chat(talking, "Good day again. (scenario=chat)", session={"id": session}, **in_pool))
     assert (second["phase"], second["sessionLeft"]) == ("Succeeded", session)
-    assert second["instanceName"] != home
+    assert second["instanceName"] != first_member
     assert second["session"]["id"] != session
 
     third = talking.answer(chat(talking, "And now?", session={"id": second["session"]["id"]}, **in_pool))

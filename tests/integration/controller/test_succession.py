@@ -48,7 +48,7 @@ def test_a_leader_that_was_killed_is_followed_as_soon_as_its_kubelet_says_so(sit
     assert standby.role() == "standby"
     leader.report_end()
 
-    until(standby.leads, standby.story)
+    until(standby.leads, standby.diagnostics)
     (site.node.pod("one").workspace / "go").touch()
     assert [site.answer(name)["result"] for name in (running, behind)] == ['"running"', '"behind"']
     assert site.counted() == ["running", "behind"]
@@ -77,7 +77,7 @@ def test_a_leader_that_stops_cleanly_gives_its_lease_back(site: Site) -> None:
 
     assert leader.stop() == 0
 
-    until(standby.leads, standby.story)
+    until(standby.leads, standby.diagnostics)
 
 
 def _status(site: Site, leader: Operator, **status: object) -> None:
@@ -125,6 +125,6 @@ def test_nothing_else_takes_the_lease_from_a_leader_that_lives(
     for _ in range(3):
         # The standby looks more often than the lease is renewed.
         renewed = holder(site)["renewTime"]
-        until(lambda renewed=renewed: holder(site)["renewTime"] != renewed or None, leader.story)  # type: ignore[misc]
+        until(lambda renewed=renewed: holder(site)["renewTime"] != renewed or None, leader.diagnostics)  # type: ignore[misc]
     assert holder(site)["holderIdentity"] == leader.identity
     assert (leader.role(), standby.role()) == ("leading", "standby")

@@ -82,7 +82,7 @@ MUTANTS = (
         (f"{UNIT}/test_supervise.py::test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced",),
     ),
     Mutant(
-        "the patience with an eval while a session is to stop",
+        "the time that an eval may take while a session is to stop",
         "eval-in-time",
         Value("None"),
         (f"{UNIT}/test_supervise.py::test_a_session_is_stopped_once_the_eval_that_occupies_emacs_is_over",),
@@ -105,12 +105,12 @@ MUTANTS = (
     Mutant(
         "the silence of an Emacs that begins with the end of what occupied it",
         "silence-occupied",
-        Value("max(emacs.heard, emacs.since)"),
+        Value("max(emacs.last_heartbeat, emacs.since)"),
         (f"{UNIT}/test_overrun.py::test_silence_counts_from_when_something_last_occupied_emacs",),
     ),
     Mutant(
         "what occupied an Emacs between two looks of the supervisor",
-        "ended-between-looks",
+        "ended-between-checks",
         Never(),
         (f"{UNIT}/test_supervise.py::test_an_emacs_is_not_silent_for_what_began_and_ended_between_two_looks",),
     ),
@@ -134,7 +134,7 @@ MUTANTS = (
     ),
     Mutant(
         "the time for which the bridge stood still beside an Emacs that rests",
-        "bridge-stood-still",
+        "bridge-frozen",
         Never(),
         (f"{UNIT}/test_supervise.py::test_an_emacs_that_rests_is_not_taken_for_silent_while_the_bridge_stood_still",),
     ),
@@ -163,8 +163,8 @@ MUTANTS = (
         (f"{UNIT}/test_overrun.py::{FAILS}",),
     ),
     Mutant(
-        "the patience with sessions under way in an Emacs whose self-check fails",
-        "self-check-patience",
+        "the time for sessions under way in an Emacs whose self-check fails",
+        "self-check-grace",
         Value("self._delay(now)"),
         (f"{CHECKS}::test_what_heartbeats_say_of_an_emacs",),
     ),

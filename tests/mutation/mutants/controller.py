@@ -43,16 +43,16 @@ MUTANTS = (
         (f"{UNIT}/test_lanes.py",),
     ),
     Mutant(
-        "the turn of other namespaces while the reading of a plan hangs",
-        "plan-turn-slow",
+        "the permit of other namespaces while the reading of a plan hangs",
+        "semaphore-slow",
         Instead("pass"),
-        (f"{UNIT}/test_turn.py::test_a_namespace_whose_calls_hang_keeps_the_turn_from_itself_alone",),
+        (f"{UNIT}/test_fair_semaphore.py::test_a_namespace_whose_calls_hang_blocks_itself_alone",),
     ),
     Mutant(
         "the one plan of a namespace that is read at a time",
-        "plan-turn-namespace",
+        "semaphore-namespace",
         Value("True"),
-        (f"{UNIT}/test_turn.py::test_a_namespace_whose_calls_hang_keeps_the_turn_from_itself_alone",),
+        (f"{UNIT}/test_fair_semaphore.py::test_a_namespace_whose_calls_hang_blocks_itself_alone",),
     ),
     Mutant(
         "the pause of a plan that cannot be read again",
@@ -285,7 +285,7 @@ MUTANTS = (
         (f"{UNIT}/decide/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
     ),
     Mutant(
-        "the figures of this pod, heard by this process",
+        "the figures of this pod, received by this process",
         "figures-of-pod",
         Value("True"),
         (f"{UNIT}/decide/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
@@ -575,7 +575,7 @@ MUTANTS = (
         "the hold of work in a namespace that is not served",
         "namespace-served",
         Always(),
-        (f"{UNIT}/test_reconcile.py::test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at",),
+        (f"{UNIT}/test_reconcile.py::test_a_key_of_a_namespace_that_is_not_served_is_not_reconciled",),
     ),
     Mutant(
         "the thought that an earlier controller may have handed a request over",
@@ -663,13 +663,13 @@ MUTANTS = (
         (f"{UNIT}/test_lease.py::test_a_lease_somebody_holds_is_waited_for",),
     ),
     Mutant(
-        "the name of the process in its kubelet's word that it has ended",
-        "last-words",
-        Value("any(_last_words(pod))"),
+        "the name of the process in the termination message that its kubelet reports",
+        "termination-message",
+        Value("any(_termination_messages(pod))"),
         (f"{UNIT}/test_process_end.py::test_nothing_else_says_that_a_process_has_ended",),
     ),
     Mutant(
-        "the pod in which a process's last words count",
+        "the pod whose termination message counts for a process",
         "end-of-own-pod",
         Never(),
         (f"{UNIT}/test_process_end.py::test_nothing_else_says_that_a_process_has_ended",),

@@ -261,7 +261,7 @@ MUTANTS = (
         ("ert:efrit-background-a-thread-that-a-request-waits-for-is-not-left-behind",),
     ),
     Mutant(
-        "the patience with late timers while a request waits for a thread",
+        "the tolerance of late timers while a request waits for a thread",
         "thread-keeps-timers",
         Instead("t"),
         ("ert:efrit-background-a-thread-that-a-request-waits-for-is-not-left-behind",),
@@ -459,7 +459,7 @@ MUTANTS = (
         ("ert:efrit-background-a-thread-that-a-request-waits-for-runs-no-other-request",),
     ),
     Mutant(
-        "the patience with an Emacs that was busy when curl had ended",
+        "the tolerance of an Emacs that was busy when curl had ended",
         "curl-busy",
         Without(1, at=(0,)),
         ("ert:efrit-curl-output-that-a-busy-emacs-has-not-read-comes-before-the-end",),

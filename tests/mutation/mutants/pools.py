@@ -161,7 +161,7 @@ MUTANTS = (
         "the seconds that a request waits before its pool is Backlogged",
         "backlogged-after",
         Value("oldest is not None"),
-        (f"{DECISIONS}::test_a_request_that_has_just_come_makes_no_backlog_and_is_looked_at_again",),
+        (f"{DECISIONS}::test_a_request_that_has_just_come_makes_no_backlog_and_is_reconciled_again",),
     ),
     Mutant(
         "the second between two writes of a pool's status",
@@ -223,7 +223,7 @@ MUTANTS = (
         Without(1),
         (
             f"{STORE}::"
-            "test_a_request_that_a_member_cannot_take_has_its_pool_looked_at_no_more_often_for_being_looked_at",
+            "test_a_request_that_a_member_cannot_take_has_its_pool_reconciled_no_more_often_for_being_reconciled",
         ),
     ),
     Mutant(
@@ -242,11 +242,11 @@ MUTANTS = (
         "the look at what waits once the Emacs of a member claims requests",
         "emacs-begins-work",
         Value("changed"),
-        (f"{STORE}::test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_wait_are_looked_at_then",),
+        (f"{STORE}::test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_wait_are_reconciled_then",),
     ),
     Mutant(
         "the wait for the member that has the session which a request continues",
-        "session-home",
+        "session-instance",
         Instead("return False"),
         (
             "tests/unit/controller/decide/test_binding.py::"
@@ -305,7 +305,7 @@ MUTANTS = (
         "the difference between a spec of a pool and its status, for those that wait",
         "pool-spec-changed",
         Always(),
-        (f"{UNIT}/store/test_claims.py::test_a_status_of_the_pool_has_none_of_those_that_wait_looked_at",),
+        (f"{UNIT}/store/test_claims.py::test_a_status_of_the_pool_has_none_of_those_that_wait_reconciled",),
     ),
     Mutant(
         "the one claim that a member is being taken for",

@@ -151,7 +151,7 @@ class Crowd:
         ends = time.monotonic() + seconds
         while not await condition():
             self.check()
-            assert time.monotonic() < ends, self.operator.story()
+            assert time.monotonic() < ends, self.operator.diagnostics()
             await asyncio.sleep(0.5)
 
     async def metric(self, name: str) -> float:
@@ -163,7 +163,7 @@ class Crowd:
 
     def check(self) -> None:
         """Raise AssertionError where the controller has ended."""
-        assert not self.operator.ended, self.operator.story()
+        assert not self.operator.ended, self.operator.diagnostics()
 
     async def launch(self, group: MemoryGroup | None = None) -> None:
         """Start the controller, in a group with a limit of memory if there is one."""

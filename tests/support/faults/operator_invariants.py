@@ -37,8 +37,8 @@ def _with_work(history: History, event: ObjectVersion, done: str) -> Iterator[Vi
         if before is None or before.final or before.event in REMOVED or request.namespace != event.namespace:
             continue
         only = request.instances[0] if len(request.instances) == 1 and not request.pool else ""
-        home = before.status.get("instanceName") or only
-        if home == event.instance and event.at - request.at >= CREATED_BEFORE_SECONDS:
+        bound_instance = before.status.get("instanceName") or only
+        if bound_instance == event.instance and event.at - request.at >= CREATED_BEFORE_SECONDS:
             sentence = f"its instance {event.instance} was {done} while it was open"
             yield Violation("I9", request.name, sentence, f"{evidence}; the request was {before.reason or 'new'}")
     plans = [
@@ -102,8 +102,8 @@ def held_changes_interrupt_nothing(history: History) -> Iterator[Violation]:
 
 
 def _meets(loss: Loss, request: SubmittedRequest, end: float) -> bool:
-    home = loss.namespace == request.namespace and loss.instance in request.instances
-    return home and loss.begin <= end and request.at <= loss.end
+    affected = loss.namespace == request.namespace and loss.instance in request.instances
+    return affected and loss.begin <= end and request.at <= loss.end
 
 
 def waits_have_a_reason(history: History) -> Iterator[Violation]:

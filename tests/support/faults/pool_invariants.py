@@ -85,18 +85,18 @@ def claimed_members_are_exclusive(history: History) -> Iterator[Violation]:
     bound: set[str] = set()
     instances: dict[str, ObjectVersion] = {}
     by_name: dict[str, ObjectVersion] = {}
-    homes: dict[str, str] = {}
+    bound_to: dict[str, str] = {}
     for version in _everything(history):
         if isinstance(version, RequestVersion):
-            home = str(version.status.get("instanceName") or "")
+            instance = str(version.status.get("instanceName") or "")
             request = history.by_uid.get(version.uid)
-            is_given = bool(home) and homes.get(version.uid) != home
-            homes[version.uid] = home
-            if request is None or not request.pool or not is_given or version.final:
+            is_bound = bool(instance) and bound_to.get(version.uid) != instance
+            bound_to[version.uid] = instance
+            if request is None or not request.pool or not is_bound or version.final:
                 continue
-            member = by_name.get(home)
+            member = by_name.get(instance)
             if member is not None and member.owner.startswith("EfritClaim/"):
-                sentence = f"it was given to {home}, which {member.owner} has"
+                sentence = f"it was bound to {instance}, which {member.owner} has"
                 yield Violation("I14", request.name, sentence, f"at {version.at:.2f} s")
         elif version.kind == "efritinstances":
             instances[version.uid] = by_name[version.name] = version
@@ -266,12 +266,12 @@ def _within_flow_bound(
         yield Violation("I16", request.name, sentence, f"at {version.at:.2f} s: {', '.join(running)}")
 
 
-def sessions_stay_at_home(history: History) -> Iterator[Violation]:
+def sessions_stay_on_their_member(history: History) -> Iterator[Violation]:
     """Yield violations of I18."""
     pool = history.pool
     if pool is None:
         return
-    homes: dict[str, str] = {}
+    session_members: dict[str, str] = {}
     left: set[str] = set()
     for version in _everything(history):
         if isinstance(version, ObjectVersion):
@@ -284,24 +284,24 @@ def sessions_stay_at_home(history: History) -> Iterator[Violation]:
         if request is None or not request.pool or not instance:
             continue
         own = str((version.status.get("session") or {}).get("id") or "")
-        home = homes.get(request.session, "")
-        if request.session and instance != home:
+        session_member = session_members.get(request.session, "")
+        if request.session and instance != session_member:
             waited = version.at - request.at + CLOCK_SECONDS >= pool.affinity_wait
-            may_leave = pool.affinity == PREFERRED and (waited or home in left)
+            may_leave = pool.affinity == PREFERRED and (waited or session_member in left)
             if not may_leave or version.status.get("sessionLeft") != request.session:
-                sentence = f"it was given to {instance}, its session is on {home or 'no member'}"
+                sentence = f"it was bound to {instance}, its session is on {session_member or 'no member'}"
                 yield Violation(
                     "I18", request.name, sentence, f"at {version.at:.2f} s, created at {request.at:.2f} s"
                 )
                 return
             if own == request.session:
-                yield Violation("I18", request.name, f"{instance} goes on with a session that it has not", own)
+                yield Violation("I18", request.name, f"{instance} continues a session that it does not have", own)
                 return
         elif request.session and own and own != request.session:
-            yield Violation("I18", request.name, "it has another session than the one that it goes on with", own)
+            yield Violation("I18", request.name, "it has another session than the one that it continues", own)
             return
         if own:
-            homes.setdefault(own, instance)
+            session_members.setdefault(own, instance)
 
 
 def broken_templates_take_nothing(history: History) -> Iterator[Violation]:
@@ -315,9 +315,9 @@ def broken_templates_take_nothing(history: History) -> Iterator[Violation]:
     for version in _everything(history):
         if isinstance(version, RequestVersion):
             request = history.by_uid.get(version.uid)
-            home = str(version.status.get("instanceName") or "")
-            if request is not None and request.pool and home in broken:
-                sentence = f"it was given to {home}, whose image cannot be pulled"
+            instance = str(version.status.get("instanceName") or "")
+            if request is not None and request.pool and instance in broken:
+                sentence = f"it was bound to {instance}, whose image cannot be pulled"
                 yield Violation("I19", request.name, sentence, f"at {version.at:.2f} s")
                 return
         elif version.kind == "efritpools":
@@ -427,7 +427,7 @@ INVARIANTS: tuple[Callable[[History], Iterator[Violation]], ...] = (
     free_members_take_what_waits,
     flows_have_their_shares,
     claims_end_for_a_reason,
-    sessions_stay_at_home,
+    sessions_stay_on_their_member,
     broken_templates_take_nothing,
     evictions_spare_long_work,
     urgent_work_takes_what_may_run_twice,

@@ -209,8 +209,8 @@ def _declined_on_a_full_volume(history: History, request: SubmittedRequest) -> b
 
 def nothing_crosses(history: History) -> Iterator[Violation]:
     """Yield violations of I7."""
-    yield from _runs_are_at_home(history)
-    yield from _answers_are_at_home(history)
+    yield from _runs_are_on_a_selected_instance(history)
+    yield from _answers_are_on_a_selected_instance(history)
     for request in history.submitted:
         final = history.final(request)
         if final is None:
@@ -224,9 +224,9 @@ def nothing_crosses(history: History) -> Iterator[Violation]:
             yield Violation("I7", request.name, "its status has words of other requests", ", ".join(sorted(crossed)))
 
 
-def _runs_are_at_home(history: History) -> Iterator[Violation]:
+def _runs_are_on_a_selected_instance(history: History) -> Iterator[Violation]:
     owners = {(submitted.namespace, submitted.marker): submitted for submitted in history.submitted}
-    homes: dict[str, set[str]] = {}
+    instances_of: dict[str, set[str]] = {}
     most = {request.name: 1 + history.preemptions(request) for request in history.submitted}
     for ran in history.ran:
         owner = owners.get((ran.namespace, ran.marker))
@@ -235,13 +235,13 @@ def _runs_are_at_home(history: History) -> Iterator[Violation]:
         elif ran.instance not in owner.instances:
             yield Violation("I7", owner.name, f"it ran on {ran.instance}", ", ".join(owner.instances))
         else:
-            homes.setdefault(owner.name, set()).add(ran.instance)
-    for name, places in homes.items():
+            instances_of.setdefault(owner.name, set()).add(ran.instance)
+    for name, places in instances_of.items():
         if len(places) > most[name]:
             yield Violation("I7", name, f"it ran on more than {most[name]} instances", ", ".join(sorted(places)))
 
 
-def _answers_are_at_home(history: History) -> Iterator[Violation]:
+def _answers_are_on_a_selected_instance(history: History) -> Iterator[Violation]:
     for answer in history.answers:
         owner = history.of_run(answer.uid)
         place = f"{answer.namespace}/{answer.instance}"

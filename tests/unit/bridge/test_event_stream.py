@@ -25,7 +25,7 @@ class Reader:
     """Collects the events of one connection."""
 
     events: list[ServerSentEvent] = field(default_factory=list)
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    received: asyncio.Event = field(default_factory=asyncio.Event)
     ended: bool = False
 
     async def read(self, served: Served, last_id: str | None, path: str) -> None:
@@ -33,15 +33,15 @@ class Reader:
         async with aconnect_sse(served.client, "GET", path, headers=headers, timeout=None) as source:
             async for event in source.aiter_sse():
                 self.events.append(event)
-                self.news.set()
+                self.received.set()
         self.ended = True
-        self.news.set()
+        self.received.set()
 
     async def until(self, count: int, name: str | None = None) -> list[ServerSentEvent]:
         async with asyncio.timeout(TIMEOUT):
             while len(events := [event for event in self.events if name in (None, event.event)]) < count:
-                self.news.clear()
-                await self.news.wait()
+                self.received.clear()
+                await self.received.wait()
         return events
 
     def views(self) -> list[RequestView]:
@@ -51,8 +51,8 @@ class Reader:
     async def until_answered(self, rid: str) -> RequestView:
         async with asyncio.timeout(TIMEOUT):
             while not (views := [view for view in self.views() if view.id == rid and view.state.final]):
-                self.news.clear()
-                await self.news.wait()
+                self.received.clear()
+                await self.received.wait()
         return views[0]
 
 
@@ -190,8 +190,8 @@ async def test_streams_end_when_the_bridge_stops(served: Served) -> None:
         async with asyncio.timeout(TIMEOUT):
             await stop(served.bridge, served.task)
             while not reader.ended:
-                reader.news.clear()
-                await reader.news.wait()
+                reader.received.clear()
+                await reader.received.wait()
 
 
 async def chunks(log: EventLog, last: str | None, count: int, keepalive: float = 5) -> list[bytes]:

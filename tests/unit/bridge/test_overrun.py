@@ -12,8 +12,8 @@ from efrit.bridge.overrun import (
     Step,
     SupervisionLimits,
     Wake,
+    can_react,
     decide,
-    hears_orders,
     next_check,
     occupant,
 )
@@ -22,8 +22,8 @@ from efrit.queue.process_sample import ResponseMeter, Sample, could_run
 from efrit.queue.self_check import RestartCause
 
 A = request_id("a")
-PATIENCE = SupervisionLimits(grace=5, stall=120)
-EMACS = EmacsAlive(since=0, heard=100)
+LIMITS = SupervisionLimits(grace=5, stall=120)
+EMACS = EmacsAlive(since=0, last_heartbeat=100)
 TIMED_OUT = Order(A, RequestReason.TIMED_OUT)
 
 
@@ -45,31 +45,31 @@ TIMED_OUT = Order(A, RequestReason.TIMED_OUT)
 )
 def test_one_request_at_one_moment(run: Run, interrupted: dict[str, float], now: float, expected: list[Step]) -> None:
     stops = {request_id(k): SignalTimes(v, v) for k, v in interrupted.items()}
-    assert decide([run], EMACS, stops, PATIENCE, now) == expected
+    assert decide([run], EMACS, stops, LIMITS, now) == expected
 
 
 def test_without_emacs_nothing_is_done() -> None:
-    assert decide([Run(A, 0, 1, 0)], None, {}, PATIENCE, 1000) == []
+    assert decide([Run(A, 0, 1, 0)], None, {}, LIMITS, 1000) == []
     assert next_check([Run(A, 0, 1, 0)], None, {}, 5, 1000) is None
 
 
 def test_a_new_emacs_gets_the_whole_time_again() -> None:
-    young = EmacsAlive(since=200, heard=200)
-    assert decide([Run(A, 100, 30)], young, {}, PATIENCE, 229) == []
-    assert decide([Run(A, 100, 30, 130)], young, {A: SignalTimes(201, 201)}, PATIENCE, 204.9) == [
+    young = EmacsAlive(since=200, last_heartbeat=200)
+    assert decide([Run(A, 100, 30)], young, {}, LIMITS, 229) == []
+    assert decide([Run(A, 100, 30, 130)], young, {A: SignalTimes(201, 201)}, LIMITS, 204.9) == [
         Interrupt(A, insist=True)
     ]
-    assert decide([Run(A, 100, 30, 130)], young, {A: SignalTimes(204, 204)}, PATIENCE, 205) == [Kill(A)]
+    assert decide([Run(A, 100, 30, 130)], young, {A: SignalTimes(204, 204)}, LIMITS, 205) == [Kill(A)]
 
 
 def test_silence_is_believed_only_while_nothing_runs() -> None:
-    assert decide([], EMACS, {}, PATIENCE, 102.9) == []
-    assert decide([], EMACS, {}, PATIENCE, 103) == [Wake()]
-    assert decide([], EMACS, {}, PATIENCE, 103.9) == [Wake()]
-    assert decide([], EMACS, {}, PATIENCE, 104) == [Wake(insist=True)]
-    assert decide([], EMACS, {}, PATIENCE, 219) == [Wake(insist=True)]
-    assert decide([], EMACS, {}, PATIENCE, 220) == [Kill(None)]
-    assert decide([Run(A, 100, 500)], EMACS, {}, PATIENCE, 300) == []
+    assert decide([], EMACS, {}, LIMITS, 102.9) == []
+    assert decide([], EMACS, {}, LIMITS, 103) == [Wake()]
+    assert decide([], EMACS, {}, LIMITS, 103.9) == [Wake()]
+    assert decide([], EMACS, {}, LIMITS, 104) == [Wake(insist=True)]
+    assert decide([], EMACS, {}, LIMITS, 219) == [Wake(insist=True)]
+    assert decide([], EMACS, {}, LIMITS, 220) == [Kill(None)]
+    assert decide([Run(A, 100, 500)], EMACS, {}, LIMITS, 300) == []
 
 
 def test_the_next_look_is_at_the_next_deadline() -> None:
@@ -88,12 +88,12 @@ STOPPED = Run(S, 100, 600, 130, session=True)
 LATE = Run(S, 100, 600, 398, session=True)
 OTHER = Run(T, 90, 600, session=True)
 EVAL = Run(A, 125, 30)
-FRESH = EmacsAlive(since=0, heard=134.5)
+FRESH = EmacsAlive(since=0, last_heartbeat=134.5)
 
 
 def at(moment: float, current: str | None = None) -> EmacsAlive:
-    """Emacs with its last news at `moment`."""
-    return EmacsAlive(since=0, heard=moment, current=None if current is None else request_id(current))
+    """Emacs with its last heartbeat at `moment`."""
+    return EmacsAlive(since=0, last_heartbeat=moment, current=None if current is None else request_id(current))
 
 
 @pytest.mark.parametrize(
@@ -109,59 +109,59 @@ def test_what_occupies_emacs_in_its_time_is_neither_disturbed_nor_killed_for_a_s
 ) -> None:
     stops = {S: SignalTimes(130, 134)}
     assert occupant(runs, emacs, 140) == runs[1]
-    assert not hears_orders(runs, emacs, 140)
-    assert decide(runs, emacs, stops, PATIENCE, 140) == []
+    assert not can_react(runs, emacs, 140)
+    assert decide(runs, emacs, stops, LIMITS, 140) == []
     assert next_check(runs, emacs, stops, 5, 140) == runs[1].since + runs[1].timeout
 
 
 def test_the_grace_of_a_session_begins_when_emacs_can_listen() -> None:
     """It was ordered to stop long ago, at 130: an eval occupied Emacs until 150."""
     emacs = at(149.9, "s")
-    assert decide([STOPPED], emacs, {}, PATIENCE, 150) == [Interrupt(S)]
-    assert decide([STOPPED], emacs, {S: SignalTimes(150, 154)}, PATIENCE, 154.9) == []
-    assert decide([STOPPED], emacs, {S: SignalTimes(150, 154)}, PATIENCE, 155) == [Kill(S)]
+    assert decide([STOPPED], emacs, {}, LIMITS, 150) == [Interrupt(S)]
+    assert decide([STOPPED], emacs, {S: SignalTimes(150, 154)}, LIMITS, 154.9) == []
+    assert decide([STOPPED], emacs, {S: SignalTimes(150, 154)}, LIMITS, 155) == [Kill(S)]
 
 
 def test_what_overran_is_stopped_though_it_is_not_what_the_heartbeat_names() -> None:
     """The tool of a session ended, an eval began, and that hangs so that no heartbeat tells of it."""
     overran = Run(A, 100, 30, 130)
     stale = at(99.9, "t")
-    assert decide([OTHER, overran], stale, {}, PATIENCE, 130) == [Interrupt(A)]
-    assert decide([OTHER, overran], stale, {A: SignalTimes(130, 134)}, PATIENCE, 135) == [Kill(A)]
+    assert decide([OTHER, overran], stale, {}, LIMITS, 130) == [Interrupt(A)]
+    assert decide([OTHER, overran], stale, {A: SignalTimes(130, 134)}, LIMITS, 135) == [Kill(A)]
 
 
 def test_a_session_whose_tool_does_not_stop_costs_emacs_its_life() -> None:
     stops = {S: SignalTimes(130, 134)}
-    assert decide([STOPPED, OTHER], at(134.5, "s"), stops, PATIENCE, 134.9) == []
-    assert decide([STOPPED, OTHER], at(134.5, "s"), stops, PATIENCE, 135) == [Kill(S)]
+    assert decide([STOPPED, OTHER], at(134.5, "s"), stops, LIMITS, 134.9) == []
+    assert decide([STOPPED, OTHER], at(134.5, "s"), stops, LIMITS, 135) == [Kill(S)]
 
 
 def test_an_emacs_that_lives_is_not_killed_for_a_session_that_only_waits() -> None:
     stops = {S: SignalTimes(130, 139.5)}
-    assert decide([STOPPED], at(139.5), stops, PATIENCE, 140) == []
-    assert decide([STOPPED], at(249), {S: SignalTimes(130, 249.5)}, PATIENCE, 250) == [Kill(S)], (
+    assert decide([STOPPED], at(139.5), stops, LIMITS, 140) == []
+    assert decide([STOPPED], at(249), {S: SignalTimes(130, 249.5)}, LIMITS, 250) == [Kill(S)], (
         "it does not obey at all"
     )
 
 
 def test_a_silent_emacs_is_killed_for_a_session_after_the_grace_unless_others_would_be_lost_with_it() -> None:
     stops = {S: SignalTimes(130, 134.5)}
-    assert decide([STOPPED], at(129), stops, PATIENCE, 135) == [Kill(S)]
-    assert decide([STOPPED, OTHER], at(129), stops, PATIENCE, 135) == [Wake(insist=True)]
-    assert decide([STOPPED, OTHER], at(129), {S: SignalTimes(130, 248.9)}, PATIENCE, 249) == [Kill(None)]
+    assert decide([STOPPED], at(129), stops, LIMITS, 135) == [Kill(S)]
+    assert decide([STOPPED, OTHER], at(129), stops, LIMITS, 135) == [Wake(insist=True)]
+    assert decide([STOPPED, OTHER], at(129), {S: SignalTimes(130, 248.9)}, LIMITS, 249) == [Kill(None)]
 
 
 def test_an_emacs_whose_sessions_only_wait_gives_signs_of_life() -> None:
-    assert decide([SESSION, OTHER], at(200), {}, PATIENCE, 202.9) == []
-    assert decide([SESSION, OTHER], at(200), {}, PATIENCE, 203) == [Wake()]
-    assert decide([SESSION, OTHER], at(200), {}, PATIENCE, 320) == [Kill(None)]
-    assert decide([SESSION, OTHER], at(200, "s"), {}, PATIENCE, 400) == [], "a tool of it may take its time"
+    assert decide([SESSION, OTHER], at(200), {}, LIMITS, 202.9) == []
+    assert decide([SESSION, OTHER], at(200), {}, LIMITS, 203) == [Wake()]
+    assert decide([SESSION, OTHER], at(200), {}, LIMITS, 320) == [Kill(None)]
+    assert decide([SESSION, OTHER], at(200, "s"), {}, LIMITS, 400) == [], "a tool of it may take its time"
 
 
 def test_each_session_has_its_own_time() -> None:
     short = Run(T, 90, 45, session=True)
-    assert decide([SESSION, short], FRESH, {}, PATIENCE, 134.9) == []
-    assert decide([SESSION, short], FRESH, {}, PATIENCE, 135) == [Order(T, RequestReason.TIMED_OUT)]
+    assert decide([SESSION, short], FRESH, {}, LIMITS, 134.9) == []
+    assert decide([SESSION, short], FRESH, {}, LIMITS, 135) == [Order(T, RequestReason.TIMED_OUT)]
     assert next_check([SESSION, short], FRESH, {}, 5, 134) == 135
 
 
@@ -184,7 +184,7 @@ def test_an_emacs_that_is_busy_between_requests_is_signalled_and_then_killed(
     emacs: EmacsAlive, expected: list[Step]
 ) -> None:
     runs = [SESSION] if emacs.current else []
-    assert decide(runs, emacs, {}, PATIENCE, 110) == expected
+    assert decide(runs, emacs, {}, LIMITS, 110) == expected
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_silence_counts_from_when_something_last_occupied_emacs(
     runs: list[Run], emacs: EmacsAlive, signals: dict[RequestId, SignalTimes], now: float, expected: list[Step]
 ) -> None:
     """The eval ran from 100 on, and no heartbeat came meanwhile."""
-    assert decide(runs, emacs, signals, PATIENCE, now) == expected
+    assert decide(runs, emacs, signals, LIMITS, now) == expected
 
 
 @pytest.mark.parametrize(
@@ -234,8 +234,8 @@ def test_silence_counts_from_when_something_last_occupied_emacs(
     ],
 )
 def test_an_emacs_that_rests_is_silent_from_when_something_is_due(emacs: EmacsAlive, silent_from: float) -> None:
-    assert decide([], emacs, {}, PATIENCE, silent_from + 2.9) == []
-    assert decide([], emacs, {}, PATIENCE, silent_from + 3) == [Wake()]
+    assert decide([], emacs, {}, LIMITS, silent_from + 2.9) == []
+    assert decide([], emacs, {}, LIMITS, silent_from + 3) == [Wake()]
 
 
 START_SECONDS = 2.0
@@ -274,7 +274,7 @@ def test_an_emacs_whose_self_check_fails_is_killed_unless_something_occupies_it(
     runs: list[Run], current: RequestId | None, expected: list[Step]
 ) -> None:
     emacs = EmacsAlive(0, 109.5, current, cause=CAUSE)
-    assert decide(runs, emacs, {}, PATIENCE, 110) == expected
+    assert decide(runs, emacs, {}, LIMITS, 110) == expected
 
 
 @pytest.mark.parametrize(

@@ -123,13 +123,13 @@ class Supervised:
     async def until_in(self, state: RequestState, count: int = 1) -> None:
         await self.until(lambda: self.queue.index.count(state) == count)
 
-    async def look(self, seconds: float = 0.0, *, late: bool = False) -> None:
+    async def check(self, seconds: float = 0.0, *, late: bool = False) -> None:
         """Let so much time pass, and wait until the supervisor has looked; late: it meant to do so earlier."""
         # One look is over when the next has begun.
         for passed in (max(seconds, LITTLE_SECONDS), LITTLE_SECONDS):
             self.clock.now += passed
             if not late:
-                self.supervisor._next_look = self.clock.now
+                self.supervisor._next_check = self.clock.now
             self.supervisor.wake()
             await self.until(lambda: self.supervisor.beat >= self.clock.now)
 
@@ -217,9 +217,9 @@ async def test_an_overrunning_request_is_ordered_interrupted_each_second_and_kil
         # Noted one by one: two at once would count as one.
         await supervised.until(lambda: emacs.interrupts() == len(supervised.signals))
         sent = len(supervised.signals)
-        await supervised.look(0.5)
+        await supervised.check(0.5)
         assert "SIGUSR2" not in supervised.signals[sent:]
-        await supervised.look(0.5)
+        await supervised.check(0.5)
         assert len(supervised.signals) == sent + 1
     await supervised.until(lambda: emacs.process.poll() is not None)
     assert emacs.process.returncode == -signal.SIGKILL
@@ -251,7 +251,7 @@ async def test_a_session_is_stopped_once_the_eval_that_occupies_emacs_is_over(
         await supervised.claimed(rid, type=kind, options={"timeout": 600})
     await supervised.until_in(RequestState.RUNNING, 2)
     await supervised.queue.cancel(a_request("s").id)
-    await supervised.look(2 * GRACE_SECONDS)
+    await supervised.check(2 * GRACE_SECONDS)
     assert supervised.signals == []
     assert (supervised.stats()["current"], supervised.stats()["sessions"]) == ("x", 1)
     supervised.hand.answer("x")
@@ -273,11 +273,11 @@ async def test_an_emacs_that_an_eval_has_occupied_is_not_taken_for_silent_before
 
     while silence() < 10:
         # Less at once than what would tell the supervisor that it was stopped meanwhile.
-        await supervised.look(3)
+        await supervised.check(3)
     supervised.hand.answer("a")
     await supervised.until_in(RequestState.ANSWERED)
-    await supervised.look()
-    await supervised.look()
+    await supervised.check()
+    await supervised.check()
     assert supervised.signals == []
     assert silence() >= 10
     assert supervised.stats()["responsive"]
@@ -315,7 +315,7 @@ async def test_a_chat_or_command_without_a_timeout_has_longer_than_an_eval(
         await supervised.claimed(rid, type=kind)
     await supervised.until_in(RequestState.RUNNING, 2)
     supervised.clock.now = max(run.running_since or 0 for run in supervised.queue.index.running())
-    await supervised.look(1)
+    await supervised.check(1)
     await supervised.until((supervised.root / "control/cancel_x").exists)
     assert not (supervised.root / "control/cancel_s").exists()
 
@@ -324,7 +324,7 @@ async def test_an_answer_in_time_spares_emacs(supervised: Supervised, emacs: Loo
     await supervised.queue.submit(a_request("a", options={"timeout": 600}))
     supervised.hand.do("a")
     await supervised.until_in(RequestState.ANSWERED)
-    await supervised.look()
+    await supervised.check()
     assert "SIGKILL" not in supervised.signals
     assert emacs.process.poll() is None
 
@@ -352,7 +352,7 @@ async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
     (run,) = supervised.queue.index.running()
     assert run.stop is not None
     while supervised.clock.now < run.stop.since + 2 * GRACE_SECONDS:
-        await supervised.look(1)
+        await supervised.check(1)
     assert supervised.queue.index.count(RequestState.RUNNING) == 1
     assert emacs.process.poll() is None
     monkeypatch.setattr(disk, "sync_dir", synced)
@@ -363,17 +363,17 @@ async def test_an_emacs_that_rests_is_looked_at_seldom_and_woken_for_a_request_i
     supervised: Supervised, emacs: LookAlike
 ) -> None:
     await supervised.until_resting(emacs)
-    await supervised.look(8.5)
+    await supervised.check(8.5)
     assert supervised.supervisor.rests
     assert supervised.stats()["responsive"]
     await supervised.queue.submit(a_request("a"))
     await supervised.until(lambda: not supervised.supervisor.rests)
     assert emacs.signals() == []
-    await supervised.look(3.1)
+    await supervised.check(3.1)
     await supervised.until(emacs.interrupts)
     # What came of it is a heartbeat, and the request goes on waiting.
     supervised.beat(emacs.pid, number=2, rest=10)
-    await supervised.look()
+    await supervised.check()
     assert supervised.signals == []
     assert not supervised.supervisor.rests
 
@@ -390,8 +390,8 @@ async def test_an_emacs_that_rests_is_not_taken_for_silent_while_the_bridge_stoo
         await supervised.queue.submit(a_request("a"))
         await supervised.until(lambda: not supervised.supervisor.rests)
     # All processes of the pod go on at the same moment.
-    await supervised.look(seconds, late=True)
-    await supervised.look()
+    await supervised.check(seconds, late=True)
+    await supervised.check()
     assert supervised.signals == []
     assert emacs.process.poll() is None
 
@@ -406,14 +406,14 @@ async def test_a_resting_emacs_that_is_silent_when_its_rest_is_over_is_killed(
     supervised: Supervised, emacs: LookAlike
 ) -> None:
     await supervised.until_resting(emacs)
-    await supervised.look(9)
+    await supervised.check(9)
     assert emacs.signals() == []
-    await supervised.look(3)
+    await supervised.check(3)
     await supervised.until(emacs.interrupts)
     assert emacs.process.poll() is None
     # Only the time counts in which it can run.
     while "SIGKILL" not in supervised.signals:
-        await supervised.look(1)
+        await supervised.check(1)
     await supervised.until(lambda: emacs.process.poll() is not None)
 
 
@@ -438,7 +438,7 @@ async def test_a_resting_emacs_found_at_start_is_asked_for_a_sign_of_life(
 async def test_a_hung_emacs_without_a_request_is_killed_in_the_end(supervised: Supervised, emacs: LookAlike) -> None:
     await supervised.until(lambda: supervised.stats()["alive"])
     while not supervised.signals:
-        await supervised.look(1)
+        await supervised.check(1)
     await supervised.until(lambda: emacs.process.poll() is not None)
     assert supervised.signals == ["SIGKILL"]
 
@@ -476,7 +476,7 @@ async def test_emacs_is_spared_while_a_request_runs_though_its_self_check_fails(
     supervised.beat(emacs.pid, current="a", state="busy", self_check=report(1, "wrong"))
     await supervised.until(lambda: supervised.stats()["self_check_problem"] == "wrong")
     assert supervised.stats()["responsive"] is False
-    await supervised.look()
+    await supervised.check()
     assert supervised.signals == []
 
 
@@ -488,7 +488,7 @@ async def test_a_process_that_is_not_emacs_is_left_alone(supervised: Supervised)
         await supervised.until_in(RequestState.RUNNING)
         await supervised.until(lambda: supervised.stats()["boot"] == "boot1")
         supervised.overrun()
-        await supervised.look()
+        await supervised.check()
         assert supervised.stats()["alive"] is False
         assert stranger.returncode is None
         assert supervised.signals == []
@@ -522,7 +522,7 @@ async def test_the_number_of_an_emacs_counts_only_in_the_pid_namespace_that_gave
     await supervised.claimed()
     await supervised.until_in(RequestState.RUNNING)
     supervised.overrun()
-    await supervised.look()
+    await supervised.check()
     assert (supervised.root / "control/cancel_a").exists() is own
     if not own:
         assert (supervised.signals, emacs.signals()) == ([], [])
@@ -565,7 +565,7 @@ async def test_the_end_and_the_next_start_of_emacs_are_noticed(
 @pytest.mark.parametrize("text", ["", "{", '{"boot":"b","pid":1,"time":"2026-01-01T00:00:00Z"}', "[]"])
 async def test_a_broken_heartbeat_is_survived(supervised: Supervised, text: str) -> None:
     (supervised.root / "heartbeat").write_text(text)
-    await supervised.look()
+    await supervised.check()
     assert supervised.stats()["alive"] is False
 
 

@@ -36,7 +36,7 @@ from efrit.client.outcomes import _BY_REASON
 from efrit.client.plans import Intent
 from efrit.client.sync_client import Plans
 from efrit.client.sync_client import Session as SyncSession
-from tests.unit.mcp.scripted import ScriptedBackend, asking, broken, evaluated
+from tests.unit.mcp.scripted import ScriptedBackend, broken, evaluated, needs_input
 
 LONG = 60.0
 
@@ -143,7 +143,7 @@ def test_an_error_in_lisp_carries_its_code_and_message(client: Client, backend: 
 
 
 def test_what_the_model_asks_is_in_the_error(client: Client, backend: ScriptedBackend) -> None:
-    backend.answers["deploy"] = asking("Where?")
+    backend.answers["deploy"] = needs_input("Where?")
     with pytest.raises(InputRequired) as caught:
         client.command("deploy")
     assert caught.value.question == "Where?"
@@ -237,7 +237,7 @@ def test_a_session_goes_on_where_it_was(client: Client, backend: ScriptedBackend
 
 
 def test_a_question_of_the_model_is_answered_in_its_session(client: Client, backend: ScriptedBackend) -> None:
-    backend.answers["deploy"] = asking("Where?", "s1")
+    backend.answers["deploy"] = needs_input("Where?", "s1")
     backend.answers["there"] = {"result": "done", "session": Session("s1", SessionStatus.COMPLETE)}
     session = client.session()
     session.command("deploy")

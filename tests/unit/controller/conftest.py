@@ -37,7 +37,7 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], a
 
 
 @pytest.fixture(autouse=True)
-def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def long_time_limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up no call to a bridge because the machine is slow, and probe none that has failed meanwhile."""
     if request.node.get_closest_marker("virtual_time"):
         return

@@ -43,7 +43,7 @@ Step = Callable[["World"], None]
 
 
 class _NoQueue:
-    """A work queue for a test that says itself what is looked at."""
+    """A work queue for a test that itself chooses what is reconciled."""
 
     def add(self, key: object, *, first: bool = False, awaited: bool = False) -> None: ...
 

@@ -65,7 +65,7 @@ class Rig:
     clock: Clock
     served: bool = True
 
-    async def look(self, kind: str = "EfritRequest", name: str = "work") -> None:
+    async def reconcile(self, kind: str = "EfritRequest", name: str = "work") -> None:
         await self.reconciler.reconcile(WorkKey(kind, "team", name))
 
     def observe(self, **fields: Any) -> Json:

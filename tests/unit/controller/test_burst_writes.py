@@ -104,7 +104,7 @@ def test_many_that_wait_for_one_instance_or_pool_say_so_late(pooled: bool, waiti
     assert written(decide_request(request_snapshot, NOW + after))["reason"] == "Backpressure"
 
 
-def test_under_load_nothing_is_said_that_need_not_be_and_it_is_looked_again() -> None:
+def test_under_load_nothing_is_said_that_need_not_be_and_it_is_reconciled_again() -> None:
     request_snapshot = snapshot(request(created=NOW), HELD, ahead=5, loaded=True)
 
     actions = decide_request(request_snapshot, NOW + seconds(3600))

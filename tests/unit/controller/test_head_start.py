@@ -96,7 +96,7 @@ class Controller:
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_time_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, what is read at first is read, and answered."""
     monkeypatch.setattr(head_start, "READ_SECONDS", TIMEOUT)
 

@@ -29,8 +29,8 @@ def idle(rig: Rig, rules: Json) -> None:
     rig.bridge.answers[PUT] = (201, view().to_json())
 
 
-async def look(rig: Rig) -> None:
-    await rig.look("EfritInstance", "alpha")
+async def reconcile(rig: Rig) -> None:
+    await rig.reconcile("EfritInstance", "alpha")
 
 
 def replicas(rig: Rig) -> int:
@@ -43,26 +43,26 @@ def replicas(rig: Rig) -> int:
 
 async def test_a_request_that_comes_while_its_instance_is_scaled_down_waits_and_wakes_it(rig: Rig) -> None:
     idle(rig, SUSPEND)
-    suspending = asyncio.create_task(look(rig))
+    suspending = asyncio.create_task(reconcile(rig))
     await rig.api.until(lambda: rig.api.made("PATCH"))
     rig.observe()
-    await rig.look()
+    await rig.reconcile()
     await suspending
     assert PUT not in rig.bridge_calls
     assert replicas(rig) == 0
 
-    await look(rig)
+    await reconcile(rig)
     assert replicas(rig) == 1
-    await rig.look()
+    await rig.reconcile()
     assert PUT in rig.bridge_calls
 
 
 async def test_a_request_that_came_before_keeps_its_instance_from_being_scaled_down(rig: Rig) -> None:
     idle(rig, SUSPEND)
     rig.observe()
-    await look(rig)
+    await reconcile(rig)
     assert replicas(rig) == 1
-    await rig.look()
+    await rig.reconcile()
     assert PUT in rig.bridge_calls
 
 
@@ -70,14 +70,14 @@ async def test_a_scale_down_without_an_answer_is_undone_though_nobody_knows_whet
     idle(rig, SUSPEND)
     rig.api.fail("PATCH", STATEFULSET, 0)
     with pytest.raises(ApiUnavailable):
-        await look(rig)
+        await reconcile(rig)
     rig.observe()
-    await rig.look()
+    await rig.reconcile()
     assert PUT not in rig.bridge_calls
 
-    await look(rig)
+    await reconcile(rig)
     assert replicas(rig) == 1
-    await rig.look()
+    await rig.reconcile()
     assert PUT in rig.bridge_calls
 
 
@@ -87,14 +87,14 @@ async def test_a_scale_down_without_an_answer_is_undone_though_nobody_knows_whet
 async def test_an_idle_instance_is_deleted_and_late_news_of_it_change_nothing(rig: Rig) -> None:
     idle(rig, DELETE)
     late = rig.api.objects[ALPHA]
-    await look(rig)
+    await reconcile(rig)
     assert ALPHA not in rig.api.objects
     assert [call.body["reason"] for call in rig.api.made("POST")] == ["IdleDeleted"]
 
     rig.store.instances.observe({**late, "metadata": {**late["metadata"], "resourceVersion": "9999"}})
     assert rig.store.instances.snapshot(INSTANCE) is None
     rig.observe()
-    await rig.look()
+    await rig.reconcile()
     assert PUT not in rig.bridge_calls
 
 
@@ -115,13 +115,13 @@ async def test_work_that_the_watch_has_not_reported_keeps_an_instance_from_being
     idle(rig, DELETE)
     rig.api.put(where, work)
 
-    await look(rig)
+    await reconcile(rig)
 
     assert rig.api.made("DELETE") == []
     assert rig.api.made("POST") == []
     instance_snapshot = rig.instance
     assert instance_snapshot.open_requests + instance_snapshot.active_plans + instance_snapshot.suspended_plans == 1
-    await look(rig)
+    await reconcile(rig)
     assert not rig.instance.facts.handover_paused
 
 
@@ -131,17 +131,17 @@ async def test_work_of_others_does_not_keep_an_instance_from_being_deleted(rig: 
     rig.api.put(f"{TEAM}/efritrequests/done", request_json("done", status={"phase": "Succeeded"}))
     rig.api.put(PLAN, plan_json(status={"phase": "Failed"}))
 
-    await look(rig)
+    await reconcile(rig)
 
     assert ALPHA not in rig.api.objects
 
 
 async def test_a_request_that_comes_while_its_instance_is_checked_is_not_handed_over(rig: Rig) -> None:
     idle(rig, DELETE)
-    deleting = asyncio.create_task(look(rig))
+    deleting = asyncio.create_task(reconcile(rig))
     await rig.api.until(lambda: rig.api.calls)
     rig.observe()
-    await rig.look()
+    await rig.reconcile()
     await deleting
     assert PUT not in rig.bridge_calls
 
@@ -150,7 +150,7 @@ async def test_an_instance_that_was_changed_since_it_was_decided_about_is_not_de
     idle(rig, DELETE)
     rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "spec": {}})
 
-    await look(rig)
+    await reconcile(rig)
 
     assert ALPHA in rig.api.objects
     assert rig.instance.instance.spec.idle is None
@@ -161,6 +161,6 @@ async def test_an_instance_is_not_deleted_while_the_check_cannot_be_made(rig: Ri
     rig.api.fail("GET", f"{TEAM}/efritplans", 503)
 
     with contextlib.suppress(ApiUnavailable):
-        await look(rig)
+        await reconcile(rig)
 
     assert rig.api.made("DELETE") == []

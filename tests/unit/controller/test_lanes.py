@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.controller.lanes import FIRST, MOST_DEBT_SECONDS, TURN_SECONDS, Lanes
+from efrit.controller.lanes import FIRST, MOST_DEBT_SECONDS, QUANTUM_SECONDS, Lanes
 from efrit.controller.model.keys import WorkKey
 
 
@@ -85,8 +85,8 @@ def test_keys_that_go_first_take_turns_with_the_kinds_of_their_namespace() -> No
     ("took", "shares"),
     [
         (0.0, {"dear": 50, "cheap": 50}),
-        (TURN_SECONDS, {"dear": 50, "cheap": 50}),
-        (4 * TURN_SECONDS, {"dear": 20, "cheap": 80}),
+        (QUANTUM_SECONDS, {"dear": 50, "cheap": 50}),
+        (4 * QUANTUM_SECONDS, {"dear": 20, "cheap": 80}),
     ],
 )
 def test_keys_that_take_long_come_less_often(took: float, shares: dict[str, int]) -> None:
@@ -108,7 +108,7 @@ def test_a_debt_has_an_end_and_keeps_nobody_waiting_who_is_alone() -> None:
     assert order(lanes, 1) == ["dear"]
     lanes.put(key("cheap", 0), 0)
     lanes.charge("dear", 1_000_000)
-    turns = round(MOST_DEBT_SECONDS / TURN_SECONDS)
+    turns = round(MOST_DEBT_SECONDS / QUANTUM_SECONDS)
     for number in range(1, 2 * turns):
         lanes.put(key("cheap", number), 0)
     assert "dear" in order(lanes, turns + 2)
@@ -117,7 +117,7 @@ def test_a_debt_has_an_end_and_keeps_nobody_waiting_who_is_alone() -> None:
 @pytest.mark.parametrize("turns", range(1, 100))
 def test_a_debt_that_is_no_whole_number_of_turns_by_a_rounding_is_paid(turns: int) -> None:
     lanes = filled(("team", 1))
-    lanes.charge("team", nextafter(turns * TURN_SECONDS, 9) + TURN_SECONDS)
+    lanes.charge("team", nextafter(turns * QUANTUM_SECONDS, 9) + QUANTUM_SECONDS)
 
     assert lanes.take(anyone) is not None
 

@@ -1,4 +1,4 @@
-"""reconcile.py: one look at one key, through the real store, decisions and actor."""
+"""reconcile.py: one reconciliation of one key, through the real store, decisions and actor."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ async def test_a_request_goes_from_hand_over_to_acknowledgement(rig: Rig) -> Non
     rig.observe()
     accept(rig)
 
-    await rig.look()
+    await rig.reconcile()
     rig.store.bridges.event(INSTANCE, POD_UID, answered(result="2"))
     rig.api.fail("PATCH", f"{WORK}/status", 503)
     with pytest.raises(ApiUnavailable):
-        await rig.look()
+        await rig.reconcile()
     assert ("DELETE", ONE) not in rig.bridge_calls, "acknowledged before the status was confirmed"
-    await rig.look()
+    await rig.reconcile()
 
     assert (rig.status["phase"], rig.status["result"]) == ("Succeeded", "2")
     assert rig.bridge_calls == [("PUT", ONE), ("DELETE", ONE)], "acknowledged as it ends, not in a turn of its own"
@@ -97,7 +97,7 @@ async def test_a_content_that_was_dropped_is_read_again_and_handed_over_at_once(
     crowd_out_contents(rig)
     accept(rig)
 
-    await rig.look()
+    await rig.reconcile()
 
     (sent,) = (body for method, _, body in rig.bridge.calls if method == "PUT")
     assert json.loads(sent)["content"] == "(whole)" * 1000
@@ -114,7 +114,7 @@ async def test_a_request_whose_content_is_gone_when_it_is_read_is_not_handed_ove
     if by is not None:
         rig.api.put(WORK, request_json(uid=by, content="(other)"))
 
-    await rig.look()
+    await rig.reconcile()
 
     assert rig.bridge_calls == []
     assert rig.store.requests.snapshot(KEY) is None
@@ -127,7 +127,7 @@ async def test_a_request_that_was_cancelled_when_its_content_is_read_is_declined
     rig.api.put(WORK, request_json(content="(late)", cancel=True, version="99"))
     accept(rig)
 
-    await rig.look()
+    await rig.reconcile()
 
     assert rig.bridge_calls == [("POST", CANCEL)]
 
@@ -144,7 +144,7 @@ async def test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_n
     rig.observe()
     rig.clock.passed = timedelta(hours=1)
 
-    await rig.look()
+    await rig.reconcile()
 
     assert rig.status.get("phase") == (None if exists else "Failed")
     assert (rig.store.instances.snapshot(INSTANCE) is not None) is exists
@@ -163,7 +163,7 @@ async def test_a_cancelled_request_does_not_end_while_another_process_may_have_h
         rig.api.put(ALPHA, stored)
     rig.observe(cancel=True)
 
-    await rig.look()
+    await rig.reconcile()
 
     assert rig.status == {}
     target = rig.store.instances.snapshot(INSTANCE)
@@ -179,7 +179,7 @@ async def test_a_final_request_that_left_the_selection_is_forgotten_once_acknowl
     rig.store.requests.observe_left(request_json())
     accept(rig)
 
-    await rig.look()
+    await rig.reconcile()
 
     assert rig.store.requests.snapshot(KEY) is None
 
@@ -208,7 +208,7 @@ async def test_a_request_that_left_is_looked_up_before_anything_is_done(
     for request_view in views:
         rig.bridge.answers["POST", CANCEL] = (202, request_view.to_json())
 
-    await rig.look()
+    await rig.reconcile()
 
     assert rig.bridge_calls == calls
     assert (rig.store.requests.snapshot(KEY) is not None) is remembered
@@ -222,7 +222,7 @@ async def test_work_of_a_request_that_was_missed_is_taken_up(rig: Rig) -> None:
     rig.ready(LOST)
     rig.api.put(WORK, request_json())
 
-    await rig.look()
+    await rig.reconcile()
 
     snapshot = rig.store.requests.snapshot(KEY)
     assert snapshot is not None
@@ -235,7 +235,7 @@ async def test_work_of_a_final_request_is_acknowledged(rig: Rig) -> None:
     rig.api.put(WORK, request_json(status=final_status()))
     accept(rig)
 
-    await rig.look()
+    await rig.reconcile()
 
     assert rig.bridge_calls == [("DELETE", ONE)]
 
@@ -244,8 +244,8 @@ async def test_work_of_a_deleted_request_is_stopped_and_acknowledged_once(rig: R
     rig.ready(LOST)
     accept(rig)
 
-    await rig.look()
-    await rig.look()
+    await rig.reconcile()
+    await rig.reconcile()
 
     assert rig.bridge_calls == [("POST", CANCEL), ("DELETE", ONE)]
     assert rig.store.bridges.orphans(KEY) == []
@@ -258,7 +258,7 @@ async def test_work_of_a_request_is_stopped_when_another_has_taken_its_name(rig:
     # The deletion was never reported: one watch event of the next request is all that came.
     rig.observe(uid="uid-second")
 
-    await rig.look()
+    await rig.reconcile()
 
     assert rig.bridge_calls == [("PUT", "/v1/requests/uid-second"), ("POST", CANCEL), ("DELETE", ONE)]
     assert rig.store.bridges.orphans(KEY) == []
@@ -268,7 +268,7 @@ async def test_work_of_two_deleted_requests_of_one_name_is_stopped(rig: Rig) -> 
     rig.ready(LOST, structs.replace(LOST, id=request_id("uid-second")))
     accept(rig, UID, "uid-second")
 
-    await rig.look()
+    await rig.reconcile()
 
     stopped = {path for method, path in rig.bridge_calls if method == "POST"}
     assert stopped == {CANCEL, "/v1/requests/uid-second/cancel"}
@@ -280,10 +280,10 @@ async def test_work_of_a_deleted_request_that_still_runs_is_acknowledged_when_it
     rig.bridge.answers["POST", CANCEL] = (202, LOST.to_json())
     rig.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
 
-    await rig.look()
+    await rig.reconcile()
     rig.store.bridges.event(INSTANCE, POD_UID, ended())
     accept(rig)
-    await rig.look()
+    await rig.reconcile()
 
     assert rig.bridge_calls[-1] == ("DELETE", ONE)
     assert rig.store.bridges.orphans(KEY) == []
@@ -294,14 +294,14 @@ async def test_work_of_a_deleted_request_is_not_forgotten_because_its_bridge_was
     rig.bridge.answers["POST", CANCEL] = (0, "")
 
     with pytest.raises(BridgeUnreachable):
-        await rig.look()
+        await rig.reconcile()
 
     assert rig.store.bridges.orphans(KEY) == [(INSTANCE, UID)]
 
 
 @pytest.mark.parametrize("kind", ["EfritRequest", "EfritPlan"])
 async def test_a_key_nobody_knows_needs_nothing(rig: Rig, kind: str) -> None:
-    await rig.look(kind)
+    await rig.reconcile(kind)
 
     assert rig.api.calls == []
 
@@ -314,9 +314,9 @@ async def test_a_refusal_is_reported_instead_of_the_status_that_was_decided_befo
     rig.store.instances.observe(rig.api.put(ALPHA, instance_json()))
     rig.api.fail("PATCH", account, 403, {"message": "exceeded quota: accounts"})
 
-    await rig.look("EfritInstance", "alpha")
+    await rig.reconcile("EfritInstance", "alpha")
     assert [call.path for call in rig.api.made("PATCH")] == [account]
-    await rig.look("EfritInstance", "alpha")
+    await rig.reconcile("EfritInstance", "alpha")
 
     _, reason, message = condition(rig.api.objects[ALPHA]["status"], "Ready")
     assert (reason, "exceeded quota: accounts" in message) == ("ChildRefused", True)
@@ -324,9 +324,9 @@ async def test_a_refusal_is_reported_instead_of_the_status_that_was_decided_befo
     # Taken back: the status that the refusal still speaks in is not written for the new generation.
     mended = {**rig.api.objects[ALPHA], **instance_json(generation=2, version="999")}
     rig.store.instances.observe(rig.api.put(ALPHA, {**mended, "status": rig.api.objects[ALPHA]["status"]}))
-    await rig.look("EfritInstance", "alpha")
+    await rig.reconcile("EfritInstance", "alpha")
     assert rig.api.objects[ALPHA]["status"]["observedGeneration"] == 1
-    await rig.look("EfritInstance", "alpha")
+    await rig.reconcile("EfritInstance", "alpha")
     after = rig.api.objects[ALPHA]["status"]
     assert (after["observedGeneration"], condition(after, "Ready")[1]) == (2, "Creating")
 
@@ -334,24 +334,24 @@ async def test_a_refusal_is_reported_instead_of_the_status_that_was_decided_befo
 async def test_an_instance_that_is_gone_is_disconnected(rig: Rig) -> None:
     assert len(rig.bridges) == 1
 
-    await rig.look("EfritInstance", "alpha")
+    await rig.reconcile("EfritInstance", "alpha")
 
     assert len(rig.bridges) == 0
 
 
-async def test_a_sleeping_instance_is_looked_at_when_a_request_comes(rig: Rig) -> None:
+async def test_a_sleeping_instance_is_reconciled_when_a_request_comes(rig: Rig) -> None:
     asleep = instance_json(spec={"idle": {"suspendAfterSeconds": 60}}, status={"suspendedIdle": True})
     rig.store.instances.observe(asleep)
     rig.observe()
-    looked = asyncio.Event()
+    reconciled = asyncio.Event()
 
-    async def look(key: WorkKey) -> None:
+    async def reconcile(key: WorkKey) -> None:
         await rig.reconciler.reconcile(key)
         if rig.api.objects.get(STATEFULSET):
-            looked.set()
+            reconciled.set()
 
-    working = asyncio.create_task(rig.queue.run(look, 1))
-    await asyncio.wait_for(looked.wait(), TIMEOUT)
+    working = asyncio.create_task(rig.queue.run(reconcile, 1))
+    await asyncio.wait_for(reconciled.wait(), TIMEOUT)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
 
@@ -361,24 +361,24 @@ async def test_a_sleeping_instance_is_looked_at_when_a_request_comes(rig: Rig) -
 async def test_a_resync_key_has_the_children_of_its_instance_applied_again(rig: Rig) -> None:
     rig.ready()
 
-    await rig.look(RESYNC, "alpha")
-    await rig.look(RESYNC, "unknown")
+    await rig.reconcile(RESYNC, "alpha")
+    await rig.reconcile(RESYNC, "unknown")
 
     assert rig.instance.facts.resync
     assert set(rig.store.instances.keys()) == {INSTANCE}
 
 
-async def test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at(rig: Rig) -> None:
+async def test_a_key_of_a_namespace_that_is_not_served_is_not_reconciled(rig: Rig) -> None:
     rig.ready()
     rig.observe()
     accept(rig)
     rig.served = False
 
-    await rig.look()
+    await rig.reconcile()
     assert (rig.bridge_calls, rig.api.calls) == ([], [])
 
     rig.served = True
-    await rig.look()
+    await rig.reconcile()
     assert rig.bridge_calls == [("PUT", ONE)]
 
 
@@ -431,7 +431,7 @@ def replace_pod(rig: Rig) -> None:
 async def handed_over(rig: Rig) -> Json:
     """Reconcile the request until it is handed over or final; return its status."""
     for _ in range(5):
-        await rig.look()
+        await rig.reconcile()
         if rig.status.get("phase") in ("Succeeded", "Failed") or ("PUT", ONE) in rig.bridge_calls:
             break
     return rig.status
@@ -441,10 +441,10 @@ async def test_a_request_that_was_recorded_on_a_queue_and_not_sent_there_is_hand
     rig.ready(spec=EPHEMERAL)
     rig.observe()
     accept(rig)
-    await rig.look()
+    await rig.reconcile()
     assert rig.status["queueID"] == QUEUE_ID
     stop_pod(rig)
-    await rig.look()
+    await rig.reconcile()
     replace_pod(rig)
 
     assert (await handed_over(rig))["queueID"] == NEXT_QUEUE
@@ -476,13 +476,13 @@ async def test_that_the_next_queue_could_not_be_recorded_does_not_say_that_the_o
     rig.ready(spec=EPHEMERAL)
     rig.observe()
     accept(rig)
-    await rig.look()
+    await rig.reconcile()
     stop_pod(rig)
-    await rig.look()
+    await rig.reconcile()
     replace_pod(rig)
     rig.api.fail("PATCH", f"{WORK}/status", 500)
     with pytest.raises(EfritError):
-        await rig.look()
+        await rig.reconcile()
 
     assert (await handed_over(rig))["queueID"] == NEXT_QUEUE
     assert rig.bridge_calls == [("PUT", ONE)]
@@ -502,10 +502,10 @@ async def test_what_a_queue_that_ends_has_refused_is_handed_to_the_next_pod_and_
 ) -> None:
     rig.ready(spec=EPHEMERAL)
     rig.observe()
-    await rig.look()
+    await rig.reconcile()
     rig.bridge.answers["PUT", ONE] = answer
     with pytest.raises(EfritError):
-        await rig.look()
+        await rig.reconcile()
     stop_pod(rig)
     rig.bridge.calls.clear()
     replace_pod(rig)
@@ -518,11 +518,11 @@ async def test_what_a_queue_that_ends_has_refused_is_handed_to_the_next_pod_and_
 async def test_a_request_for_which_no_bridge_was_there_is_handed_to_the_next_pod(rig: Rig) -> None:
     rig.ready(spec=EPHEMERAL)
     rig.observe()
-    await rig.look()
+    await rig.reconcile()
     await rig.bridges.disconnect(INSTANCE)
     rig.ready(spec=EPHEMERAL)
     with pytest.raises(BridgeUnreachable):
-        await rig.look()
+        await rig.reconcile()
     stop_pod(rig)
     replace_pod(rig)
     await rig.bridges.connect(rig.bridge.connect_action(pod_uid=NEXT_POD))
@@ -541,10 +541,10 @@ async def test_what_a_queue_gives_back_is_handed_to_the_next_pod(rig: Rig, ackno
     stop_pod(rig)
     answer = structs.replace(view(state=RequestState.ANSWERED), response=given_back(request_id(UID), NOW))
     rig.store.bridges.event(INSTANCE, POD_UID, answer)
-    await rig.look()
+    await rig.reconcile()
     assert "queueID" not in rig.status
     if acknowledged:
-        await rig.look()
+        await rig.reconcile()
         assert rig.bridge_calls == [("PUT", ONE), ("DELETE", ONE)]
     rig.bridge.calls.clear()
     replace_pod(rig)

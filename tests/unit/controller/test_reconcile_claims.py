@@ -41,16 +41,16 @@ def status(rig: Rig, name: str) -> Json:
 
 async def test_a_claim_is_bound_by_two_writes(rig: Rig) -> None:
     begin(rig, "one")
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert [call.path for call in rig.api.made("PATCH")] == [ALPHA, f"{CLAIMS}/one/status"]
     assert (owner(rig), status(rig, "one")["phase"]) == ("EfritClaim one", "Bound")
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert len(rig.api.made("PATCH")) == 2
 
 
 async def test_two_claims_that_are_decided_about_at_once_do_not_get_one_member(rig: Rig) -> None:
     begin(rig, "one", "two")
-    await asyncio.gather(rig.look("EfritClaim", "one"), rig.look("EfritClaim", "two"))
+    await asyncio.gather(rig.reconcile("EfritClaim", "one"), rig.reconcile("EfritClaim", "two"))
     assert [call.path for call in rig.api.made("PATCH")].count(ALPHA) == 1
     assert {status(rig, "one")["phase"], status(rig, "two")["phase"]} == {"Bound", "Pending"}
 
@@ -61,9 +61,9 @@ async def test_two_controllers_do_not_give_one_member_to_two_claims(rig: Rig, ot
         begin(controller, name)
     member = rig.api.objects[ALPHA]
     rig.store.instances.observe(member)
-    await rig.look("EfritClaim", "one")
-    await other.look("EfritClaim", "two")
-    await other.look("EfritClaim", "two")
+    await rig.reconcile("EfritClaim", "one")
+    await other.reconcile("EfritClaim", "two")
+    await other.reconcile("EfritClaim", "two")
     assert owner(rig) == "EfritClaim one"
     assert (status(rig, "one")["phase"], status(rig, "two")["phase"]) == ("Bound", "Pending")
 
@@ -74,13 +74,13 @@ async def test_a_claim_waits_for_the_spare_that_starts_and_makes_no_instance_of_
     ready = rig.api.objects[ALPHA]
     starting = {**ready["status"], "conditions": [condition_json("Ready", "False", "Starting")]}
     rig.store.instances.observe(rig.api.put(ALPHA, {**ready, "status": starting}))
-    await rig.look("EfritClaim", "one")
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritClaim", "one")
+    await rig.reconcile("EfritPool", "crew")
     assert status(rig, "one")["phase"] == "Pending"
     assert not [call for call in rig.api.made("POST") if call.path == INSTANCES]
 
     rig.store.instances.observe(rig.api.put(ALPHA, {**ready, "metadata": rig.api.objects[ALPHA]["metadata"]}))
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert (status(rig, "one")["phase"], status(rig, "one")["instanceName"]) == ("Bound", "alpha")
     assert not [call for call in rig.api.made("POST") if call.path == INSTANCES]
 
@@ -88,9 +88,9 @@ async def test_a_claim_waits_for_the_spare_that_starts_and_makes_no_instance_of_
 async def test_a_member_that_has_changed_is_read_and_taken_by_the_next_decision(rig: Rig) -> None:
     begin(rig, "one")
     rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "spec": {"limits": {"maxToolCalls": 5}}})
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert owner(rig) == "EfritPool crew"
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert owner(rig) == "EfritClaim one"
 
 
@@ -98,18 +98,18 @@ async def test_an_answer_that_is_lost_keeps_the_member_from_others_until_it_is_k
     begin(rig, "one", "two")
     rig.api.fail("PATCH", ALPHA, 500)
     with pytest.raises(ApiError):
-        await rig.look("EfritClaim", "one")
-    await rig.look("EfritClaim", "two")
+        await rig.reconcile("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "two")
     assert status(rig, "two")["phase"] == "Pending"
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert (owner(rig), status(rig, "one")["phase"]) == ("EfritClaim one", "Bound")
 
 
 async def test_a_refusal_is_said_and_not_tried_again_at_once(rig: Rig) -> None:
     begin(rig, "one")
     rig.api.fail("PATCH", ALPHA, 403, {"message": "denied: no", "reason": "Forbidden", "code": 403})
-    await rig.look("EfritClaim", "one")
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert [call.path for call in rig.api.made("PATCH")].count(ALPHA) == 1
     (condition,) = status(rig, "one")["conditions"]
     assert condition["reason"] == "Refused"
@@ -120,35 +120,35 @@ async def test_a_controller_that_dies_between_the_writes_is_made_up_for(rig: Rig
     begin(rig, "one")
     rig.api.fail("PATCH", f"{CLAIMS}/one/status", 500)
     with pytest.raises(ApiError):
-        await rig.look("EfritClaim", "one")
+        await rig.reconcile("EfritClaim", "one")
     assert owner(rig) == "EfritClaim one"
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert status(rig, "one")["instanceName"] == "alpha"
     assert [call.path for call in rig.api.made("PATCH")].count(ALPHA) == 1
 
 
 async def test_the_end_returns_the_member_and_then_says_so(rig: Rig) -> None:
     begin(rig, "one")
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     path = f"{CLAIMS}/one"
     spec = {**rig.api.objects[path]["spec"], "release": "Return", "released": True}
     rig.store.claims.observe(rig.api.put(path, {**rig.api.objects[path], "spec": spec}))
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert (owner(rig), status(rig, "one")["phase"]) == ("EfritPool crew", "Released")
     assert "efrit.dev/claim" not in rig.api.objects[ALPHA]["metadata"]["labels"]
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert rig.store.claims.snapshot(("team", "one")) is None
 
 
 async def test_a_member_that_changed_before_the_end_is_not_deleted_by_what_was_decided_before(rig: Rig) -> None:
     begin(rig, "one")
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     path = f"{CLAIMS}/one"
     spec = {**rig.api.objects[path]["spec"], "released": True}
     rig.store.claims.observe(rig.api.put(path, {**rig.api.objects[path], "spec": spec}))
     # Somebody else's by now, which no watch has reported yet.
     rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "metadata": member_json()["metadata"]})
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert ALPHA in rig.api.objects
-    await rig.look("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
     assert (ALPHA in rig.api.objects, status(rig, "one")["phase"]) == (True, "Released")

@@ -24,16 +24,16 @@ def crowd_out_plans(rig: Rig) -> None:
         rig.store.requests.observe(part_json(f"z{number}", plan=f"p{number}", content="z" * 240_000))
 
 
-async def look(rig: Rig, times: int = 1) -> None:
+async def reconcile(rig: Rig, times: int = 1) -> None:
     for _ in range(times):
-        await rig.look("EfritPlan", "app")
+        await rig.reconcile("EfritPlan", "app")
 
 
 async def test_a_plan_learns_which_requests_it_has_before_it_does_anything(rig: Rig) -> None:
     rig.api.put(f"{REQUESTS}/one", part_json("one"))
     rig.store.plans.observe(rig.api.put(PLAN, plan_json()))
 
-    await look(rig)
+    await reconcile(rig)
 
     snapshot = rig.store.plans.snapshot(APP)
     assert snapshot is not None
@@ -47,14 +47,14 @@ async def test_a_plan_whose_content_was_dropped_is_decided_about_exactly_as_befo
         ended = part_json(name, content="z" * 1000, status={**final_status(), "result": "r" * 1000})
         rig.api.put(f"{REQUESTS}/{name}", ended)
     rig.store.plans.observe(rig.api.put(PLAN, plan_json(amendments=["More."])))
-    await look(rig, times=3)
+    await reconcile(rig, times=3)
     before, written = rig.store.plans.snapshot(APP), dict(rig.api.objects)
 
     crowd_out_plans(rig)
     dropped = rig.store.plans.snapshot(APP)
     assert dropped is not None
     assert (dropped.requests, dropped.plan.spec.amendments) == (None, ())
-    await look(rig)
+    await reconcile(rig)
 
     assert rig.store.plans.snapshot(APP) == before
     assert rig.api.objects == written, "nothing is created or written twice"
@@ -97,7 +97,7 @@ async def test_a_plan_that_left_is_looked_up_and_goes_on_only_if_it_left_by_mist
     rig.store.plans.observe(plan_json(version="1"))
     rig.store.plans.observe_left(rig.api.put(PLAN, stored) if stored else plan_json(version="1"))
 
-    await look(rig)
+    await reconcile(rig)
 
     assert rig.store.plans.open_uids() == open_uids
     assert (rig.store.plans.snapshot(APP) is not None) is bool(open_uids)
@@ -108,7 +108,7 @@ async def test_a_final_plan_past_its_time_to_live_is_deleted_and_forgotten(rig: 
     old = final_status(ended=datetime.now(UTC) - timedelta(seconds=10))
     rig.store.plans.observe(rig.api.put(PLAN, plan_json(status=old, ttlSecondsAfterFinished=5)))
 
-    await look(rig)
+    await reconcile(rig)
 
     assert PLAN not in rig.api.objects
     assert rig.store.plans.snapshot(APP) is None
@@ -117,7 +117,7 @@ async def test_a_final_plan_past_its_time_to_live_is_deleted_and_forgotten(rig: 
 async def test_a_plan_that_is_cancelled_is_deleted_when_its_time_to_live_is_over(rig: Rig) -> None:
     rig.store.plans.observe(rig.api.put(PLAN, plan_json(ttlSecondsAfterFinished=5, cancel=True)))
 
-    await look(rig, times=4)
+    await reconcile(rig, times=4)
 
     assert rig.store.plans.snapshot(APP) is None
     assert len(rig.store.expirations) == 1
@@ -126,12 +126,12 @@ async def test_a_plan_that_is_cancelled_is_deleted_when_its_time_to_live_is_over
 async def test_a_namespace_whose_lists_hang_keeps_no_plan_of_another_from_being_read(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("efrit.controller.turn.SLOW_SECONDS", 0)
+    monkeypatch.setattr("efrit.controller.fair_semaphore.SLOW_SECONDS", 0)
     for namespace in ("team", "other"):
         path = f"{PLANS.path(namespace)}/app"
         rig.store.plans.observe(rig.api.put(path, plan_json(namespace=namespace, uid=f"uid-{namespace}")))
     rig.api.gates[REQUESTS] = asyncio.Event()
-    hanging = asyncio.create_task(look(rig))
+    hanging = asyncio.create_task(reconcile(rig))
     await rig.api.until(lambda: any(call.path == REQUESTS for call in rig.api.calls))
 
     await rig.reconciler.reconcile(WorkKey("EfritPlan", "other", "app"))

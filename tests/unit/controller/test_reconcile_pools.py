@@ -44,7 +44,7 @@ def load(rig: Rig) -> int:
 async def test_a_request_of_a_pool_is_bound_to_a_member_by_one_write_and_handed_over_at_once(rig: Rig) -> None:
     ready_member(rig)
     wait_for_pool(rig)
-    await rig.look()
+    await rig.reconcile()
     assert [call.body["status"]["instanceName"] for call in rig.api.made("PATCH")] == ["alpha"]
     assert rig.bridge_calls == [("PUT", "/v1/requests/uid-work")]
     assert load(rig) == 1
@@ -55,7 +55,7 @@ async def test_a_request_of_a_member_with_an_ephemeral_queue_costs_no_write_more
     stored = rig.api.objects[ALPHA]
     rig.store.instances.observe(rig.api.put(ALPHA, {**stored, "spec": {"queue": {"ephemeral": True}}}))
     wait_for_pool(rig)
-    await rig.look()
+    await rig.reconcile()
     (call,) = rig.api.made("PATCH")
     assert call.body["status"]["queueID"] == QUEUE_ID
     assert rig.bridge_calls == [("PUT", "/v1/requests/uid-work")]
@@ -64,7 +64,7 @@ async def test_a_request_of_a_member_with_an_ephemeral_queue_costs_no_write_more
 async def test_what_the_watch_reports_of_an_own_write_is_known(rig: Rig) -> None:
     ready_member(rig)
     wait_for_pool(rig)
-    await rig.look()
+    await rig.reconcile()
     written = rig.api.objects[WORK]
 
     def member(version: str) -> str | None:
@@ -89,9 +89,9 @@ async def test_a_binding_is_counted_once_it_is_written(rig: Rig) -> None:
     before = count()
     rig.api.fail("PATCH", f"{WORK}/status", 500)
     with pytest.raises(ApiError):
-        await rig.look()
+        await rig.reconcile()
     assert count() == before
-    await rig.look()
+    await rig.reconcile()
     assert count() == before + 1
 
 
@@ -100,12 +100,12 @@ async def test_a_request_that_cannot_be_bound_leaves_its_place_to_others(rig: Ri
     wait_for_pool(rig)
     rig.api.fail("PATCH", f"{WORK}/status", 500)
     with pytest.raises(ApiError):
-        await rig.look()
+        await rig.reconcile()
     assert load(rig) == 0
     snapshot = rig.store.pools.snapshot(CREW)
     assert snapshot is not None
     assert snapshot.pending == 1
-    await rig.look()
+    await rig.reconcile()
     assert load(rig) == 1
 
 
@@ -113,12 +113,12 @@ async def test_members_are_created_and_one_that_is_refused_is_reported(rig: Rig)
     rig.store.pools.observe(rig.api.put(POOL, pool_json()))
     rig.store.first_list_complete(None)
     rig.api.fail("POST", INSTANCES, 403, {"message": "exceeded quota: few", "reason": "Forbidden", "code": 403})
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     snapshot = rig.store.pools.snapshot(CREW)
     assert snapshot is not None
     assert snapshot.refusal is not None
     assert "exceeded quota: few" in snapshot.refusal.sentence
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     conditions = rig.api.made("PATCH")[-1].body["status"]["conditions"]
     progressing = next(condition for condition in conditions if condition["type"] == "Progressing")
     assert (progressing["status"], progressing["reason"]) == ("False", "MemberRefused")
@@ -131,11 +131,11 @@ async def test_a_member_that_sleeps_works_though_no_further_one_is_allowed(rig: 
     asleep = {**rig.api.objects[ALPHA]["status"], "suspendedIdle": True}
     rig.store.instances.observe(rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "status": asleep}))
     rig.api.fail("POST", INSTANCES, 403, "exceeded quota: few")
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     assert [call.path for call in rig.api.made("POST")].count(INSTANCES) == 1
 
     wait_for_pool(rig)
-    await rig.look()
+    await rig.reconcile()
     bound = [call.body["status"] for call in rig.api.made("PATCH") if call.path == f"{WORK}/status"]
     assert [status["instanceName"] for status in bound] == ["alpha"]
 
@@ -145,14 +145,14 @@ async def test_a_status_that_waits_reports_why_the_size_was_changed_before(rig: 
     stored = rig.api.put(POOL, pool_json(replicas=None, autoscaling=autoscaling))
     rig.store.pools.observe(stored)
     rig.store.first_list_complete(None)
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     rig.store.pools.observe(rig.api.objects[POOL])
     wait_for_pool(rig)
     rig.api.fail("POST", INSTANCES, 403, "exceeded quota: few")
     # The status was written this very second.
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     rig.clock.passed += timedelta(seconds=2)
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     scale = rig.api.made("PATCH")[-1].body["status"]["lastScale"]
     assert (scale["from"], scale["to"], scale["reason"]) == (0, 1, "1 open request: more than 0 members.")
     assert scale["time"]
@@ -162,7 +162,7 @@ async def test_a_request_that_is_one_too_many_of_its_flow_ends_rejected(rig: Rig
     rig.store.pools.observe(rig.api.put(POOL, pool_json(fairness={"maxPendingPerFlow": 1})))
     rig.store.requests.observe(request_json("first", target=None, poolRef={"name": "crew"}))
     wait_for_pool(rig)
-    await rig.look()
+    await rig.reconcile()
     status = rig.api.made("PATCH")[-1].body["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "Rejected")
     assert "spec.fairness.maxPendingPerFlow" in status["conditions"][0]["message"]
@@ -176,7 +176,7 @@ async def test_a_request_that_continues_a_session_goes_to_its_member_though_that
     request = request_json(target=None, created=datetime.now(UTC), **continues)
     rig.store.requests.observe(rig.api.put(WORK, request))
     rig.store.requests.session_found(("team", "work"), "uid-work", "alpha")
-    await rig.look()
+    await rig.reconcile()
     status = rig.api.made("PATCH")[0].body["status"]
     assert (status["instanceName"], status["reason"]) == ("alpha", "Pending")
 
@@ -197,7 +197,7 @@ async def test_a_flow_pays_for_requests_that_continue_a_session(rig: Rig) -> Non
         rig.store.requests.observe(rig.api.put(f"{TEAM}/efritrequests/{name}", request))
         rig.store.requests.session_found(("team", name), f"uid-{name}", "alpha")
         rig.bridge.answers["PUT", f"/v1/requests/uid-{name}"] = (201, view(f"uid-{name}").to_json())
-        await rig.look(name=name)
+        await rig.reconcile(name=name)
     line = rig.store.requests._index.pool_lines.line(CREW)
     assert line is not None
     assert [name[0] for _, name in line.first(3)] == ["b", "b", "b"]
@@ -214,14 +214,14 @@ async def test_a_request_that_continues_a_session_waits_while_its_flow_has_all_t
         request = request_json(name, target=None, created=datetime.now(UTC) - timedelta(minutes=1), **continues)
         rig.store.requests.observe(rig.api.put(f"{TEAM}/efritrequests/{name}", request))
         rig.store.requests.session_found(("team", name), f"uid-{name}", "alpha")
-        await rig.look(name=name)
+        await rig.reconcile(name=name)
     first, second = (call.body["status"] for call in rig.api.made("PATCH"))
     assert (first.get("instanceName"), first["reason"]) == (None, "Backpressure")
     assert "spec.fairness.maxRunningPerFlow" in first["conditions"][0]["message"]
     assert (second["phase"], second["reason"]) == ("Failed", "Rejected")
 
     rig.store.requests.observe_gone(("team", "held"), "uid-held")
-    await rig.look()
+    await rig.reconcile()
     assert rig.api.made("PATCH")[-1].body["status"]["instanceName"] == "alpha"
 
 
@@ -232,7 +232,7 @@ BUDGET = f"{BUDGETS}/efrit-crew"
 async def listed_pool(rig: Rig, **spec: Any) -> None:
     rig.store.pools.observe(rig.api.put(POOL, pool_json(**{"replicas": 0, **spec})))
     rig.store.first_list_complete(None)
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
 
 
 def budget_calls(rig: Rig) -> list[tuple[str, str]]:
@@ -244,12 +244,12 @@ async def test_a_pool_has_a_budget_which_is_left_alone_until_the_resync(rig: Rig
     owner = rig.api.objects[BUDGET]["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["uid"]) == ("EfritPool", "uid-crew")
     rig.api.calls.clear()
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     assert budget_calls(rig) == []
     # Somebody has changed or deleted it.
     rig.store.pools.resync_all(0)
     rig.clock.passed += timedelta(seconds=5)
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     assert budget_calls(rig) == [("PATCH", "application/apply-patch+yaml")]
 
 
@@ -272,7 +272,7 @@ async def test_an_api_server_that_takes_no_budget_keeps_no_pool_from_its_members
     await listed_pool(rig)
     assert rig.api.objects[POOL]["status"]["desiredReplicas"] == 0
     rig.clock.passed += timedelta(seconds=10)
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     assert BUDGET in rig.api.objects
 
 
@@ -283,7 +283,7 @@ async def test_a_pool_that_guards_nobody_makes_no_budget_and_empties_its_own(rig
     rig.api.put(BUDGET, {"metadata": {"name": "efrit-crew", "ownerReferences": owners}, "spec": {}})
     rig.store.pools.resync_all(0)
     rig.clock.passed += timedelta(seconds=5)
-    await rig.look("EfritPool", "crew")
+    await rig.reconcile("EfritPool", "crew")
     expressions = rig.api.objects[BUDGET]["spec"]["selector"]["matchExpressions"]
     assert [each["operator"] for each in expressions] == ["Exists", "DoesNotExist"]
 
@@ -307,7 +307,7 @@ async def test_what_a_queue_has_of_a_run_that_was_interrupted_is_stopped_and_ack
     before = REGISTRY.get_sample_value("efrit_pool_preemptions_total", labels) or 0
     ready_member(rig)
     stopped(rig)
-    await rig.look()
+    await rig.reconcile()
     assert (rig.status["reason"], rig.status["preemption"]["count"]) == ("Preempted", 1)
     assert "inProgress" not in rig.status["preemption"]
     assert "instanceName" not in rig.status
@@ -323,8 +323,8 @@ async def test_a_run_that_was_interrupted_is_not_acknowledged_before_that_is_rec
     stopped(rig)
     rig.api.fail("PATCH", f"{WORK}/status", 500)
     with pytest.raises(ApiError):
-        await rig.look()
+        await rig.reconcile()
     assert rig.bridge_calls == []
-    await rig.look()
+    await rig.reconcile()
     assert rig.status["preemption"]["count"] == 1
     assert rig.bridge_calls[-1] == ("DELETE", "/v1/requests/uid-work")

@@ -168,16 +168,16 @@ async def test_a_final_request_is_finished_with_at_the_next_sweep(rig: Rig) -> N
 
 
 async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kube) -> None:
-    looked = asyncio.Queue[WorkKey]()
+    reconciled = asyncio.Queue[WorkKey]()
     queue = WorkQueue()
     store = Store(queue, CONFIG, lambda: NOW)
-    work = asyncio.create_task(queue.run(looked.put, 1))
+    work = asyncio.create_task(queue.run(reconciled.put, 1))
     try:
         store.requests.observe(api.put(f"{ROOT}/efritrequests/work", request_json()))
         async with asyncio.timeout(TIMEOUT):
-            first = await looked.get()
+            first = await reconciled.get()
             await Resync(kube, store, None, 0.01, 600).sweep_requests()
-            assert await looked.get() == first
+            assert await reconciled.get() == first
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
@@ -270,7 +270,7 @@ async def test_only_its_own_namespace_is_swept(api: FakeApi, kube: Kube) -> None
     assert [call.path.split("/")[-2] for call in api.calls] == ["a"]
 
 
-async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at(rig: Rig) -> None:
+async def test_all_that_requests_refer_to_is_known_before_the_first_is_reconciled(rig: Rig) -> None:
     claim = child(name="efrit-alpha-queue", uid="u")
     rig.place("instance", "pod", "set")
     rig.api.put(f"{CLAIMS_OF_TEAM}/efrit-alpha-queue", claim)

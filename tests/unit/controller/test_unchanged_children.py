@@ -93,15 +93,15 @@ async def test_a_resync_applies_what_has_changed_and_what_nobody_sees(
     rig: Rig, kube: Kube, meanwhile: Step, applied: set[str]
 ) -> None:
     rig.store.instances.observe(rig.api.put(ALPHA, instance_json()))
-    await rig.look("EfritInstance", "alpha")
+    await rig.reconcile("EfritInstance", "alpha")
     for path in (ACCOUNT, POLICY, CLAIM, SET):
         assert path in rig.api.objects
     rig.api.calls.clear()
 
     meanwhile(rig)
     await ChildCheck(kube, rig.store, None, 1, 60).find_missing()
-    await rig.look(RESYNC, "alpha")
-    await rig.look("EfritInstance", "alpha")
+    await rig.reconcile(RESYNC, "alpha")
+    await rig.reconcile("EfritInstance", "alpha")
 
     written = {call.path.split("/")[-2] for call in rig.api.made("PATCH")}
     assert written & ALL == applied
@@ -109,10 +109,10 @@ async def test_a_resync_applies_what_has_changed_and_what_nobody_sees(
 
 async def test_a_changed_policy_is_applied_again_without_a_resync(rig: Rig, kube: Kube) -> None:
     rig.store.instances.observe(rig.api.put(ALPHA, instance_json()))
-    await rig.look("EfritInstance", "alpha")
+    await rig.reconcile("EfritInstance", "alpha")
     rig.api.put(POLICY, {**rig.api.objects[POLICY], "spec": {"policyTypes": []}})
 
     await ChildCheck(kube, rig.store, None, 1, 60).find_missing()
-    await rig.look("EfritInstance", "alpha")
+    await rig.reconcile("EfritInstance", "alpha")
 
     assert rig.api.objects[POLICY]["spec"]["policyTypes"]

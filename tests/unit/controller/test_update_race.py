@@ -39,8 +39,8 @@ def draining(rig: Rig) -> None:
     rig.bridge.answers[PUT] = (201, view().to_json())
 
 
-async def look(rig: Rig) -> None:
-    await rig.look("EfritInstance", "alpha")
+async def reconcile(rig: Rig) -> None:
+    await rig.reconcile("EfritInstance", "alpha")
 
 
 def is_applied(rig: Rig) -> bool:
@@ -56,18 +56,18 @@ async def until_reached(rig: Rig, path: str) -> asyncio.Event:
 async def test_a_request_that_is_recorded_while_the_template_is_applied_waits_for_the_new_pod(rig: Rig) -> None:
     draining(rig)
     rig.api.gates[STATEFULSET] = asyncio.Event()
-    applying = asyncio.create_task(look(rig))
+    applying = asyncio.create_task(reconcile(rig))
     gate = await until_reached(rig, STATEFULSET)
 
     # Its record was on its way when the instance was found idle.
     rig.observe(status=RECORDED)
-    await rig.look()
+    await rig.reconcile()
     assert PUT not in rig.bridge_calls
 
     gate.set()
     await applying
     assert is_applied(rig)
-    await rig.look()
+    await rig.reconcile()
     assert PUT not in rig.bridge_calls, "handed to the pod that is being replaced"
 
 
@@ -76,11 +76,11 @@ async def test_a_request_that_is_recorded_before_the_template_is_applied_is_work
 ) -> None:
     draining(rig)
     rig.api.gates[ACCOUNT] = asyncio.Event()
-    applying = asyncio.create_task(look(rig))
+    applying = asyncio.create_task(reconcile(rig))
     gate = await until_reached(rig, ACCOUNT)
 
     rig.observe(status=RECORDED)
-    await rig.look()
+    await rig.reconcile()
     assert PUT in rig.bridge_calls
 
     gate.set()
@@ -93,7 +93,7 @@ async def test_a_template_is_not_applied_at_once_to_a_pod_that_has_come_up_and_b
     rig.store.first_list_complete(None)
     rig.store.bridges.bridge_lost(INSTANCE, POD_UID, "it starts")
     rig.api.gates[ACCOUNT] = asyncio.Event()
-    applying = asyncio.create_task(look(rig))
+    applying = asyncio.create_task(reconcile(rig))
     gate = await until_reached(rig, ACCOUNT)
 
     rig.observe()
@@ -103,7 +103,7 @@ async def test_a_template_is_not_applied_at_once_to_a_pod_that_has_come_up_and_b
     await applying
     assert not is_applied(rig)
 
-    await look(rig)
+    await reconcile(rig)
     assert not is_applied(rig), "the pod is taken for broken though its bridge sees Emacs"
 
 
@@ -111,10 +111,10 @@ async def test_while_nobody_knows_whether_a_template_was_applied_nothing_is_hand
     draining(rig)
     rig.api.fail("PATCH", STATEFULSET, 0)
     with pytest.raises(ApiUnavailable):
-        await look(rig)
+        await reconcile(rig)
 
     rig.observe(status=RECORDED)
-    await rig.look()
+    await rig.reconcile()
 
     assert PUT not in rig.bridge_calls
 

@@ -37,7 +37,7 @@ async def running(queue: WorkQueue, work: Work, workers: int = 1) -> AsyncIterat
 
 
 @dataclass
-class Looks:
+class Reconciliations:
     """Records when each key was reconciled; fails the first `failures` times."""
 
     failures: int = 0
@@ -51,7 +51,7 @@ class Looks:
             raise self.error()
 
 
-async def test_keys_are_looked_at_in_the_order_they_came() -> None:
+async def test_keys_are_reconciled_in_the_order_they_came() -> None:
     queue, order = WorkQueue(), list[WorkKey]()
     keys = [WorkKey("Kind", "team", str(number)) for number in range(5)]
     for key in keys:
@@ -66,7 +66,7 @@ async def test_keys_are_looked_at_in_the_order_they_came() -> None:
     assert order == keys
 
 
-async def test_a_key_added_while_it_is_worked_on_is_looked_at_once_more() -> None:
+async def test_a_key_added_while_it_is_worked_on_is_reconciled_once_more() -> None:
     queue, starts = WorkQueue(), list[float]()
 
     async def work(key: WorkKey) -> None:
@@ -107,10 +107,10 @@ async def test_what_is_decided_about_anew_comes_back_only_for_what_came_after_th
 
 
 async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
-    queue, looks = WorkQueue(), Looks()
+    queue, reconciled = WorkQueue(), Reconciliations()
 
     async def work(key: WorkKey) -> None:
-        await looks(key)
+        await reconciled(key)
         if key == KEY:
             await elapse(1000)
 
@@ -119,7 +119,7 @@ async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
         queue.add(OTHER)
         await elapse(1)
 
-    assert looks.times == {KEY: [0], OTHER: [0]}
+    assert reconciled.times == {KEY: [0], OTHER: [0]}
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,11 @@ async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
     ],
     ids=["at once, many times", "later", "earlier first", "later first", "now", "before now", "again once fulfilled"],
 )
-async def test_a_key_is_looked_at_once_at_the_earliest_of_the_times_wished_for(
+async def test_a_key_is_reconciled_once_at_the_earliest_requested_time(
     wishes: list[tuple[float, float | None]], times: list[float]
 ) -> None:
-    queue, looks = WorkQueue(), Looks()
-    async with running(queue, looks):
+    queue, reconciled = WorkQueue(), Reconciliations()
+    async with running(queue, reconciled):
         for at, delay in wishes:
             if at > now():
                 await elapse(at - now())
@@ -149,28 +149,28 @@ async def test_a_key_is_looked_at_once_at_the_earliest_of_the_times_wished_for(
                 queue.add_after(KEY, delay)
         await elapse(100)
 
-    assert looks.times == {KEY: times}
+    assert reconciled.times == {KEY: times}
 
 
 async def test_a_forgotten_key_does_not_come_back() -> None:
-    queue, looks = WorkQueue(), Looks()
+    queue, reconciled = WorkQueue(), Reconciliations()
 
-    async with running(queue, looks):
+    async with running(queue, reconciled):
         queue.add_after(KEY, 5)
         queue.forget(KEY)
         await elapse(100)
 
-    assert looks.times == {}
+    assert reconciled.times == {}
 
 
 @pytest.mark.parametrize("error", [ApiUnavailable("away"), RuntimeError("a bug")], ids=["expected", "unexpected"])
 async def test_a_failure_comes_back_later_and_later_up_to_half_a_minute(error: Exception) -> None:
-    queue, looks = WorkQueue(), Looks(failures=20, error=lambda: error)
-    async with running(queue, looks):
+    queue, reconciled = WorkQueue(), Reconciliations(failures=20, error=lambda: error)
+    async with running(queue, reconciled):
         queue.add(KEY)
         await elapse(3600)
 
-    (times,) = looks.times.values()
+    (times,) = reconciled.times.values()
     assert len(times) == 21
     for number, (before, after) in enumerate(itertools.pairwise(times)):
         backoff = min(FIRST_BACKOFF_SECONDS * 2**number, LAST_BACKOFF_SECONDS)
@@ -179,36 +179,36 @@ async def test_a_failure_comes_back_later_and_later_up_to_half_a_minute(error: E
 
 
 async def test_after_a_success_the_backoff_starts_anew() -> None:
-    queue, looks = WorkQueue(), Looks(failures=6)
+    queue, reconciled = WorkQueue(), Reconciliations(failures=6)
 
-    async with running(queue, looks):
+    async with running(queue, reconciled):
         queue.add(KEY)
         await elapse(100)
-        looks.failures = 1
+        reconciled.failures = 1
         queue.add(KEY)
         await elapse(100)
 
-    times = looks.times[KEY]
+    times = reconciled.times[KEY]
     assert times[-1] - times[-2] <= 1.25 * FIRST_BACKOFF_SECONDS + 1e-6
 
 
-async def test_a_failing_key_is_looked_at_at_once_when_something_new_is_known() -> None:
-    queue, looks = WorkQueue(), Looks(failures=8)
+async def test_a_failing_key_is_reconciled_at_once_when_something_changes() -> None:
+    queue, reconciled = WorkQueue(), Reconciliations(failures=8)
 
-    async with running(queue, looks):
+    async with running(queue, reconciled):
         queue.add(KEY)
         await elapse(10)
         queue.add(KEY)
         await elapse(0.001)
 
-    assert looks.times[KEY][-1] == 10
+    assert reconciled.times[KEY][-1] == 10
 
 
 async def test_a_failing_key_does_not_stop_the_others() -> None:
-    queue, looks = WorkQueue(), Looks()
+    queue, reconciled = WorkQueue(), Reconciliations()
 
     async def work(key: WorkKey) -> None:
-        await looks(key)
+        await reconciled(key)
         if key == KEY:
             raise RuntimeError("a bug")
 
@@ -217,7 +217,7 @@ async def test_a_failing_key_does_not_stop_the_others() -> None:
         queue.add(OTHER)
         await elapse(0.001)
 
-    assert looks.times[OTHER] == [0]
+    assert reconciled.times[OTHER] == [0]
 
 
 async def test_the_depth_counts_keys_that_wait() -> None:
@@ -257,7 +257,7 @@ def test_no_schedule_loses_a_key_or_works_on_one_twice_at_a_time(
     async def work(key: WorkKey) -> None:
         doubled.update(active & {key})
         active.add(key)
-        journal.append(("look", key))
+        journal.append(("reconcile", key))
         duration, end = to_come.pop() if to_come else (0.0, "done")
         try:
             await elapse(duration)
@@ -276,7 +276,7 @@ def test_no_schedule_loses_a_key_or_works_on_one_twice_at_a_time(
             for pause, number, delay in steps:
                 await elapse(pause)
                 key = WorkKey("Kind", "team", str(number))
-                journal.append(("wish", key))
+                journal.append(("add", key))
                 if delay is None:
                     queue.add(key)
                 else:
@@ -290,23 +290,23 @@ def test_no_schedule_loses_a_key_or_works_on_one_twice_at_a_time(
     assert not doubled
     assert not active
     for key in {key for _, key in journal}:
-        story = [event for event, its in journal if its == key]
-        last_wish = len(story) - 1 - story[::-1].index("wish")
-        assert "look" in story[last_wish:], "a wish without a look after it"
-        assert story[-1] == "done", "the last look failed and did not come back"
+        events = [event for event, its in journal if its == key]
+        last_add = len(events) - 1 - events[::-1].index("add")
+        assert "reconcile" in events[last_add:], "a key was added and not reconciled after it"
+        assert events[-1] == "done", "the last reconciliation failed and was not retried"
 
 
 async def test_compacting_keeps_the_times_of_all_keys() -> None:
-    queue, looks = WorkQueue(), Looks()
+    queue, reconciled = WorkQueue(), Reconciliations()
     keys = [WorkKey("EfritRequest", "team", f"work-{number}") for number in range(100)]
     for seconds in (3000, 2000, 1000):
         for number, key in enumerate(keys):
             queue.add_after(key, seconds + number)
 
-    async with running(queue, looks):
+    async with running(queue, reconciled):
         await elapse(4000)
 
-    assert looks.times == {key: [1000 + number] for number, key in enumerate(keys)}
+    assert reconciled.times == {key: [1000 + number] for number, key in enumerate(keys)}
 
 
 @pytest.mark.parametrize(
@@ -315,13 +315,14 @@ async def test_compacting_keeps_the_times_of_all_keys() -> None:
 async def test_a_key_waits_as_long_as_the_api_server_asks_within_reason(
     requested: float, least: float, most: float
 ) -> None:
-    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=requested))
+    refusal = ApiUnavailable("429", retry_after=requested)
+    queue, reconciled = WorkQueue(), Reconciliations(failures=1, error=lambda: refusal)
     queue.add(KEY)
 
-    async with running(queue, looks):
+    async with running(queue, reconciled):
         await elapse(700)
 
-    first, second = looks.times[KEY]
+    first, second = reconciled.times[KEY]
     assert least <= second - first <= most
 
 
@@ -347,7 +348,7 @@ async def test_keys_that_have_one_another_worked_on_for_ever_leave_the_loop_its_
 
 @dataclass
 class Detaching:
-    """Detaches its keys, and remembers when each was looked at."""
+    """Detaches its keys, and records when each was reconciled."""
 
     queue: WorkQueue
     error: Exception | None = None
@@ -413,10 +414,10 @@ async def test_work_that_fails_after_it_was_detached_is_tried_again_once_it_is_o
 
 
 async def test_work_that_ends_before_its_worker_has_finished_leaves_nothing_behind() -> None:
-    queue, looks = WorkQueue(), list[float]()
+    queue, reconciled = WorkQueue(), list[float]()
 
     async def work(key: WorkKey) -> None:
-        looks.append(now())
+        reconciled.append(now())
         queue.detach(key)
         queue.release(key)
         await elapse(5)
@@ -426,9 +427,9 @@ async def test_work_that_ends_before_its_worker_has_finished_leaves_nothing_behi
         await elapse(1)
         queue.add(KEY)
         await elapse(1)
-        assert (looks, queue.active) == ([0.0], 1)
+        assert (reconciled, queue.active) == ([0.0], 1)
         await elapse(20)
-        assert (looks, queue.active) == ([0.0, 5.0], 0)
+        assert (reconciled, queue.active) == ([0.0, 5.0], 0)
 
 
 async def test_what_is_not_worked_on_cannot_be_detached() -> None:

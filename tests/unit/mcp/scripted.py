@@ -284,7 +284,7 @@ def broken(code: str, message: str) -> dict[str, Any]:
     return {"reason": RequestReason.EVAL_ERROR, "error": Error(code, message)}
 
 
-def asking(question: str, session: str = "session-1") -> dict[str, Any]:
+def needs_input(question: str, session: str = "session-1") -> dict[str, Any]:
     """Return a command that needs to know something."""
     return {
         "reason": RequestReason.INPUT_REQUIRED,

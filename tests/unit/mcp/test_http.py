@@ -35,7 +35,7 @@ from efrit.mcp.settings import Http
 from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT
 from tests.unit.mcp.clients import Person, text_of
-from tests.unit.mcp.scripted import ScriptedBackend, asking, evaluated
+from tests.unit.mcp.scripted import ScriptedBackend, evaluated, needs_input
 
 HOST = "mcp.example"
 URL = f"https://{HOST}/mcp"
@@ -285,7 +285,7 @@ async def test_a_question_asked_by_one_replica_is_answered_at_another() -> None:
     keys = [b"k" * 32]
     async with served(keys) as one, served(keys, beside=one) as other:
         backend = one.spaces["default"]
-        backend.answers = {"paint": asking("Which colour?"), "Blue.": evaluated("blue")}
+        backend.answers = {"paint": needs_input("Which colour?"), "Blue.": evaluated("blue")}
         work = {"instance_id": "of-default", "type": "command", "content": "paint"}
         async with one.client("ann", elicitation_callback=Person("Blue.")) as client:
             question = await client.session.call_tool("efrit_execute", work, allow_input_required=True)

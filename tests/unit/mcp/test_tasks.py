@@ -20,7 +20,7 @@ from efrit.mcp.tasks import EXTENSION, Task
 from efrit.mcp.tools.call import MAX_QUESTIONS
 from tests.support.mcp_tasks import Params, Tasks, ask, begin
 from tests.unit.mcp.clients import COMMAND, Person, run
-from tests.unit.mcp.scripted import ScriptedBackend, asking, at, broken, evaluated
+from tests.unit.mcp.scripted import ScriptedBackend, at, broken, evaluated, needs_input
 from tests.unit.mcp.test_http import URL, Site, site
 from tests.unit.mcp.tools.test_permissions import Reviewer
 
@@ -118,7 +118,7 @@ async def test_a_task_asks_and_goes_on_with_the_first_answer(
 ) -> None:
     async with opened(backend, elicitation_callback=Person()) as client:
         created = await begin(client, COMMAND)
-        await backend.end(created.task_id, **asking("Which colour?"))
+        await backend.end(created.task_id, **needs_input("Which colour?"))
         task = await ask(client, "tasks/get", created.task_id)
         ((key, request),) = task["input_requests"].items()
         assert (task["status"], request["params"]["message"]) == ("input_required", "Which colour?")
@@ -139,10 +139,10 @@ async def test_a_task_asks_and_goes_on_with_the_first_answer(
 
 
 async def test_questions_of_a_task_are_bounded_and_each_has_its_own_key(backend: ScriptedBackend) -> None:
-    backend.answers["Blue."] = asking("Which blue?")
+    backend.answers["Blue."] = needs_input("Which blue?")
     async with opened(backend, elicitation_callback=Person()) as client:
         created = await begin(client, COMMAND)
-        await backend.end(created.task_id, **asking("Which colour?"))
+        await backend.end(created.task_id, **needs_input("Which colour?"))
         keys = []
         for _ in range(MAX_QUESTIONS):
             ((key, _request),) = (await ask(client, "tasks/get", created.task_id))["input_requests"].items()
@@ -156,7 +156,7 @@ async def test_questions_of_a_task_are_bounded_and_each_has_its_own_key(backend:
 async def test_a_client_that_cannot_be_asked_gets_the_question_as_an_error(backend: ScriptedBackend) -> None:
     async with opened(backend) as client:
         created = await begin(client, COMMAND)
-        await backend.end(created.task_id, **asking("Which colour?"))
+        await backend.end(created.task_id, **needs_input("Which colour?"))
         task = await ask(client, "tasks/get", created.task_id)
     assert task["status"] == "completed"
     assert "efrit_submit" in task["result"]["structuredContent"]["error"]
@@ -240,7 +240,7 @@ async def test_in_a_cluster_a_task_needs_the_rights_of_its_caller(
     async with opened(backend) as client:
         task_id = (await begin(client, COMMAND)).task_id
     if method == "tasks/update":
-        await backend.end(task_id, **asking("Which colour?"))
+        await backend.end(task_id, **needs_input("Which colour?"))
     responses = answered(task_id, "Blue.") if method == "tasks/update" else None
     backend.handle_of = of().handle_of  # type: ignore[method-assign]
     for missing in sorted(needed):

@@ -21,7 +21,7 @@ from tests.unit.model.conftest import Client, body, conversation, named_events, 
 
 Json = dict[str, Any]
 TOOLS = [tool("todo_add", content="string")]
-STORY = """
+SCENARIO = """
 [[turn]]
 [[turn.fault]]
 status = 429
@@ -104,15 +104,15 @@ def names(folder: Path) -> list[str]:
 
 
 def written(folder: Path) -> str:
-    """Return what was recorded, once both turns of the story are in it: the client has its answer before."""
+    """Return what was recorded, once both turns of the scenario are in it: the client has its answer before."""
     path = folder / "recorded.toml"
     until(lambda: path.exists() and path.read_text().count("[[turn]]") == 2, "the second turn is not written")
     return path.read_text()
 
 
 def test_what_was_recorded_plays_the_same_again(recorded: Client, tmp_path: Path) -> None:
-    recorded.model.play("story", STORY)
-    first = describe_answers(talk(recorded, "story"))
+    recorded.model.play("recorded", SCENARIO)
+    first = describe_answers(talk(recorded, "recorded"))
     toml = written(tmp_path)
     recorded.model.play("recorded", toml)
     direct = httpx.Client(base_url=recorded.model.url, timeout=TIMEOUT, verify=NO_TLS)
@@ -126,8 +126,8 @@ def test_what_was_recorded_plays_the_same_again(recorded: Client, tmp_path: Path
 
 
 def test_no_key_is_in_what_was_recorded(recorded: Client, tmp_path: Path) -> None:
-    recorded.model.play("story", STORY)
-    talk(recorded, "story")
+    recorded.model.play("recorded", SCENARIO)
+    talk(recorded, "recorded")
     assert "test-key" not in written(tmp_path)
     assert names(tmp_path) == ["recorded.toml"]
 

@@ -102,7 +102,7 @@ def workspace_changed() -> World:
     return World(plan_json(tasks=TASKS), scripted(commit_act=[changed]))
 
 
-STORIES: tuple[Callable[[], World], ...] = (
+SCENARIOS: tuple[Callable[[], World], ...] = (
     every_turn_of_events,
     failures_on_the_way,
     long_enough_for_looks,
@@ -139,12 +139,12 @@ def trace(world: World) -> str:
     return "".join(f"{line}\n" for line in [*lines, f"status {json.dumps(status, sort_keys=True)}"])
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.__name__))
-def test_a_plan_makes_the_requests_it_made_before(story: Callable[[], World]) -> None:
-    assert trace(story()).splitlines() == (FILES / f"{story.__name__}.txt").read_text().splitlines()
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: str(scenario.__name__))
+def test_a_plan_makes_the_requests_it_made_before(scenario: Callable[[], World]) -> None:
+    assert trace(scenario()).splitlines() == (FILES / f"{scenario.__name__}.txt").read_text().splitlines()
 
 
 if __name__ == "__main__":
     parser(__doc__).parse_args()
-    for story in STORIES:
-        (FILES / f"{story.__name__}.txt").write_text(trace(story()))
+    for scenario in SCENARIOS:
+        (FILES / f"{scenario.__name__}.txt").write_text(trace(scenario()))

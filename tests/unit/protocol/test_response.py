@@ -53,8 +53,8 @@ def test_nulls_stand_for_absent_values() -> None:
 
 
 def test_unknown_keys_are_carried_along() -> None:
-    news = {"later": {"deep": [1]}, "session": {"id": "s", "later": 1}, "usage": {"later": 2}}
-    written = json.loads(Response.parse(json.dumps({"id": "a", "status": "success", **news})).to_json())
+    unknown = {"later": {"deep": [1]}, "session": {"id": "s", "later": 1}, "usage": {"later": 2}}
+    written = json.loads(Response.parse(json.dumps({"id": "a", "status": "success", **unknown})).to_json())
     assert written["later"] == {"deep": [1]}
     assert (written["session"]["later"], written["usage"]["later"]) == (1, 2)
 

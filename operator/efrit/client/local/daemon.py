@@ -39,7 +39,7 @@ _PAUSE = "pause"
 _OF_A_POD = ("EFRIT_BRIDGE", "EFRIT_GENERATION")
 """What run-emacs passes to an Emacs, and to whatever that starts, about the queue of their own pod."""
 _LONGEST_LOG = 1 << 20
-_LOOK_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 
 MAX_RESULT_BYTES = 8 << 20
 """The longest result Emacs keeps unless EFRIT_MAX_RESULT_BYTES is set; printing a list this long takes seconds."""
@@ -255,7 +255,7 @@ class Daemon(Struct, frozen=True):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                 raise NotReady(f"Emacs did not come up within {seconds:g} s", self._log_hint())
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def _is_starting_up(self) -> bool:
         """Return whether Emacs still makes sure that no other host has taken the queue."""
@@ -283,7 +283,7 @@ class Daemon(Struct, frozen=True):
                 # It may have been between its look for the pause and its claim.
                 time.sleep(0.1)
                 while self.files.counts()[1] and emacs.alive and time.monotonic() < limit:
-                    time.sleep(_LOOK_SECONDS)
+                    time.sleep(_POLL_SECONDS)
                 self._end(emacs)
             finally:
                 self.files.disk.remove(Area.CONTROL, _PAUSE)
@@ -294,7 +294,7 @@ class Daemon(Struct, frozen=True):
             emacs.send(number)
             limit = time.monotonic() + seconds
             while emacs.alive and time.monotonic() < limit:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
 
     def signal_cancel_check(self) -> None:
         """Make a busy Emacs check whether the request it runs is to stop."""
@@ -309,7 +309,7 @@ class Daemon(Struct, frozen=True):
             emacs.send(signal.SIGKILL)
             limit = time.monotonic() + 10
             while emacs.alive and time.monotonic() < limit:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

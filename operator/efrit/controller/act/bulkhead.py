@@ -55,7 +55,7 @@ class _Kind(NamedTuple):
 
 
 class BulkheadCallbacks(Protocol):
-    """Where keys and news go to."""
+    """The store that gets keys to requeue and events."""
 
     def requeue(self, key: WorkKey) -> None:
         """Have a parked key reconciled, to learn why it waits."""

@@ -40,9 +40,9 @@ def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
     if place.victim is not None:
         return [*preemption.mark(context, place.victim), *_bound_in_place_of(context, place.victim)]
     seen_for = context.snapshot.seen_for
-    looks_again = place.victim_may_come and seen_for < preemption.RETRIED_FOR
+    retries = place.victim_may_come and seen_for < preemption.RETRIED_FOR
     # Each time twice as late: there may be thousands.
-    return _wait_for_member(context, place, max(preemption.RETRY_PREEMPT, seen_for) if looks_again else None)
+    return _wait_for_member(context, place, max(preemption.RETRY_PREEMPT, seen_for) if retries else None)
 
 
 def _turned_away(context: RequestContext, place: PoolPlace, most: int) -> list[Action]:
@@ -136,7 +136,7 @@ def move_from_leaving_member(context: RequestContext) -> list[Action] | None:
     return _wait_for_member(context, place, RETRY_MOVE)
 
 
-def _home_of_session(context: RequestContext) -> str | None:
+def _instance_of_session(context: RequestContext) -> str | None:
     """Return the name of the instance that has the session the request continues, None where none is known to."""
     snapshot = context.snapshot
     # Of a request that is bound, what was found before is not known any more after a restart.
@@ -146,7 +146,7 @@ def _home_of_session(context: RequestContext) -> str | None:
 def _stays_with_session(context: RequestContext, place: PoolPlace) -> bool:
     if context.snapshot.target is None:
         return place.affinity_wait is None
-    return session_wait(context) != timedelta(0)  # gate: session-home
+    return session_wait(context) != timedelta(0)  # gate: session-instance
 
 
 def session_wait(context: RequestContext) -> timedelta | None:
@@ -168,12 +168,12 @@ def _bound(
     # One that was never handed over may have been recorded on the queue of the instance before.
     queue = _queue_to_record(chosen) if reason != RequestReason.PREEMPTING else None
     update: dict[str, object] = {"instance_name": name, "queue_id": queue, "handover": None}
-    session, home = request.spec.session, _home_of_session(context)
-    if session is not None and home not in (None, name) and not request.status.session_left:
+    session, session_instance = request.spec.session, _instance_of_session(context)
+    if session is not None and session_instance not in (None, name) and not request.status.session_left:
         update["session_left"] = session.id
         message = (
-            f"Bound to EfritInstance {name}, where a new session begins: EfritInstance {home}, which has session "
-            f"{session.id}, is away."
+            f"Bound to EfritInstance {name}, where a new session begins: EfritInstance {session_instance}, "
+            f"which has session {session.id}, is away."
         )
     status = open_status(context, reason, message, update)
     patch = final_status.patch(request, status)
@@ -215,7 +215,7 @@ def _placed(
         decision = Decision.SESSION_LEFT
     elif moves:
         decision = Decision.MOVED
-    elif request.spec.session is not None and _home_of_session(context) == chosen.instance.metadata.name:
+    elif request.spec.session is not None and _instance_of_session(context) == chosen.instance.metadata.name:
         decision = Decision.SESSION_HOME
     else:
         decision = Decision.AWAKE if chosen.accepts_requests else Decision.WOKEN

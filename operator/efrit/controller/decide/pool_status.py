@@ -41,7 +41,7 @@ def pool_status(
     """Return the write of the status where it is due, or when it will be."""
     pool = snapshot.pool
     old, new = pool.status, _status(snapshot, sized, create, draining, now)
-    later = _look_for_backlog(snapshot, now)
+    later = _requeue_for_backlog(snapshot, now)
     if new == old:
         return later
     if snapshot.status_written is not None:
@@ -183,7 +183,7 @@ def _backlogged(snapshot: PoolSnapshot, now: datetime) -> ConditionState:
     return ConditionState(ConditionStatus.FALSE, PoolReason.REQUESTS_PLACED, message)
 
 
-def _look_for_backlog(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
+def _requeue_for_backlog(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
     """Return when to look again whether the oldest request that waits has waited for long."""
     oldest = snapshot.oldest_pending
     if not snapshot.pending or oldest is None or _waits_long(snapshot, now):

@@ -21,7 +21,7 @@ from efrit.protocol import DiskProblem
 IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 # What the scheduler says when a volume, and not the choice of nodes, is what the pod waits for.
-VOLUME_WORDS = ("volume", "storageclass")
+VOLUME_TERMS = ("volume", "storageclass")
 
 
 class Finding(NamedTuple):
@@ -165,7 +165,7 @@ def _volumes(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
         return None
     if pod.unschedulable is not None:
         # A claim that waits for its first consumer pends as long as no node takes the pod, whatever the reason.
-        if not any(word in pod.unschedulable.lower() for word in VOLUME_WORDS):
+        if not any(word in pod.unschedulable.lower() for word in VOLUME_TERMS):
             return None
     elif problem is None and pod.created is not None and now - pod.created < snapshot.config.volume_after:
         # Every new volume takes a moment: that is no trouble anyone needs to be warned of.

@@ -28,7 +28,7 @@ MAX_FIRST = 2
 """Instances that get a release which none has survived yet, at most one of each namespace: of two namespaces, so that
 one tenant's work or broken instance does not decide for all."""
 RETRY_QUEUED = timedelta(seconds=30)
-"""A slot that becomes free is announced to those that wait: this is for news that were missed."""
+"""A slot that becomes free is announced to those that wait: this is for announcements that were missed."""
 
 
 @dataclass(frozen=True, slots=True)

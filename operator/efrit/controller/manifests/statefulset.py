@@ -235,7 +235,7 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
 
 
 def _model(spec: InstanceSpec, model: Model) -> dict[str, Any]:
-    """Return the variables that only chats and commands go by: without a model, a change of theirs is no news."""
+    """Return the variables that only chats and commands use: without a model, a change of theirs changes nothing."""
     optional = {
         "EFRIT_MAX_ITERATIONS": spec.limits.max_iterations,
         "EFRIT_MAX_TOKENS": spec.limits.max_tokens,

@@ -166,7 +166,7 @@ class BridgeEvents:
         return recorded is not None and is_outdated(view, recorded)
 
     def _record_view(self, instance: Key, key: Key, view: RequestView) -> bool:
-        """Take in what was said of a request that is known; return whether that was news."""
+        """Take in a view of a request that is known; return whether it differs from the one before."""
         views = self._index.instances[instance].views
         if self._is_outdated(instance, view):
             return False

@@ -1,7 +1,7 @@
 """What decisions about plans read and the store need not remember: the plans whole, their requests, long results.
 
 A cache of JSON with one budget across all plans, the least recently decided go first. What was dropped is listed and
-read again when its plan is next decided about, one plan at a time (`turn.py`): that one is pinned meanwhile.
+read again at the next decision about its plan, one plan at a time (`fair_semaphore.py`), which is pinned meanwhile.
 """
 
 from __future__ import annotations

@@ -405,10 +405,10 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         return entry.backlog.ahead_of(key)
 
 
-def _left_by_session(request: EfritRequest, pool: PoolRecord, home: InstanceSnapshot) -> bool:
+def _left_by_session(request: EfritRequest, pool: PoolRecord, instance: InstanceSnapshot) -> bool:
     """Return whether a request that continues a session may come to leave the member that has it."""
     preferred = pool.object.spec.placement.affinity_wait is not None
-    return preferred and request.spec.session is not None and not home.available and not sleeps(home)
+    return preferred and request.spec.session is not None and not instance.available and not sleeps(instance)
 
 
 def _flow_labels(request: EfritRequest, *, is_requester_noted: bool) -> Mapping[str, str]:

@@ -39,7 +39,7 @@ MADE = (
 REPLACED = (ROLLOUT("how_many_are_made_and_which_drain"),)
 DRAINED = (POOLS("a_member_that_has_drained_for_as_long_as_it_may_is_deleted_with_its_work"),)
 STOPPED = (ROLLOUT("a_new_member_that_is_not_ready_in_time_stops_the_roll_out_and_says_why"),)
-ROOM = (STORE("as_many_requests_are_looked_at_as_a_member_has_room_for"),)
+ROOM = (STORE("as_many_requests_are_reconciled_as_a_member_has_room_for"),)
 CHOSEN = (
     PLACEMENT("a_request_of_a_pool_gets_a_member_with_room_one_that_is_awake_first"),
     STORE("the_fullest_member_goes_first_where_the_pool_packs_and_the_emptiest_where_it_spreads"),

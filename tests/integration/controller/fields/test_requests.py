@@ -85,7 +85,7 @@ def test_a_pool_is_the_instances_with_its_label(shared: Site) -> None:
         name = shared.ask("'pooled", to=None, poolRef={"name": "a-pool"}, queueTimeoutSeconds=2)
         return bool(shared.answer(name)["reason"] == "TimedOut")
 
-    # The news of the label comes by another watch than that of the request.
+    # The event of the label comes by another watch than that of the request.
     until(unbound, "it is still bound by a label that is gone")
 
 

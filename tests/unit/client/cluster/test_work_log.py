@@ -30,8 +30,8 @@ def test_a_line_ends_at_a_newline_alone() -> None:
 class Pod:
     """In the place of the API server: the log as it is, and as much of it as a command that goes on sees."""
 
-    def __init__(self, *heard: int, broken: bool = False, refused: bool = False) -> None:
-        self._heard = list(heard)
+    def __init__(self, *received: int, broken: bool = False, refused: bool = False) -> None:
+        self._heard = list(received)
         self._broken = broken
         self._refused = refused
         self.listened = asyncio.Event()

@@ -46,7 +46,7 @@ def beat(server: dict[str, Any] | None = None, **members: Any) -> dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("heartbeat", "remote", "patience"),
+    ("heartbeat", "remote", "takeover_after"),
     [
         pytest.param({}, True, None, id="nothing"),
         pytest.param({"pid": 1}, True, None, id="an earlier version"),
@@ -64,10 +64,10 @@ def beat(server: dict[str, Any] | None = None, **members: Any) -> dict[str, Any]
     ],
 )
 def test_whose_the_queue_is_says_the_heartbeat(
-    heartbeat: dict[str, Any], remote: bool, patience: float | None
+    heartbeat: dict[str, Any], remote: bool, takeover_after: float | None
 ) -> None:
     daemon = remote_emacs(heartbeat, lambda: 89.0, 90.0, remote=remote, place=HERE)
-    assert (daemon.takeover_after if daemon else None) == patience
+    assert (daemon.takeover_after if daemon else None) == takeover_after
 
 
 def test_it_is_another_hosts_until_that_was_silent_for_too_long() -> None:

@@ -15,7 +15,7 @@ from efrit.controller.model.keys import WorkKey
 from tests.support.factory import NOW, Json, instance, request, seconds
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge
-from tests.unit.controller.listener import Listener
+from tests.unit.controller.recorded_store import RecordedStore
 
 REQUEST = ("team", "work")
 UID = "uid-work"
@@ -36,7 +36,7 @@ class Rig:
     actor: Actor
     api: FakeApi
     bridge: FakeBridge
-    heard: Listener
+    recorded: RecordedStore
     lost: asyncio.Event
     """Set once the lease may be somebody else's."""
 

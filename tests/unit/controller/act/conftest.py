@@ -16,21 +16,21 @@ from tests.support.factory import NOW
 from tests.unit.controller.act.acting import Rig
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import fake_bridge
-from tests.unit.controller.listener import Listener
+from tests.unit.controller.recorded_store import RecordedStore
 
 
 @pytest.fixture
 async def rig(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Rig]:
-    identity, heard, lost = new_identity(), Listener(), asyncio.Event()
+    identity, recorded, lost = new_identity(), RecordedStore(), asyncio.Event()
     async with fake_bridge(identity, tmp_path) as bridge:
-        bridges = Bridges(identity, heard.store, leading=lambda: not lost.is_set())
+        bridges = Bridges(identity, recorded.store, leading=lambda: not lost.is_set())
         await bridges.connect(bridge.connect_action())
         try:
             yield Rig(
-                Actor(kube, bridges, heard.store, lambda: NOW, "pod-1", lambda: not lost.is_set()),
+                Actor(kube, bridges, recorded.store, lambda: NOW, "pod-1", lambda: not lost.is_set()),
                 api,
                 bridge,
-                heard,
+                recorded,
                 lost,
             )
         finally:

@@ -53,7 +53,7 @@ from tests.unit.controller.act.acting import (
     patch,
 )
 from tests.unit.controller.fake_bridge import INSTANCE
-from tests.unit.controller.listener import KINDS
+from tests.unit.controller.recorded_store import KINDS
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,14 @@ async def test_what_a_bridge_says_is_reported(
     with pytest.raises(error) if error else contextlib.nullcontext():
         await rig.does(action)
 
-    assert [call for call in rig.heard.calls if call[0] in OUTCOMES] == calls
+    assert [call for call in rig.recorded.calls if call[0] in OUTCOMES] == calls
 
 
 async def takes_batches(rig: Rig) -> None:
     """Have the bridge say that it takes batches."""
     rig.bridge.results = rig.bridge.answered
     await (await rig.bridge.reader()).report(stats(batch_elements=MAX_BATCH_ELEMENTS))
-    await rig.heard.hears("bridges.event")
+    await rig.recorded.until_called("bridges.event")
 
 
 @pytest.mark.parametrize(
@@ -184,15 +184,15 @@ async def test_a_call_in_a_batch_goes_on_without_a_worker_and_its_key_is_release
 
     assert outcome is DecisionOutcome.CARRIED_OUT
 
-    assert rig.heard.calls_of("detach") == [(RECONCILED,)]
-    assert rig.heard.calls_of("requeue_after") == [(RECONCILED, LATER)]
-    assert not rig.heard.calls_of("release")
+    assert rig.recorded.calls_of("detach") == [(RECONCILED,)]
+    assert rig.recorded.calls_of("requeue_after") == [(RECONCILED, LATER)]
+    assert not rig.recorded.calls_of("release")
     rig.bridge.gate.set()
-    key, error = await rig.heard.hears("release")
+    key, error = await rig.recorded.until_called("release")
     assert key == RECONCILED
     assert isinstance(error, QueueFull) if reply[0] == 429 else error is None
     assert failures.get() == before + (error is not None)
-    assert [name for name, _ in rig.heard.calls if name in (report, "release")] == [report, "release"]
+    assert [name for name, _ in rig.recorded.calls if name in (report, "release")] == [report, "release"]
 
 
 async def test_what_is_not_sent_as_the_lease_may_be_somebody_elses_has_not_arrived(rig: Rig) -> None:
@@ -201,9 +201,9 @@ async def test_what_is_not_sent_as_the_lease_may_be_somebody_elses_has_not_arriv
     await rig.actor.carry_out_all(RECONCILED, [SUBMIT])
     rig.lost.set()
 
-    _, error = await rig.heard.hears("release")
+    _, error = await rig.recorded.until_called("release")
     assert isinstance(error, NotLeading)
-    assert rig.heard.calls_of("handovers.submit_ended") == [(INSTANCE, REQUEST, UID, False)]
+    assert rig.recorded.calls_of("handovers.submit_ended") == [(INSTANCE, REQUEST, UID, False)]
     assert rig.bridge.batches == []
 
 
@@ -215,13 +215,13 @@ async def test_a_call_whose_outcome_is_awaited_by_what_follows_keeps_its_worker(
     with pytest.raises(NotAnswered):
         await rig.actor.carry_out_all(RECONCILED, [ACKNOWLEDGE, follows])
 
-    assert not rig.heard.calls_of("detach")
+    assert not rig.recorded.calls_of("detach")
     assert rig.api.calls == []
 
 
 async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(rig: Rig) -> None:
     rig.bridge.answers["PUT", ONE] = (0, "")
-    rig.heard.returns["requests.action_failed"] = True
+    rig.recorded.returns["requests.action_failed"] = True
     for _ in range(FAILURES):
         with pytest.raises(BridgeUnreachable):
             await rig.does(SUBMIT)
@@ -229,10 +229,10 @@ async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(rig: Rig) 
     await rig.actor.carry_out_all(RECONCILED, [SUBMIT, patch({"phase": "Queued"}, version="1"), RequeueAfter(LATER)])
 
     assert [call.method for call in rig.api.calls] == []
-    assert rig.heard.calls_of("requests.action_failed")[-1][2] == "Submit"
-    assert rig.heard.calls_of("requests.action_failed")[-1][3].code == "Unresponsive"
-    assert [after for _, after in rig.heard.calls_of("requeue_after")] == [SAY_UNRESPONSIVE, LATER]
-    assert len(rig.heard.calls_of("handovers.submit_ended")) == FAILURES, "nothing was sent"
+    assert rig.recorded.calls_of("requests.action_failed")[-1][2] == "Submit"
+    assert rig.recorded.calls_of("requests.action_failed")[-1][3].code == "Unresponsive"
+    assert [after for _, after in rig.recorded.calls_of("requeue_after")] == [SAY_UNRESPONSIVE, LATER]
+    assert len(rig.recorded.calls_of("handovers.submit_ended")) == FAILURES, "nothing was sent"
 
 
 async def test_a_call_that_takes_long_gives_its_worker_to_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ async def test_a_call_that_takes_long_gives_its_worker_to_others(rig: Rig, monke
 
     doing = asyncio.create_task(rig.does(CancelWork(INSTANCE, REQUEST, UID)))
 
-    assert await rig.heard.hears("set_aside") == (RECONCILED,)
+    assert await rig.recorded.until_called("set_aside") == (RECONCILED,)
     rig.bridge.gate.set()
     assert await doing
 
@@ -253,7 +253,7 @@ async def test_requests_that_wait_for_room_say_so_and_are_not_sent(rig: Rig) -> 
 
     assert not await rig.does(SUBMIT)
 
-    failures = [error for *_, error in rig.heard.calls_of("requests.action_failed")]
+    failures = [error for *_, error in rig.recorded.calls_of("requests.action_failed")]
     assert [(error.code, error.message) for error in failures] == [("NoSpace", "the volume is full")] * 2
     assert len(rig.bridge.calls) == 1
 
@@ -271,7 +271,7 @@ async def test_a_call_that_a_bridge_does_not_take_yet_is_reported_with_its_sente
     with pytest.raises(NoSpace):
         await rig.does(action)
 
-    (failed_call,) = rig.heard.calls_of("requests.action_failed")
+    (failed_call,) = rig.recorded.calls_of("requests.action_failed")
     assert failed_call[:3] == (REQUEST, UID, type(action).__name__)
     assert failed_call[3].message == "the volume is full"
 
@@ -295,7 +295,7 @@ async def test_a_status_is_written_on_condition_of_version_and_uid_and_taken_in_
     (call,) = rig.api.made("PATCH")
     assert call.path == f"{WORK}/status"
     assert call.body == {"metadata": {"resourceVersion": version, "uid": UID}, "status": dict(write.status)}
-    ((obj,),) = rig.heard.calls_of("requests.observe_written")
+    ((obj,),) = rig.recorded.calls_of("requests.observe_written")
     assert obj["status"] == write.status
     assert int(obj["metadata"]["resourceVersion"]) > int(version)
 
@@ -339,9 +339,9 @@ async def test_a_conflict_over_a_status_ends_the_decision_and_the_object_comes_b
     await rig.actor.carry_out_all(RECONCILED, [write, event, RequeueAfter(seconds(9))])
 
     assert [call.method for call in rig.api.calls] == ["PATCH", "GET"], "nothing is forced"
-    assert rig.heard.calls_of("instances.status_written") == []
-    assert [obj["metadata"] for (obj,) in rig.heard.calls_of(f"{KINDS[kind]}.observe")] == [stored["metadata"]]
-    assert rig.heard.calls_of("requeue_after") == [(WorkKey(kind, *key), RETRY_CONFLICT)]
+    assert rig.recorded.calls_of("instances.status_written") == []
+    assert [obj["metadata"] for (obj,) in rig.recorded.calls_of(f"{KINDS[kind]}.observe")] == [stored["metadata"]]
+    assert rig.recorded.calls_of("requeue_after") == [(WorkKey(kind, *key), RETRY_CONFLICT)]
 
 
 async def test_a_status_of_a_request_made_anew_under_the_name_is_not_written(rig: Rig) -> None:
@@ -350,7 +350,7 @@ async def test_a_status_of_a_request_made_anew_under_the_name_is_not_written(rig
     await rig.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
 
     assert rig.api.objects[WORK].get("status") == {}
-    ((obj,),) = rig.heard.calls_of("requests.observe")
+    ((obj,),) = rig.recorded.calls_of("requests.observe")
     assert obj["metadata"]["uid"] == "another"
 
 
@@ -358,7 +358,7 @@ async def test_a_request_or_an_instance_that_is_gone_is_reported(rig: Rig) -> No
     await rig.does(patch({"phase": "Running"}, version="1"))
     await rig.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
 
-    gone = [call for call in rig.heard.calls if call[0] != "requeue_after"]
+    gone = [call for call in rig.recorded.calls if call[0] != "requeue_after"]
     assert gone == [("requests.deleted", (REQUEST, UID)), ("instances.deleted", (INSTANCE, "uid-alpha"))]
 
 
@@ -367,7 +367,7 @@ async def test_the_time_of_an_instances_status_is_reported(rig: Rig) -> None:
 
     await rig.does(patch({"phase": "Ready"}, version=version, kind="EfritInstance"))
 
-    assert [name for name, _ in rig.heard.calls] == ["instances.observe_written", "instances.status_written"]
+    assert [name for name, _ in rig.recorded.calls] == ["instances.observe_written", "instances.status_written"]
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ async def test_a_status_that_is_not_written_is_reported_and_comes_back(
     with pytest.raises(error):
         await rig.does(patch({"phase": "Failed"}, version="101"))
 
-    assert [name for name, _ in rig.heard.calls] == calls
+    assert [name for name, _ in rig.recorded.calls] == calls
 
 
 async def test_what_the_model_cost_is_counted_once_the_end_is_written(rig: Rig) -> None:
@@ -420,7 +420,7 @@ async def test_progress_of_a_request_that_has_changed_is_dropped(rig: Rig) -> No
 
     assert rig.api.objects[WORK]["status"] == {"phase": "Succeeded"}
     assert [call.method for call in rig.api.calls] == ["PATCH"]
-    assert rig.heard.calls == [("requests.progress_dropped", (REQUEST, UID))]
+    assert rig.recorded.calls == [("requests.progress_dropped", (REQUEST, UID))]
 
 
 @pytest.mark.parametrize("status", [0, 404, 413, 422, 429, 500])
@@ -431,14 +431,14 @@ async def test_progress_that_is_refused_or_lost_is_not_made_up_for(rig: Rig, sta
     await rig.does(progress(stored["metadata"]["resourceVersion"]))
 
     assert len(rig.api.made("PATCH")) == 1
-    assert rig.heard.calls == [("requests.progress_dropped", (REQUEST, UID))]
+    assert rig.recorded.calls == [("requests.progress_dropped", (REQUEST, UID))]
 
 
 # Sessions.
 
 
 @pytest.mark.parametrize(
-    ("statuses", "home"),
+    ("statuses", "session_instance"),
     [
         ([], ""),
         ([{"session": {"id": "s-1"}}], ""),
@@ -446,7 +446,7 @@ async def test_progress_that_is_refused_or_lost_is_not_made_up_for(rig: Rig, sta
     ],
 )
 async def test_the_instance_of_a_session_is_that_of_the_requests_that_had_it(
-    rig: Rig, statuses: list[Json], home: str
+    rig: Rig, statuses: list[Json], session_instance: str
 ) -> None:
     for number, status in enumerate(statuses):
         rig.api.put(WORK.replace("work", f"w{number}"), {**request_json(f"w{number}"), "status": status})
@@ -455,7 +455,7 @@ async def test_the_instance_of_a_session_is_that_of_the_requests_that_had_it(
 
     (call,) = rig.api.made("GET")
     assert call.query["fieldSelector"] == "status.session.id=s-1"
-    assert rig.heard.calls == [("requests.session_found", (REQUEST, UID, home))]
+    assert rig.recorded.calls == [("requests.session_found", (REQUEST, UID, session_instance))]
 
 
 # The rest of a decision.
@@ -466,4 +466,4 @@ async def test_a_key_comes_back_after_its_time_whoever_leads(rig: Rig) -> None:
 
     await rig.does(RequeueAfter(seconds(1)))
 
-    assert rig.heard.calls_of("requeue_after") == [(RECONCILED, seconds(1))]
+    assert rig.recorded.calls_of("requeue_after") == [(RECONCILED, seconds(1))]

@@ -45,9 +45,9 @@ async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_
     await rig.does(CHILDREN)
 
     assert [call.path.split("/")[-1] for call in rig.api.made("POST")] == ["serviceaccounts", "statefulsets"]
-    ((obj,),) = rig.heard.calls_of("children.observe_statefulset")
+    ((obj,),) = rig.recorded.calls_of("children.observe_statefulset")
     assert obj["kind"] == "StatefulSet"
-    assert rig.heard.calls_of("instances.applied") == [(INSTANCE, "uid-alpha", 3, "digest")]
+    assert rig.recorded.calls_of("instances.applied") == [(INSTANCE, "uid-alpha", 3, "digest")]
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ async def test_a_child_that_is_not_applied_is_reported_in_the_api_servers_words_
     rig: Rig, action: Any, kind: str, status: int, lasts: bool, error: type[Exception] | None, call: Any
 ) -> None:
     rig.api.fail("PATCH", f"/api/v1/namespaces/team/{kind}/efrit-alpha", status, {"message": "exceeded quota"})
-    rig.heard.returns["instances.failed"] = lasts
+    rig.recorded.returns["instances.failed"] = lasts
 
     with pytest.raises(error) if error else contextlib.nullcontext():
         await rig.does(action)
 
-    assert rig.heard.calls == [call]
+    assert rig.recorded.calls == [call]
     assert len(rig.api.made("PATCH")) == 1
 
 
@@ -85,7 +85,7 @@ async def test_claims_and_secrets_that_were_applied_are_taken_in(rig: Rig) -> No
         ApplyChildren(INSTANCE, "uid-alpha", 3, (child("Secret"), child("PersistentVolumeClaim")), "digest")
     )
 
-    assert [name for name, _ in rig.heard.calls] == [
+    assert [name for name, _ in rig.recorded.calls] == [
         "children.secret_applied",
         "children.child_applied",
         "children.observe_claim",
@@ -112,14 +112,14 @@ async def test_the_pod_starts_only_on_claims_that_are_there(
         rig.api.put(CLAIM, claim)
 
     assert await rig.does(ConfirmClaims(INSTANCE, ("efrit-alpha-queue",))) is confirmed
-    assert [name for name, _ in rig.heard.calls] == [call]
+    assert [name for name, _ in rig.recorded.calls] == [call]
 
 
 async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(rig: Rig) -> None:
     await rig.does(SECRET)
 
     assert list(rig.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
-    assert rig.heard.calls == [("children.secret_applied", (INSTANCE,))]
+    assert rig.recorded.calls == [("children.secret_applied", (INSTANCE,))]
 
 
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies"
@@ -141,7 +141,7 @@ async def test_the_policy_of_a_pod_is_created_once_and_a_refusal_is_reported(
         rig.api.fail("POST", POLICIES, status, refusal)
     await rig.does(IsolatePod(INSTANCE, "uid-alpha", 3, "uid-pod", child("NetworkPolicy", "networking.k8s.io/v1")))
 
-    assert rig.heard.calls == [call]
+    assert rig.recorded.calls == [call]
     assert [call.path for call in rig.api.calls] == [POLICIES]
 
 
@@ -158,7 +158,7 @@ async def test_an_object_that_the_instance_does_not_own_is_neither_taken_nor_cha
     await rig.does(CHILDREN)
 
     assert rig.api.objects == {ACCOUNT: theirs}
-    ((_, _, _, sentence),) = rig.heard.calls_of("instances.refused")
+    ((_, _, _, sentence),) = rig.recorded.calls_of("instances.refused")
     assert sentence.startswith("ServiceAccount efrit-alpha already exists and does not belong to this EfritInstance:")
 
 
@@ -197,7 +197,7 @@ async def test_a_result_is_stored_once(rig: Rig) -> None:
 
     assert len(rig.api.made("POST")) == 2
     assert list(rig.api.objects) == [RESULT]
-    assert rig.heard.calls_of("requests.result_stored") == [(REQUEST, UID)] * 2
+    assert rig.recorded.calls_of("requests.result_stored") == [(REQUEST, UID)] * 2
 
 
 @pytest.mark.parametrize(
@@ -217,12 +217,12 @@ async def test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_t
 
     assert not await rig.does(STORE)
 
-    (call,) = rig.heard.calls_of("requests.action_failed")
+    (call,) = rig.recorded.calls_of("requests.action_failed")
     assert (call[:3], "is not the result of this request" in call[3].sentence) == (
         (REQUEST, UID, "StoreResult"),
         True,
     )
-    assert rig.heard.calls_of("requests.result_stored") == []
+    assert rig.recorded.calls_of("requests.result_stored") == []
     assert rig.api.objects[RESULT] == foreign
 
 
@@ -231,7 +231,7 @@ async def test_a_refused_result_is_reported_with_the_sentence_of_the_api_server(
 
     assert not await rig.does(STORE)
 
-    (call,) = rig.heard.calls_of("requests.action_failed")
+    (call,) = rig.recorded.calls_of("requests.action_failed")
     assert call[3].sentence == "exceeded quota: no-secrets"
     assert call == (REQUEST, UID, "StoreResult", call[3], True)
 
@@ -244,7 +244,7 @@ async def test_a_namespace_that_is_being_deleted_does_not_refuse_the_result(rig:
     with pytest.raises(ApiNamespaceTerminating):
         await rig.does(STORE)
 
-    (call,) = rig.heard.calls_of("requests.action_failed")
+    (call,) = rig.recorded.calls_of("requests.action_failed")
     assert call[4] is False
 
 
@@ -255,7 +255,7 @@ async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_res
 
     with pytest.raises(ApiConflict):
         await rig.does(STORE)
-    assert rig.heard.calls_of("requests.result_stored") == []
+    assert rig.recorded.calls_of("requests.result_stored") == []
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ async def test_what_is_deleted_or_gone_already_is_reported(rig: Rig, uid: str | 
     await rig.does(Delete("EfritRequest", REQUEST, UID))
 
     assert (WORK in rig.api.objects) is remains
-    assert rig.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
+    assert rig.recorded.calls_of("requests.deleted") == [(REQUEST, UID)]
 
 
 async def test_a_deletion_that_met_a_conflict_while_the_object_stays_is_tried_again(rig: Rig) -> None:
@@ -278,7 +278,7 @@ async def test_a_deletion_that_met_a_conflict_while_the_object_stays_is_tried_ag
     with pytest.raises(ApiConflict):
         await rig.does(Delete("EfritRequest", REQUEST, UID))
 
-    assert rig.heard.calls_of("requests.deleted") == []
+    assert rig.recorded.calls_of("requests.deleted") == []
 
 
 async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_reports(rig: Rig) -> None:
@@ -286,7 +286,7 @@ async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_reports(r
 
     await rig.does(Delete("EfritInstance", INSTANCE, "uid-alpha"))
 
-    assert rig.heard.calls == [("instances.deleted", (INSTANCE, "uid-alpha"))]
+    assert rig.recorded.calls == [("instances.deleted", (INSTANCE, "uid-alpha"))]
 
 
 async def test_a_deletion_is_given_up_where_the_object_has_changed_since_it_was_decided(rig: Rig) -> None:
@@ -297,7 +297,7 @@ async def test_a_deletion_is_given_up_where_the_object_has_changed_since_it_was_
     assert not await rig.does(Delete("EfritInstance", INSTANCE, "uid-alpha", version))
 
     assert rig.api.objects[ALPHA] == changed
-    assert rig.heard.calls == [("instances.observe", (changed,))]
+    assert rig.recorded.calls == [("instances.observe", (changed,))]
 
 
 async def test_an_event_names_the_object_and_the_controller(rig: Rig) -> None:
@@ -326,7 +326,7 @@ async def test_an_event_that_cannot_be_published_stops_nothing(rig: Rig, status:
 async def test_an_explanation_is_reported(rig: Rig) -> None:
     await rig.does(ReadWarningEvents(INSTANCE))
 
-    assert rig.heard.calls_of("instances.explained") == [(INSTANCE, None)]
+    assert rig.recorded.calls_of("instances.explained") == [(INSTANCE, None)]
 
 
 async def test_a_superseded_decision_is_not_carried_out_to_its_end(rig: Rig) -> None:
@@ -334,7 +334,7 @@ async def test_a_superseded_decision_is_not_carried_out_to_its_end(rig: Rig) -> 
 
     await rig.actor.carry_out_all(RECONCILED, [RequeueAfter(seconds(1)), CHILDREN, RequeueAfter(seconds(2))])
 
-    assert rig.heard.calls_of("requeue_after") == [(RECONCILED, seconds(1))]
+    assert rig.recorded.calls_of("requeue_after") == [(RECONCILED, seconds(1))]
 
 
 KEPT = KeepChildren(*AT, (child("ServiceAccount"), child("NetworkPolicy", "networking.k8s.io/v1")))
@@ -344,7 +344,7 @@ async def test_what_keeps_a_refused_instance_safe_is_applied_and_the_refusal_sta
     await rig.does(KEPT)
 
     assert [call.path.split("/")[-1] for call in rig.api.made("POST")] == ["serviceaccounts", "networkpolicies"]
-    assert rig.heard.calls_of("instances.applied") == []
+    assert rig.recorded.calls_of("instances.applied") == []
 
 
 @pytest.mark.parametrize(("uid", "stops"), [("ss", True), ("another", False)])

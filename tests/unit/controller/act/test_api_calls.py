@@ -35,12 +35,12 @@ LEAVES = None
 
 @dataclass
 class Server:
-    """Gives these answers, one for each call; `heard` are the heads it has got."""
+    """Gives these answers, one for each call; `received` are the heads it has got."""
 
     answers: list[bytes | None]
     port: int = 0
     opened: int = 0
-    heard: list[bytes] = field(default_factory=list)
+    received: list[bytes] = field(default_factory=list)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.opened += 1
@@ -48,7 +48,7 @@ class Server:
             while self.answers:
                 head = await reader.readuntil(b"\r\n\r\n")
                 await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]))
-                self.heard.append(head)
+                self.received.append(head)
                 writer.write(self.answers.pop(0) or b"")
                 if self.answers and self.answers[0] is LEAVES:
                     self.answers.pop(0)
@@ -85,8 +85,8 @@ async def test_patches_share_a_connection() -> None:
     async with serving(DONE, DONE, DONE) as server, calling(server) as kube:
         assert [await patch(kube) for _ in range(3)] == [{"status": {"phase": "x"}}] * 3
         assert server.opened == 1
-        assert server.heard[0].startswith(f"PATCH {STATUS}?fieldManager=efrit-operator HTTP/1.1\r\n".encode())
-        assert b"\r\nContent-Type: application/merge-patch+json\r\n" in server.heard[0]
+        assert server.received[0].startswith(f"PATCH {STATUS}?fieldManager=efrit-operator HTTP/1.1\r\n".encode())
+        assert b"\r\nContent-Type: application/merge-patch+json\r\n" in server.received[0]
 
 
 async def test_an_answer_without_a_body_says_nothing() -> None:
@@ -98,7 +98,7 @@ async def test_an_api_server_may_have_a_path_of_its_own() -> None:
     async with serving(DONE) as server, calling(server) as plain:
         async with calling(server, host=f"{plain._configuration.host}/clusters/one/") as kube:
             await patch(kube)
-        assert server.heard[0].startswith(f"PATCH /clusters/one{STATUS}?".encode())
+        assert server.received[0].startswith(f"PATCH /clusters/one{STATUS}?".encode())
 
 
 async def test_a_token_that_is_renewed_goes_with_the_next_patch() -> None:
@@ -111,7 +111,7 @@ async def test_a_token_that_is_renewed_goes_with_the_next_patch() -> None:
     async with serving(DONE, DONE) as server, calling(server, **settings) as kube:
         await patch(kube)
         await patch(kube)
-        assert [b"\r\nauthorization: Bearer %d\r\n" % number in server.heard[number] for number in range(2)] == [
+        assert [b"\r\nauthorization: Bearer %d\r\n" % number in server.received[number] for number in range(2)] == [
             True,
             True,
         ]
@@ -134,7 +134,7 @@ async def test_a_patch_without_an_answer_is_not_repeated_and_the_next_one_has_a_
     async with serving(broken, LEAVES, DONE) as server, calling(server) as kube:
         with pytest.raises(ApiUnreachable, match="no answer from the API server"):
             await patch(kube)
-        assert len(server.heard) == 1
+        assert len(server.received) == 1
         assert await patch(kube) == {"status": {"phase": "x"}}
         assert server.opened == 2
 
@@ -208,7 +208,7 @@ async def test_a_patch_goes_through_a_proxy_where_there_is_one(where: str, monke
             settings["proxy"] = f"http://127.0.0.1:{proxy.port}"
         async with calling(proxy, **settings) as kube:
             assert await patch(kube) == {"status": {"phase": "x"}}
-        assert proxy.heard[0].startswith(f"PATCH http://api.example{STATUS}".encode())
+        assert proxy.received[0].startswith(f"PATCH http://api.example{STATUS}".encode())
 
 
 async def test_certificates_and_the_name_of_the_server_are_those_of_the_configuration(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ async def test_certificates_and_the_name_of_the_server_are_those_of_the_configur
         async with calling(server, host=host, tls_server_name="127.0.0.1", ssl_ca_cert=certificate) as kube:
             with pytest.raises(ApiUnreachable):
                 await patch(kube)
-        assert len(server.heard) == 1
+        assert len(server.received) == 1
 
 
 async def test_no_patch_is_made_once_the_connections_are_closed() -> None:

@@ -33,7 +33,7 @@ from efrit.protocol import (
 from tests.support.factory import instance, request, stats
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, Stream, fake_bridge, result, takes_all
-from tests.unit.controller.listener import Listener
+from tests.unit.controller.recorded_store import RecordedStore
 
 BATCHING = stats(batch_elements=MAX_BATCH_ELEMENTS)
 
@@ -48,15 +48,15 @@ class Line:
 
     bridges: Bridges
     bridge: FakeBridge
-    heard: Listener
+    recorded: RecordedStore
     stream: Stream
     leads: bool = True
 
     async def report(self, figures: Any) -> None:
         """Have the bridge report figures, and wait until that is taken in."""
-        before = len(self.heard.calls_of("bridges.event"))
+        before = len(self.recorded.calls_of("bridges.event"))
         await self.stream.report(figures)
-        await self.heard.hears("bridges.event", before + 1)
+        await self.recorded.until_called("bridges.event", before + 1)
 
     def line(self, element: BatchElement) -> bytes | None:
         return self.bridges.batch_line(INSTANCE, element)
@@ -94,12 +94,12 @@ async def outcomes(*calls: Awaitable[Any]) -> list[str]:
 async def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Line]:
     # A call counts as stuck only where a test says so, not where the machine is slow.
     monkeypatch.setattr(handover_batch, "STUCK_SECONDS", TIMEOUT)
-    heard, identity = Listener(), new_identity()
+    recorded, identity = RecordedStore(), new_identity()
     async with fake_bridge(identity, tmp_path) as bridge:
         bridge.results = takes_all
-        bridges = Bridges(identity, heard.store, leading=lambda: made.leads)
+        bridges = Bridges(identity, recorded.store, leading=lambda: made.leads)
         await bridges.connect(bridge.connect_action())
-        made = Line(bridges, bridge, heard, await bridge.reader())
+        made = Line(bridges, bridge, recorded, await bridge.reader())
         await made.report(BATCHING)
         try:
             yield made

@@ -36,12 +36,12 @@ TIMEOUTS = Timeouts(connect=TIMEOUT, read=TIMEOUT, pool=TIMEOUT)
 
 @dataclass
 class Caller:
-    """The controller's side; `served` are the server's connections, `heard` the heads it has got."""
+    """The controller's side; `served` are the server's connections, `received` the heads it has got."""
 
     port: int
     large_bodies: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
     served: list[asyncio.Task[None] | None] = field(default_factory=list)
-    heard: list[bytes] = field(default_factory=list)
+    received: list[bytes] = field(default_factory=list)
     most: int = 2
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ async def answering(
         caller.served.append(asyncio.current_task())
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError), contextlib.closing(writer):
             while True:
-                caller.heard.append(await reader.readuntil(b"\r\n\r\n"))
+                caller.received.append(await reader.readuntil(b"\r\n\r\n"))
                 for part in parts:
                     writer.write(part)
                     await writer.drain()
@@ -341,7 +341,7 @@ async def test_a_request_that_the_bridge_does_not_take_is_given_up() -> None:
 async def test_a_request_is_written_as_fast_as_the_bridge_takes_it() -> None:
     full = Full()
     sending = await full.call(b"x" * (2 * http_calls.WRITE_BYTES + 1))
-    # No answer, but news.
+    # No answer, but an event.
     full.connection.data_received(b"HTTP/1.1 100 Continue\r\n\r\n")
     for size in (http_calls.WRITE_BYTES, http_calls.WRITE_BYTES, 1):
         assert full.unsent == size
@@ -401,7 +401,7 @@ async def test_no_call_is_made_on_a_connection_that_opens_while_all_are_closed()
         client.transport.close()
         with pytest.raises(ReadError):
             await call
-    assert not client.heard
+    assert not client.received
 
 
 async def test_what_is_no_event_stream_is_not_read_as_one() -> None:
@@ -414,6 +414,6 @@ async def test_nothing_of_a_path_becomes_a_header() -> None:
     async with answering(WHOLE) as client:
         async with client.transport.call("GET", "/v1/\r\nX: y?only=waiting", {}, TIMEOUTS) as answer:
             await answer.read()
-        (head,) = client.heard
+        (head,) = client.received
         assert head.startswith(b"GET /v1/%0D%0AX%3A%20y?only=waiting HTTP/1.1\r\nHost: 127.0.0.1:")
         assert head.count(b"\r\n") == 3

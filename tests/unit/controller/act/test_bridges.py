@@ -40,7 +40,7 @@ from efrit.protocol import DiskProblem, DiskStats, Request, RequestState, Reset
 from tests.cluster.ports import free_port
 from tests.support.factory import POD_UID, answered, instance, request, stats, view
 from tests.unit.controller.fake_bridge import INSTANCE, INSTANCE_UID, FakeBridge, fake_bridge
-from tests.unit.controller.listener import Listener
+from tests.unit.controller.recorded_store import RecordedStore
 
 UID = "uid-work"
 ONE = f"/v1/requests/{UID}"
@@ -58,16 +58,16 @@ class Line:
 
     bridges: Bridges
     bridge: FakeBridge
-    heard: Listener
+    recorded: RecordedStore
 
 
 @pytest.fixture
 async def line(identity: Identity, tmp_path: Path) -> AsyncIterator[Line]:
-    heard = Listener()
+    recorded = RecordedStore()
     async with fake_bridge(identity, tmp_path) as bridge:
-        bridges = Bridges(identity, heard.store)
+        bridges = Bridges(identity, recorded.store)
         try:
-            yield Line(bridges, bridge, heard)
+            yield Line(bridges, bridge, recorded)
         finally:
             await bridges.close()
 
@@ -171,7 +171,7 @@ async def test_a_disconnected_instance_is_not_called(connected: Line) -> None:
 
     with pytest.raises(BridgeUnreachable):
         await connected.bridges.read(INSTANCE, UID)
-    assert connected.heard.calls_of("bridges.bridge_disconnected") == [(INSTANCE,)]
+    assert connected.recorded.calls_of("bridges.bridge_disconnected") == [(INSTANCE,)]
     assert len(connected.bridges) == 0
 
 
@@ -201,7 +201,7 @@ async def test_a_bridge_with_another_instances_certificate_is_refused(
 ) -> None:
     async with fake_bridge(identity, tmp_path, "uid-other") as other:
         await line.bridges.connect(other.connect_action())
-        _, _, problem = await line.heard.hears("bridges.bridge_lost")
+        _, _, problem = await line.recorded.until_called("bridges.bridge_lost")
 
         assert "certificate verify failed" in problem
         with pytest.raises(BridgeUnreachable, match="certificate"):
@@ -213,7 +213,7 @@ async def test_a_bridge_with_a_certificate_of_another_ca_is_refused(tmp_path: Pa
     async with fake_bridge(new_identity(), tmp_path) as impostor:
         await line.bridges.connect(impostor.connect_action())
 
-        assert "certificate verify failed" in (await line.heard.hears("bridges.bridge_lost"))[2]
+        assert "certificate verify failed" in (await line.recorded.until_called("bridges.bridge_lost"))[2]
         assert impostor.streams.empty()
 
 
@@ -222,22 +222,22 @@ async def test_a_bridge_that_refuses_the_token_is_reported_as_such(line: Line) -
 
     await line.bridges.connect(line.bridge.connect_action())
 
-    assert "bearer token" in (await line.heard.hears("bridges.bridge_lost"))[2]
+    assert "bearer token" in (await line.recorded.until_called("bridges.bridge_lost"))[2]
 
 
 def test_no_bridge_can_have_a_handshake_repeated(identity: Identity) -> None:
-    _, tls = Bridges(identity, Listener().store)._trusted_ca()
+    _, tls = Bridges(identity, RecordedStore().store)._trusted_ca()
     assert tls.options & ssl.OP_NO_RENEGOTIATION
 
 
 @contextlib.asynccontextmanager
-async def calling(*arguments: Any) -> AsyncIterator[tuple[Bridges, Listener]]:
+async def calling(*arguments: Any) -> AsyncIterator[tuple[Bridges, RecordedStore]]:
     """Yield a controller's side of its own, with other keys or another clock."""
     identity, *clock = arguments
-    heard = Listener()
-    bridges = Bridges(identity, heard.store, *clock)
+    recorded = RecordedStore()
+    bridges = Bridges(identity, recorded.store, *clock)
     try:
-        yield bridges, heard
+        yield bridges, recorded
     finally:
         await bridges.close()
 
@@ -246,11 +246,11 @@ async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_rea
     identity: Identity, tmp_path: Path
 ) -> None:
     rotated = replace(identity, hmac_key=b"new" * 11, previous_hmac_key=identity.hmac_key)
-    async with fake_bridge(identity, tmp_path) as bridge, calling(rotated) as (bridges, heard):
+    async with fake_bridge(identity, tmp_path) as bridge, calling(rotated) as (bridges, recorded):
         await bridges.connect(bridge.connect_action())
         await (await bridge.reader()).report(stats())
 
-        assert (await heard.hears("bridges.event"))[2] == stats()
+        assert (await recorded.until_called("bridges.event"))[2] == stats()
 
 
 async def test_a_token_of_the_next_week_is_used_on_the_same_connection_when_the_week_begins(
@@ -284,7 +284,7 @@ async def test_a_stream_is_opened_anew_when_another_ca_signs(identity: Identity,
 async def test_an_address_of_version_six_is_bracketed(line: Line) -> None:
     await line.bridges.connect(replace(line.bridge.connect_action(), host="::1"))
 
-    _, _, problem = await line.heard.hears("bridges.bridge_lost")
+    _, _, problem = await line.recorded.until_called("bridges.bridge_lost")
 
     assert "Invalid" not in problem
 
@@ -297,9 +297,9 @@ async def test_the_stream_starts_without_an_id_and_its_events_arrive_in_order(co
     assert stream.last_event_id is None
 
     await stream.whole_picture(view())
-    await connected.heard.hears("bridges.event", 3)
+    await connected.recorded.until_called("bridges.event", 3)
 
-    assert connected.heard.calls_of("bridges.event") == [
+    assert connected.recorded.calls_of("bridges.event") == [
         (INSTANCE, POD_UID, Reset(queue_id="queue-1", epoch="epoch")),
         (INSTANCE, POD_UID, view()),
         (INSTANCE, POD_UID, stats()),
@@ -310,12 +310,12 @@ async def test_a_dropped_stream_resumes_where_it_broke_off(connected: Line) -> N
     stream = await connected.bridge.reader()
     await stream.whole_picture()
     await stream.report(view(), "epoch-7")
-    await connected.heard.hears("bridges.event", 3)
+    await connected.recorded.until_called("bridges.event", 3)
 
     stream.end()
 
     assert (await connected.bridge.reader()).last_event_id == "epoch-7"
-    assert (await connected.heard.hears("bridges.bridge_lost"))[:2] == (INSTANCE, POD_UID)
+    assert (await connected.recorded.until_called("bridges.bridge_lost"))[:2] == (INSTANCE, POD_UID)
 
 
 @pytest.mark.parametrize("breaks_between", [False, True], ids=["on one stream", "on one that was resumed"])
@@ -323,11 +323,11 @@ async def test_an_event_without_an_id_leaves_the_place_to_resume_at(connected: L
     stream = await connected.bridge.reader()
     await stream.report(stats(), "epoch-7")
     if breaks_between:
-        await connected.heard.hears("bridges.event")
+        await connected.recorded.until_called("bridges.event")
         stream.end()
         stream = await connected.bridge.reader()
     await stream.report(stats(processed=1))
-    await connected.heard.hears("bridges.event", 2)
+    await connected.recorded.until_called("bridges.event", 2)
 
     stream.end()
 
@@ -348,7 +348,7 @@ async def test_a_bridge_that_answers_no_calls_is_called_no_more_and_reported_onc
 
     assert kinds == [BridgeUnreachable] * (FAILURES - 1) + [BridgeUnresponsive]
     assert len(connected.bridge.calls) == FAILURES
-    ((_, problem),) = connected.heard.calls_of("bridges.bridge_responsive")
+    ((_, problem),) = connected.recorded.calls_of("bridges.bridge_responsive")
     assert problem
     assert (connected.bridges.parked, connected.bridges.unresponsive) == (10 - FAILURES, 1)
 
@@ -371,7 +371,7 @@ async def test_a_probe_finds_out_that_a_bridge_answers_again(
         with pytest.raises(BridgeUnreachable):
             await connected.bridges.submit(INSTANCE, work())
 
-    instance_key, problem = await connected.heard.hears("bridges.bridge_responsive", 2)
+    instance_key, problem = await connected.recorded.until_called("bridges.bridge_responsive", 2)
 
     assert (instance_key, problem) == (INSTANCE, None)
     assert connected.bridge.calls[-1][:2] == ("DELETE", "/v1/requests/efrit-probe")
@@ -396,7 +396,7 @@ async def test_a_bridge_without_room_is_offered_no_more_requests_until_its_figur
     stream = await connected.bridge.reader()
     await stream.report(stats(disk=DiskStats(problem=DiskProblem.FULL)), "epoch-1")
     await stream.report(stats(disk=DiskStats()), "epoch-2")
-    assert await connected.heard.hears("requeue_after") == (key, timedelta(0))
+    assert await connected.recorded.until_called("requeue_after") == (key, timedelta(0))
 
 
 async def test_a_bridge_whose_stream_is_garbage_is_not_called(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,7 +407,7 @@ async def test_a_bridge_whose_stream_is_garbage_is_not_called(line: Line, monkey
         await stream.report(stats(), "epoch-1")
         await stream.send("request", '{"id": 7}', "epoch-2")
 
-    _, problem = await line.heard.hears("bridges.bridge_responsive")
+    _, problem = await line.recorded.until_called("bridges.bridge_responsive")
 
     assert problem.startswith("its event stream cannot be read: ")
 
@@ -425,7 +425,7 @@ async def test_a_stream_that_floods_is_not_read_beyond_its_rate_and_calls_go_on(
         await stream.send("stats", stats(processed=number).to_json())
         assert await line.bridges.read(INSTANCE, UID) == view()
 
-    assert 0 < len(line.heard.calls_of("bridges.event")) <= 20
+    assert 0 < len(line.recorded.calls_of("bridges.event")) <= 20
 
 
 async def test_a_bridge_that_is_not_ready_is_tried_again(line: Line) -> None:
@@ -433,7 +433,7 @@ async def test_a_bridge_that_is_not_ready_is_tried_again(line: Line) -> None:
     await line.bridges.connect(line.bridge.connect_action())
 
     assert await line.bridge.reader()
-    assert [problem for _, _, problem in line.heard.calls_of("bridges.bridge_lost")] == [
+    assert [problem for _, _, problem in line.recorded.calls_of("bridges.bridge_lost")] == [
         "the queue is not open yet"
     ] * 2
 
@@ -443,9 +443,9 @@ async def test_events_of_a_later_version_are_passed_over(connected: Line) -> Non
 
     await stream.send("novelty", '{"what": "ever"}', "epoch-1")
     await stream.report(stats(), "epoch-2")
-    await connected.heard.hears("bridges.event")
+    await connected.recorded.until_called("bridges.event")
 
-    assert connected.heard.calls_of("bridges.event") == [(INSTANCE, POD_UID, stats())]
+    assert connected.recorded.calls_of("bridges.event") == [(INSTANCE, POD_UID, stats())]
 
 
 async def test_after_an_event_that_cannot_be_read_the_whole_picture_is_asked_for(connected: Line) -> None:
@@ -464,7 +464,7 @@ async def test_no_separator_of_lines_in_an_answer_cuts_its_event(connected: Line
 
     await stream.report(final_view, "epoch-1")
 
-    assert await connected.heard.hears("bridges.event") == (INSTANCE, POD_UID, final_view)
+    assert await connected.recorded.until_called("bridges.event") == (INSTANCE, POD_UID, final_view)
 
 
 async def test_wanting_the_same_connection_again_changes_nothing(connected: Line) -> None:
@@ -472,7 +472,7 @@ async def test_wanting_the_same_connection_again_changes_nothing(connected: Line
 
     await connected.bridges.connect(connected.bridge.connect_action())
     await stream.report(stats(), "epoch-1")
-    await connected.heard.hears("bridges.event")
+    await connected.recorded.until_called("bridges.event")
 
     assert connected.bridge.streams.empty()
     assert len(connected.bridges) == 1
@@ -481,14 +481,14 @@ async def test_wanting_the_same_connection_again_changes_nothing(connected: Line
 async def test_a_new_pod_gets_a_stream_of_its_own_from_the_start(connected: Line) -> None:
     stream = await connected.bridge.reader()
     await stream.report(stats(), "epoch-1")
-    await connected.heard.hears("bridges.event")
+    await connected.recorded.until_called("bridges.event")
 
     await connected.bridges.connect(connected.bridge.connect_action(pod_uid="pod-uid-2"))
     second = await connected.bridge.reader()
     await second.report(stats(), "epoch-1")
 
     assert second.last_event_id is None
-    assert (await connected.heard.hears("bridges.event", 2))[1] == "pod-uid-2"
+    assert (await connected.recorded.until_called("bridges.event", 2))[1] == "pod-uid-2"
     assert len(connected.bridges) == 1
 
 
@@ -504,7 +504,7 @@ async def test_a_call_still_works_while_the_stream_is_down(line: Line) -> None:
     line.bridge.refuse_streams = 1000
     line.bridge.answers["GET", ONE] = (200, view().to_json())
     await line.bridges.connect(line.bridge.connect_action())
-    await line.heard.hears("bridges.bridge_lost")
+    await line.recorded.until_called("bridges.bridge_lost")
 
     assert await line.bridges.read(INSTANCE, UID) == view()
 
@@ -512,7 +512,7 @@ async def test_a_call_still_works_while_the_stream_is_down(line: Line) -> None:
 async def test_a_stream_that_failed_over_a_bug_is_opened_anew_when_it_is_wanted_again(
     line: Line, identity: Identity, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Failing(Listener):
+    class Failing(RecordedStore):
         def call(self, name: str) -> Callable[..., Any]:
             if name != "bridges.event":
                 return super().call(name)

@@ -195,7 +195,9 @@ def test_a_binding_says_how_the_member_was_chosen_and_how_long_the_request_waite
     assert placed(sleeping) == Placed(("team", "crew"), Decision.WOKEN, seconds(60))
     leaves = snapshot(of_pool(), GOES, candidates=FREE, pool=leaving())
     assert placed(leaves) == Placed(("team", "crew"), Decision.MOVED, None)
-    continues = snapshot(continued({}), None, candidates=(HOME,), pool=preferring(None), session_instance="goes")
+    continues = snapshot(
+        continued({}), None, candidates=(WITH_SESSION,), pool=preferring(None), session_instance="goes"
+    )
     assert placed(continues) == Placed(("team", "crew"), Decision.SESSION_HOME, seconds(60))
     gone = replace(continues, candidates=FREE[1:])
     assert placed(gone) == Placed(("team", "crew"), Decision.SESSION_LEFT, seconds(60))
@@ -206,7 +208,7 @@ def test_a_binding_says_how_the_member_was_chosen_and_how_long_the_request_waite
 # A request that continues a session which a member of its pool has.
 
 PREFERRED = seconds(60)
-HOME = away(instance("goes", spec={"model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}}))
+WITH_SESSION = away(instance("goes", spec={"model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}}))
 TIMED_OUT = NOW + PREFERRED
 
 
@@ -221,7 +223,7 @@ def preferring(name: str | None = "goes") -> PoolPlace:
 
 
 def test_a_session_is_left_once_its_member_has_been_away_for_as_long_as_the_pool_waits() -> None:
-    given = snapshot(continued(), HOME, candidates=(HOME, FREE[1]), pool=preferring())
+    given = snapshot(continued(), WITH_SESSION, candidates=(WITH_SESSION, FREE[1]), pool=preferring())
 
     early = decide_request(given, TIMED_OUT - seconds(1))
     assert not [action for action in early if isinstance(action, Bind)]
@@ -236,8 +238,8 @@ def test_a_session_is_left_once_its_member_has_been_away_for_as_long_as_the_pool
 
 
 def test_a_session_stays_with_its_member_where_the_pool_requires_it_or_nobody_else_has_room() -> None:
-    given = snapshot(continued(), HOME, candidates=(HOME, FREE[1]), pool=leaving())
-    for kept in (given, replace(given, candidates=(HOME,), pool=preferring())):
+    given = snapshot(continued(), WITH_SESSION, candidates=(WITH_SESSION, FREE[1]), pool=leaving())
+    for kept in (given, replace(given, candidates=(WITH_SESSION,), pool=preferring())):
         assert not [action for action in decide_request(kept, LATER) if isinstance(action, Bind)]
 
 
@@ -260,8 +262,10 @@ def test_a_session_that_was_left_is_left_once_and_the_request_moves_as_any_other
     assert condition(status, "Complete")[2] == "Bound to another instance: EfritInstance goes leaves the pool."
 
 
-def test_a_session_that_is_found_at_home_is_not_left() -> None:
-    given = snapshot(continued({}), None, candidates=(HOME, FREE[1]), pool=preferring(None), session_instance="goes")
+def test_a_session_that_is_found_on_its_member_is_not_left() -> None:
+    given = snapshot(
+        continued({}), None, candidates=(WITH_SESSION, FREE[1]), pool=preferring(None), session_instance="goes"
+    )
 
     status = written(decide_request(given, TIMED_OUT))
     assert (status["instanceName"], status.get("sessionLeft")) == ("goes", None)

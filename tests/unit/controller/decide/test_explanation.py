@@ -21,7 +21,7 @@ def starting() -> InstanceSnapshot:
 
 
 def questions(snapshot: InstanceSnapshot, seconds: int, looks_a_second: int) -> list[timedelta]:
-    """Return at what ages the question is put when the instance is looked at that often."""
+    """Return at what ages the question is put when the instance is reconciled that often."""
     ages = []
     for number in range(seconds * looks_a_second):
         age = timedelta(seconds=number / looks_a_second)
@@ -32,7 +32,7 @@ def questions(snapshot: InstanceSnapshot, seconds: int, looks_a_second: int) -> 
 
 
 @pytest.mark.parametrize("looks_a_second", [1, 10])
-def test_the_longer_it_lasts_the_less_often_is_asked_however_often_it_is_looked_at(looks_a_second: int) -> None:
+def test_the_longer_it_lasts_the_less_often_is_asked_however_often_it_is_reconciled(looks_a_second: int) -> None:
     ages = questions(starting(), HOUR, looks_a_second)
 
     pauses = [later - earlier for earlier, later in itertools.pairwise(ages)]
@@ -52,7 +52,7 @@ def test_a_controller_that_starts_beside_an_old_pod_gives_its_bridge_time_to_be_
     assert ReadWarningEvents(snapshot.instance.key) in explanation(snapshot, started + CONFIG.explain_after)
 
 
-def test_it_is_looked_at_again_when_the_next_question_is_due() -> None:
+def test_it_is_reconciled_again_when_the_next_question_is_due() -> None:
     snapshot = changed(starting(), explained_time=NOW + timedelta(seconds=100))
 
     assert explanation(snapshot, NOW + timedelta(seconds=120)) == [RequeueAfter(timedelta(seconds=30))]

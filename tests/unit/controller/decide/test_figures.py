@@ -110,10 +110,10 @@ class Site(World):
     async def publish(self) -> None:
         published = None
         while True:
-            news = stats(pending=self._pending, processed=self._processed, succeeded=self._processed)
-            if news != published:
-                published = news
-                self.store.bridges.event(ALPHA, POD_UID, news)
+            figures = stats(pending=self._pending, processed=self._processed, succeeded=self._processed)
+            if figures != published:
+                published = figures
+                self.store.bridges.event(ALPHA, POD_UID, figures)
             await elapse(1)
 
     async def reconcile(self, key: WorkKey) -> None:

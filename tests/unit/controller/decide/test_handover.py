@@ -238,7 +238,7 @@ def test_an_instance_without_a_pod_is_closed_once_every_request_it_may_have_is_m
     assert opened(replace(target, may_close=True), identity) == ({"state": "Closed"}, True)
 
 
-def test_a_closed_instance_is_not_looked_at_for_it_again(identity: Identity) -> None:
+def test_a_closed_instance_is_not_reconciled_for_it_again(identity: Identity) -> None:
     target = away(instance(status=CLOSED), may_close=True)
 
     assert RequeueAfter(RETRY_CLOSE) not in decide_instance(target, identity, LATER)

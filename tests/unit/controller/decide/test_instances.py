@@ -404,7 +404,7 @@ def test_an_instance_idle_for_too_long_is_deleted_after_a_last_check(decide: Dec
         "ready",
     ],
 )
-def test_when_an_instance_is_looked_at_again_and_into_what_keeps_it(
+def test_when_an_instance_is_reconciled_again_and_into_what_keeps_it(
     decide: Decide, instance_snapshot: InstanceSnapshot, reads_events: bool, again: float | None
 ) -> None:
     actions = decide(instance_snapshot)

@@ -252,7 +252,7 @@ POOL: Json = {"poolRef": {"name": "many"}}
 
 
 @pytest.mark.parametrize(
-    ("fields", "parts", "target", "home"),
+    ("fields", "parts", "target", "bound_to"),
     [
         ({}, (), POOL, None),
         ({}, (part("one", target=None),), POOL, None),
@@ -261,13 +261,13 @@ POOL: Json = {"poolRef": {"name": "many"}}
     ],
 )
 def test_the_member_of_the_pool_that_took_the_first_request_gets_all_which_is_written_down(
-    fields: Json, parts: Any, target: Json, home: str | None
+    fields: Json, parts: Any, target: Json, bound_to: str | None
 ) -> None:
     actions = Script().decide(pooled(*parts, **fields))
 
     spec = the(actions, CreateRequest).manifest["spec"]
     assert {name: spec[name] for name in ("instanceRef", "poolRef") if name in spec} == target
-    assert written(actions).get("instanceName") == home
+    assert written(actions).get("instanceName") == bound_to
 
 
 def pooled(*parts: Any, **fields: Any) -> PlanSnapshot:
@@ -299,7 +299,7 @@ def test_no_request_is_deleted_while_only_they_know_which_member_of_the_pool_has
     assert of_kind(script.decide(pooled(part("one"))), Delete) == []
 
 
-def test_a_budget_that_will_end_is_looked_at_then() -> None:
+def test_a_budget_that_will_end_is_reconciled_then() -> None:
     actions = Script(engine.Wait(NOW + seconds(9))).decide(snapshot_of(status=BEGUN))
 
     assert the(actions, RequeueAfter).after == seconds(9)
@@ -333,7 +333,7 @@ def test_the_same_step_is_not_reported_twice_though_another_request_is_at_work()
 
 
 @pytest.mark.parametrize(
-    "news",
+    "changes",
     [
         {"step": "Adapt"},
         {"currentTask": "b"},
@@ -342,12 +342,12 @@ def test_the_same_step_is_not_reported_twice_though_another_request_is_at_work()
     ],
     ids=str,
 )
-def test_what_is_news_is_reported(news: Json) -> None:
+def test_what_has_changed_is_reported(changes: Json) -> None:
     plan_snapshot = silent(snapshot_of(status=BEGUN), Script(cursor=object()))
 
-    status = written(Script(cursor=object(), described={**DESCRIBED, **news}).decide(plan_snapshot))
+    status = written(Script(cursor=object(), described={**DESCRIBED, **changes}).decide(plan_snapshot))
 
-    assert news.items() <= status.items()
+    assert changes.items() <= status.items()
 
 
 def test_what_the_engine_leaves_out_is_gone() -> None:

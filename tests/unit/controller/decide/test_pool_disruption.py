@@ -57,7 +57,7 @@ def test_members_with_a_request_for_some_time_and_claimed_ones_are_guarded(
     assert of(actions, ApplyDisruptionBudget) == [apply(*guarded)]
 
 
-def test_a_member_with_newer_work_is_looked_at_again_when_its_work_is_old_enough() -> None:
+def test_a_member_with_newer_work_is_reconciled_again_when_its_work_is_old_enough() -> None:
     assert disruption_budget(snapshot(2, busy("a", 0.5), busy("b", 1.5)), NOW) == [RequeueAfter(SECOND / 2)]
 
 

@@ -79,7 +79,7 @@ def test_a_member_that_is_not_ready_goes_before_one_that_drains() -> None:
     assert [each.name for each in sizing.drain] == ["b"]
 
 
-def test_a_member_that_has_been_ready_for_a_while_is_looked_at_again_when_that_is_over() -> None:
+def test_a_member_that_has_been_ready_for_a_while_is_reconciled_again_when_that_is_over() -> None:
     new = member("c", ready_changed=after(-4))
     actions = decide_pool(snapshot(1, A, new, strategy={"minReadySeconds": 10}), NOW)
     assert RequeueAfter(timedelta(seconds=6)) in actions

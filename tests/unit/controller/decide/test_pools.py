@@ -238,7 +238,7 @@ def test_a_condition_that_changes_is_written_at_once_and_once_a_second() -> None
     assert len(of(decide(replace(picture, status_written=NOW - timedelta(seconds=1))), PatchStatus)) == 1
 
 
-def test_a_request_that_has_just_come_makes_no_backlog_and_is_looked_at_again() -> None:
+def test_a_request_that_has_just_come_makes_no_backlog_and_is_reconciled_again() -> None:
     came = NOW - LONG / 2
     picture = replace(_written(snapshot(1, member("a"))), pending=1, oldest_pending=came)
     # The count is one of those that are written every few seconds.

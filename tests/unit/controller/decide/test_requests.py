@@ -186,7 +186,7 @@ DONE: dict[str, tuple[RequestSnapshot, float, list[Any]]] = {
     "an answer of a deleted request is only acknowledged": row(
         snapshot(target=ready(), bridge_view=answered(result="2"), gone=True), 0, [ACKNOWLEDGE]
     ),
-    "the work of a deleted request is cancelled and looked at again": row(
+    "the work of a deleted request is cancelled and reconciled again": row(
         snapshot(target=ready(), bridge_view=view(state=RequestState.RUNNING), gone=True), 0, STOP
     ),
     "a deleted request without a target needs nothing": row(snapshot(gone=True), 0, []),
@@ -466,7 +466,7 @@ def test_a_request_waits_for_its_instance_for_half_a_minute_whatever_the_clock_s
     assert written(late)["reason"] == "Rejected"
 
 
-def test_a_request_that_is_held_back_is_looked_at_again_after_half_a_minute() -> None:
+def test_a_request_that_is_held_back_is_reconciled_again_after_half_a_minute() -> None:
     assert the(decide_request(snapshot(target=on_queue(pending=3)), NOW + seconds(3)), RequeueAfter).after == seconds(
         30
     )

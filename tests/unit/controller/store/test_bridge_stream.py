@@ -40,7 +40,7 @@ async def test_a_bridge_counts_as_connected_only_when_its_whole_picture_is_there
     assert (world.instance().bridge.queue_id, world.instance().bridge.pod_uid) == (QUEUE_ID, POD_UID)
 
 
-async def test_a_connected_bridge_looks_at_everything_that_waits_for_it(world: World) -> None:
+async def test_a_connected_bridge_requeues_everything_that_waits_for_it(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     world.store.requests.observe(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
@@ -48,7 +48,7 @@ async def test_a_connected_bridge_looks_at_everything_that_waits_for_it(world: W
 
     world.open_bridge()
 
-    assert await world.looks() == {("Instance", "alpha"), ("Request", "work"), ("Request", "free")}
+    assert await world.due_keys() == {("Instance", "alpha"), ("Request", "work"), ("Request", "free")}
 
 
 async def test_a_reset_forgets_what_the_bridge_reported_before(world: World) -> None:
@@ -102,7 +102,7 @@ FOR_A_POOL: Json = {"target": None, "poolRef": {"name": "crew"}, "status": {"ins
         "answered",
     ],
 )
-async def test_a_view_looks_at_its_request_and_one_that_its_status_does_not_report_yet_a_while_later(
+async def test_a_view_requeues_its_request_and_one_that_its_status_does_not_report_yet_a_while_later(
     world: World, reported: RequestView, fields: Json, submitting: bool, pause: timedelta | None
 ) -> None:
     world.store.requests.observe(request_json(**fields))
@@ -113,10 +113,10 @@ async def test_a_view_looks_at_its_request_and_one_that_its_status_does_not_repo
     world.store.bridges.event(ALPHA, POD_UID, reported)
 
     assert world.request().bridge_view == reported
-    soon = {key for key in await world.looks() if key[0] == "Request"}
+    soon = {key for key in await world.due_keys() if key[0] == "Request"}
     assert soon == (set() if pause is not None else {("Request", "work")})
     if pause is not None:
-        assert ("Request", "work") in await world.looks(pause.total_seconds())
+        assert ("Request", "work") in await world.due_keys(pause.total_seconds())
 
 
 async def test_an_answer_is_not_replaced_by_one_without_its_text(world: World) -> None:
@@ -150,7 +150,7 @@ async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_repo
 
 
 @pytest.mark.parametrize(
-    ("reply", "within", "looks"),
+    ("reply", "within", "due"),
     [
         (view(), SOON, set()),
         (view(), CONFIG.queued_after.total_seconds() + SOON, {("Request", "work")}),
@@ -161,7 +161,7 @@ async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_repo
     ids=["queued", "queued for a while", "running", "running for a while", "answered"],
 )
 async def test_a_reply_that_brings_no_end_brings_the_request_back_once_it_has_lasted(
-    world: World, reply: RequestView, within: float, looks: set[tuple[str, str]]
+    world: World, reply: RequestView, within: float, due: set[tuple[str, str]]
 ) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge()
@@ -170,7 +170,7 @@ async def test_a_reply_that_brings_no_end_brings_the_request_back_once_it_has_la
     world.store.bridges.request_submitted(ALPHA, reply)
 
     assert world.request().bridge_view == reply
-    assert await world.looks(within) == looks
+    assert await world.due_keys(within) == due
 
 
 @pytest.mark.parametrize("is_final", [True, False])
@@ -183,7 +183,7 @@ async def test_an_acknowledgement_brings_back_what_is_still_open(world: World, i
 
     world.store.bridges.answer_acknowledged(ALPHA, UID)
 
-    assert await world.looks() == (set() if is_final else {("Request", "work")})
+    assert await world.due_keys() == (set() if is_final else {("Request", "work")})
 
 
 async def test_work_that_goes_back_to_the_queue_for_another_attempt_is_queued(world: World) -> None:
@@ -200,9 +200,9 @@ async def test_a_lost_bridge_is_reported_once_and_with_its_problem(world: World)
     world.open_bridge()
     await world.settle()
 
-    for looks in ({("Instance", "alpha")}, set()):
+    for due in ({("Instance", "alpha")}, set()):
         world.store.bridges.bridge_lost(ALPHA, POD_UID, "refused")
-        assert await world.looks() == looks
+        assert await world.due_keys() == due
 
     assert (world.instance().bridge.connected, world.instance().bridge.problem) == (False, "refused")
 
@@ -237,7 +237,7 @@ async def test_a_connection_closed_on_purpose_is_no_problem(world: World) -> Non
     for key in (ALPHA, ALPHA, (NAMESPACE, "unknown")):
         world.store.bridges.bridge_disconnected(key)
 
-    assert await world.looks() == {("Instance", "alpha")}
+    assert await world.due_keys() == {("Instance", "alpha")}
     bridge = world.instance().bridge
     assert (bridge.connected, bridge.problem, bridge.pod_uid) == (False, None, None)
 
@@ -285,18 +285,18 @@ async def test_which_queue_has_a_request_is_remembered(world: World, steps: list
 
     assert world.request().handover == handover
     if handover.absent:
-        assert await world.looks() == {("Request", "work")}
+        assert await world.due_keys() == {("Request", "work")}
 
 
 def foreign(name: object = "lost", namespace: str = NAMESPACE, uid: str = "uid-lost") -> RequestView:
     return view(uid, metadata={"name": name, "namespace": namespace})
 
 
-async def test_work_without_a_request_is_looked_into_after_a_while(world: World) -> None:
+async def test_work_without_a_request_is_checked_after_a_while(world: World) -> None:
     world.open_bridge(foreign())
 
-    assert ("Request", "lost") not in await world.looks(ORPHAN_GRACE.total_seconds() - 1)
-    assert ("Request", "lost") in await world.looks(2)
+    assert ("Request", "lost") not in await world.due_keys(ORPHAN_GRACE.total_seconds() - 1)
+    assert ("Request", "lost") in await world.due_keys(2)
     assert world.store.bridges.orphans((NAMESPACE, "lost")) == [(ALPHA, "uid-lost")]
 
 
@@ -307,7 +307,7 @@ async def test_work_without_a_request_is_looked_into_after_a_while(world: World)
 )
 async def test_work_of_somebody_else_is_left_alone(world: World, request_view: RequestView) -> None:
     world.open_bridge(request_view)
-    assert await world.looks(60) == {("Instance", "alpha")}
+    assert await world.due_keys(60) == {("Instance", "alpha")}
 
 
 @pytest.mark.parametrize(
@@ -317,9 +317,9 @@ async def test_work_of_somebody_else_is_left_alone(world: World, request_view: R
         lambda store: store.bridges.orphan_settled((NAMESPACE, "lost"), ALPHA, "uid-lost"),
         lambda store: store.bridges.answer_acknowledged(ALPHA, "uid-lost"),
     ],
-    ids=["its request is seen", "it was looked into", "its answer is acknowledged"],
+    ids=["its request is seen", "it was checked", "its answer is acknowledged"],
 )
-async def test_work_without_a_request_is_looked_into_until(world: World, end: Callable[[Store], object]) -> None:
+async def test_work_without_a_request_is_checked_until(world: World, end: Callable[[Store], object]) -> None:
     world.open_bridge(foreign())
 
     end(world.store)

@@ -12,7 +12,7 @@ from tests.unit.controller.store.world import ALPHA, World, child
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_a_pod_a_statefulset_and_a_claim_each_look_at_their_instance(world: World) -> None:
+async def test_a_pod_a_statefulset_and_a_claim_each_requeue_their_instance(world: World) -> None:
     world.store.instances.observe(instance_json())
     await world.settle()
 
@@ -22,7 +22,7 @@ async def test_a_pod_a_statefulset_and_a_claim_each_look_at_their_instance(world
         (world.store.children.observe_claim, child("PersistentVolumeClaim", name="efrit-alpha-queue", phase="Bound")),
     ):
         observe(obj)
-        assert await world.looks() == {("Instance", "alpha")}
+        assert await world.due_keys() == {("Instance", "alpha")}
 
     snapshot = world.instance()
     assert snapshot.pod is not None
@@ -109,7 +109,7 @@ async def test_late_news_of_a_child_change_nothing(world: World) -> None:
     for take_in in (world.store.children.observe_claim, world.store.children.forget_claim):
         take_in(child(uid="old", name=claim, version="9", phase="Pending"))
 
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
     snapshot = world.instance()
     assert snapshot.pod is not None
     assert snapshot.statefulset is not None
@@ -134,20 +134,20 @@ async def test_children_of_nobody_are_ignored(world: World) -> None:
         getattr(world.store.children, f"observe_{kind}")(stray)
         getattr(world.store.children, f"forget_{kind}")(stray)
 
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
 
 
-async def test_a_claim_that_only_repeats_itself_looks_at_nothing(world: World) -> None:
+async def test_a_claim_that_only_repeats_itself_requeues_nothing(world: World) -> None:
     claim = child(name="efrit-alpha-queue", phase="Bound")
     world.store.children.observe_claim(claim)
     await world.settle()
 
     world.store.children.observe_claim(claim)
 
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
 
 
-async def test_a_stopping_pod_looks_at_the_requests_that_wait_for_it(world: World) -> None:
+async def test_a_stopping_pod_requeues_the_requests_that_wait_for_it(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     await world.settle()
@@ -156,7 +156,7 @@ async def test_a_stopping_pod_looks_at_the_requests_that_wait_for_it(world: Worl
 
     world.store.children.observe_pod(stopping)
 
-    assert await world.looks() == {("Instance", "alpha"), ("Request", "work")}
+    assert await world.due_keys() == {("Instance", "alpha"), ("Request", "work")}
 
 
 async def test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next(world: World) -> None:
@@ -180,7 +180,7 @@ async def test_children_a_list_did_not_have_are_forgotten(world: World) -> None:
     snapshot = world.instance()
     assert snapshot.pod is None
     assert snapshot.statefulset is not None
-    assert await world.looks() == {("Instance", "alpha")}
+    assert await world.due_keys() == {("Instance", "alpha")}
     world.store.children.forget({"set"})
     assert world.instance().statefulset is None
 

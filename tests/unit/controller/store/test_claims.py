@@ -88,20 +88,20 @@ async def test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_
 
 
 @on_virtual_time
-async def test_a_member_that_its_claim_has_is_looked_at_after_all_else_unless_more_has_changed(world: World) -> None:
+async def test_a_member_that_its_claim_has_is_reconciled_after_all_else_unless_more_has_changed(world: World) -> None:
     begin(world)
     world.store.claims.observe(claim_json("one"))
     await world.settle()
     assert take(world, "one")
     world.store.instances.observe(claimed_json())
     world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
-    assert ("Instance", "alpha") not in await world.looks()
-    assert ("Instance", "alpha") in await world.looks(CLAIMED_SECONDS)
+    assert ("Instance", "alpha") not in await world.due_keys()
+    assert ("Instance", "alpha") in await world.due_keys(CLAIMED_SECONDS)
 
     changed = claimed_json(version="61")
     changed["metadata"]["generation"] += 1
     world.store.instances.observe(changed)
-    assert ("Instance", "alpha") in await world.looks()
+    assert ("Instance", "alpha") in await world.due_keys()
 
 
 async def test_a_claim_chooses_among_as_many_members_as_those_before_it_and_it_need(world: World) -> None:
@@ -129,32 +129,32 @@ async def test_a_pool_remembers_when_the_last_claims_took_a_member(world: World)
 
 
 @on_virtual_time
-async def test_a_claim_or_request_is_looked_at_before_its_pool_where_a_member_is_awake(world: World) -> None:
+async def test_a_claim_or_request_is_reconciled_before_its_pool_where_a_member_is_awake(world: World) -> None:
     """The pool, which counts all of its members, comes once its load has settled; without one it comes at once."""
     world.store.first_list_complete(None)
     world.store.pools.observe(pool_json())
-    await world.looks()
+    await world.due_keys()
     world.store.claims.observe(claim_json("none"))
-    assert ("Pool", "crew") in await world.looks()
+    assert ("Pool", "crew") in await world.due_keys()
     world.store.instances.observe(member_json(status=READY))
     world.open_bridge()
-    await world.looks()
+    await world.due_keys()
     world.store.claims.observe(claim_json("one"))
     world.store.requests.observe(pool_request("two"))
-    looks = await world.looks()
-    assert ("Claim", "one") in looks
-    assert ("Pool", "crew") not in looks
-    assert ("Pool", "crew") in await world.looks(LONG)
+    due = await world.due_keys()
+    assert ("Claim", "one") in due
+    assert ("Pool", "crew") not in due
+    assert ("Pool", "crew") in await world.due_keys(LONG)
 
 
-async def test_a_member_that_is_not_to_be_had_goes_back_and_the_first_in_line_is_looked_at(world: World) -> None:
+async def test_a_member_that_is_not_to_be_had_goes_back_and_the_first_in_line_is_reconciled(world: World) -> None:
     begin(world)
     world.store.claims.observe(claim_json("one"))
     assert take(world, "one")
     await world.settle()
     world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
     assert (names(world), free(world), claim_of(world).taking) == (["alpha"], ["alpha"], None)
-    assert ("Claim", "one") in await world.looks()
+    assert ("Claim", "one") in await world.due_keys()
 
 
 async def test_a_claim_that_ends_or_a_member_that_goes_while_it_is_taken_leaves_nothing_behind(world: World) -> None:
@@ -245,7 +245,7 @@ async def test_as_many_members_are_kept_from_requests_as_claims_wait(world: Worl
     assert world.request((NAMESPACE, "r")).candidates == ()
     await world.settle()
     world.store.claims.observe_gone((NAMESPACE, "one"), "uid-one")
-    assert ("Request", "r") in await world.looks()
+    assert ("Request", "r") in await world.due_keys()
     assert len(world.request((NAMESPACE, "r")).candidates) == 1
 
 
@@ -258,7 +258,7 @@ async def test_a_claimed_instance_gets_work_by_its_name_alone(world: World) -> N
     assert world.request().candidates == ()
 
 
-async def test_a_member_that_becomes_free_has_the_first_claim_looked_at_and_no_other(world: World) -> None:
+async def test_a_member_that_becomes_free_has_the_first_claim_reconciled_and_no_other(world: World) -> None:
     world.store.first_list_complete(None)
     world.store.pools.observe(pool_json())
     for number in range(5):
@@ -266,13 +266,13 @@ async def test_a_member_that_becomes_free_has_the_first_claim_looked_at_and_no_o
     await world.settle()
     world.store.instances.observe(member_json(status=READY))
     world.open_bridge()
-    seen = {name for kind, name in await world.looks() if kind == "Claim"}
+    seen = {name for kind, name in await world.due_keys() if kind == "Claim"}
     assert seen == {"c0"}
     assert take(world, "c0")
-    assert {name for kind, name in await world.looks() if kind == "Claim"} >= {"c1"}
+    assert {name for kind, name in await world.due_keys() if kind == "Claim"} >= {"c1"}
 
 
-async def test_a_status_of_the_pool_has_none_of_those_that_wait_looked_at(world: World) -> None:
+async def test_a_status_of_the_pool_has_none_of_those_that_wait_reconciled(world: World) -> None:
     world.store.first_list_complete(None)
     world.store.pools.observe(pool_json())
     for number in range(20):
@@ -281,18 +281,18 @@ async def test_a_status_of_the_pool_has_none_of_those_that_wait_looked_at(world:
     await world.settle()
 
     world.store.pools.observe({**pool_json(version="2"), "status": {"pending": 20}})
-    assert {kind for kind, _ in await world.looks()} == {"Pool"}
+    assert {kind for kind, _ in await world.due_keys()} == {"Pool"}
 
 
-async def test_a_pool_that_appears_or_goes_has_every_claim_that_waits_looked_at(world: World) -> None:
+async def test_a_pool_that_appears_or_goes_has_every_claim_that_waits_reconciled(world: World) -> None:
     for number in range(3):
         world.store.claims.observe(claim_json(f"c{number}", created=number))
     await world.settle()
     world.store.pools.observe(pool_json())
-    assert {name for kind, name in await world.looks() if kind == "Claim"} == {"c0", "c1", "c2"}
+    assert {name for kind, name in await world.due_keys() if kind == "Claim"} == {"c0", "c1", "c2"}
     assert pool_of(world).claims == 3
     world.store.pools.observe_left(pool_json())
-    assert {name for kind, name in await world.looks() if kind == "Claim"} == {"c0", "c1", "c2"}
+    assert {name for kind, name in await world.due_keys() if kind == "Claim"} == {"c0", "c1", "c2"}
 
 
 async def test_a_claim_that_has_ended_is_forgotten_and_a_late_version_does_not_bring_it_back(world: World) -> None:
@@ -324,13 +324,13 @@ async def test_a_pool_knows_which_members_its_claims_have_or_are_taking_until_th
 
 
 @on_virtual_time
-async def test_the_end_of_a_claim_and_of_its_member_has_the_pool_looked_at(world: World) -> None:
+async def test_the_end_of_a_claim_and_of_its_member_has_the_pool_reconciled(world: World) -> None:
     begin(world)
     world.store.claims.observe(claim_json("one"))
     world.store.instances.observe(claimed_json())
-    await world.looks(LONG)
+    await world.due_keys(LONG)
     world.store.instances.observe_gone(ALPHA, "uid-alpha")
     assert claimed_from_pool(world) == ()
-    assert ("Pool", "crew") in await world.looks(LONG)
+    assert ("Pool", "crew") in await world.due_keys(LONG)
     world.store.claims.observe_gone((NAMESPACE, "one"), "uid-one")
-    assert ("Pool", "crew") in await world.looks(LONG)
+    assert ("Pool", "crew") in await world.due_keys(LONG)

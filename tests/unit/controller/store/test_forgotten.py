@@ -32,7 +32,7 @@ async def test_work_without_a_request_is_forgotten_with_its_instance(world: Worl
 
 
 @pytest.mark.parametrize("is_orphan_left", [False, True])
-async def test_a_request_that_is_done_is_looked_at_again_only_where_work_of_an_earlier_one_is_left(
+async def test_a_request_that_is_done_is_reconciled_again_only_where_work_of_an_earlier_one_is_left(
     world: World, is_orphan_left: bool
 ) -> None:
     world.store.requests.observe(request_json(uid="uid-earlier"))
@@ -43,8 +43,8 @@ async def test_a_request_that_is_done_is_looked_at_again_only_where_work_of_an_e
 
     world.store.requests.drop(WORK)
 
-    looks = {key for key in await world.looks() if key[0] == "Request"}
-    assert looks == ({("Request", "work")} if is_orphan_left else set())
+    due = {key for key in await world.due_keys() if key[0] == "Request"}
+    assert due == ({("Request", "work")} if is_orphan_left else set())
 
 
 async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
@@ -61,7 +61,7 @@ async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
             world.store.bridges.event(ALPHA, POD_UID, made_up(name))
 
     assert [name for name in names if world.store.bridges.orphans((NAMESPACE, name))] == names[-10:]
-    assert await world.looks(within=60) == {("Request", name) for name in names[-10:]}
+    assert await world.due_keys(within=60) == {("Request", name) for name in names[-10:]}
 
 
 async def test_work_that_another_instance_reports_survives_when_a_bridge_starts_over(world: World) -> None:
@@ -86,7 +86,7 @@ async def test_work_that_a_bridge_calls_by_another_name_again_and_again_is_kept_
     assert names == ["three"]
 
 
-async def test_work_on_a_bridge_that_cannot_be_reached_is_looked_into_last(world: World) -> None:
+async def test_work_on_a_bridge_that_cannot_be_reached_is_checked_last(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.observe(instance_json("beta"))
     world.open_bridge(made_up("lost"))
@@ -115,7 +115,7 @@ async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_g
     await world.settle()
     world.store.instances.drop(ALPHA)
 
-    assert ("Request", "work") in await world.looks()
+    assert ("Request", "work") in await world.due_keys()
     assert world.store.requests.is_done(WORK)
     world.store.requests.drop(WORK)
     world.store.instances.drop(ALPHA)
@@ -136,7 +136,7 @@ async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has
 
     world.store.handovers.submit_ended(ALPHA, WORK, UID)
 
-    assert ("Instance", "alpha") in await world.looks()
+    assert ("Instance", "alpha") in await world.due_keys()
     world.store.instances.drop(ALPHA)
     assert world.store.instances.keys() == []
 

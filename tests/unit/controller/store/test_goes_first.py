@@ -26,10 +26,10 @@ async def test_an_instance_that_connects_and_an_answer_do_not_wait_for_all_that_
     world.store.instances.observe(instance_json())
     world.open_bridge(view("uid-r299", state))
 
-    async def look(key: WorkKey) -> None:
+    async def reconcile(key: WorkKey) -> None:
         order.append(key.name)
 
-    task = asyncio.create_task(world.queue.run(look, 1))
+    task = asyncio.create_task(world.queue.run(reconcile, 1))
     await elapse(SOON)
     task.cancel()
 
@@ -38,7 +38,7 @@ async def test_an_instance_that_connects_and_an_answer_do_not_wait_for_all_that_
 
 
 class Cluster:
-    """API server and bridges that do at once what is asked: each look at a key is one step on its way."""
+    """API server and bridges that do at once what is asked: each reconciliation of a key is one step on its way."""
 
     def __init__(self, instances: int, requests: int) -> None:
         self.world = World()
@@ -50,7 +50,7 @@ class Cluster:
             on = f"i{instances - 1 - number % instances:04}"
             self.world.store.requests.observe(request_json(f"r{number:05}", target=on))
 
-    async def look(self, key: WorkKey) -> None:
+    async def reconcile(self, key: WorkKey) -> None:
         self.steps += not self.answered.is_set()
         instances, name = self.world.store._index.instances, (key.namespace, key.name)
         if key.kind == "EfritRequest":
@@ -74,7 +74,7 @@ async def test_the_first_answer_after_a_start_takes_as_many_steps_however_much_t
 ) -> None:
     cluster = Cluster(instances, requests)
 
-    task = asyncio.create_task(cluster.world.queue.run(cluster.look, 1))
+    task = asyncio.create_task(cluster.world.queue.run(cluster.reconcile, 1))
     await cluster.answered.wait()
     task.cancel()
 

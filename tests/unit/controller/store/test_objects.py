@@ -24,10 +24,10 @@ from tests.unit.controller.virtual_time import elapse
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_a_new_instance_is_looked_at(world: World) -> None:
+async def test_a_new_instance_is_reconciled(world: World) -> None:
     world.store.instances.observe(instance_json())
 
-    assert await world.looks() == {("Instance", "alpha")}
+    assert await world.due_keys() == {("Instance", "alpha")}
     assert world.instance().instance.metadata.uid == "uid-alpha"
 
 
@@ -73,7 +73,7 @@ async def test_versions_are_compared(world: World, first: str, second: str) -> N
 async def test_an_object_that_cannot_be_read_changes_nothing(world: World, broken: Json) -> None:
     world.store.requests.observe(request_json() | broken)
     world.store.instances.observe(instance_json() | {"spec": {"operatingMode": "Dreaming"}})
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
     assert world.store.counts() == (0, 0)
 
 
@@ -132,10 +132,10 @@ async def test_what_became_of_the_children_of_a_former_instance_says_nothing_abo
 
     facts = world.instance().facts
     assert (facts.refused, facts.applied_generation, facts.applied_digest) == (None, 0, None)
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
 
 
-async def test_a_changed_instance_is_looked_at_with_its_requests_and_those_without_a_target(world: World) -> None:
+async def test_a_changed_instance_is_reconciled_with_its_requests_and_those_without_a_target(world: World) -> None:
     world.store.requests.observe(request_json("bound"))
     world.store.requests.observe(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
     world.store.requests.observe(request_json("elsewhere", target="beta"))
@@ -143,17 +143,17 @@ async def test_a_changed_instance_is_looked_at_with_its_requests_and_those_witho
 
     world.store.instances.observe(instance_json())
 
-    assert await world.looks() == {("Instance", "alpha"), ("Request", "bound"), ("Request", "free")}
+    assert await world.due_keys() == {("Instance", "alpha"), ("Request", "bound"), ("Request", "free")}
 
 
-async def test_a_deleted_instance_is_looked_at_with_its_requests(world: World) -> None:
+async def test_a_deleted_instance_is_reconciled_with_its_requests(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     await world.settle()
 
     world.store.instances.observe_left(instance_json())
 
-    assert await world.looks() == {("Instance", "alpha"), ("Request", "work")}
+    assert await world.due_keys() == {("Instance", "alpha"), ("Request", "work")}
     snapshot = world.request()
     assert snapshot.target is None
     assert world.store.instances.snapshot(ALPHA) is None
@@ -166,14 +166,14 @@ async def test_news_of_an_earlier_instance_of_the_name_are_ignored(world: World)
     world.store.instances.observe(instance_json(uid="first", version="8"))
     world.store.instances.observe_left(instance_json(uid="first", version="9"))
 
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
     assert world.instance().instance.metadata.uid == "second"
 
 
 async def test_an_instance_that_was_never_known_is_forgotten_in_silence(world: World) -> None:
     world.store.instances.observe_left(instance_json())
 
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
 
 
 async def test_an_open_request_that_left_the_selection_must_be_verified(world: World) -> None:
@@ -182,7 +182,7 @@ async def test_an_open_request_that_left_the_selection_must_be_verified(world: W
     world.store.requests.observe_left(request_json())
 
     assert world.store.requests.must_verify(WORK)
-    assert ("Request", "work") in await world.looks()
+    assert ("Request", "work") in await world.due_keys()
 
 
 async def test_a_request_that_left_by_mistake_is_open_again_once_verified(world: World) -> None:
@@ -211,7 +211,7 @@ async def test_an_object_that_leaves_the_selection_while_it_is_asked_about_is_as
     objects.observe_verified(key, uid, obj)
 
     assert objects.must_verify(key) == uid
-    assert (kind.removeprefix("Efrit"), "same") in await world.looks()
+    assert (kind.removeprefix("Efrit"), "same") in await world.due_keys()
 
 
 @pytest.mark.parametrize("spec", [{}, {"ttlSecondsAfterFinished": 60}], ids=["kept", "with a time to live"])
@@ -237,13 +237,13 @@ async def test_a_final_request_is_kept_until_its_answer_is_acknowledged(world: W
     assert world.store.requests.is_done(WORK)
 
 
-async def test_a_request_that_is_gone_is_looked_at_so_that_its_work_is_stopped(world: World) -> None:
+async def test_a_request_that_is_gone_is_reconciled_so_that_its_work_is_stopped(world: World) -> None:
     world.store.requests.observe(request_json())
     await world.settle()
 
     world.store.requests.observe_gone(WORK, UID)
 
-    assert await world.looks() == {("Request", "work")}
+    assert await world.due_keys() == {("Request", "work")}
     assert world.request().gone
     assert world.store.requests.open_uids() == {}
 

@@ -46,7 +46,7 @@ def full(world: World, *views: RequestView, room: int) -> None:
     world.open_bridge(*views, pending=10 - room)
 
 
-async def test_all_that_waits_is_looked_at_when_the_queue_volume_fills_up_and_when_it_has_room_again(
+async def test_all_that_waits_is_reconciled_when_the_queue_volume_fills_up_and_when_it_has_room_again(
     world: World,
 ) -> None:
     full(world, room=10)
@@ -55,7 +55,7 @@ async def test_all_that_waits_is_looked_at_when_the_queue_volume_fills_up_and_wh
     await world.settle()
     for disk in (DiskStats(problem=DiskProblem.FULL), DiskStats()):
         world.store.bridges.event(ALPHA, POD_UID, stats(disk=disk, pending=10))
-        assert {("Request", "a"), ("Request", "b")} <= await world.looks()
+        assert {("Request", "a"), ("Request", "b")} <= await world.due_keys()
 
 
 async def test_requests_that_wait_longer_are_ahead_and_priority_jumps_the_line(world: World) -> None:
@@ -77,7 +77,7 @@ async def test_nobody_is_ahead_whom_the_bridge_has_or_while_there_is_room(
     assert world.request((NAMESPACE, "new")).ahead == 0
 
 
-async def test_room_on_the_queue_looks_at_those_who_are_next(world: World) -> None:
+async def test_room_on_the_queue_requeues_those_who_are_next(world: World) -> None:
     world.store.instances.observe(instance_json(spec={"queue": {"ephemeral": True, "maxPending": 10}}))
     queued = [f"queued-{number}" for number in range(8)]
     for name in queued:
@@ -89,10 +89,10 @@ async def test_room_on_the_queue_looks_at_those_who_are_next(world: World) -> No
 
     world.store.bridges.event(ALPHA, POD_UID, stats(pending=8))
 
-    assert await world.looks() == {("Instance", "alpha"), ("Request", "work-0"), ("Request", "work-1")}
+    assert await world.due_keys() == {("Instance", "alpha"), ("Request", "work-0"), ("Request", "work-1")}
 
 
-async def test_figures_look_at_no_request_where_none_is_held_back(world: World) -> None:
+async def test_figures_requeue_no_request_where_none_is_held_back(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     world.open_bridge(view(), pending=1)
@@ -100,10 +100,10 @@ async def test_figures_look_at_no_request_where_none_is_held_back(world: World) 
 
     world.store.bridges.event(ALPHA, POD_UID, stats(pending=1, processed=7))
 
-    assert await world.looks() == {("Instance", "alpha")}
+    assert await world.due_keys() == {("Instance", "alpha")}
 
 
-async def test_figures_look_at_no_request_that_is_parked_until_it_was_decided_about_again(world: World) -> None:
+async def test_figures_requeue_no_request_that_is_parked_until_it_was_decided_about_again(world: World) -> None:
     world.store.instances.observe(instance_json())
     for name in ("parked", "other"):
         world.store.requests.observe(request_json(name))
@@ -112,8 +112,8 @@ async def test_figures_look_at_no_request_that_is_parked_until_it_was_decided_ab
     world.store.requests.parked((NAMESPACE, "parked"), "uid-parked")
 
     world.store.bridges.event(ALPHA, POD_UID, stats(pending=2))
-    assert await world.looks() == {("Instance", "alpha"), ("Request", "other")}
+    assert await world.due_keys() == {("Instance", "alpha"), ("Request", "other")}
 
     world.request((NAMESPACE, "parked"))
     world.store.bridges.event(ALPHA, POD_UID, stats(pending=3))
-    assert ("Request", "parked") in await world.looks()
+    assert ("Request", "parked") in await world.due_keys()

@@ -16,7 +16,7 @@ async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds(world: Wo
     world.store.instances.observe(instance_json())
     await elapse(5)
     world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
-    assert ("Instance", "alpha") in await world.looks()
+    assert ("Instance", "alpha") in await world.due_keys()
     facts = world.instance().facts
     assert (facts.refused, facts.refused_generation) == ("exceeded quota", 1)
     assert facts.refused_time == NOW + seconds(5)
@@ -25,7 +25,7 @@ async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds(world: Wo
 
     facts = world.instance().facts
     assert (facts.refused, facts.applied_generation) == (None, 1)
-    assert await world.looks() == {("Instance", "alpha")}
+    assert await world.due_keys() == {("Instance", "alpha")}
 
 
 async def test_what_was_accepted_before_a_refusal_or_of_an_earlier_instance_says_nothing(world: World) -> None:
@@ -39,14 +39,14 @@ async def test_what_was_accepted_before_a_refusal_or_of_an_earlier_instance_says
     assert world.instance().facts.applied_generation == 0
 
 
-async def test_a_refusal_that_repeats_itself_is_looked_at_so_that_it_is_tried_again(world: World) -> None:
+async def test_a_refusal_that_repeats_itself_is_reconciled_so_that_it_is_tried_again(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
     await world.settle()
 
     world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
 
-    assert await world.looks() == {("Instance", "alpha")}
+    assert await world.due_keys() == {("Instance", "alpha")}
 
 
 async def test_failures_in_a_row_are_taken_for_a_refusal_and_a_success_between_starts_the_count_anew(
@@ -85,14 +85,14 @@ async def test_the_time_of_the_last_status_write_is_remembered(world: World) -> 
     assert world.instance().facts.stats_written == NOW + seconds(7)
 
 
-async def test_an_explanation_that_only_repeats_itself_looks_at_nothing(world: World) -> None:
+async def test_an_explanation_that_only_repeats_itself_requeues_nothing(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.explained(ALPHA, "no such image")
     await world.settle()
 
     world.store.instances.explained(ALPHA, "no such image")
 
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
 
 
 async def test_asking_about_an_unknown_request_makes_nothing_up(world: World) -> None:
@@ -125,13 +125,13 @@ async def test_when_a_status_last_reported_progress_is_remembered(world: World) 
     assert world.request().progress_written == world.now()
 
 
-async def test_the_instance_of_a_session_is_remembered_and_its_request_looked_at(world: World) -> None:
+async def test_the_instance_of_a_session_is_remembered_and_its_request_reconciled(world: World) -> None:
     world.store.requests.observe(request_json(target=None, selector={"matchLabels": {"a": "b"}}))
     await world.settle()
 
     world.store.requests.session_found(WORK, "another", "beta")
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
     world.store.requests.session_found(WORK, UID, "alpha")
 
     assert world.request().session_instance == "alpha"
-    assert await world.looks() == {("Request", "work")}
+    assert await world.due_keys() == {("Request", "work")}

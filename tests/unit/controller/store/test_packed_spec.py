@@ -123,7 +123,7 @@ async def test_nothing_is_made_of_a_spec_that_is_too_large_until_it_is_shortened
     (ready,) = (condition for condition in status["conditions"] if condition["type"] == "Ready")
     assert ready["reason"] == "ChildRefused"
     assert f"at most {MOST_BYTES >> 10} KiB are allowed: shorten them." in ready["message"]
-    assert await world.looks(60) == {("Instance", "alpha")}
+    assert await world.due_keys(60) == {("Instance", "alpha")}
 
     world.store.instances.observe(instance_json(version="13", generation=3, spec=large()))
     snapshot = world.store.instances.snapshot(("team", "alpha"), deciding=True)

@@ -95,14 +95,14 @@ async def test_a_dropped_plan_keeps_its_home_and_hears_of_its_requests_without_t
     crowd_out(world)
     assert _requests(world) is None
     assert world.store._index.plans_of((NAMESPACE, "beta")).active == 1
-    await world.looks()
+    await world.due_keys()
 
     changed_part = part_json("one", target=None, version="21", status={**running, "progress": {"step": 2}})
     world.store.requests.observe(changed_part)
-    assert ("Plan", "app") not in await world.looks()
+    assert ("Plan", "app") not in await world.due_keys()
     ended = part_json("one", target=None, version="22", status=final_status(instance_name="beta"))
     world.store.requests.observe(ended)
-    assert ("Plan", "app") in await world.looks()
+    assert ("Plan", "app") in await world.due_keys()
 
     assert decide_plan(world.plan(), world.now()) == [ListRequests(APP, "uid-app")]
 

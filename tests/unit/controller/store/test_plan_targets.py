@@ -29,7 +29,7 @@ ALPHA = (NAMESPACE, "alpha")
 BETA = (NAMESPACE, "beta")
 APP = (NAMESPACE, "app")
 POOLED: dict[str, Any] = {"target": None, "poolRef": {"name": "many"}}
-LOOK = ("Instance", "alpha")
+KEY = ("Instance", "alpha")
 
 KEYS = st.tuples(st.just(NAMESPACE), st.sampled_from("abcd"))
 HOMES = st.one_of(st.none(), st.builds(PlanTarget, st.sampled_from(["instance", "pool"]), KEYS))
@@ -118,7 +118,7 @@ async def test_a_pools_plan_from_before_the_start_may_live_on_any_member_until_i
 
     made.list_parts(part_json("one", status=final_status(instance_name="beta")))
 
-    assert {("Instance", "alpha"), ("Instance", "beta")} <= await made.looks()
+    assert {("Instance", "alpha"), ("Instance", "beta")} <= await made.due_keys()
     assert made.instance().listed
     assert made.instance(BETA).listed
     assert (counts(made), counts(made, BETA)) == ((0, 0), (1, 0))
@@ -142,7 +142,7 @@ async def test_nothing_is_known_to_be_listed_before_the_first_list_is_complete()
 
     made.store.first_list_complete(NAMESPACE)
     assert made.instance().listed
-    assert LOOK in await made.looks()
+    assert KEY in await made.due_keys()
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_the_end_of_the_last_plan_starts_the_time_of_idleness(ending: Any)
     made.store.plans.observe(plan_json(version="31", **ending))
 
     assert made.instance().facts.last_activity == made.now()
-    assert LOOK in await made.looks(within=2)
+    assert KEY in await made.due_keys(within=2)
 
 
 async def test_the_end_of_a_suspended_plan_starts_the_time_of_idleness() -> None:
@@ -188,7 +188,7 @@ async def test_a_plan_that_goes_on_wakes_its_sleeping_instance() -> None:
 
     made.store.plans.observe(plan_json(version="31"))
 
-    assert LOOK in await made.looks()
+    assert KEY in await made.due_keys()
 
 
 async def test_a_decision_about_an_instance_costs_no_scan_of_ten_thousand_plans() -> None:

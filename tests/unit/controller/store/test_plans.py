@@ -12,7 +12,7 @@ from tests.unit.controller.store.world import APP, World
 
 pytestmark = pytest.mark.virtual_time
 
-LOOK = ("Plan", "app")
+KEY = ("Plan", "app")
 
 
 def world_with_plan(*parts: Any, **fields: Any) -> World:
@@ -28,10 +28,10 @@ def names(world: World) -> set[str] | None:
     return None if requests is None else set(requests)
 
 
-async def test_a_plan_is_looked_at_and_nobody_has_asked_for_its_requests_yet(world: World) -> None:
+async def test_a_plan_is_reconciled_and_nobody_has_asked_for_its_requests_yet(world: World) -> None:
     world.store.plans.observe(plan_json())
 
-    assert await world.looks() == {LOOK}
+    assert await world.due_keys() == {KEY}
     assert names(world) is None
 
 
@@ -41,24 +41,24 @@ async def test_requests_that_are_listed_are_the_plans_and_no_others_are() -> Non
     assert names(world) == {"one"}
 
 
-async def test_the_end_of_a_request_is_looked_at_and_kept_though_nobody_watches_it() -> None:
+async def test_the_end_of_a_request_is_reconciled_and_kept_though_nobody_watches_it() -> None:
     world = world_with_plan(part_json("one"))
-    await world.looks()
+    await world.due_keys()
 
     world.store.requests.observe(part_json("one", version="21", status=final_status()))
 
-    assert LOOK in await world.looks()
+    assert KEY in await world.due_keys()
     assert (world.plan().requests or {})["one"].status.phase == "Succeeded"
 
 
-async def test_how_far_a_request_has_come_is_no_reason_to_look() -> None:
+async def test_how_far_a_request_has_come_is_no_reason_to_reconcile() -> None:
     running = {"phase": "Running", "instanceName": "alpha", "progress": {"step": 1}}
     world = world_with_plan(part_json("one", status=running))
-    await world.looks()
+    await world.due_keys()
 
     world.store.requests.observe(part_json("one", version="21", status={**running, "progress": {"step": 2}}))
 
-    assert LOOK not in await world.looks()
+    assert KEY not in await world.due_keys()
 
 
 async def test_an_older_version_of_a_request_changes_nothing() -> None:
@@ -72,23 +72,23 @@ async def test_an_older_version_of_a_request_changes_nothing() -> None:
 async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
     world = world_with_plan(part_json("one"))
     world.store.requests.observe(part_json("one"))
-    await world.looks()
+    await world.due_keys()
 
     world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
 
-    assert LOOK in await world.looks()
+    assert KEY in await world.due_keys()
     assert names(world) == set()
 
 
 async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_it() -> None:
     world = world_with_plan(part_json("one", status=final_status()), part_json("two"))
-    await world.looks()
+    await world.due_keys()
 
     world.store.requests.observe_gone((NAMESPACE, "one"), "uid-other")
     assert names(world) == {"one", "two"}
     world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
 
-    assert await world.looks() == {LOOK}
+    assert await world.due_keys() == {KEY}
     assert names(world) == {"two"}
 
 
@@ -116,16 +116,16 @@ async def test_a_list_forgets_what_is_not_there_any_more() -> None:
     assert names(world) == {"two"}
 
 
-async def test_its_own_status_is_no_reason_to_look_but_what_the_spec_gained_is() -> None:
+async def test_its_own_status_is_no_reason_to_reconcile_but_what_the_spec_gained_is() -> None:
     begun = {"phase": "Running", "startTime": "2026-03-01T12:00:00Z", "currentTask": "a"}
     world = world_with_plan(status=begun)
-    await world.looks()
+    await world.due_keys()
 
     world.store.plans.observe(plan_json(version="31", status={**begun, "currentTask": "b"}))
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
 
     world.store.plans.observe(plan_json(version="32", generation=2, status=begun, amendments=["More."]))
-    assert await world.looks() == {LOOK}
+    assert await world.due_keys() == {KEY}
 
 
 async def test_a_plan_made_anew_under_the_name_begins_without_the_old_ones_requests() -> None:

@@ -1,4 +1,4 @@
-"""Pools in the store: whose members are whose, which requests are looked at when something changes, what is kept."""
+"""Pools in the store: whose members are whose, which requests are reconciled when something changes, what is kept."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_a_pool_made_anew_shares_its_members_as_it_says_though_its_generat
 
 
 @on_virtual_time
-async def test_as_many_requests_are_looked_at_as_a_member_has_room_for(world: World) -> None:
+async def test_as_many_requests_are_reconciled_as_a_member_has_room_for(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 2}))
     for number in range(50):
         world.store.requests.observe(pool_request(f"r{number:02}"))
@@ -127,12 +127,12 @@ async def test_as_many_requests_are_looked_at_as_a_member_has_room_for(world: Wo
     conditions = [condition_json("Ready", "True", "Ready")]
     world.store.instances.observe(member_json(status={"conditions": conditions}))
 
-    requests = {name for kind, name in await world.looks(LONG) if kind == "Request"}
+    requests = {name for kind, name in await world.due_keys(LONG) if kind == "Request"}
     assert requests == {"r00", "r01"}
 
 
 @on_virtual_time
-async def test_a_request_that_ends_has_the_next_one_looked_at_and_no_other(world: World) -> None:
+async def test_a_request_that_ends_has_the_next_one_reconciled_and_no_other(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
     world.store.instances.observe(member_json())
     for number in range(20):
@@ -147,12 +147,12 @@ async def test_a_request_that_ends_has_the_next_one_looked_at_and_no_other(world
 
     world.store.requests.observe_gone((NAMESPACE, "r00"), bound["metadata"]["uid"])
 
-    requests = {name for kind, name in await world.looks(LONG) if kind == "Request"}
+    requests = {name for kind, name in await world.due_keys(LONG) if kind == "Request"}
     assert requests == {"r00", "r01"}
 
 
 @on_virtual_time
-async def test_a_request_whose_flow_had_all_that_it_may_have_is_looked_at_once_it_has_not(world: World) -> None:
+async def test_a_request_whose_flow_had_all_that_it_may_have_is_reconciled_once_it_has_not(world: World) -> None:
     limits = {"flowLabel": "team", "maxRunningPerFlow": 2}
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}, fairness=limits))
     world.store.instances.observe(member_json())
@@ -165,9 +165,9 @@ async def test_a_request_whose_flow_had_all_that_it_may_have_is_looked_at_once_i
     await world.settle()
 
     world.store.requests.observe_gone((NAMESPACE, "a0"), "uid-a0")
-    assert {name for kind, name in await world.looks(LONG) if kind == "Request"} == {"a0", "a2"}
+    assert {name for kind, name in await world.due_keys(LONG) if kind == "Request"} == {"a0", "a2"}
     world.store.requests.observe_gone((NAMESPACE, "b0"), "uid-b0")
-    assert {name for kind, name in await world.looks(LONG) if kind == "Request"} == {"b0"}
+    assert {name for kind, name in await world.due_keys(LONG) if kind == "Request"} == {"b0"}
 
 
 @on_virtual_time
@@ -189,7 +189,7 @@ async def test_no_request_gets_a_member_before_it_is_known_what_each_member_has(
     world.store.first_list_complete(None)
     assert place() == (False, True)
     # One of those that are bound may have to move.
-    assert {name for kind, name in await world.looks() if kind == "Request"} == {"waits", "z-bound"}
+    assert {name for kind, name in await world.due_keys() if kind == "Request"} == {"waits", "z-bound"}
 
 
 @on_virtual_time
@@ -204,16 +204,16 @@ async def test_room_that_a_session_does_not_take_is_for_the_next(world: World) -
     await world.settle()
 
     world.store.requests.assume((NAMESPACE, "continues"), (NAMESPACE, "home"), in_turn=False)
-    assert {name for kind, name in await world.looks(LONG) if kind == "Request"} == {"next"}
+    assert {name for kind, name in await world.due_keys(LONG) if kind == "Request"} == {"next"}
 
 
 @on_virtual_time
-async def test_what_happens_to_instances_of_no_pool_has_no_request_of_a_pool_looked_at(world: World) -> None:
+async def test_what_happens_to_instances_of_no_pool_has_no_request_of_a_pool_reconciled(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.requests.observe(pool_request("one"))
     await world.settle()
     world.store.instances.observe(instance_json("beta"))
-    assert ("Request", "one") not in await world.looks(LONG)
+    assert ("Request", "one") not in await world.due_keys(LONG)
 
 
 @on_virtual_time
@@ -238,7 +238,7 @@ async def test_the_deletion_of_a_pool_has_its_requests_look_for_labelled_instanc
     world.store.requests.observe(pool_request("one"))
     await world.settle()
     world.store.pools.observe_left(pool_json())
-    assert ("Request", "one") in await world.looks(LONG)
+    assert ("Request", "one") in await world.due_keys(LONG)
     assert world.store.pools.snapshot(CREW) is None
 
 
@@ -273,7 +273,7 @@ async def test_a_label_that_changes_all_the_time_has_the_line_made_anew_once_a_s
         changed = pool_json(generation=generation, version=str(generation), fairness={"flowLabel": label})
         world.store.pools.observe(changed)
     assert pool_of(world).flows == (("a", 0, 1),)
-    assert ("Pool", "crew") in await world.looks(LONG)
+    assert ("Pool", "crew") in await world.due_keys(LONG)
     assert pool_of(world).flows == (("c", 0, 1),)
 
 
@@ -296,7 +296,7 @@ async def test_flows_share_by_the_weights_of_the_spec_and_have_no_more_than_it_a
             world.store.requests.observe(pool_request(f"{team}{number}", labels={"team": team}))
     await world.settle()
     world.store.instances.observe(member_json(status={"conditions": [condition_json("Ready", "True", "Ready")]}))
-    assert {name for kind, name in await world.looks(LONG) if kind == "Request"} == first
+    assert {name for kind, name in await world.due_keys(LONG) if kind == "Request"} == first
 
 
 @on_virtual_time
@@ -456,7 +456,7 @@ async def test_the_requests_of_a_member_that_begins_to_drain_look_for_another_an
     await world.settle()
 
     world.store.pools.drain(CREW, "uid-crew", frozenset({"alpha"}))
-    assert ("Request", "one") in await world.looks(LONG)
+    assert ("Request", "one") in await world.due_keys(LONG)
     assert _leaves(world) == "alpha"
     began = pool_of(world).drain_began
     world.store.pools.drain(CREW, "uid-crew", frozenset({"alpha", "beta"}))
@@ -563,7 +563,7 @@ async def test_a_resync_has_the_budget_of_each_pool_applied_again(world: World) 
     assert pool_of(world).budget is not None
     world.store.pools.resync_all(LONG, NAMESPACE)
     assert pool_of(world).budget is None
-    assert await world.looks(LONG) == {("Pool", "crew")}
+    assert await world.due_keys(LONG) == {("Pool", "crew")}
 
 
 @on_virtual_time
@@ -609,7 +609,7 @@ async def test_a_request_that_comes_while_its_pool_is_made_anew_is_in_the_flow_t
 
 
 @on_virtual_time
-async def test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_wait_are_looked_at_then(
+async def test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_wait_are_reconciled_then(
     world: World,
 ) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
@@ -617,34 +617,34 @@ async def test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_w
     world.store.instances.observe(member_json())
     world.store.requests.observe(pool_request("first"))
     world.open_bridge(emacs=EmacsStats())
-    await world.looks(LONG)
+    await world.due_keys(LONG)
     snapshot = world.store.requests.snapshot((NAMESPACE, "first"))
     assert snapshot is not None
     assert snapshot.candidates == ()
 
     world.store.bridges.event((NAMESPACE, "alpha"), POD_UID, stats())
-    assert ("Request", "first") in await world.looks(LONG)
+    assert ("Request", "first") in await world.due_keys(LONG)
     snapshot = world.store.requests.snapshot((NAMESPACE, "first"))
     assert snapshot is not None
     assert [candidate.instance.metadata.name for candidate in snapshot.candidates] == ["alpha"]
 
     # It says again what is known.
     world.store.bridges.event((NAMESPACE, "alpha"), POD_UID, stats(processed=1))
-    assert ("Request", "first") not in await world.looks(LONG)
+    assert ("Request", "first") not in await world.due_keys(LONG)
 
 
 @on_virtual_time
-async def test_a_request_that_a_member_cannot_take_has_its_pool_looked_at_no_more_often_for_being_looked_at(
+async def test_a_request_that_a_member_cannot_take_has_its_pool_reconciled_no_more_often_for_being_reconciled(
     world: World,
 ) -> None:
     world.store.pools.observe(pool_json())
     world.store.instances.observe(member_json())
     world.open_bridge()
     world.store.requests.observe(pool_request("first"))
-    await world.looks(LONG)
-    # As each look at a request begins.
+    await world.due_keys(LONG)
+    # As each reconciliation of a request begins.
     world.store.requests.assume((NAMESPACE, "first"), None)
-    assert await world.looks(LONG) == set()
+    assert await world.due_keys(LONG) == set()
 
 
 @on_virtual_time

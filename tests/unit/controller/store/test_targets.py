@@ -64,14 +64,14 @@ async def test_the_last_activity_is_the_latest_creation_or_end_of_a_request(worl
     assert world.instance().facts.last_activity == NOW
 
 
-async def test_the_end_of_the_last_request_looks_at_an_instance_that_may_fall_asleep(world: World) -> None:
+async def test_the_end_of_the_last_request_requeues_an_instance_that_may_fall_asleep(world: World) -> None:
     world.store.instances.observe(instance_json(spec={"idle": {"suspendAfterSeconds": 60}}))
     world.store.requests.observe(request_json())
     await world.settle()
 
     world.store.requests.observe(request_json(version="21", status=final_status()))
 
-    assert ("Instance", "alpha") in await world.looks(within=2)
+    assert ("Instance", "alpha") in await world.due_keys(within=2)
 
 
 BOTH = {"a": "1", "b": "2"}
@@ -143,16 +143,16 @@ BOTH_REQUESTS = {("Request", "work"), ("Request", "unbound")}
 
 
 async def _keys(*versions: Json) -> set[tuple[str, str]]:
-    """Return what is looked at because of the last of these versions of an instance."""
+    """Return what is reconciled because of the last of these versions of an instance."""
     world = World()
     world.store.requests.observe(request_json())
     world.store.requests.observe(request_json("unbound", target=None, selector={"matchLabels": {"a": "b"}}))
     for number, version in enumerate(versions):
         await world.settle()
-        # A look at a request takes back what it was assumed to be bound to, which must not lose it.
+        # A reconciliation of a request takes back what it was assumed to be bound to, which must not lose it.
         world.store.requests.assume((NAMESPACE, "unbound"), None)
         world.store.instances.observe(instance_json(version=str(10 + number), **version))
-    return await world.looks()
+    return await world.due_keys()
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,11 @@ async def _keys(*versions: Json) -> set[tuple[str, str]]:
     ],
     ids=lambda after: next(iter(after)),
 )
-async def test_a_change_that_requests_may_wait_for_is_looked_at_by_all_of_them(after: Json) -> None:
+async def test_a_change_that_requests_may_wait_for_is_reconciled_by_all_of_them(after: Json) -> None:
     assert await _keys({}, after) == {("Instance", "alpha")} | BOTH_REQUESTS
 
 
-async def test_an_instance_that_appears_is_looked_at_by_all_that_may_wait_for_it() -> None:
+async def test_an_instance_that_appears_is_reconciled_by_all_that_may_wait_for_it() -> None:
     assert await _keys({}) == {("Instance", "alpha")} | BOTH_REQUESTS
 
 
@@ -192,7 +192,7 @@ async def test_new_figures_of_an_instance_with_more_labels_than_are_kept_concern
     }
 
 
-async def test_an_unbound_request_is_no_more_looked_at_for_others_once_it_is_bound_final_or_gone(
+async def test_an_unbound_request_is_no_more_reconciled_for_others_once_it_is_bound_final_or_gone(
     world: World,
 ) -> None:
     selector: dict[str, Any] = {"selector": {"matchLabels": {"a": "b"}}}
@@ -207,30 +207,30 @@ async def test_an_unbound_request_is_no_more_looked_at_for_others_once_it_is_bou
 
     world.store.instances.observe(instance_json())
 
-    assert await world.looks() == {("Instance", "alpha")}
+    assert await world.due_keys() == {("Instance", "alpha")}
 
 
-async def test_figures_alone_are_a_reason_to_look_twice_a_second_at_most(world: World) -> None:
+async def test_figures_alone_are_a_reason_to_reconcile_twice_a_second_at_most(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge()
     await world.settle()
-    looks = 0
+    due = 0
 
-    async def look(key: WorkKey) -> None:
-        nonlocal looks
-        looks += 1
+    async def reconcile(key: WorkKey) -> None:
+        nonlocal due
+        due += 1
 
-    async with running(world.queue, look):
+    async with running(world.queue, reconcile):
         for number in range(1000):
             world.store.bridges.event(ALPHA, POD_UID, stats(processed=number))
             await elapse(0.01)
-        assert 15 <= looks <= 21
+        assert 15 <= due <= 21
         await elapse(1)
 
     assert world.instance().bridge.stats == stats(processed=999)
 
 
-async def test_a_view_that_is_reported_again_is_no_reason_to_look(world: World) -> None:
+async def test_a_view_that_is_reported_again_is_no_reason_to_reconcile(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     world.open_bridge(view())
@@ -238,7 +238,7 @@ async def test_a_view_that_is_reported_again_is_no_reason_to_look(world: World) 
 
     world.store.bridges.event(ALPHA, POD_UID, view())
 
-    assert await world.looks() == set()
+    assert await world.due_keys() == set()
 
 
 async def test_a_bridge_that_does_not_answer_stays_one_when_its_stream_begins_anew(world: World) -> None:
@@ -247,7 +247,7 @@ async def test_a_bridge_that_does_not_answer_stays_one_when_its_stream_begins_an
     await world.settle()
 
     world.store.bridges.bridge_responsive(ALPHA, "no answer.")
-    assert ("Instance", "alpha") in await world.looks()
+    assert ("Instance", "alpha") in await world.due_keys()
     world.open_bridge()
 
     assert world.instance().bridge.unresponsive == "no answer."
@@ -255,7 +255,7 @@ async def test_a_bridge_that_does_not_answer_stays_one_when_its_stream_begins_an
     assert world.instance().bridge.unresponsive is None
 
 
-async def test_all_open_requests_are_looked_at_and_all_children_applied_again_spread_over_the_period(
+async def test_all_open_requests_are_reconciled_and_all_children_applied_again_spread_over_the_period(
     world: World,
 ) -> None:
     for number in range(20):
@@ -267,7 +267,7 @@ async def test_all_open_requests_are_looked_at_and_all_children_applied_again_sp
     world.store.requests.requeue_open(600)
     world.store.instances.resync_all(600)
 
-    early, late = await world.looks(300), await world.looks(300)
+    early, late = await world.due_keys(300), await world.due_keys(300)
     for kind, letter in (("Request", "r"), ("Resync", "i")):
         halves = [{name for of, name in half if of == kind} for half in (early, late)]
         assert all(halves)

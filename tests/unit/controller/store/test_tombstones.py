@@ -35,7 +35,7 @@ async def test_what_is_final_and_forgotten_is_not_open_again_by_a_late_version()
 
     assert world.store.requests.snapshot(WORK) is None
     assert world.store.plans.snapshot(APP) is None
-    assert not {("Request", "work"), ("Plan", "app")} & await world.looks()
+    assert not {("Request", "work"), ("Plan", "app")} & await world.due_keys()
 
 
 async def test_a_final_request_or_plan_is_known_again_once_it_has_a_time_to_live() -> None:

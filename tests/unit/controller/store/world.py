@@ -37,14 +37,14 @@ class World:
     def now(self) -> datetime:
         return NOW + timedelta(seconds=asyncio.get_running_loop().time())
 
-    async def looks(self, within: float = SOON) -> set[tuple[str, str]]:
-        """Kind and name of everything that is looked at within this time."""
+    async def due_keys(self, within: float = SOON) -> set[tuple[str, str]]:
+        """Kind and name of everything that is reconciled within this time."""
         keys: set[WorkKey] = set()
 
-        async def look(key: WorkKey) -> None:
+        async def reconcile(key: WorkKey) -> None:
             keys.add(key)
 
-        task = asyncio.create_task(self.queue.run(look, 1))
+        task = asyncio.create_task(self.queue.run(reconcile, 1))
         await elapse(within)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -81,7 +81,7 @@ class World:
         return pod.uid if pod else None
 
     async def settle(self) -> None:
-        await self.looks()
+        await self.due_keys()
 
     def open_bridge(
         self, *views: RequestView, queue_id: str = QUEUE_ID, pod_uid: str = POD_UID, **figures: Any

@@ -10,13 +10,13 @@ from efrit.mcp.server import make_server
 from tests.support.mcp_results import structured_content
 from tests.unit.mcp.clients import COMMAND, Person
 from tests.unit.mcp.conftest import Call, Open
-from tests.unit.mcp.scripted import ScriptedBackend, asking, evaluated
+from tests.unit.mcp.scripted import ScriptedBackend, evaluated, needs_input
 
 
 async def test_a_question_is_put_to_the_person_and_the_answer_continues_the_session(
     call: Call, backend: ScriptedBackend
 ) -> None:
-    backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
+    backend.answers = {"paint it": needs_input("Which colour?"), "Blue.": evaluated("painted blue")}
     person = Person("Blue.")
     answer = structured_content(await call("efrit_execute", COMMAND, elicitation_callback=person))
     assert person.questions == ["Which colour?"]
@@ -28,8 +28,8 @@ async def test_a_question_is_put_to_the_person_and_the_answer_continues_the_sess
 
 async def test_questions_may_follow_each_other(call: Call, backend: ScriptedBackend) -> None:
     backend.answers = {
-        "paint it": asking("Which colour?"),
-        "Blue.": asking("Which blue?"),
+        "paint it": needs_input("Which colour?"),
+        "Blue.": needs_input("Which blue?"),
         "Navy.": evaluated("painted navy"),
     }
     person = Person("Blue.", "Navy.")
@@ -42,7 +42,7 @@ async def test_questions_may_follow_each_other(call: Call, backend: ScriptedBack
 
 
 async def test_who_does_not_answer_gets_the_request_as_it_ended(call: Call, backend: ScriptedBackend) -> None:
-    backend.answers = {"paint it": asking("Which colour?")}
+    backend.answers = {"paint it": needs_input("Which colour?")}
     assert (await call("efrit_execute", COMMAND, elicitation_callback=Person(None))).is_error
     assert len(backend.submitted) == 1
 
@@ -50,7 +50,7 @@ async def test_who_does_not_answer_gets_the_request_as_it_ended(call: Call, back
 async def test_a_client_without_elicitation_gets_instructions_how_to_answer(
     call: Call, backend: ScriptedBackend
 ) -> None:
-    backend.answers = {"paint it": asking("Which colour?")}
+    backend.answers = {"paint it": needs_input("Which colour?")}
     result = await call("efrit_execute", COMMAND)
     assert result.is_error
     how = "The model asks: Which colour? Answer with efrit_submit: session_id session-1, the answer as content."
@@ -58,7 +58,7 @@ async def test_a_client_without_elicitation_gets_instructions_how_to_answer(
 
 
 async def test_a_wait_asks_as_well(open_client: Open, backend: ScriptedBackend) -> None:
-    backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
+    backend.answers = {"paint it": needs_input("Which colour?"), "Blue.": evaluated("painted blue")}
     async with open_client(elicitation_callback=Person("Blue.")) as client:
         handed = structured_content(
             await client.call_tool("efrit_submit", {"type": "command", "content": "paint it"})
@@ -68,7 +68,7 @@ async def test_a_wait_asks_as_well(open_client: Open, backend: ScriptedBackend) 
 
 
 async def test_an_answer_that_comes_twice_is_one_request(backend: ScriptedBackend) -> None:
-    backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
+    backend.answers = {"paint it": needs_input("Which colour?"), "Blue.": evaluated("painted blue")}
 
     async def backend_of(_: object) -> ScriptedBackend:
         return backend
@@ -129,7 +129,7 @@ async def test_work_is_handed_over_though_its_caller_goes_away_meanwhile(
 async def test_a_question_is_passed_on_only_where_its_answer_may_be_acted_on(
     call: Call, backend: ScriptedBackend, access: Access, kind: str, may_ask: bool
 ) -> None:
-    backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
+    backend.answers = {"paint it": needs_input("Which colour?"), "Blue.": evaluated("painted blue")}
     name = (await backend.submit(Work(RequestType(kind), "paint it"))).id
     person = Person("Blue.")
     waited = structured_content(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.plans import program
-from tests.plans.script import PATIENCE_SECONDS, Json, Player, Script
+from tests.plans.script import COMMAND_SECONDS, Json, Player, Script
 
 AMENDMENT = "Remainders, too: 7 % 3 is 1."
 AMENDED_AT = "program"
@@ -74,7 +74,7 @@ def spec(name: str, instance: str) -> Json:
         "assess": {
             "build": [program.COMPILES],
             "integration": [program.TESTS, program.RUNS],
-            "timeoutSeconds": PATIENCE_SECONDS,
+            "timeoutSeconds": COMMAND_SECONDS,
         },
         "limits": {"maxSteps": 40},
     }

@@ -1,4 +1,4 @@
-"""turn.py: one key at a time, the others come back in order, namespaces in turns, and nobody is forgotten."""
+"""fair_semaphore.py: one key at a time, the others are requeued in order, namespaces alternate, none is forgotten."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from hypothesis import given
 from hypothesis import strategies as st
 
+from efrit.controller.fair_semaphore import MAX_PERMITS, SLOW_SECONDS, FairSemaphore
 from efrit.controller.model.keys import WorkKey
-from efrit.controller.turn import MOST_AT_A_TIME, SLOW_SECONDS, Turn
 from tests.unit.controller.virtual_time import on_virtual_time
 
 
@@ -25,24 +25,24 @@ OTHER = key("other")
 class Rig:
     def __init__(self) -> None:
         self.requeued: list[WorkKey] = []
-        self.turn = Turn(self.requeued.append)
+        self.semaphore = FairSemaphore(self.requeued.append)
         self._held: dict[WorkKey, ExitStack] = {}
 
     def begin(self, key: WorkKey) -> bool:
-        """Have a key reconciled up to its turn; return whether it has it."""
+        """Have a key reconciled up to its permit; return whether it has one."""
         stack = ExitStack()
-        acquired = stack.enter_context(self.turn.take(key))
+        acquired = stack.enter_context(self.semaphore.acquire(key))
         if acquired:
             self._held[key] = stack
         else:
             stack.close()
-            self.turn.pass_on(key)
+            self.semaphore.reconciled(key)
         return acquired
 
     def end(self, key: WorkKey) -> None:
-        """Have the reconciliation end of a key that has the turn."""
+        """Have the reconciliation end of a key that has a permit."""
         self._held.pop(key).close()
-        self.turn.pass_on(key)
+        self.semaphore.reconciled(key)
 
     def wait(self, *keys: WorkKey) -> None:
         assert [self.begin(key) for key in keys] == [False] * len(keys)
@@ -58,23 +58,23 @@ def with_rig(test: Callable[[Rig], Awaitable[None]]) -> Callable[[], None]:
 
 
 @with_rig
-async def test_one_has_the_turn_and_the_others_are_requeued_one_by_one_when_it_is_over(rig: Rig) -> None:
+async def test_one_key_has_the_permit_and_the_others_are_requeued_one_by_one_when_it_is_released(rig: Rig) -> None:
     assert rig.begin(ONE)
     rig.wait(TWO, THREE, TWO)
     assert rig.requeued == []
     rig.end(ONE)
     assert rig.requeued == [TWO]
 
-    rig.turn.pass_on(TWO)
+    rig.semaphore.reconciled(TWO)
     assert rig.requeued == [TWO, THREE], "the one before had no use for it"
-    assert len(rig.turn) == 0
+    assert len(rig.semaphore) == 0
 
 
 @with_rig
-async def test_a_failure_gives_the_turn_back(rig: Rig) -> None:
-    for one in (ONE, TWO):
+async def test_a_failure_releases_the_permit(rig: Rig) -> None:
+    for waiting in (ONE, TWO):
         try:
-            with rig.turn.take(one) as acquired:
+            with rig.semaphore.acquire(waiting) as acquired:
                 assert acquired
                 raise TimeoutError
         except TimeoutError:
@@ -93,7 +93,7 @@ async def test_many_plans_of_one_namespace_do_not_keep_that_of_another_waiting(r
 
 
 @with_rig
-async def test_whose_turn_has_come_has_it_though_another_is_faster(rig: Rig) -> None:
+async def test_a_permit_that_was_granted_is_kept_though_another_key_is_faster(rig: Rig) -> None:
     rig.begin(ONE)
     rig.wait(OTHER)
     rig.end(ONE)
@@ -107,7 +107,7 @@ async def test_whose_turn_has_come_has_it_though_another_is_faster(rig: Rig) -> 
 
 
 @with_rig
-async def test_a_namespace_whose_calls_hang_keeps_the_turn_from_itself_alone(rig: Rig) -> None:
+async def test_a_namespace_whose_calls_hang_blocks_itself_alone(rig: Rig) -> None:
     rig.begin(ONE)
     rig.wait(TWO, OTHER)
 
@@ -125,7 +125,7 @@ async def test_a_namespace_whose_calls_hang_keeps_the_turn_from_itself_alone(rig
 
 
 @with_rig
-async def test_who_comes_while_another_namespace_hangs_has_the_turn_at_once(rig: Rig) -> None:
+async def test_a_key_gets_a_permit_at_once_while_another_namespace_hangs(rig: Rig) -> None:
     rig.begin(ONE)
     await asyncio.sleep(SLOW_SECONDS)
 
@@ -134,8 +134,8 @@ async def test_who_comes_while_another_namespace_hangs_has_the_turn_at_once(rig:
 
 
 @with_rig
-async def test_few_go_beside_each_other_however_many_namespaces_hang(rig: Rig) -> None:
-    for number in range(MOST_AT_A_TIME):
+async def test_permits_are_few_however_many_namespaces_hang(rig: Rig) -> None:
+    for number in range(MAX_PERMITS):
         assert rig.begin(key(f"hangs-{number}"))
         await asyncio.sleep(SLOW_SECONDS)
 
@@ -145,7 +145,7 @@ async def test_few_go_beside_each_other_however_many_namespaces_hang(rig: Rig) -
 
 
 @with_rig
-async def test_who_does_not_come_back_for_its_turn_keeps_nobody_waiting(rig: Rig) -> None:
+async def test_a_key_that_does_not_use_its_permit_keeps_nobody_waiting(rig: Rig) -> None:
     rig.begin(ONE)
     rig.wait(TWO, OTHER)
     rig.end(ONE)
@@ -163,7 +163,7 @@ steps = st.lists(st.tuples(st.sampled_from(["begin", "end", "pass", "sleep"]), s
 
 
 @given(steps)
-def test_every_key_that_waits_is_requeued_and_no_namespace_has_the_turn_twice(
+def test_every_key_that_waits_is_requeued_and_no_namespace_has_two_permits(
     script: list[tuple[str, int, int]],
 ) -> None:
     @on_virtual_time
@@ -177,16 +177,16 @@ def test_every_key_that_waits_is_requeued_and_no_namespace_has_the_turn_twice(
                 holding.remove(one)
                 rig.end(one)
             elif step == "pass" and one not in holding:
-                rig.turn.pass_on(one)
+                rig.semaphore.reconciled(one)
             elif step == "sleep":
                 await asyncio.sleep(SLOW_SECONDS)
-            assert len({key.namespace for key in holding}) == len(holding) <= MOST_AT_A_TIME
+            assert len({key.namespace for key in holding}) == len(holding) <= MAX_PERMITS
         for one in holding:
             rig.end(one)
-        while len(rig.turn):
+        while len(rig.semaphore):
             before = len(rig.requeued)
             rig.begin(rig.requeued[-1])
             rig.end(rig.requeued[-1])
-            assert len(rig.requeued) > before or not len(rig.turn)
+            assert len(rig.requeued) > before or not len(rig.semaphore)
 
     run()

@@ -16,29 +16,29 @@ ALLOWED = ("handovers.submit_begins", "handovers.close_begins", "children.apply_
 class _Part:
     """One part of the store."""
 
-    def __init__(self, listener: Listener, name: str) -> None:
-        self._listener = listener
+    def __init__(self, recorded: RecordedStore, name: str) -> None:
+        self._recorded = recorded
         self._name = name
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return self._listener.call(f"{self._name}.{name}")
+        return self._recorded.call(f"{self._name}.{name}")
 
 
-class Listener:
+class RecordedStore:
     """Takes every call of a part of the store; `calls` is a list of (part and method, arguments).
 
-    `returns` has what a method returns, None where it says nothing.
+    `returns` has what a method returns, None by default.
     """
 
     def __init__(self) -> None:
         self.returns: dict[str, Any] = {}
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
-        self._news = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def store(self) -> Store:
-        """It stands for the store."""
+        """Itself, typed as the store it replaces."""
         return cast(Store, self)
 
     def __getattr__(self, name: str) -> _Part:
@@ -59,8 +59,8 @@ class Listener:
         return take_in
 
     async def _notify(self) -> None:
-        async with self._news:
-            self._news.notify_all()
+        async with self._changed:
+            self._changed.notify_all()
 
     def of(self, kind: str) -> _Part:
         """Return the part of a kind of objects."""
@@ -85,8 +85,8 @@ class Listener:
         """Return the arguments of every call of this name."""
         return [arguments for called, arguments in self.calls if called == name]
 
-    async def hears(self, name: str, count: int = 1) -> tuple[Any, ...]:
+    async def until_called(self, name: str, count: int = 1) -> tuple[Any, ...]:
         """Wait until a call has come this often; return the arguments of the last of them."""
-        async with self._news:
-            await asyncio.wait_for(self._news.wait_for(lambda: len(self.calls_of(name)) >= count), TIMEOUT)
+        async with self._changed:
+            await asyncio.wait_for(self._changed.wait_for(lambda: len(self.calls_of(name)) >= count), TIMEOUT)
         return self.calls_of(name)[count - 1]

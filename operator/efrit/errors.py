@@ -293,7 +293,7 @@ class WatchEnded(EfritError):
 
 
 def first_leaf(error: BaseException) -> BaseException:
-    """Return the first error inside nested exception groups; an error that is no group is returned as it is."""
+    """Return the first error inside nested exception groups; an error that is not a group is returned as it is."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -37,7 +37,7 @@ class Side(NamedTuple):
 async def side(checkout: Path = REPOSITORY) -> AsyncIterator[Side]:
     """Run the product of a checkout, whose .venv is ready, for the length of the block."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    # -P: the directory of this file is no place of modules.
+    # -P: the directory of this file is not a place of modules.
     process = await asyncio.create_subprocess_exec(
         str(checkout / ".venv" / "bin" / "python"),
         "-P",

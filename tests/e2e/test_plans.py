@@ -124,7 +124,7 @@ def play_shaken(kube: Kube, instance: Instance, name: str, dies: Mapping[Moment,
     amended = False
     while not (status := kube.get("EfritPlan", namespace, name).get("status", {})).get("completionTime"):
         check_course(kube, instance, uid, status)
-        # Short watches: what ends a plan is no event of a request.
+        # Short watches: what ends a plan is not an event of a request.
         for event in kube.follow("EfritRequest", namespace, labelSelector=labels, timeoutSeconds="5"):
             labelled = event["object"]["metadata"]["labels"]
             moment = int(labelled["efrit.dev/plan-step"]), labelled["efrit.dev/plan-part"]

@@ -53,7 +53,7 @@ def events() -> list[Json]:
     log = audit.log(paths.Layout.of_this_clone())
     if os.environ.get("KUBECONFIG") != str(paths.kubeconfig()) or not log.exists():
         pytest.skip("this cluster keeps no audit log: CLUSTER=bare does")
-    # A line that is being written is no line yet.
+    # A line that is being written is not a line yet.
     return [json.loads(line) for line in log.read_text().rpartition("\n")[0].splitlines()]
 
 

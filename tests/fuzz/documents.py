@@ -68,7 +68,7 @@ def objects(usual: dict[str, str]) -> st.SearchStrategy[bytes]:
 
 @st.composite
 def mangled(draw: st.DrawFn, usual: dict[str, str]) -> bytes:
-    """`objects(usual)` as a broken writer leaves them: cut, joined, re-encoded, with bytes that are no UTF-8."""
+    """`objects(usual)` as a broken writer leaves them: cut, joined, re-encoded, with bytes that are not UTF-8."""
     data = draw(objects(usual))
     match draw(
         st.sampled_from(("as is", "as is", "cut", "flip", "bom", "utf-16", "latin", "twice", "padded", "junk"))

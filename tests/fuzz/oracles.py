@@ -71,7 +71,7 @@ def _survives(model: WireModel) -> None:
 
 
 def _no_constant(name: str) -> None:
-    raise AssertionError(f"{name} is no JSON")
+    raise AssertionError(f"{name} is not JSON")
 
 
 def _safe_name(name: str) -> None:

@@ -202,5 +202,5 @@ def test_readers_beyond_the_limit_are_refused_with_retry_after(instance: Instanc
         refused = instance.client.get("/v1/events")
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "TooManyStreams")
         alive(instance)
-    # Refused, it is no stream and ends at once, until the bridge has seen the others go.
+    # Refused, it is not a stream and ends at once, until the bridge has seen the others go.
     until(lambda: next(instance.events(), ("", "", {}))[1] == "reset")

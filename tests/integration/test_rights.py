@@ -70,7 +70,7 @@ def _cluster_roles(site: Site) -> list[Json]:
 def used(log: Path, *, allowed: bool) -> set[Right]:
     """Return what the controller has asked for, of what it was allowed or of what it was not."""
     permissions = set()
-    # A line that is being written is no line yet.
+    # A line that is being written is not a line yet.
     for line in log.read_text().rpartition("\n")[0].splitlines():
         event = json.loads(line)
         target = event.get("objectRef", {})

@@ -107,7 +107,7 @@ ODD_NUMBERS = (
 
 
 def odd_values(schema: Json) -> list[Any]:
-    """Return values of a leaf on which the API server and the models may differ; none for what is no leaf."""
+    """Return values of a leaf on which the API server and the models may differ; none for what is not a leaf."""
     if schema.get("x-kubernetes-int-or-string") or schema.get("type") in ("integer", "number", "boolean"):
         return [*ODD_NUMBERS, "1" + ODD_CHARACTERS[1], "true", []]
     if schema.get("type") != "string" or schema.get("format"):

@@ -209,7 +209,7 @@ class Site:
         writes = []
         with self._audit_log.open("rb") as log:
             log.seek(self._audit_begin)
-            # A line that is being written is no line yet.
+            # A line that is being written is not a line yet.
             text = log.read().rpartition(b"\n")[0].decode()
         for line in text.splitlines():
             if self.namespace not in line:

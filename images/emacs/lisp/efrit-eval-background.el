@@ -263,7 +263,7 @@ The same code that another request has left is another loop."
           (t (thread-signal thread 'quit nil)))))
 
 (defun efrit-background--on-signal (symbol _data)
-  "Stop what runs between requests where the signal strikes as a quit.
+  "Stop what runs between requests where the signal comes as a quit.
 SYMBOL is the condition."
   (when (eq symbol 'quit) (efrit-background--forward-stop))
   (when (and (eq symbol 'quit) (not (efrit-background-attended-p)))

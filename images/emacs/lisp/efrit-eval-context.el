@@ -20,7 +20,7 @@
   "How many bytes of a name are kept.")
 
 (defun efrit-context--text (text)
-  "Return TEXT fit for JSON and bounded, or nil when it is no string."
+  "Return TEXT fit for JSON and bounded, or nil when it is not a string."
   (and (stringp text)
        (efrit-print-head (efrit-print-clean text) efrit-context--longest-text)))
 

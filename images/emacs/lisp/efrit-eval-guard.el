@@ -14,7 +14,7 @@
 ;; has unbound are bound again, and where it has changed one that never changes, all of
 ;; them get back the values that they had.  Functions that watch the server's variables,
 ;; or those of Emacs that it binds, would run within the server: they are removed.  What
-;; is no timer is taken out of the lists of timers, at which Emacs would stop.  The coding
+;; is not a timer is taken out of the lists of timers, at which Emacs would stop.  The coding
 ;; systems that answers are written in get their meaning back.
 ;;
 ;; What puts things back is a closure, which holds all of that.  Between requests nothing

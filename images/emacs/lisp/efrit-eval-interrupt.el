@@ -12,7 +12,7 @@
 ;;
 ;; C code does two things on the signal: it quits, and it calls the debugger at
 ;; the next function call.  Either may come first, and where the call comes
-;; first, the quit strikes inside it.  Hence two doors into the same decision,
+;; first, the quit comes inside it.  Hence two entries to the same decision,
 ;; `debugger' and `signal-hook-function'.  To stop is a `throw', which user code
 ;; cannot catch; to go on is to return from the debugger of a quit.
 
@@ -35,7 +35,7 @@
 (defvar efrit-interrupt--under-way nil
   "What runs as (THREAD ID DEADLINE), for other threads to see, or nil.")
 
-(defvar efrit-interrupt-heard-function #'ignore
+(defvar efrit-interrupt-handled-function #'ignore
   "Called when a signal came that does not mean the request that runs.")
 
 (defvar efrit-interrupt-idle-function #'ignore
@@ -117,7 +117,7 @@ current and matched stays."
     (funcall efrit-guard-restorer)
     (efrit-interrupt-now-if-ordered)
     (let ((inhibit-quit t) (debug-on-event nil))
-      (ignore-errors (funcall efrit-interrupt-heard-function)))
+      (ignore-errors (funcall efrit-interrupt-handled-function)))
     (setq debug-on-quit nil)
     nil))
 
@@ -144,7 +144,7 @@ current and matched stays."
 
 (defun efrit-interrupt-thread-to-stop ()
   "Return the thread that a signal in another thread is meant for, or nil.
-What waits for a thread to end hears nothing before: then it is that thread."
+What waits for a thread to end gets no signal before: then it is that thread."
   (pcase efrit-interrupt--under-way
     ((and `(,thread ,id ,deadline)
           (guard (and thread (not (eq thread (efrit-interrupt-thread)))))
@@ -153,7 +153,7 @@ What waits for a thread to end hears nothing before: then it is that thread."
      (let ((awaited (thread--blocker thread)))
        (cond ((threadp awaited) awaited)
              ((not (eq thread main-thread)) thread)
-             ;; Emacs signals nothing to its main thread, which hears when this one has ended.
+             ;; Emacs signals nothing to its main thread, which gets it when this one has ended.
              (t (efrit-interrupt-thread)))))))
 
 ;;;; The region
@@ -181,7 +181,7 @@ signal stops it without a control file."
                   (inhibit-debugger nil)
                   (inhibit-quit nil)
                   (debug-on-event 'sigusr2))
-              ;; Ordered before the signal could be heard.
+              ;; Ordered before the signal could be handled.
               (efrit-interrupt-now-if-ordered)
               (funcall function)))))
     (setq efrit-interrupt--under-way outer

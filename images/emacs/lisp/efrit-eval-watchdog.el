@@ -7,7 +7,7 @@
 ;; Where no bridge watches over Emacs, a small shell does.  It learns of each
 ;; request before that runs, and looks now and then whether its file is still in
 ;; processing/; when the time is over it sends SIGUSR2, and again every second.  An
-;; Emacs that hears none of these signals for the grace time is killed.  A tool that
+;; Emacs that handles none of these signals for the grace time is killed.  A tool that
 ;; a session calls is watched in the same way, bridge or not: its time is the
 ;; session's affair, and where there is a bridge, the bridge kills.
 ;;

@@ -403,7 +403,7 @@ Return a list (value VALUE CONTEXT), (error CONDITION CONTEXT) or (left . WHY)."
               (catch 'efrit-eval--recursion
                 (setq outcome (efrit-eval--caught function want-context output))
                 nil))))
-    ;; A timer may have put something that throws in the place of what hears an order.
+    ;; A timer may have replaced the handler of orders by something that throws.
     (unless outcome (efrit-interrupt-now-if-ordered))
     (or outcome (cons 'left why))))
 
@@ -415,7 +415,7 @@ WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
         (standard-output output)
         (inhibit-interaction t)
         ;; It is in *Messages* and in the answer.  The daemon's output, which others
-        ;; read, would have it as it is, with a key in it that is no answer's.
+        ;; read, would have it as it is, with a key in it that is not an answer's.
         (inhibit-message t)
         ;; Emacs calls it all the same, and there is nothing to clear.
         (clear-message-function nil)

@@ -157,7 +157,7 @@ With advice of a request, every later request would be another one, or none.")
   "What returns the text of a buffer, whatever its name has come to mean.")
 
 (defun efrit-files-read (path)
-  "Return the text of the file at PATH; bytes that are no UTF-8 stay raw."
+  "Return the text of the file at PATH; bytes that are not UTF-8 stay raw."
   ;; A new buffer each time: code makes what it likes of one that lasts.
   (efrit-files-with-buffer
     (set-buffer-multibyte t)
@@ -262,7 +262,7 @@ Directories of the queue that were removed are made again."
   (or (file-exists-p path) (file-symlink-p path)))
 
 (defun efrit-files-open-p (path)
-  "Return non-nil when the file at PATH can be opened, or is no ordinary one.
+  "Return non-nil when the file at PATH can be opened, or is not an ordinary one.
 A client of a file server asks the server when a file is opened; that a name is
 there it may only remember."
   (let ((attributes (file-attributes path 'integer)))

@@ -28,7 +28,7 @@ CONVERSATION is an alist with `messages' and, if there are any, `system' and
     (efrit-files-bytes
      (condition-case nil
          (efrit-json-text request)
-       ;; A tool may have seen bytes that are no text.
+       ;; A tool may have seen bytes that are not text.
        (error (efrit-json-text (efrit-model-body--clean request)))))))
 
 (defun efrit-model-body--request (conversation)

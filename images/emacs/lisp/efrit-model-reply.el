@@ -23,7 +23,7 @@
   "What the model answered in one turn.
 CONTENT is a vector of blocks, STOP-REASON a string, USAGE a plist of numbers
 :input, :output, :cache-read and :cache-write.  UNREADABLE is an alist from the
-ids of tool calls to their input, for input that is no JSON object, as when the
+ids of tool calls to their input, for input that is not a JSON object, as when the
 tokens ended in it; `input' of such a block is empty."
   content stop-reason usage unreadable)
 
@@ -84,7 +84,7 @@ Signal `efrit-model-broken' when the stream cannot be used."
   (condition-case nil
       (let ((event (efrit-json-parse data)))
         (if (stringp (alist-get 'type event)) event (signal 'json-error nil)))
-    (error (efrit-model-reply--signal-broken "an event is no JSON object with a type"))))
+    (error (efrit-model-reply--signal-broken "an event is not a JSON object with a type"))))
 
 (defun efrit-model-reply--signal-broken (format &rest arguments)
   "Signal that the stream makes no sense; FORMAT and ARGUMENTS say why."
@@ -204,7 +204,7 @@ Input that cannot be read is noted in REPLY."
 
 (defun efrit-model-reply--input (text id reply)
   "Return the input that the JSON TEXT of the call ID is.
-What is no object is noted in REPLY."
+What is not an object is noted in REPLY."
   (if (string-empty-p text)
       nil
     (condition-case nil

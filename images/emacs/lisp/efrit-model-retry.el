@@ -77,7 +77,7 @@ NOW is the time; BODY is the text, or the beginning of it."
         (error nil))
       (let ((text (string-trim body)))
         (if (string-empty-p text)
-            "The response is no reply of the API"
+            "The response is not a reply of the API"
           (efrit-print-head (efrit-print-clean text) 500)))))
 
 (defun efrit-model-retry-end-error (end late)

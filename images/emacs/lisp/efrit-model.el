@@ -28,7 +28,7 @@
 STATE is `asking', `waiting' or `over'; TIMER does THEN at the time DUE.  BODY is
 what is sent each time, ATTEMPTS how often it was; KEY-HASH identifies the key it was
 sent with.  The others belong to the attempt under way: CURL, STATUS, HEADERS,
-STREAM and DRAFT, or TEXT, the body of a response that is no stream."
+STREAM and DRAFT, or TEXT, the body of a response that is not a stream."
   body on-text on-done on-error on-retry deadline
   (state 'asking) (attempts 0) timer due then key-hash key-retried
   curl status headers stream draft text (received 0))
@@ -37,7 +37,7 @@ STREAM and DRAFT, or TEXT, the body of a response that is no stream."
   "The version of the API that is spoken.")
 
 (defconst efrit-model--most-text 65536
-  "Bytes kept of a response that is no stream.")
+  "Bytes kept of a response that is not a stream.")
 
 (defconst efrit-model--end-grace-seconds 1.0
   "Seconds that the end of the stream may come after the end of the message.")

@@ -45,7 +45,7 @@ COMMIT, about TEXT, is the step that this is done for; a clone gets it too."
   (let ((clone (efrit-plan-environment-path root)))
     (unless (file-exists-p (concat clone ".git"))
       (efrit-plan-fail 'efrit-plan-changed
-                       "%s was cloned, and is no git repository any more: clone it there again, or \
+                       "%s was cloned, and is not a git repository any more: clone it there again, or \
 move %s away and begin the plan again" clone (directory-file-name root)))
     (efrit-plan-git-unlock clone)
     (efrit-plan-environment--add clone "")

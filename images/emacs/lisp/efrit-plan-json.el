@@ -24,14 +24,14 @@
   "Return the object that TEXT is the JSON of."
   (let ((value (efrit-plan-json--parse text "The argument")))
     (unless (and (consp value) (consp (car value)))
-      (efrit-plan-fail 'efrit-plan-arguments "The argument is no JSON object with members"))
+      (efrit-plan-fail 'efrit-plan-arguments "The argument is not a JSON object with members"))
     value))
 
 (defun efrit-plan-json--parse (text what)
   "Return the value that TEXT is the JSON of; WHAT names it in an error."
   (condition-case err
       (efrit-json-parse text)
-    (error (efrit-plan-fail 'efrit-plan-arguments "%s is no JSON that Emacs can read: %s"
+    (error (efrit-plan-fail 'efrit-plan-arguments "%s is not JSON that Emacs can read: %s"
                             what (error-message-string err)))))
 
 (defconst efrit-plan-json--kinds
@@ -108,7 +108,7 @@ It is :null when it is absent."
 (defun efrit-plan-json--insert-task (task depth)
   "Insert TASK, DEPTH parents deep."
   (unless (and (consp task) (stringp (alist-get 'id task)))
-    (efrit-plan-fail 'efrit-plan-arguments "A task of the tree is no object with an id"))
+    (efrit-plan-fail 'efrit-plan-arguments "A task of the tree is not an object with an id"))
   (let ((children (alist-get 'children task)))
     (insert-char ?\s depth)
     (if (= (length children) 0)

@@ -219,7 +219,7 @@ Return where the plan stands."
   (when (efrit-files-exists-p (directory-file-name root))
     (unless (efrit-plan--exists-p root)
       (efrit-plan-fail 'efrit-plan-changed
-                       "%s is in the way: it is no repository of a plan. Move it away and begin again"
+                       "%s is in the way: it is not a repository of a plan. Move it away and begin again"
                        (directory-file-name root)))
     (let ((aside (format "%s.earlier/%s.%s" (file-name-directory (directory-file-name root))
                          (file-name-nondirectory (directory-file-name root))

@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; Text of a request file in, an `efrit-request' out; pure, no files, no clock.
-;; A file that is no JSON signals `efrit-unreadable-request' (it may be half
+;; A file that is not JSON signals `efrit-unreadable-request' (it may be half
 ;; written); JSON that makes no sense becomes a request with a `problem', which
 ;; is answered without being run.  The content is never looked into.
 
@@ -279,7 +279,7 @@ Signal `efrit-bad-request' where it asks for more than the instance allows."
   "Return the id in SESSION, an object of parsed JSON or nil."
   (let ((id (and session (gethash "id" session))))
     (when (and id (not (efrit-request-id-p id)))
-      (efrit-request--refuse "`options.session.id' is no id"))
+      (efrit-request--refuse "`options.session.id' is not an id"))
     id))
 
 (defun efrit-request--directory (path)

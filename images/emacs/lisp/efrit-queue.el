@@ -145,7 +145,7 @@ STAMP identifies the version that was read, TURN and MODIFIED the order."
     nil))
 
 (defun efrit-queue--set-aside (name)
-  "Move NAME, which is no ordinary file, out of requests/ unread."
+  "Move NAME, which is not an ordinary file, out of requests/ unread."
   ;; A directory that nobody may write to cannot be moved: it is left alone.
   (condition-case nil
       (efrit-queue-archive-as

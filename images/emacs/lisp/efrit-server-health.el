@@ -6,7 +6,7 @@
 
 ;; What the server reports about itself: counters since this start, the answer to
 ;; a `status' request, and the heartbeat file.  A heartbeat shows that Emacs is responding,
-;; it is no record: it is not synced, and a failure to write it is no failure.
+;; it is not a record: it is not synced, and a failure to write it is not a failure.
 
 ;;; Code:
 

@@ -59,7 +59,7 @@ Other hosts then have to know it, and its time, beforehand."
   "Answer the request of CLAIM with RESULT."
   (let ((answer (efrit-server--answer claim result)))
     (unless (efrit-server--sound-p answer)
-      (efrit-server-give-up "an answer was no JSON"))
+      (efrit-server-give-up "an answer was not JSON"))
     (efrit-health-count result)
     (efrit-self-check-request-ended)
     (efrit-background-record (efrit-request-id (efrit-claim-request claim)))

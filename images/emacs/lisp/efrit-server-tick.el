@@ -76,7 +76,7 @@
   (efrit-server-entry (efrit-server--end-if-blind))
   (let ((efrit-server-ticking t)) (efrit-server--run-tick))
   (when efrit-health-rest (efrit-server--set-ticks efrit-health-rest))
-  ;; A signal that came while a callback ran, this one included, was not heard.
+  ;; A signal that came while a callback ran, this one included, was not handled.
   (when efrit-server-busy (efrit-interrupt-now-if-ordered)))
 
 (defun efrit-server--end-if-superseded ()
@@ -232,7 +232,7 @@ An answer that is held back is one of our own, though of no session any more."
   (run-with-timer 0 nil #'efrit-server-on-tick))
 
 (defun efrit-server-on-sigusr2 ()
-  "Look at everything again; SIGUSR2 calls this when no evaluation hears it."
+  "Check everything again; SIGUSR2 calls this when no evaluation handles it."
   (interactive)
   (if efrit-server-busy
       (efrit-interrupt-now-if-ordered)

@@ -93,7 +93,7 @@
   (add-hook 'kill-emacs-hook #'efrit-server--on-exit)
   (add-hook 'after-make-frame-functions #'efrit-server-on-frame)
   (setq efrit-session-wake-function #'efrit-server-wake
-        efrit-interrupt-heard-function #'efrit-health-beat
+        efrit-interrupt-handled-function #'efrit-health-beat
         efrit-interrupt-idle-function #'efrit-server-tick-soon
         efrit-background-beat-age-function #'efrit-health-beat-age
         efrit-background-log-function (lambda (line) (efrit-server-log "%s" line))

@@ -76,7 +76,7 @@ A budget bounds the request, the limits of the instance the whole session."
   "Run CALL of the model of SESSION."
   (let* ((name (alist-get 'name call))
          (progress (efrit-session-progress session)))
-    ;; What did not begin is no repetition.
+    ;; What did not begin is not a repetition.
     (efrit-history-add (efrit-session-history session) "begun" nil
                        :call (alist-get 'id call)
                        :signature (efrit-session--signature call))
@@ -107,7 +107,7 @@ A budget bounds the request, the limits of the instance the whole session."
               nil)))))
 
 (defun efrit-session--unreadable (session)
-  "Return the result of the call of SESSION when its input was no JSON object."
+  "Return the result of the call of SESSION when its input was not a JSON object."
   (let ((input (assoc (alist-get 'id (efrit-session-current session))
                       (efrit-session-unreadable session))))
     (and input

@@ -129,7 +129,7 @@
     (cl-incf (efrit-progress-tokens (efrit-session-progress session)) tokens)))
 
 (defun efrit-session--unreadable-record (reply)
-  "Return the inputs in REPLY that are no JSON objects, as a value for JSON."
+  "Return the inputs in REPLY that are not JSON objects, as a value for JSON."
   (vconcat (mapcar (pcase-lambda (`(,call . ,input))
                      `((call . ,call) (input . ,(efrit-json-clean input))))
                    (efrit-model-reply-unreadable reply))))

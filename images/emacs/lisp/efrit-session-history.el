@@ -101,8 +101,8 @@ Signal `efrit-history-damaged' when that is not what was written to it."
     (nreverse records)))
 
 (defun efrit-history--damage (id line)
-  "Return what to say of the session ID when LINE of its file is no record."
-  (format "The history of the session %s is damaged: line %d of %s is no record of a session. \
+  "Return what to say of the session ID when LINE of its file is not a record."
+  (format "The history of the session %s is damaged: line %d of %s is not a record of a session. \
 Begin another session, or put a sound copy of that file back"
           id line (efrit-history-path id)))
 

@@ -134,7 +134,7 @@ how often it was tried and RETRY-AT (a float) when it is tried again."
 
 (defun efrit-session-reply-recorded (session content stop-reason unreadable)
   "Note that the model of SESSION has said CONTENT and ended for STOP-REASON.
-UNREADABLE are the inputs in it that are no JSON objects."
+UNREADABLE are the inputs in it that are not JSON objects."
   (efrit-session--change-state session 'reply-recorded)
   (setf (efrit-session-said session) (cons content stop-reason)
         (efrit-session-unreadable session) unreadable

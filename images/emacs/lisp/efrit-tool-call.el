@@ -52,7 +52,7 @@
                 for schema = (alist-get name properties)
                 for problem = (if schema
                                   (efrit-tool-call--value-problem name schema value)
-                                (format "%s is no field; the fields are: %s" name
+                                (format "%s is not a field; the fields are: %s" name
                                         (mapconcat (lambda (property)
                                                      (symbol-name (car property)))
                                                    properties ", ")))

@@ -27,7 +27,7 @@ OUT and ERR are captures.  WHY is why it was asked to end: `timeout',
 BEHIND is non-nil when processes it left behind still held its error output.
 The other slots are times, and what belongs to Emacs."
   out err why status behind
-  process pipe done due stopped dead exited heard ended timer)
+  process pipe done due stopped dead exited last-output ended timer)
 
 (defvar efrit-process--running nil
   "The programs that run.")
@@ -58,7 +58,7 @@ exit \"$status\"
   "Runs its arguments as a program that has nothing to read.
 Emacs holds the other end of standard input: when that closes, the group is
 killed.  On SIGTERM the shell kills what the program has left behind.
-What the shell itself has to say about that is heard by nobody.")
+What the shell itself prints about that goes nowhere.")
 
 ;;;; Starting
 
@@ -108,7 +108,7 @@ when it has ended."
   (lambda (_process bytes)
     (efrit-interrupt-shielded
       (efrit-capture-add capture bytes)
-      (setf (efrit-process-heard program) (float-time))
+      (setf (efrit-process-last-output program) (float-time))
       (when (and (= (efrit-capture-tail-room capture) 0)
                  (efrit-capture-overflowed-p capture))
         (efrit-process-stop program 'full)))))
@@ -204,7 +204,7 @@ What has come is read first: on a busy machine a timer may run before it."
   "Return non-nil when PROGRAM's error output was waited for long enough at NOW."
   (let ((exited (efrit-process-exited program)))
     (or (>= now (+ efrit-process--linger
-                   (max exited (or (efrit-process-heard program) exited))))
+                   (max exited (or (efrit-process-last-output program) exited))))
         (>= now (+ efrit-process--grace exited)))))
 
 (defun efrit-process--insist (program seconds)

@@ -300,7 +300,7 @@ The work may take SECONDS."
     (efrit-do-test--value (efrit-do-test--timer 0))
     (should (efrit-do-test--refused-p client))))
 
-;; What a timer of a request sets is no request's, and a timer goes off while a question is open.
+;; What a timer of a request sets is not a request's, and a timer goes off while a question is open.
 (ert-deftest efrit-do-a-timer-of-anybody-asks-nothing-while-work-by-hand-may-ask ()
   (efrit-do-test--attended client
     (efrit-do-test--value (format "(run-with-timer 0 nil (lambda () (setq set %s)))"

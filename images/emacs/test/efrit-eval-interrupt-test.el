@@ -130,7 +130,7 @@ MEMBERS are as in a request."
     (efrit-test-interrupt "b" "Cancelled")
     (should (equal (alist-get 'result (efrit-test-answer "a")) "fine"))))
 
-(ert-deftest efrit-interrupt-an-order-whose-signal-was-not-heard-is-obeyed-at-the-next-beat ()
+(ert-deftest efrit-interrupt-an-order-whose-signal-was-lost-is-obeyed-at-the-next-beat ()
   (efrit-test-with-daemon ()
     (efrit-interrupt-test--submit "a" "(begun) (sleep-for 600)")
     (efrit-test-wait (efrit-interrupt-test--begun-p "a"))
@@ -177,7 +177,7 @@ MEMBERS are as in a request."
         (efrit-test-wait (efrit-test-answer-p "b"))
         (should (equal (alist-get 'reason (efrit-test-answer "b")) "TimedOut"))))))
 
-(ert-deftest efrit-interrupt-code-that-hears-no-signal-is-ended-with-its-emacs-without-a-bridge ()
+(ert-deftest efrit-interrupt-code-that-ignores-signals-is-ended-with-its-emacs-without-a-bridge ()
   (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
     (efrit-test-submit "deaf" :options '(:timeout 0.5)
                        :content "(let ((debug-on-event nil) (inhibit-quit t)) (while t))")

@@ -36,7 +36,7 @@
                     "a_error: Too é (HTTP 400)")
                    ("<html>bad\377</html>\n" "<html>bad\\377</html> (HTTP 400)")
                    ("{\"error\":\"x\"}" "{\"error\":\"x\"} (HTTP 400)")
-                   ("" "The response is no reply of the API (HTTP 400)")))
+                   ("" "The response is not a reply of the API (HTTP 400)")))
     (should (equal (efrit-model-error-message
                     (efrit-model-retry-status-error 400 nil body 0))
                    message)))

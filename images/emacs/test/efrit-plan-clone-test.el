@@ -349,7 +349,7 @@ exec git upload-pack %s\n"
   (efrit-test-with-plan
     (efrit-plan-clone-test--begin (efrit-plan-clone-test--url "public"))
     (delete-directory (concat efrit-test-plan-root "environment/.git") t)
-    (should (string-search "was cloned, and is no git repository any more"
+    (should (string-search "was cloned, and is not a git repository any more"
                            (efrit-test-plan-error 'efrit-plan-changed
                                                   (lambda () (efrit-test-plan-act 1)))))
     (should (equal (efrit-test-plan-read "environment/old.txt") "two\n"))))

@@ -98,7 +98,7 @@
                      (,(lambda () (efrit-test-plan-act 1 :usage '((input . "1"))))
                       . "member input must be an integer")
                      (,(lambda () (efrit-test-plan-adapt 1 :tree '((value . []))))
-                      . "A task of the tree is no object with an id")
+                      . "A task of the tree is not an object with an id")
                      (,(lambda () (efrit-test-plan-adapt 1 :tree '((packed . "!!"))))
                       . "is not the base64 of gzip")
                      (,(lambda () (efrit-test-plan-adapt 1 :tree `((packed . ,(base64-encode-string "x")))))

@@ -78,7 +78,7 @@
                      ("{\"type\":\"message\",\"message\":{\"role\":\"user\",\"content\":[7]}}\n" 1)
                      ("{\"type\":\"request\",\"request\":[]}\n" 1)
                      ("{\"type\":\"result\",\"call\":\"a\",\"block\":{\"a\":1},\"world\":[]}\n" 1)
-                     ;; What a crash leaves behind is no damage.
+                     ;; What a crash leaves behind is not damage.
                      ("" nil) ("{\"ty" nil) ("{\"ty\n{\"type\":\"mess\n" nil) ("\0\0\n" nil)
                      ("{\"type\":\"end\"}\n{\"t\0\0{\"type\":\"end\"}\n" nil)))
       (ert-info (text)

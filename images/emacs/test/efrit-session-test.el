@@ -70,7 +70,7 @@
       (let ((answer (apply #'efrit-session-test--answer (if session "c2" "c") "chat"
                            efrit-session-test--hello session)))
         (should (equal (alist-get 'reason answer) "Rejected"))
-        (should (string-search "/sessions/c.ndjson is no record" (alist-get 'error answer)))))))
+        (should (string-search "/sessions/c.ndjson is not a record" (alist-get 'error answer)))))))
 
 (ert-deftest efrit-session-a-nul-that-the-model-says-ends-nothing-and-is-kept ()
   (efrit-test-with-model-daemon nil

@@ -58,8 +58,8 @@ class FastStart(ApiModel):
     existing_claim: ObjectName | None = Field(
         default=None,
         description="PersistentVolumeClaim in the same namespace for the dumps, ReadWriteMany if several instances "
-        "share it; default: the queue's volume, unless that is ephemeral. Whoever writes to it runs code in all of "
-        "them.",
+        "share it; default: the queue's volume, unless that is ephemeral. Anyone who can write to it runs code in "
+        "all of them.",
     )
 
 

@@ -309,7 +309,7 @@ class PlanStatus(ApiModel):
     conditions: tuple[Condition, ...] = Field(
         default=(),
         max_length=8,
-        description="Complete (True once final, whatever the end) and Succeeded, with the same reason.",
+        description="Complete (True once final, however it ended) and Succeeded, with the same reason.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     reason: str | None = Field(default=None, max_length=128, description="Reason of the conditions, for the column.")

@@ -277,7 +277,7 @@ class UpdateStrategy(ApiModel):
         default=0,
         ge=0,
         le=3600,
-        description="RollingUpdate: how long a new member must have been Ready before it stands in for another.",
+        description="RollingUpdate: how long a new member must have been Ready before it replaces another.",
     )
     drain_seconds: int | None = Field(
         default=None,

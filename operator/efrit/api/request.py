@@ -231,7 +231,7 @@ class RequestSpec(ApiModel):
 
 
 class ResultRef(ApiModel):
-    """Where a result that is too large for status lies, whole."""
+    """Where a result that is too large for the status is stored, whole."""
 
     secret_name: str | None = Field(default=None, max_length=253, description="Secret in the same namespace.")
     key: str | None = Field(default=None, max_length=253, description="Key in that Secret.")
@@ -269,7 +269,7 @@ class EmacsContext(ApiModel):
 
 
 class SessionState(ApiModel):
-    """Where the session stands after this request."""
+    """The state of the session after this request."""
 
     id: str | None = Field(default=None, max_length=128, description="Id to continue the session with.")
     status: SessionStatus | None = Field(default=None, description="continue, complete or need-input.")
@@ -321,7 +321,7 @@ class RequestStatus(ApiModel):
     conditions: tuple[Condition, ...] = Field(
         default=(),
         max_length=8,
-        description="Complete (True once final, whatever the end) and Succeeded, with the same reason.",
+        description="Complete (True once final, however it ended) and Succeeded, with the same reason.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     reason: str | None = Field(default=None, max_length=128, description="Reason of the conditions, for the column.")

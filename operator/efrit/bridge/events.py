@@ -21,7 +21,7 @@ INLINE_BYTES = LONG_ANSWER_BYTES
 """An answer whose JSON is longer is left out of the event; the reader fetches it."""
 KEEPALIVE_SECONDS = 10.0
 LINGER_SECONDS = 0.02
-"""How long an event may wait for others that is no answer."""
+"""How long an event may wait for others that is not an answer."""
 
 Snapshot = Callable[[], AsyncIterator[RequestView]]
 """Yields everything unacknowledged, answers included."""

@@ -22,7 +22,7 @@ _POLL_SECONDS = 1.0
 
 
 def offset_in(last_event_id: str | None) -> int:
-    """Return the offset a reader has come to; 0 for none, and for what is no offset."""
+    """Return the offset a reader has come to; 0 for none, and for what is not an offset."""
     text = last_event_id or ""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 

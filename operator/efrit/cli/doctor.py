@@ -1,4 +1,4 @@
-"""`doctor` and `version`: what is wrong here and how to mend it; what this is."""
+"""`doctor` and `version`: what is wrong here and how to fix it; what this is."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _MOST = 64
 
 @contextlib.asynccontextmanager
 async def pressed_keys(stream: TextIO) -> AsyncIterator[asyncio.Queue[str]]:
-    """Yield a queue of keys; arrows are `up` and `down`. Nothing comes where `stream` is no terminal.
+    """Yield a queue of keys; arrows are `up` and `down`. Nothing comes where `stream` is not a terminal.
 
     The terminal is as it was afterwards. Keys beyond 64 that nobody has taken are dropped.
     """

@@ -106,7 +106,7 @@ printed, with a warning on standard error, `truncated` in `-o json`, and exit co
 serves them, and `efrit` says where to. `efrit rm NAME` removes a stopped instance and its queue, with `--files` its
 workspace.
 
-No bridge stands between: whoever waits also starts a daemon that died, resumes one that was stopped by a signal,
+There is no bridge: a client that waits also starts a daemon that died, resumes one that was stopped by a signal,
 and ends one that does not respond.
 
 In a cluster `logs`, `attach` and results above 768 KiB take the right to exec into the pod (get and create of
@@ -121,7 +121,7 @@ examples. Tables have colours at a terminal; `NO_COLOR=1` turns them off.
 `eval "$(efrit completion bash)"` completes commands, options and values (instances, requests, plans, sessions,
 labels, contexts, namespaces; what takes more than `EFRIT_COMPLETION_SECONDS`, by default 3, is left out); there are
 scripts for zsh and fish, too. kubectl 1.26 and later completes `kubectl
-efrit` by itself, as long as `kubectl_complete-efrit` (installed with `efrit`) is on the PATH.
+efrit`, too, as long as `kubectl_complete-efrit` (installed with `efrit`) is on the PATH.
 
 A Lisp error names the form in which it happened, by line and column. `efrit logs NAME` prints the backtrace, and what
 the code printed and said.

@@ -218,7 +218,7 @@ class WorkQueue:
         self._failures.pop(key, None)
 
     def settled(self, key: WorkKey) -> None:
-        """Take in that nothing is left to do about a key: what has had it reconciled again so far is no reason to.
+        """Take in that nothing is left to do about a key: what has had it reconciled again so far is not a reason to.
 
         Who works on it goes on.
         """

@@ -53,7 +53,7 @@ def api_error(method: str, path: str, status: int, data: bytes, headers: Mapping
 
 
 def _read_status(data: bytes) -> tuple[str, str, Mapping[str, Any]]:
-    """Return reason, message and details; of an answer that is no Status object, the beginning of its text."""
+    """Return reason, message and details; of an answer that is not a Status object, the beginning of its text."""
     try:
         body = json.loads(data)
         details = body.get("details")

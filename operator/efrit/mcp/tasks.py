@@ -71,7 +71,7 @@ class TaskStore(Protocol):
         """Return the task as it is now."""
 
     async def update(self, context: Context, task_id: str, responses: Mapping[str, Any]) -> None:
-        """Take answers to what the task asks; ignore others. Raises `ValidationError` for what is no answer."""
+        """Take answers to what the task asks; ignore others. Raises `ValidationError` for what is not an answer."""
 
     async def cancel(self, context: Context, task_id: str) -> None:
         """Stop the work of the task if it still can be stopped."""

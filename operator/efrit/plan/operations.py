@@ -292,7 +292,7 @@ def _place(parent: Task, insert: Insert) -> int:
         return len(parent.children)
     indices: dict[str, int] = {child.id: index for index, child in enumerate(parent.children)}
     if sibling not in indices:
-        raise _OperationError(f"{sibling!r} is no child of {parent.id}.")
+        raise _OperationError(f"{sibling!r} is not a child of {parent.id}.")
     return indices[sibling] if insert.before is not None else indices[sibling] + 1
 
 

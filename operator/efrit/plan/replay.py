@@ -3,7 +3,7 @@
 A procedure is a generator: `request = yield from ask(…)` reads like a call that returns once the request is final.
 Nothing is kept between two decisions. `replay` runs the procedure from its start, sends it each request that is final
 and stops at the first that is not. So a procedure is deterministic: it reads the snapshot, and neither a clock nor
-anything else. Where a recorded request is no answer to the question, the plan ends with an error instead of going
+anything else. Where a recorded request is not an answer to the question, the plan ends with an error instead of going
 astray. Pure.
 """
 
@@ -115,7 +115,7 @@ class PlanError(Exception):
 
 
 class ReplayError(PlanError):
-    """A recorded request is no answer to the question that the procedure asks."""
+    """A recorded request is not an answer to the question that the procedure asks."""
 
 
 class CallError(PlanError):

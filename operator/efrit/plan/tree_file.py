@@ -1,6 +1,6 @@
 """The spec of a plan from a tree of tasks as nested JSON: id, type, description, failure_threshold, children. Pure.
 
-The root is the intent; what is below it becomes `spec.tasks`. An id that is no name of a task gets one made of it.
+The root is the intent; what is below it becomes `spec.tasks`. An id that is not a name of a task gets one made of it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from efrit.queue.layout import HEARTBEAT, Area
 log = logging.getLogger(__name__)
 
 LINGER_SECONDS = 0.02
-"""How long it may take until names are handed on that are no answers: most evals are answered by then, and looked at
+"""How long it may take until names are handed on that are not answers: most evals are answered by then, and looked at
 once."""
 
 _BYTES_AT_ONCE = 8 * 1024

@@ -16,7 +16,7 @@ from tests.support.bridge_instance import Instance
 
 # These take minutes if nobody stops them: test_stops.py.
 TO_BE_STOPPED = ("slow", "slow-command", "sleeping-eval", "sleeping-shell")
-# What `efrit doctor` asks is no request: tests/integration/client/test_model.py.
+# What `efrit doctor` asks is not a request: tests/integration/client/test_model.py.
 NOT_PLAYED = (*TO_BE_STOPPED, "probe")
 PLAYED = {name: scenario for name, scenario in read_folder(SCENARIOS).items() if name not in NOT_PLAYED}
 TIMEOUTS = {"hang": 3}

@@ -315,7 +315,7 @@ MUTANTS = (
         (f"{UNIT}/act/test_api_calls.py::test_a_patch_goes_through_a_proxy_where_there_is_one",),
     ),
     Mutant(
-        "the bound of what a bridge sends that is no body",
+        "the bound of what a bridge sends that is not a body",
         "endless-head",
         Never(),
         (f"{UNIT}/act/test_bridge_transport.py::test_what_is_no_body_may_not_go_on_for_ever",),

@@ -347,7 +347,7 @@ def evictions_spare_long_work(history: History) -> Iterator[Violation]:
     for eviction in history.evictions:
         since = eviction.at - GUARDED_SECONDS
         undisturbed = any(begin <= since and eviction.at <= end for begin, end in history.undisturbed)
-        # One that is not Ready is evicted whatever it has. That an eviction is asked for is no hit.
+        # One that is not Ready is evicted whatever it has. That an eviction is asked for is not a hit.
         was_hit = any(
             note.fault
             and note.event != Op.EVICT_POD.value

@@ -90,7 +90,7 @@ def everything_ends(history: History) -> Iterator[Violation]:
 def begun_as_often_as_allowed(history: History) -> Iterator[Violation]:
     """Yield violations of I3."""
     for request in history.submitted:
-        # A run that was interrupted for another request is no attempt.
+        # A run that was interrupted for another request is not an attempt.
         runs, allowed = history.runs(request), request.attempts + history.preemptions(request)
         if runs > allowed:
             yield Violation(

@@ -170,7 +170,7 @@ class Site:
     def notes(self) -> list[tuple[str, str, int]]:
         """Return what each evaluation has noted, in order: a word, the key, the number of its Emacs."""
         try:
-            # A line that is being written is no line yet.
+            # A line that is being written is not a line yet.
             lines = (self.directory / "log").read_text().rpartition("\n")[0].splitlines()
         except OSError:
             return []

@@ -127,7 +127,7 @@ KEPT: dict[str, History] = {
     "I1 is judged in order of resource versions, whatever the order of arrival": history(
         versions=(final(2.0, 10), version(2.1, 9, phase="Running", reason="Running"))
     ),
-    "I1 a deletion after the end is no change": history(
+    "I1 a deletion after the end is not a change": history(
         submitted=(submitted_request(deleted=True),), versions=DELETED
     ),
     "I1 answers on two queues of which one was lost": replace(TWO_ANSWERS, losses=(loss(queue=True),)),

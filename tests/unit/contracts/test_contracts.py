@@ -84,7 +84,7 @@ def test_lisp_and_python_make_the_directories_of_the_table() -> None:
 def test_a_side_spells_the_names_of_the_table(side: str) -> None:
     names = sides.names_in_lisp() if side == "lisp" else sides.names_in_shell()
     table = {name for name, row in NAMES.items() if side in row.get("sides", ())}
-    # A pattern for all of them, or a directory, is no name.
+    # A pattern for all of them, or a directory, is not a name.
     names = {name for name in names if not name.endswith(("/", "_*/")) and name not in TABLE["queue"]["directories"]}
     names = {re.sub(r"pause_\*+$", "pause_*", name) for name in names}
     assert names == table

@@ -77,7 +77,7 @@ def walks(text: str) -> list[list[Stop]]:
 
 
 def is_known(name: str, *, every_name: bool) -> bool:
-    """Return whether the repository has what a name in backticks says; true for what is no name of ours."""
+    """Return whether the repository has what a name in backticks says; true for what is not a name of ours."""
     word = name.rstrip("()")
     if word.startswith(_ROOTS) or _SOURCE.fullmatch(word):
         return bool(code_names.files_named(word) or code_names.files_named(word.rstrip("/") + "/"))

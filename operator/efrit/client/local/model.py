@@ -24,7 +24,7 @@ def settings_in(environment: Mapping[str, str]) -> dict[str, str]:
 def differences(daemon_model: Mapping[str, str], client_model: Mapping[str, str]) -> str:
     """Return in a phrase how `client_model` differ from `daemon_model`, empty where they agree.
 
-    What `client_model` leave out is no difference.
+    What `client_model` leave out is not a difference.
     """
     return ", ".join(
         f"{name} is {value} here and {daemon_model.get(name) or 'unset'} there"

@@ -276,7 +276,7 @@ class Actor:
             case ReadResult():
                 await self._plans.read(action)
             case _:
-                raise TypeError(f"{action!r} is no action")
+                raise TypeError(f"{action!r} is not an action")
 
     async def _call_in_bulkhead(self, key: WorkKey, action: BridgeCall, detachable: bool) -> None:
         """Call the bridge. Raises Parked where too many calls to it are under way, or none are made at all."""

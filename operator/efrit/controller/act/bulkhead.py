@@ -79,7 +79,7 @@ class Bulkhead:
         """Calls and elements of batches at a time: more once the bridge takes batches."""
         self._in_flight = 0
         self._alone = 0
-        """Those of them that are no elements of batches."""
+        """Those of them that are not elements of batches."""
         self._parked: dict[_Kind, OrderedDict[WorkKey, None]] = {
             _Kind(depth, together): OrderedDict() for depth in Depth for together in (False, True)
         }

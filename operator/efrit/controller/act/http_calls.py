@@ -1,8 +1,8 @@
 """HTTP/1.1 as the controller speaks it to a bridge, and to the API server what it calls most: a few connections to
 one place, one call at a time on each.
 
-The parser is that of Node.js (llhttp, by httptools). What a bridge sends is not believed: what is no body may not go
-on for long, and a connection at rest on which anything comes is dropped. Knows nothing of routes.
+The parser is that of Node.js (llhttp, by httptools). Input from a bridge is untrusted: all but bodies is bounded,
+and an idle connection on which anything comes is dropped. Knows nothing of routes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import httptools
 from efrit import tls_buffer
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Of what is no body: the head of an answer, those before it, trailers, the frames of chunks."""
+"""Of what is not a body: the head of an answer, those before it, trailers, the frames of chunks."""
 FRAME_BYTES = 16
 """So much more of it may come with each byte of a body: whoever sends small chunks has a frame around each."""
 HIGH_WATER_BYTES = 64 * 1024
@@ -56,7 +56,7 @@ class ReadError(TransportError):
 
 
 class RemoteProtocolError(TransportError):
-    """The bridge ended its answer early, or it is no HTTP."""
+    """The bridge ended its answer early, or it is not HTTP."""
 
 
 class Timeouts(NamedTuple):

@@ -1,4 +1,4 @@
-"""Why an instance is or is not ready: ordered checks from what a person can mend to what takes care of itself.
+"""Why an instance is or is not ready: ordered checks from what a person can fix to what resolves itself.
 
 Each check returns (reason, sentence) or None; the first that finds something speaks.
 """

@@ -130,7 +130,7 @@ def _build(inputs: _Inputs) -> tuple[Children, int]:
     ]
     others_text, statefulset_text = _canonical(others), _canonical(statefulset)
     digest, statefulset_digest = _digest(others_text), _digest(statefulset_text)
-    # Without defaults: those may change with the operator's version, which is no change by the user.
+    # Without defaults: those may change with the operator's version, which is not a change by the user.
     spec = instance.spec.model_dump(mode="json", exclude_defaults=True, exclude=NOT_IN_TEMPLATE)
     spec_digest, release = digest_of({key: part for key, part in spec.items() if part != {}}), release_digest(config)
     statefulset["metadata"]["annotations"] = {

@@ -122,5 +122,5 @@ def _cluster_namespace(host: str, own: str) -> tuple[str | None, bool]:
         # A host that ends in a dot is looked up as it is, not below the cluster's domain.
         either = DNS_LABEL.fullmatch(parts[1]) and not host.endswith(".")
         return (parts[1] if either else None), False
-    # What is no name of a namespace is for the API server to refuse.
+    # What is not a name of a namespace is for the API server to refuse.
     return (parts[1], True) if parts[2] == "svc" else (None, False)

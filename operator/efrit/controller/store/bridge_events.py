@@ -28,7 +28,7 @@ FIGURES_SECONDS = 0.5
 MOST_UNKNOWN = 10_000
 """Views kept of one bridge beyond what its queue takes: a bridge that makes them up must not fill the memory."""
 
-# It becomes part of a path at the API server; what is no name of an object must not.
+# It becomes part of a path at the API server; what is not a name of an object must not.
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 
 

@@ -266,7 +266,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         return failure.first == now
 
     def parked(self, request: Key, uid: str) -> None:
-        """Remember that a request comes back by itself when its bridge may be called: figures are no reason to."""
+        """Remember that a request comes back by itself when its bridge may be called: figures are not a reason to."""
         entry = self._record_of_run(request, uid)
         if entry is not None:
             entry.parked = True

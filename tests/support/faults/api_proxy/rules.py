@@ -130,7 +130,7 @@ class Fault:
         if self.effect not in EVENT_EFFECTS or self.now or (self.resource and self.resource != resource):
             return False
         kind = event.get("type", "")
-        # A bookmark is no change of an object: only a fault for bookmarks matches it.
+        # A bookmark is not a change of an object: only a fault for bookmarks matches it.
         matches = kind == self.type if self.type else kind != "BOOKMARK"
         return matches and self._about(event)
 

@@ -176,7 +176,7 @@ class NodeRun(FaultRun):
         executions = []
         for instance, file in self._counter_files.values():
             file.seek(0)
-            # A line that is being written is no line yet.
+            # A line that is being written is not a line yet.
             executions += [self._execution(instance, line) for line in file.read().rpartition("\n")[0].splitlines()]
         return tuple(executions)
 

@@ -319,7 +319,7 @@ OBJECTS = 5
 
 def pages(obj: dict[str, Any]) -> Answer:
     """Many pages of one object again and again: more than a server has memory for."""
-    # Written once: the server's own work is no part of what is measured.
+    # Written once: the server's own work is not part of what is measured.
     items = json.dumps([{**obj, "metadata": {**obj["metadata"], "name": f"r{number}"}} for number in range(OBJECTS)])
 
     async def answer(web_request: web.Request) -> web.Response:

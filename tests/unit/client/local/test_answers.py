@@ -62,7 +62,7 @@ def files(tmp_path: Path) -> Iterator[QueueFiles]:
 
 
 def state(files: QueueFiles, answer: object, request: dict[str, Any] | None = None) -> RequestState:
-    """Return the state of the request `r` with this answer; None stands for one that is no JSON."""
+    """Return the state of the request `r` with this answer; None stands for one that is not JSON."""
     assert files.disk
     (files.root / Area.RESPONSES / response_file(RID)).write_text("{" if answer is None else json.dumps(answer))
     (files.root / Area.ARCHIVE / request_file(RID)).write_text(json.dumps(request or {}))

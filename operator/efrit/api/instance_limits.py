@@ -13,7 +13,7 @@ from efrit.api.request import MAX_TIMEOUT_SECONDS
 class Limits(ApiModel):
     """Upper bounds of every request on this instance. A budget or timeout that asks for more is Rejected.
 
-    What a session may use is counted over all its requests: continuing it begins no new count.
+    What a session may use is counted over all its requests: continuing it does not reset the counts.
     """
 
     max_tool_calls: int = Field(

@@ -4,7 +4,7 @@ import logging
 import ssl
 from pathlib import Path
 
-from efrit.bridge.rotation import FileStamps
+from efrit.bridge.file_stamps import FileStamps
 from efrit.errors import ConfigurationError
 
 log = logging.getLogger(__name__)

@@ -85,7 +85,7 @@ async def _run(settings: Settings) -> int:
     servers = [await serve(health, settings.http_host, settings.http_port, with_metrics=not settings.metrics_auth)]
     if settings.metrics_auth:
         servers.append(await serve_metrics(MetricsAccess(kube.review), settings.http_host, settings.metrics_port))
-    lease = LeaseThread(lambda moves: _lease(settings, identity, moves), settings.lease_seconds)
+    lease = LeaseThread(lambda is_responsive: _lease(settings, identity, is_responsive), settings.lease_seconds)
     process = _Process(settings, kube, health, stop, lease)
     holding = asyncio.create_task(lease.hold(process.lead), name="lease")
     stopping = asyncio.create_task(stop.wait(), name="stop")
@@ -111,11 +111,11 @@ async def _run(settings: Settings) -> int:
         log.info("efrit-operator stopped")
 
 
-async def _lease(settings: Settings, identity: str, moves: Callable[[], bool]) -> tuple[Lease, Kube]:
+async def _lease(settings: Settings, identity: str, is_responsive: Callable[[], bool]) -> tuple[Lease, Kube]:
     """Return the lease with a connection of its own, in the thread that keeps it."""
     kube, namespace = await Kube.connect(), settings.operator_namespace
     ends = ProcessEnds(kube, namespace)
-    return Lease(kube, namespace, settings.lease_name, identity, settings.lease_seconds, moves, ends), kube
+    return Lease(kube, namespace, settings.lease_name, identity, settings.lease_seconds, is_responsive, ends), kube
 
 
 class _Process:

@@ -2,7 +2,7 @@
 
 The election is our own. The official client's (37.0.2) judges by the wall clock: set forward, it takes the lease of a
 living holder; set back, it waits that much longer for a dead one. Nor does it show whether the lease still holds at
-this moment, which is what a process must know that was stopped and goes on. Here only the monotonic clock counts; the
+this moment, which a process must know that was stopped and goes on. Here only the monotonic clock counts; the
 times in the Lease are for people. A lease whose holder is known to have ended (`process_end.py`) is taken at once:
 what has ended does nothing more, and what it had sent may arrive late, as it may from one that was stopped.
 """
@@ -38,7 +38,7 @@ class Ends(Protocol):
         """Return whether a process has ended for certain."""
 
     def stop(self) -> None:
-        """Look for none any more."""
+        """Stop watching."""
 
 
 class _HeldByOther(Exception):  # noqa: N818 - reads as what happened
@@ -55,14 +55,15 @@ class Lease:
         name: str,
         identity: str,
         seconds: float,
-        moves: Callable[[], bool] = lambda: True,
+        is_responsive: Callable[[], bool] = lambda: True,
         ends: Ends | None = None,
     ) -> None:
         """Hold `namespace/name` as `identity`, a name of this process alone.
 
-        It is neither taken nor renewed while `moves` says no. It is taken from a process that has ended by `ends`.
+        It is neither taken nor renewed while `is_responsive` returns False. It is taken at once from a process that
+        has ended, as `ends` knows.
         """
-        self._moves = moves
+        self._is_responsive = is_responsive
         self._ends = ends
         self._kube = kube
         self._namespace = namespace
@@ -73,8 +74,8 @@ class Lease:
         self._sure_seconds = seconds * 2 / 3
         self._pause = max(1.0, seconds / 7.5)
         self._sure_until = 0.0
-        self._seen: tuple[Any, ...] = ()
-        self._seen_at = 0.0
+        self._observed: tuple[Any, ...] = ()
+        self._observed_at = 0.0
 
     @property
     def held(self) -> bool:
@@ -96,7 +97,7 @@ class Lease:
 
     async def _acquire(self) -> None:
         try:
-            while not (self._moves() and await self._try()):
+            while not (self._is_responsive() and await self._try()):
                 await self._until_next_poll()
         finally:
             if self._ends is not None:
@@ -119,7 +120,7 @@ class Lease:
                     renewed = False
                     while not renewed:
                         await asyncio.sleep(self._pause)
-                        renewed = self._moves() and await self._try(ours=True)
+                        renewed = self._is_responsive() and await self._try(ours=True)
         except (TimeoutError, _HeldByOther):
             return
 
@@ -135,7 +136,7 @@ class Lease:
         except ApiError as error:
             log.info("lease %s/%s: %s", self._namespace, self._name, error)
             return False
-        # From before the call: whoever waits for its end has seen it no earlier.
+        # From before the call: no candidate has seen the renewal any earlier.
         self._sure_until = began + self._sure_seconds
         return True
 
@@ -164,13 +165,13 @@ class Lease:
         return self._is_expired(lease) or has_ended  # gate: holder-lives
 
     def _is_expired(self, lease: dict[str, Any]) -> bool:
-        """Return whether its holder has not renewed it for as long as it lasts, before our own eyes."""
+        """Return whether its holder has not renewed it for as long as it lasts, by the clock of this process."""
         spec = lease["spec"]
         observed = lease["metadata"].get("uid"), spec["holderIdentity"], spec.get("renewTime")
-        if observed != self._seen:
-            self._seen, self._seen_at = observed, _now()
+        if observed != self._observed:
+            self._observed, self._observed_at = observed, _now()
         lasts = max(self._seconds, float(spec.get("leaseDurationSeconds") or 0))
-        return _now() - self._seen_at >= lasts
+        return _now() - self._observed_at >= lasts
 
     def _spec(self, old: dict[str, Any]) -> dict[str, Any]:
         now = rfc3339_micro(datetime.now(UTC))
@@ -186,7 +187,7 @@ class Lease:
         return spec
 
     async def release(self) -> None:
-        """Give the lease back, if it is held by this process."""
+        """Release the lease, if it is held by this process."""
         try:
             lease = await self._kube.call("GET", self._path)
             if lease.get("spec", {}).get("holderIdentity") != self._identity:
@@ -197,7 +198,7 @@ class Lease:
             }
             await self._kube.call("PATCH", self._path, body=body, content_type=MERGE_PATCH)
         except ApiError as error:
-            log.warning("the lease could not be given back, it runs out by itself: %s", error)
+            log.warning("the lease could not be released, it will expire: %s", error)
 
 
 def _now() -> float:

@@ -23,7 +23,7 @@ from efrit.controller.lease import Lease
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 0.5
-"""How often the main loop says that it moves."""
+"""How often the main loop records that it runs."""
 
 
 class Connection(Protocol):
@@ -42,7 +42,7 @@ class LeaseThread:
         seconds: float,
         end: Callable[[int], None] = os._exit,
     ) -> None:
-        """Hold the lease that `connect` makes in the thread; its argument says whether the main loop moves.
+        """Hold the lease that `connect` makes in the thread; its argument: whether the main loop is responsive.
 
         seconds: how long a lease lasts. end: ends the process at once.
         """
@@ -50,7 +50,7 @@ class LeaseThread:
         self._seconds = seconds
         self._end = end
         self._main: asyncio.AbstractEventLoop | None = None
-        self._moved = time.monotonic()
+        self._last_beat = time.monotonic()
         self._lease: Lease | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -72,7 +72,7 @@ class LeaseThread:
         self._gone = self._main.create_future()
         beating = asyncio.create_task(self._beat(), name="lease beat")
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run(lead, over)), name="lease", daemon=True)
-        self._moved = time.monotonic()
+        self._last_beat = time.monotonic()
         self._thread.start()
         try:
             await asyncio.shield(over)
@@ -98,12 +98,12 @@ class LeaseThread:
 
     async def _beat(self) -> None:
         while True:
-            self._moved = time.monotonic()
+            self._last_beat = time.monotonic()
             await asyncio.sleep(BEAT_SECONDS)
 
-    def _moves(self) -> bool:
-        """Return whether the main loop has moved within the time that a lease lasts."""
-        return time.monotonic() - self._moved < self._seconds  # gate: main-loop-moves
+    def _is_responsive(self) -> bool:
+        """Return whether the main loop has run within the time that a lease lasts."""
+        return time.monotonic() - self._last_beat < self._seconds  # gate: main-loop-responsive
 
     def _in_thread(self, step: Callable[[], object]) -> None:
         if self._loop is not None:
@@ -122,7 +122,7 @@ class LeaseThread:
         await asyncio.wait({self._holding})
         error = None if self._holding.cancelled() else self._holding.exception()
         assert self._main is not None  # noqa: S101 - set before the thread starts
-        assert self._gone is not None  # noqa: S101 - likewise
+        assert self._gone is not None  # noqa: S101 - set before the thread starts
         self._main.call_soon_threadsafe(_settle, over, error)
         await self._closing.wait()
         if self._connection is not None:
@@ -130,7 +130,7 @@ class LeaseThread:
         self._main.call_soon_threadsafe(_settle, self._gone, None)
 
     async def _hold(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._lease, self._connection = await self._connect(self._moves)
+        self._lease, self._connection = await self._connect(self._is_responsive)
         await self._lease.hold(lambda: self._lead_on_main(lead))
 
     async def _lead_on_main(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -1,4 +1,4 @@
-"""Which process of the operator has ended, by the kubelet's word: so that its lease need not run out.
+"""Which process of the operator has ended, as its kubelet reports: its lease can be taken before it expires.
 
 Each process writes who it is into its container's termination log. Once that container has ended, the kubelet copies
 the file into the status of the pod. A status that names a process there says that this process has ended, this one
@@ -45,7 +45,7 @@ def leave_identity(path: str, identity: str) -> None:
         with os.fdopen(descriptor, "w") as file:
             file.write(identity)
     except OSError as error:
-        log.info("no termination log, a successor waits until the lease runs out: %s", error)
+        log.info("no termination log, a successor waits until the lease expires: %s", error)
 
 
 def has_ended(pod: Mapping[str, Any], identity: str) -> bool:

@@ -1,7 +1,7 @@
 """Yields the event loop to other tasks while many objects are read.
 
 What has arrived already is read without waiting: a page of a list, or all that a watch has of a burst. Taking
-in an object costs up to a millisecond, and whoever else has something to do would wait for all of them.
+in an object costs up to a millisecond, and all other tasks would wait for them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The index: every request that is not acknowledged, by id, in memory. No I/O; clocks are parameters.
 
-Built from a scan at start and kept by sightings afterwards. What it says may be a moment behind the
+Built from a scan at start and kept by sightings afterwards. It may be a moment behind the
 directories, never ahead of them.
 """
 
@@ -24,7 +24,7 @@ from efrit.protocol import (
 from efrit.queue.observe import IndexedRequest, Sighting
 
 ENTRY_BYTES = 2048
-"""What an entry is counted as beside its metadata, in bytes: more than any takes, with its share of a scan."""
+"""What an entry is counted as without its metadata, in bytes: more than any takes, with its share of a scan."""
 # One scan may miss a file that moves backwards (a retry) between two directories; two do not.
 _SCANS_TO_BELIEVE_GONE = 2
 
@@ -43,8 +43,8 @@ class Entry:
 
     `metadata` is JSON: parsed, the same 4 KiB take up to 110 KiB of memory.
 
-    `is_session`: a chat or command; `continues` is the session it goes on with. `progress` is what the first
-    `log_bytes` of its work log said last.
+    `is_session`: a chat or command; `continues` is the session that it continues. `progress` is the last in the first
+    `log_bytes` of its work log.
     """
 
     id: RequestId
@@ -202,7 +202,7 @@ class Index:
         entry.state = sighting.state
         entry.missing = 0
         if sighting.state is RequestState.QUEUED:
-            # A retry lies in requests/ under its canonical name.
+            # A retry is in requests/ under its canonical name.
             entry.request_name = sighting.request_name or request_file(entry.id)
             entry.running_since = entry.started_at = None
         elif sighting.state is RequestState.RUNNING:

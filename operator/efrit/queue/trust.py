@@ -1,4 +1,4 @@
-"""Whose directories are taken for a queue where no bridge guards it: whoever writes there has code run as us.
+"""Who may own a queue that no bridge guards: anyone who can write there has code run as this user.
 
 The one place for this. A queue that several users share would have another policy, named in its settings.
 """

@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "the end of the renewals of a controller that stands still",
-        "main-loop-moves",
+        "main-loop-responsive",
         Value("True"),
         (f"{UNIT}/test_lease_thread.py::test_a_loop_that_stands_still_loses_its_lease_and_the_process_ends",),
         silent=True,

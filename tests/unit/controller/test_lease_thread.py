@@ -49,8 +49,8 @@ class OneLease:
 def made(api: OneLease, end: Callable[[int], None] = os._exit) -> LeaseThread:
     """Return a thread whose lease is renewed all the time, and runs out in no test that does not wait for it."""
 
-    async def connect(moves: Callable[[], bool]) -> tuple[Lease, OneLease]:
-        lease = Lease(cast(KubeClient, api), "efrit-system", "efrit-operator", "pod-1", TIMEOUT, moves)
+    async def connect(is_responsive: Callable[[], bool]) -> tuple[Lease, OneLease]:
+        lease = Lease(cast(KubeClient, api), "efrit-system", "efrit-operator", "pod-1", TIMEOUT, is_responsive)
         lease._pause = 0.05
         return lease, api
 
@@ -143,7 +143,7 @@ async def test_who_is_stopped_before_it_began_leads_nothing() -> None:
 
 
 async def test_a_connection_that_cannot_be_made_is_raised() -> None:
-    async def connect(moves: Callable[[], bool]) -> tuple[Lease, OneLease]:
+    async def connect(is_responsive: Callable[[], bool]) -> tuple[Lease, OneLease]:
         raise ApiNotFound("no kubeconfig")
 
     lease = LeaseThread(connect, TIMEOUT)

@@ -117,9 +117,7 @@ def _daemon(subject: str, daemon: Daemon) -> Finding:
     if emacs is None:
         if pending or processing:
             detail = f"not running, and {pending + processing} requests wait for it"
-            return Finding(
-                subject, False, detail, f"efrit start {name}; what it said: {daemon.instance.queue_dir / LOG}"
-            )
+            return Finding(subject, False, detail, f"efrit start {name}; its log: {daemon.instance.queue_dir / LOG}")
         return Finding(subject, True, "not running; work sent to it starts it")
     problem = daemon.files.heartbeat().get("problem")
     if isinstance(problem, str) and problem:

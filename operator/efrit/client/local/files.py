@@ -1,4 +1,4 @@
-"""One queue directory in the hands of a client: what a bridge does there, done by whoever needs it.
+"""One queue directory without a bridge: each client does itself what a bridge would.
 
 Uses the steps of `efrit.queue`, so that every promise of docs/queue.md holds; several clients may use one directory
 at once, and take no lock: links and renames decide. Blocking, for a millisecond or two. Starts no process, reads no
@@ -84,7 +84,7 @@ class QueueFiles:
             raise Conflict(f"{request.id} was submitted before with other content", "choose another key")
         self.disk.sync_dir(Area.REQUESTS)
 
-    # Looking
+    # Reading
 
     def has_request(self, rid: str) -> bool:
         """Return whether the request is anywhere here."""
@@ -92,7 +92,7 @@ class QueueFiles:
 
     def state(self, handle: Handle) -> RequestState | None:
         """Return the state of the request; None if it is not here."""
-        # One that moves while we look is found behind where it was; but a retry moves back.
+        # A request that moves meanwhile is found in a later directory; but a retry moves back.
         for _ in range(2):
             state = self._sighting(handle)
             if state is not None:
@@ -121,7 +121,7 @@ class QueueFiles:
             return answers.final_state(handle, answer.response, answers.json_object(self._request_data(rid)))
 
     def is_answered(self, rid: str) -> bool:
-        """Return whether it has its answer: one look at two names, for a loop that waits."""
+        """Return whether it has its answer: two calls of stat, for a loop that waits."""
         name = response_file(RequestId(rid))
         return any(self.disk.stat_any(area, name) is not None for area in (Area.RESPONSES, Area.ARCHIVE))
 

@@ -67,7 +67,7 @@ class BulkheadCallbacks(Protocol):
         """Make a call of this depth, for nobody waits to make one."""
 
     def changed(self, problem: str | None) -> None:
-        """Say that the bridge does not answer, and why; None: that it does."""
+        """Report why the bridge does not answer; None: it does."""
 
 
 class Bulkhead:
@@ -89,7 +89,7 @@ class Bulkhead:
         self._broken: dict[Depth, str] = {}
         """Why the breaker is open, by the depth of what has failed."""
         self._reported = False
-        """Whether it was said that the bridge does not answer."""
+        """Whether it was reported that the bridge does not answer."""
         self._probing = False
         self._opened = 0
         """How often it was opened in a row."""
@@ -104,7 +104,7 @@ class Bulkhead:
 
     @property
     def problem(self) -> str | None:
-        """Why the bridge counts as not answering, None while it does. That it has no room is no such reason."""
+        """Why the bridge counts as not answering, None while it does. A full queue is not a reason."""
         return next((self._broken[depth] for depth in (Depth.READ, Depth.WRITE) if depth in self._broken), None)
 
     @contextmanager
@@ -278,7 +278,7 @@ class Bulkhead:
             self._callbacks.changed(problem)
 
     def _invite_next(self) -> None:
-        """Invite whoever may call now: first what ends work, as it makes room."""
+        """Invite keys that may call now: first what ends work, as it makes room."""
         for kind, keys in self._parked.items():
             while keys and not self._blocks(kind.depth) and self._has_place(kind):
                 self._invite(kind)

@@ -1,4 +1,4 @@
-"""Asks the API server what a decision must be sure of: the watch may lag.
+"""Reads from the API server what a decision must be sure of: the watch may lag.
 
 What is found goes to the store as if the watch had reported it. A decision that it contradicts is superseded.
 """

@@ -1,8 +1,8 @@
-"""Which elements go to a bridge together, and when; and what its answer says of each. No I/O: clocks are parameters.
+"""Which elements go to a bridge together, and when; and the result of each. No I/O: clocks are parameters.
 
-A group commit: while one call is under way the next elements gather. The first of a quiet time goes at once. Where
+A group commit: while one call is under way the next elements gather. The first after an idle time goes at once. Where
 more keys wait for the controller than it gets done, calls follow each other slowly: it makes nothing later, as a call
-costs as much for one element as for ten. An acknowledgement waits for company a while longer, as nobody waits for it.
+costs as much for one element as for ten. An acknowledgement waits for others a while longer, as nobody waits for it.
 """
 
 from __future__ import annotations
@@ -124,14 +124,14 @@ class Results:
 
     @property
     def missing(self) -> Sequence[int]:
-        """The elements that nothing was said of yet."""
+        """The elements without a result so far."""
         return sorted(self._missing)
 
     def feed(self, part: bytes) -> Iterator[BatchResult]:
         """Yield the results that are whole with this part. Raises `BridgeError`, `ProtocolError`."""
         before = len(self._rest)
         self._rest += part
-        # Only what is new is looked at: a part may be a single byte.
+        # Only the new bytes are searched: a part may be a single byte.
         if (end := self._rest.rfind(b"\n", before)) < 0:
             self._require_short(self._rest)
             return

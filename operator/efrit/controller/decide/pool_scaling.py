@@ -31,7 +31,7 @@ class Scaling:
 
 
 class _Need(NamedTuple):
-    """What a pool with an autoscaler needs, beside what it is to have at present."""
+    """What a pool with an autoscaler needs, and what it is to have at present."""
 
     limits: Autoscaling
     cause: str
@@ -59,8 +59,8 @@ def scaling(snapshot: PoolSnapshot, now: datetime) -> Scaling:
     current = snapshot.desired
     if current is None or not snapshot.listed:
         # Nothing is known of the load yet: as many as there are.
-        there = sum(not member.deleting for member in snapshot.members)
-        current = min(max(there if current is None else current, limits.min_replicas), limits.max_replicas)
+        present = sum(not member.deleting for member in snapshot.members)
+        current = min(max(present if current is None else current, limits.min_replicas), limits.max_replicas)
         if not snapshot.listed:
             return Scaling(current, None, limited=limited)
     need = _Need(limits, _sentence(load, snapshot.claims, spares), current, recommendation, limited)

@@ -28,7 +28,7 @@ class RequestContext:
 
     @property
     def queue_timeout(self) -> timedelta:
-        """How long it may wait for its start: as it says itself, or as the installation does."""
+        """How long it may wait for its start: as its spec says, or as the installation does."""
         seconds = self.snapshot.request.spec.queue_timeout_seconds
         if seconds is None:
             return self.snapshot.config.queue_timeout  # gate: default-queue-timeout
@@ -97,7 +97,7 @@ class RequestContext:
 
     @property
     def runs_in_stopping_pod(self) -> bool:
-        """Whether the pod that is being stopped said last that it runs the request."""
+        """Whether the pod that is being stopped reported last that it runs the request."""
         view, target = self.snapshot.bridge_view, self.snapshot.target
         if view is None or view.state != RequestState.RUNNING or target is None or target.pod is None:
             return False

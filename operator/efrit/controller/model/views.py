@@ -49,7 +49,7 @@ class PodView:
 
     @property
     def may_run(self) -> bool:
-        """Whether a container runs, or has run: the pod may have work, whatever is heard of it."""
+        """Whether a container runs, or has run: the pod may have work, whatever its bridge reports."""
         if self.phase in ("Succeeded", "Failed"):
             return False
         started = (
@@ -100,9 +100,9 @@ class BridgeView:
     stats: Stats | None = None
     problem: str | None = None
     unresponsive: str | None = None
-    """Why no calls are made to it but one now and then, a sentence; its event stream may go on."""
+    """Why no calls but probes are made to it, a sentence; its event stream may go on."""
     lost_since: datetime | None = None
-    """Since when there have been no figures of the pod; None while connected, or never heard by this process."""
+    """Since when there have been no figures of the pod; None while connected, or when this process never got any."""
 
     @property
     def takes_work(self) -> bool:

@@ -1,6 +1,6 @@
-"""What decisions about plans read and the store need not remember: the plans whole, their requests, long results.
+"""A bounded cache of what decisions about plans read: the plans whole, their requests, long results.
 
-A cache of JSON with one budget across all plans, the least recently decided go first. What was dropped is listed and
+JSON with one budget across all plans; the least recently decided go first. What was dropped is listed and
 read again at the next decision about its plan, one plan at a time (`fair_semaphore.py`), which is pinned meanwhile.
 """
 
@@ -17,12 +17,12 @@ from efrit.controller.model.keys import Key
 MAX_BYTES = 16 * 1024 * 1024
 """Of all plans together, and so of a single one: its last dozen steps take three megabytes where each is large."""
 PART_BYTES = 200
-"""What a part costs beside its JSON: name, links."""
+"""What a part costs in addition to its JSON: name, links."""
 
 
 @dataclass(slots=True)
 class PlanContent:
-    """What is at hand of one plan, as JSON."""
+    """What is held of one plan, as JSON."""
 
     plan: bytes | None = None
     requests: dict[str, bytes] = field(default_factory=dict)

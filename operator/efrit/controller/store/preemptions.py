@@ -23,17 +23,17 @@ from efrit.controller.store.records import PoolRecord, RequestRecord
 from efrit.protocol import RequestState, RequestView
 
 MOST_CANDIDATES = 16
-"""Requests whose members are looked at for one that waits."""
+"""Candidates that are checked for one request that waits."""
 
 Choice = tuple[Victim | None, bool]
 NOBODY: Choice = None, False
 
 
-class Held(NamedTuple):
-    """What the members of a pool have, as far as the choice goes by it."""
+class PoolWork(NamedTuple):
+    """The running requests of a pool, as the choice needs them; kept until the backlog of the pool changes."""
 
     changes: int
-    """Of the line, when this was made."""
+    """`FlowBacklog.changes` when this was computed."""
     running: list[Running]
     """Requests that may be interrupted, the preferred one first."""
     flows: dict[str, FlowShare]
@@ -47,8 +47,8 @@ class Preemptions:
     def __init__(self, index: Index, instances: Instances) -> None:
         self._index = index
         self._instances = instances
-        self._held: WeakKeyDictionary[FlowBacklog, Held] = WeakKeyDictionary()
-        """Thousands that wait are looked at one after the other: what each is compared with is made once for all."""
+        self._work: WeakKeyDictionary[FlowBacklog, PoolWork] = WeakKeyDictionary()
+        """Thousands that wait are checked one after the other: their common part is computed once."""
 
     def victim(self, waiting: RequestRecord, pool: PoolRecord) -> Choice:
         """Return the request that is interrupted for one that waits, and whether there may be one soon."""
@@ -60,17 +60,17 @@ class Preemptions:
         # Before all are listed nobody knows what each flow has.
         if not self._index.is_listed(key[0]):
             return NOBODY
-        held = self._held_of(line)
-        marked = held.interrupted.get(waiting.uid)
+        work = self._work_of(line)
+        marked = work.interrupted.get(waiting.uid)
         if marked is not None:
             # An earlier process chose it.
             record = self._index.requests[marked]
             member = self._member(record, waiting, pool)
             return (Victim(record.request, member, marked=True), False) if member is not None else (None, True)
         may_come = False
-        held.flows.setdefault(flow, FlowShare(0, line.shares.weight(flow)))
-        preemptor = self._preemptor(waiting, flow, held, pool)
-        for candidate in islice(victims(preemptor, held.running), MOST_CANDIDATES):
+        work.flows.setdefault(flow, FlowShare(0, line.shares.weight(flow)))
+        preemptor = self._preemptor(waiting, flow, work, pool)
+        for candidate in islice(victims(preemptor, work.running), MOST_CANDIDATES):
             record = self._index.requests[candidate.key]
             member = self._member(record, waiting, pool) if candidate.started is not None else None
             if member is not None:
@@ -78,18 +78,18 @@ class Preemptions:
             may_come = True
         return None, may_come
 
-    def _preemptor(self, waiting: RequestRecord, flow: str, held: Held, pool: PoolRecord) -> Preemptor:
+    def _preemptor(self, waiting: RequestRecord, flow: str, work: PoolWork, pool: PoolRecord) -> Preemptor:
         seen_for = timedelta(seconds=self._index.monotonic() - waiting.first_seen)
         max_running = pool.object.spec.fairness.max_running_per_flow
-        return Preemptor(waiting.packed.priority, flow, self._index.clock() - seen_for, held.flows, max_running)
+        return Preemptor(waiting.packed.priority, flow, self._index.clock() - seen_for, work.flows, max_running)
 
-    def _held_of(self, line: FlowBacklog) -> Held:
-        held = self._held.get(line)
-        if held is None or held.changes != line.changes:
-            held = self._held[line] = self._made(line)
-        return held
+    def _work_of(self, line: FlowBacklog) -> PoolWork:
+        work = self._work.get(line)
+        if work is None or work.changes != line.changes:
+            work = self._work[line] = self._compute_work(line)
+        return work
 
-    def _made(self, line: FlowBacklog) -> Held:
+    def _compute_work(self, line: FlowBacklog) -> PoolWork:
         running, interrupted, leaving = [], {}, Counter[str]()
         flows: set[str] = set()
         for key in line.held:
@@ -105,7 +105,7 @@ class Preemptions:
                 running.append(self._running(record, record.packed.target, record.flow))
         running.sort(key=preference)
         shares = {name: FlowShare(line.running_of(name) - leaving[name], line.shares.weight(name)) for name in flows}
-        return Held(line.changes, running, shares, interrupted)
+        return PoolWork(line.changes, running, shares, interrupted)
 
     def _running(self, record: RequestRecord, member: Key, flow: str) -> Running:
         placed = record.placement.since if record.placement is not None else BEGINNING

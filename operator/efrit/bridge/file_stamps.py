@@ -1,4 +1,4 @@
-"""Files of the Secret that may change while we run: what changed, without reading them each time."""
+"""Whether files of a mounted Secret have changed, by their stat: without reading them each time."""
 
 from pathlib import Path
 
@@ -6,16 +6,16 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class FileStamps:
-    """Remembers what a set of files looked like. The kubelet replaces all files of a Secret at once."""
+    """Inode, time and size of a set of files. The kubelet replaces all files of a Secret at once."""
 
     def __init__(self, *paths: Path) -> None:
         self._paths = paths
-        self._seen: Stamp | None = None
+        self._last: Stamp | None = None
 
     def changed(self) -> bool:
-        """Return whether any file is another one than at the last call; True the first time."""
+        """Return whether any file was replaced or modified since the last call; True the first time."""
         now = tuple(_stamp(path) for path in self._paths)
-        changed, self._seen = now != self._seen, now
+        changed, self._last = now != self._last, now
         return changed
 
 

@@ -1,7 +1,7 @@
-"""`python -m tests.bench.open_requests`: what news cost the controller that holds many open requests.
+"""`python -m tests.bench.open_requests`: what events cost the controller that holds many open requests.
 
-No cluster: the real store, work queue and decisions, with the actions thrown away. Prints, for each kind of news, how
-many keys are looked at because of it and how many milliseconds of a processor they take.
+No cluster: the real store, work queue and decisions, without the actions. Prints, for each kind of event, how
+many keys are reconciled because of it and how many milliseconds of a processor they take.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class World:
         self.queue = WorkQueue()
         self.store = Store(self.queue, CONFIG, _now)
         self.identity = new_identity()
-        self.looks = 0
+        self.reconciliations = 0
         self.version = 1000
         self.names = [f"i{number}" for number in range(instances)]
         for name in self.names:
@@ -67,7 +67,7 @@ class World:
         """Work off what waits, and return the seconds it took of a processor."""
         began = time.process_time()
         task = asyncio.create_task(self.queue.run(self._look, 32))
-        while len(self.queue):  # noqa: ASYNC110 - a look awaits nothing: what is left is what waits
+        while len(self.queue):  # noqa: ASYNC110 - a reconciliation awaits nothing: what is left is what waits
             await asyncio.sleep(0)
         took = time.process_time() - began
         task.cancel()
@@ -76,7 +76,7 @@ class World:
         return took
 
     async def _look(self, key: WorkKey) -> None:
-        self.looks += 1
+        self.reconciliations += 1
         where = (key.namespace, key.name)
         if key.kind == EfritRequest.kind:
             request = self.store.requests.snapshot(where)
@@ -103,7 +103,7 @@ def _statefulset(name: str) -> Json:
     return {"metadata": {**meta, "labels": {"efrit.dev/instance": name}, "ownerReferences": owners}}
 
 
-def _news(world: World) -> Iterator[tuple[str, Callable[[], None]]]:
+def _events(world: World) -> Iterator[tuple[str, Callable[[], None]]]:
     def all_figures() -> None:
         for name in world.names:
             world.store.instances.observe(world.instance(name, processed=1))
@@ -124,18 +124,18 @@ def _news(world: World) -> Iterator[tuple[str, Callable[[], None]]]:
 
 async def _run() -> None:
     print(f"{REQUESTS} open requests")
-    print(f"{'instances':>9} {'unbound':>8}  {'news':<34} {'looks':>7} {'ms':>8}")
+    print(f"{'instances':>9} {'unbound':>8}  {'event':<34} {'reconciled':>11} {'ms':>8}")
     for instances in INSTANCES:
         for unbound in (0, REQUESTS // 2):
             world = World(instances, unbound)
             await world.settled()
-            for title, tell in _news(world):
-                world.looks = 0
+            for title, tell in _events(world):
+                world.reconciliations = 0
                 began = time.process_time()
                 tell()
                 elapsed = time.process_time() - began
                 took = elapsed + await world.settled()
-                print(f"{instances:>9} {unbound:>8}  {title:<34} {world.looks:>7} {took * 1000:>8.1f}")
+                print(f"{instances:>9} {unbound:>8}  {title:<34} {world.reconciliations:>11} {took * 1000:>8.1f}")
 
 
 if __name__ == "__main__":

@@ -111,8 +111,8 @@ def written(folder: Path) -> str:
 
 
 def test_what_was_recorded_plays_the_same_again(recorded: Client, tmp_path: Path) -> None:
-    recorded.model.play("recorded", SCENARIO)
-    first = describe_answers(talk(recorded, "recorded"))
+    recorded.model.play("original", SCENARIO)
+    first = describe_answers(talk(recorded, "original"))
     toml = written(tmp_path)
     recorded.model.play("recorded", toml)
     direct = httpx.Client(base_url=recorded.model.url, timeout=TIMEOUT, verify=NO_TLS)
@@ -126,8 +126,8 @@ def test_what_was_recorded_plays_the_same_again(recorded: Client, tmp_path: Path
 
 
 def test_no_key_is_in_what_was_recorded(recorded: Client, tmp_path: Path) -> None:
-    recorded.model.play("recorded", SCENARIO)
-    talk(recorded, "recorded")
+    recorded.model.play("original", SCENARIO)
+    talk(recorded, "original")
     assert "test-key" not in written(tmp_path)
     assert names(tmp_path) == ["recorded.toml"]
 

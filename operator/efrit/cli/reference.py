@@ -118,10 +118,10 @@ they are said; without the right to exec, how far the work is, and the answer wh
 Durations are written `30s`, `5m`, `1h30m`, or as a number of seconds. `efrit help COMMAND` and `--help` show
 examples. Tables have colours at a terminal; `NO_COLOR=1` turns them off.
 
-`eval "$(efrit completion bash)"` completes commands, options and values (instances, requests, plans, sessions,
-labels, contexts, namespaces; what takes more than `EFRIT_COMPLETION_SECONDS`, by default 3, is left out); there are
-scripts for zsh and fish, too. kubectl 1.26 and later completes `kubectl
-efrit`, too, as long as `kubectl_complete-efrit` (installed with `efrit`) is on the PATH.
+`eval "$(efrit completion bash)"` completes commands, options and values: instances, requests, plans, sessions,
+labels, contexts and namespaces. Values that take more than `EFRIT_COMPLETION_SECONDS` (default 3) are left out.
+There are scripts for zsh and fish, too. kubectl 1.26 and later completes `kubectl efrit` if
+`kubectl_complete-efrit`, which is installed with `efrit`, is on the PATH.
 
 A Lisp error names the form in which it happened, by line and column. `efrit logs NAME` prints the backtrace, and what
 the code printed and said.

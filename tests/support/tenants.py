@@ -61,6 +61,11 @@ class Tenant:
         requests = self.kube.list("efritrequests", self.namespace)
         return sum(request.get("status", {}).get("phase") in FINAL for request in requests)
 
+    def unfinished(self) -> bool:
+        """Return whether a request is not final: of a list that is polled the API server sends one at most."""
+        others = ",".join(f"status.phase!={phase}" for phase in sorted(FINAL))
+        return bool(self.kube.list("efritrequests", self.namespace, fieldSelector=others, limit="1"))
+
     def use_up_quota(self) -> None:
         """Allow no StatefulSet more. Nobody counts here: the status that the quota controller writes is given."""
         hard = {"count/statefulsets.apps": str(len(self.kube.list("statefulsets", self.namespace)))}

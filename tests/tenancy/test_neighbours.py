@@ -43,7 +43,8 @@ def test_a_hung_disk_holds_few_calls_and_another_tenant_is_answered(
 
     node.do(lambda: loud.bridge.set(Mode.ANSWERS))
     tenants.until_ready(loud, reason="Ready")
-    until(lambda: loud.finished() == WAITING or None, lambda: f"{loud.finished()} of {WAITING} have ended")
+    until(lambda: not loud.unfinished() or None, lambda: f"{loud.finished()} of {WAITING} have ended")
+    assert loud.finished() == WAITING
     # One more for the probe of a bridge that nobody waits for.
     assert loud.bridge.most_in_flight <= most + 1
     assert len(loud.bridge.handed_over) == len(set(loud.bridge.handed_over)) == WAITING
@@ -59,7 +60,8 @@ def test_a_full_disk_keeps_its_own_requests_waiting_alone(tenants: Tenants) -> N
         assert tenants.answer(quiet)["phase"] == "Succeeded"
 
     node.do(lambda: loud.bridge.set(Mode.ANSWERS))
-    until(lambda: loud.finished() == 50 or None, lambda: f"{loud.finished()} of 50 have ended")
+    until(lambda: not loud.unfinished() or None, lambda: f"{loud.finished()} of 50 have ended")
+    assert loud.finished() == 50
 
 
 def test_a_bridge_that_floods_events_takes_neither_the_lease_nor_the_answers_of_another(tenants: Tenants) -> None:

@@ -204,7 +204,7 @@ class ProxiedCluster:
             return not any(file.area in OPEN_AREAS and not file.may_stay for file in files)
 
         self.until(tidy, lambda: f"the queues are not empty: {files}")
-        # Not checked again below: a controller on a busy machine may hear late of a pod that was replaced before.
+        # Not checked again below: a controller on a busy machine may learn late of a pod that was replaced before.
         self.until(lambda: all(map(self._is_ready, (ONE, EPHEMERAL))), "the instances are not ready again")
         violations = check(self.history(quiet, files))
         assert not violations, "\n".join(map(str, violations)) + f"\n{self.logs()}"

@@ -280,7 +280,7 @@ def remove(cluster: ProxiedCluster, name: str) -> None:
     cluster.kube.delete("efritinstances", cluster.namespace, name)
 
     def gone() -> bool:
-        # A controller that has yet to hear of the deletion creates a child anew.
+        # A controller that has not received the deletion creates a child anew.
         for plural, child in _children(cluster, name):
             with suppress(Refused):
                 cluster.kube.delete(plural, cluster.namespace, child)

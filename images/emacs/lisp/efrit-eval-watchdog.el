@@ -52,7 +52,7 @@ watch() {
     [ ! -e \"$cancel\" ] || [ \"$left\" -le 0 ] || send USR2
     if [ \"$left\" -le 0 ]; then
       if [ \"$grace\" -gt 0 ] && [ \"$signals\" -ge \"$grace\" ]; then
-        echo \"efrit: killing Emacs $emacs: it did not hear $signals signals\" >&2
+        echo \"efrit: killing Emacs $emacs: it did not react to $signals signals\" >&2
         order \"$file\"
         send KILL
       else

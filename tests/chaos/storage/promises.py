@@ -87,7 +87,7 @@ def promises_at(recorded: Sequence[Operation], crash: int, begun_before: Sequenc
 
 
 def _allowed(recorded: Sequence[Operation]) -> dict[str, int]:
-    """Return how often requests that say so may be begun; one may run before its client hears that it is accepted."""
+    """Return how often requests that say so may be begun; one may run before its client gets the acceptance."""
     attempts = {}
     for operation in recorded:
         if operation.kind == "mark" and operation.data.startswith(b"accepted "):

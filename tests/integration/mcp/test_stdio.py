@@ -171,11 +171,11 @@ async def test_a_client_that_subscribes_is_notified_when_its_work_is_done(laptop
     form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) 42)'
     changed = anyio.Event()
 
-    async def hear(message: Any) -> None:
+    async def receive(message: Any) -> None:
         if isinstance(message, ResourceUpdatedNotification):
             changed.set()
 
-    async with serve(mode="legacy", message_handler=hear) as client:
+    async with serve(mode="legacy", message_handler=receive) as client:
         work = {"type": "eval", "content": form, "timeout": 600}
         name = structured_content(await client.call_tool("efrit_submit", work))["request_id"]
         await client.subscribe_resource(f"efrit://requests/{name}")

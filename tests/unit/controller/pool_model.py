@@ -694,7 +694,7 @@ class PoolWorld:
         return [f"{len(staying)} members stay where {wanted} are wanted"]
 
     def _idle_beside_work(self) -> list[str]:
-        """Return requests that wait though a member has room for one of their flow, and claims likewise."""
+        """Return requests that wait though a member has room for one of their flow, and claims, too."""
         spec = self.objects[POOL, "crew"]["spec"]
         load, most = spec.get("placement", {}).get("maxLoadPerInstance", 2), self._fairness().get("maxRunningPerFlow")
         snapshot = self.store.pools.snapshot(CREW)

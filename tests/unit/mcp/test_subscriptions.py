@@ -34,7 +34,7 @@ def listening(backend: ScriptedBackend) -> Listening:
     async def opened() -> AsyncIterator[tuple[Client, MemoryObjectReceiveStream[str]]]:
         send, updates = anyio.create_memory_object_stream[str](100)
 
-        async def hear(message: Any) -> None:
+        async def receive(message: Any) -> None:
             if isinstance(message, ResourceUpdatedNotification):
                 send.send_nowait(str(message.params.uri))
 
@@ -43,7 +43,7 @@ def listening(backend: ScriptedBackend) -> Listening:
 
         with send, updates:
             server = make_server(backend_of, one_client=True)
-            async with Client(server, mode="legacy", message_handler=hear) as client:
+            async with Client(server, mode="legacy", message_handler=receive) as client:
                 yield client, updates
 
     return opened

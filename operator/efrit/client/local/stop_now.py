@@ -8,7 +8,7 @@ from efrit.client.interface import RequestReason
 from efrit.client.local.daemon import Daemon
 
 NOW_SECONDS = 5.0
-"""How long what runs may take to hear that it is cancelled."""
+"""How long what runs may take to notice that it is cancelled."""
 
 _AGAIN_SECONDS = 0.2
 

@@ -171,11 +171,11 @@ async def test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next(world: 
 
 async def test_children_a_list_did_not_have_are_forgotten(world: World) -> None:
     world.store.instances.observe(instance_json())
-    world.store.children.observe_pod(child(uid="ghost"))
+    world.store.children.observe_pod(child(uid="stale"))
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="set"))
     await world.settle()
 
-    world.store.children.forget({"ghost"})
+    world.store.children.forget({"stale"})
 
     snapshot = world.instance()
     assert snapshot.pod is None

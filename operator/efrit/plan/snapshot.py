@@ -105,6 +105,8 @@ class Snapshot:
 
     def succeeded(self, step: int, part: Part) -> EfritRequest | None:
         """Return the attempt at this part that succeeded."""
+        if (step, part) not in self._succeeded:
+            return None
         attempts = (self.request(step, attempt) for attempt in attempts_at(part))
         return next((request for request in attempts if request is not None and _has_succeeded(request)), None)
 
@@ -120,6 +122,11 @@ class Snapshot:
             for name, request in self.requests.items()
             if name.startswith(self._prefix) and (match := _STEP_AND_PART.fullmatch(name, len(self._prefix)))
         )
+
+    @cached_property
+    def _succeeded(self) -> frozenset[tuple[int, str]]:
+        """Steps and parts with an attempt that succeeded: most that is asked for has none."""
+        return frozenset((step, part) for request, step, part in self.recorded if _has_succeeded(request))
 
     def recorded_results(self, *parts: Part) -> Iterator[EfritRequest]:
         """Yield the requests of these parts that succeeded, of any step."""

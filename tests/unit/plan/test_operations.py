@@ -170,7 +170,7 @@ def test_a_parent_is_done_once_what_failed_below_it_is_removed() -> None:
         ("failed", {"operation": "refine", "task": "root", "description": "easier"}, "never changes"),
         ("failed", {"operation": "decompose", "task": "b", "tasks": [new("x")]}, "has children already"),
         ("failed", {"operation": "insert", "parent": "c", "tasks": [new("x")]}, "is atomic"),
-        ("failed", {"operation": "insert", "parent": "b", "before": "e", "tasks": [new("x")]}, "no child of b"),
+        ("failed", {"operation": "insert", "parent": "b", "before": "e", "tasks": [new("x")]}, "not a child of b"),
         ("failed", {"operation": "insert", "parent": "b", "before": "c", "after": "c", "tasks": [new("x")]}, "one"),
         ("failed", {"operation": "insert", "parent": "b", "tasks": [new("x", "atomic", new("y"))]}, "is atomic and"),
         ("open", {"operation": "refine", "task": "d", "description": "x"}, "Only a parent can stay open"),

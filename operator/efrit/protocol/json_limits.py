@@ -10,7 +10,7 @@ MAX_PARTS = 100_000
 
 _UNCHECKED_BYTES = 64 * 1024
 _PART = rb"""(?:[^",\[{]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+[,\[{]"""
-"""All up to the next part, with whole strings. Never gone back on, so that it stays linear, for a text cut off, too."""
+"""All up to the next part, with whole strings; possessive, so that it stays linear, for a text cut off, too."""
 
 
 def exceeds_part_limit(data: bytes) -> bool:

@@ -6,14 +6,14 @@ so that a wake-up that is lost stays lost. A process that dies may do so before 
 
 from __future__ import annotations
 
-import copy
 import itertools
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from efrit.api.pool import PoolTemplate
 from efrit.api.request import MAX_PREEMPTIONS, run_id
@@ -208,7 +208,7 @@ class PoolWorld:
         self._observe(obj)
 
     def _observe(self, obj: Json) -> None:
-        self.store.of(obj["kind"]).observe(json.loads(json.dumps(obj)))
+        self.store.of(obj["kind"]).observe(_wired(obj))
 
     def _gone(self, kind: str, name: str) -> None:
         obj = self.objects.pop((kind, name))
@@ -329,7 +329,7 @@ class PoolWorld:
         spec = {"fairness": {"flowLabel": "team"}, "placement": obj["spec"].get("placement", {}), "template": {}}
         spec["preemption"] = obj["spec"].get("preemption", "Never")
         size = {name: obj["spec"][name] for name in ("replicas", "autoscaling") if name in obj["spec"]}
-        new = copy.deepcopy({**spec, **size, **change})
+        new = _wired({**spec, **size, **change})
         if "autoscaling" in change:
             new.pop("replicas", None)
         if "replicas" in change:
@@ -493,15 +493,15 @@ class PoolWorld:
                     self._check_binding(obj, action)
                 if kind == REQUEST:
                     self._check_status(obj, action)
-                obj["status"] = copy.deepcopy(dict(action.status))
+                obj["status"] = _wired(action.status)
                 obj["metadata"]["resourceVersion"] = self._version()
             case CreateMember(manifest=manifest):
                 meta, name = manifest["metadata"], f"m{self._made:03}"
                 most = self._bounds()[1] + MAX_SURGE
                 if len(self.members()) >= most:
                     self.broken.append(f"{name} is created beside {len(self.members())} members, {most} at most")
-                made = self._put(MEMBER, name, copy.deepcopy(manifest["spec"]), labels=dict(meta["labels"]))
-                made["metadata"]["ownerReferences"] = copy.deepcopy(meta["ownerReferences"])
+                made = self._put(MEMBER, name, _wired(manifest["spec"]), labels=dict(meta["labels"]))
+                made["metadata"]["ownerReferences"] = _wired(meta["ownerReferences"])
                 self._new_member = made
             case TakeMember(instance=instance):
                 return self._change_owner(instance, taken(action))
@@ -619,7 +619,7 @@ class PoolWorld:
         meta = obj["metadata"]
         if (meta["uid"], meta["resourceVersion"]) != (wanted["uid"], wanted["resourceVersion"]):
             return False
-        meta["ownerReferences"] = copy.deepcopy(wanted["ownerReferences"])
+        meta["ownerReferences"] = _wired(wanted["ownerReferences"])
         meta["resourceVersion"] = self._version()
         return True
 
@@ -729,6 +729,11 @@ class PoolWorld:
             for behind in shares
             if shares[ahead] - shares[behind] > 1 / weights.get(ahead, 1) + 1 / weights.get(behind, 1)
         ]
+
+
+def _wired(value: Any) -> Any:
+    """Return a copy, as it comes from the API server."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _run_id(request: Json) -> str:

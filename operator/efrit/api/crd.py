@@ -25,7 +25,7 @@ from efrit.api.request import EfritRequest
 from efrit.api_group import GROUP, VERSION
 
 RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest, EfritPlan, EfritPool, EfritClaim)
-DROPPED_KEYWORDS = ("title", "const", "discriminator", "exclusiveMinimum", "exclusiveMaximum")
+DROPPED_KEYWORDS = ("title", "const", "discriminator", "exclusiveMinimum", "exclusiveMaximum", "propertyNames")
 
 
 def definition(resource: type[Resource]) -> dict[str, Any]:

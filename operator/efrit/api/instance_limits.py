@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from efrit.api.meta import ApiModel
-from efrit.api.request import MAX_TIMEOUT_SECONDS
+from efrit.api.wire_types import MAX_TIMEOUT_SECONDS
 
 
 class Limits(ApiModel):

@@ -9,9 +9,10 @@ from pydantic import Field
 from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
 from efrit.api.reasons import PlanPhase
-from efrit.api.request import MAX_TIMEOUT_SECONDS, Budget, LocalReference
+from efrit.api.request import LocalReference
+from efrit.api.wire_types import MAX_TIMEOUT_SECONDS, BudgetField, CostField, CountsField, ObservationField, TaskField
 from efrit.protocol.enums import Outcome
-from efrit.protocol.plan_enums import CommitKind, Perspective, PlanStep, TaskState, TaskType
+from efrit.protocol.plan_enums import CommitKind, PlanStep, TaskType
 
 MAX_AMENDMENTS = 64
 MAX_TREE_NODES = 400
@@ -114,7 +115,7 @@ class Act(ApiModel):
         le=MAX_TIMEOUT_SECONDS,
         description="Longest running time of one command; default: the instance's limits.commandTimeoutSeconds.",
     )
-    budget: Budget | None = Field(default=None, description="Upper bounds of one command.")
+    budget: BudgetField | None = Field(default=None, description="Upper bounds of one command.")
 
 
 class Assess(ApiModel):
@@ -229,33 +230,6 @@ class PlanSpec(ApiModel):
     )
 
 
-class HiddenTasks(ApiModel):
-    """Tasks below a node that the status has no room for, by state."""
-
-    pending: int = Field(default=0, ge=0, description="Tasks that have not started or not finished.")
-    done: int = Field(default=0, ge=0, description="Tasks that are done.")
-    failed: int = Field(default=0, ge=0, description="Tasks that failed permanently.")
-
-
-class TreeNode(ApiModel):
-    """One task of the tree."""
-
-    id: str = Field(max_length=128, description="Id of the task, as in its commits.")
-    parent: str | None = Field(default=None, max_length=128, description="Id of its parent; the root has none.")
-    type: TaskType = Field(description="atomic or parent.")
-    description: str = Field(max_length=4096, description="What to do; a long text is truncated.")
-    failure_threshold: float = Field(
-        default=0, ge=0, description="Grows by 0.2 with each failure; at 1.0 the parent is asked."
-    )
-    state: TaskState = Field(description="pending, done or failed.")
-    attempts: int | None = Field(default=None, ge=0, description="Number of attempts so far.")
-    lessons: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(
-        default=(), max_length=20, description="Lessons of earlier attempts at the current task."
-    )
-    children: int | None = Field(default=None, ge=0, description="Number of its subtasks.")
-    hidden: HiddenTasks | None = Field(default=None, description="Tasks below it that are left out here, by state.")
-
-
 class PlanCommit(ApiModel):
     """One commit of the plan's repository."""
 
@@ -265,35 +239,6 @@ class PlanCommit(ApiModel):
     task: str | None = Field(default=None, max_length=128, description="The task that the commit is about.")
     step: int = Field(ge=0, description="Its number in the plan, from 0.")
     time: Time | None = Field(default=None, description="When it was made.")
-
-
-class Observation(ApiModel):
-    """One fact. What follows from it is decided elsewhere."""
-
-    perspective: Perspective = Field(description="build, requirements, integration or quality.")
-    statement: str = Field(max_length=2048, description="What was seen.")
-    evidence: str | None = Field(default=None, max_length=2048, description="Evidence: output, file, line.")
-
-
-class PlanCounts(ApiModel):
-    """How much there is and how much was done."""
-
-    tasks: int = Field(default=0, ge=0, description="Tasks of the tree, the root included.")
-    pending: int = Field(default=0, ge=0, description="Tasks that have not started or not finished.")
-    done: int = Field(default=0, ge=0, description="Tasks that are done.")
-    failed: int = Field(default=0, ge=0, description="Tasks that failed permanently.")
-    steps: int = Field(default=0, ge=0, description="Visits of tasks so far: what limits.maxSteps bounds.")
-    acts: int = Field(default=0, ge=0, description="Commits of acts.")
-    adapts: int = Field(default=0, ge=0, description="Commits of changes to the tree.")
-    amendments: int = Field(default=0, ge=0, description="Amendments that the plan has taken in.")
-
-
-class PlanCost(ApiModel):
-    """What the plan has cost so far."""
-
-    input_tokens: int = Field(default=0, ge=0, description="Tokens sent to the model.")
-    output_tokens: int = Field(default=0, ge=0, description="Tokens received from it.")
-    seconds: float = Field(default=0, ge=0, description="Running time of its requests, in seconds.")
 
 
 class PlanStatus(ApiModel):
@@ -323,7 +268,7 @@ class PlanStatus(ApiModel):
         default=None, max_length=253, description="The EfritRequest that last worked on it."
     )
     commit_count: int | None = Field(default=None, ge=0, description="How many commits the plan has made.")
-    tree: tuple[TreeNode, ...] = Field(
+    tree: tuple[TaskField, ...] = Field(
         default=(),
         max_length=MAX_TREE_NODES,
         description="The tree, depth first: the path to the current task and its surroundings, the rest as counts.",
@@ -331,11 +276,11 @@ class PlanStatus(ApiModel):
     commits: tuple[PlanCommit, ...] = Field(
         default=(), max_length=MAX_COMMITS, description="The last commits, newest first."
     )
-    observations: tuple[Observation, ...] = Field(
+    observations: tuple[ObservationField, ...] = Field(
         default=(), max_length=MAX_OBSERVATIONS, description="Observations of the last assessment."
     )
-    counts: PlanCounts | None = Field(default=None, description=PlanCounts.__doc__)
-    cost: PlanCost | None = Field(default=None, description=PlanCost.__doc__)
+    counts: CountsField | None = None
+    cost: CostField | None = None
     start_time: Time | None = Field(default=None, description="When the controller started it.")
     completion_time: Time | None = Field(default=None, description="When its end was recorded.")
 

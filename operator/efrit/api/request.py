@@ -10,13 +10,19 @@ from pydantic import Field, JsonValue
 from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, MicroTime, PrinterColumn, Resource, Rule, field_rules
 from efrit.api.reasons import RequestPhase
-from efrit.api.wire_types import RetryPolicyField, UsageField, resource_word
+from efrit.api.wire_types import (
+    MAX_TIMEOUT_SECONDS,
+    BudgetField,
+    ProgressField,
+    RetryPolicyField,
+    UsageField,
+)
 from efrit.protocol.enums import Outcome, RequestType, RetryPolicy, SessionStatus
+from efrit.protocol.resource_case import resource_word
 
 # A character may take six bytes in etcd, an object 1.5 MiB: what is left is for the metadata and the status.
 MAX_CONTENT_CHARS = 245_760
 MAX_INLINE_RESULT_CHARS = 32_768
-MAX_TIMEOUT_SECONDS = 86_400
 MAX_PREEMPTIONS = 5
 """A request that was interrupted so often for others runs to its end: it loses the time of so many runs at most."""
 
@@ -40,29 +46,6 @@ class InstanceSelector(ApiModel):
 
     match_labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)] = (
         Field(description="Labels an instance must have, all of them.")
-    )
-
-
-class Budget(ApiModel):
-    """Upper bounds of one command. A budget that ends keeps what was done: outcome Partial.
-
-    One that asks for more than the instance's limits is Rejected.
-    """
-
-    max_tool_calls: int | None = Field(
-        default=None, ge=1, le=10_000, description="Tool calls; at most the instance's limits.maxToolCalls."
-    )
-    max_iterations: int | None = Field(
-        default=None, ge=1, le=10_000, description="Turns of the model; at most limits.maxIterations."
-    )
-    max_tokens: int | None = Field(
-        default=None, ge=1, le=100_000_000, description="Tokens in and out, together; at most limits.maxTokens."
-    )
-    iteration_timeout_seconds: int | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_TIMEOUT_SECONDS,
-        description="Longest time of one turn, in seconds; at most limits.iterationTimeoutSeconds.",
     )
 
 
@@ -142,7 +125,7 @@ class RequestSpec(ApiModel):
         "Default: that of the installation, a week if its administrator sets no other.",
         json_schema_extra=_kept("queueTimeoutSeconds"),
     )
-    budget: Budget | None = Field(
+    budget: BudgetField | None = Field(
         default=None,
         description="Upper bounds of a command.",
         json_schema_extra=_kept("budget"),
@@ -276,15 +259,6 @@ class SessionState(ApiModel):
     question: str | None = Field(default=None, max_length=8192, description="Question of the model, with need-input.")
 
 
-class Progress(ApiModel):
-    """How far a chat or command has come; once it is final, how far it came."""
-
-    step: int | None = Field(default=None, ge=0, description="Number of the current step.")
-    message: str | None = Field(default=None, max_length=1024, description="What it is doing.")
-    tool_calls: int | None = Field(default=None, ge=0, description="Tool calls so far.")
-    tokens: int | None = Field(default=None, ge=0, description="Tokens so far, in and out.")
-
-
 class RequestHandover(StrEnum):
     """What is known of the hand-over of an open request whose instance is away."""
 
@@ -342,7 +316,7 @@ class RequestStatus(ApiModel):
     error: RequestError | None = Field(default=None, description="What went wrong, if anything.")
     context: EmacsContext | None = Field(default=None, description="Emacs' context, with spec.returnContext.")
     session: SessionState | None = Field(default=None, description="The session of a chat or command.")
-    progress: Progress | None = Field(default=None, description=Progress.__doc__)
+    progress: ProgressField | None = None
     usage: UsageField | None = Field(default=None, description="What a chat or command used of the model.")
     session_left: str | None = Field(
         default=None,

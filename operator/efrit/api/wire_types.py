@@ -5,18 +5,17 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-import msgspec
-from pydantic import BeforeValidator, GetPydanticSchema, PlainSerializer, WithJsonSchema
-from pydantic.alias_generators import to_camel
-from pydantic_core import core_schema
+from msgspec import Meta
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from efrit.protocol.enums import RetryPolicy
-from efrit.protocol.session import Usage
+from efrit.protocol.plan_values import Cost, Counts, Observation, Task
+from efrit.protocol.request import Budget
+from efrit.protocol.resource_case import resource_names, resource_word
+from efrit.protocol.session import Progress, Usage
+from efrit.struct_field import StructField
 
-
-def resource_word(word: StrEnum) -> str:
-    """Return a word of the wire in the case of a resource: `if-interrupted` is `IfInterrupted`."""
-    return word.value.title().replace("-", "")
+MAX_TIMEOUT_SECONDS = 86_400
 
 
 def _word(kind: type[StrEnum]) -> list[Any]:
@@ -37,38 +36,43 @@ def _word(kind: type[StrEnum]) -> list[Any]:
     ]
 
 
-def _struct(kind: type[Usage]) -> list[Any]:
-    """Return the annotations of a field that holds a `kind`, in camelCase and without fields of later versions."""
-    names = {to_camel(name): name for name in kind.__struct_fields__ if name != "extra"}
-
-    def read(value: object) -> Usage:
-        if isinstance(value, kind):
-            return value
-        if not isinstance(value, dict):
-            raise ValueError(f"Input should be an object, not {value!r:.80}")
-        return kind.from_dict({names[key]: member for key, member in value.items() if key in names})
-
-    def written(value: Usage) -> dict[str, Any]:
-        return {key: getattr(value, name) for key, name in names.items()}
-
-    return [
-        GetPydanticSchema(lambda _kind, _handler: core_schema.no_info_plain_validator_function(read)),
-        PlainSerializer(written, return_type=dict[str, Any]),
-        WithJsonSchema(_json_schema(kind, names)),
-    ]
-
-
-def _json_schema(kind: type[Usage], names: dict[str, str]) -> dict[str, Any]:
-    """Return the schema of `kind` for a CRD, which may not bound the names of members."""
-    fields = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
-
-    def kept(schema: dict[str, Any]) -> dict[str, Any]:
-        values = {key: value for key, value in schema.items() if key not in ("default", "propertyNames")}
-        return {key: kept(value) if isinstance(value, dict) else value for key, value in values.items()}
-
-    properties = {key: kept(fields[name]) for key, name in names.items()}
-    return {"type": "object", "description": kind.__doc__, "properties": properties}
-
-
 RetryPolicyField = Annotated[RetryPolicy, *_word(RetryPolicy)]
-UsageField = Annotated[Usage, *_struct(Usage)]
+
+
+def _at_most(most: int, description: str) -> Any:
+    return Annotated[int | None, Meta(ge=1, le=most, description=description)]
+
+
+BudgetField = Annotated[
+    Budget,
+    StructField(
+        resource_names,
+        # A resource asks for less than the wire carries, and for whole seconds.
+        own={
+            "max_tool_calls": _at_most(10_000, "Tool calls; at most the instance's limits.maxToolCalls."),
+            "max_iterations": _at_most(10_000, "Turns of the model; at most limits.maxIterations."),
+            "max_tokens": _at_most(100_000_000, "Tokens in and out, together; at most limits.maxTokens."),
+            "iteration_timeout": _at_most(
+                MAX_TIMEOUT_SECONDS, "Longest time of one turn, in seconds; at most limits.iterationTimeoutSeconds."
+            ),
+        },
+    ),
+]
+ProgressField = Annotated[
+    Progress,
+    StructField(
+        # A status has the session beside the progress.
+        lambda kind: {name: key for name, key in resource_names(kind).items() if name != "session"},
+        # The published bounds: of the text, which is shown here, and none from above of the numbers.
+        own={
+            "message": Annotated[str | None, Meta(max_length=1024)],
+            **dict.fromkeys(("step", "tool_calls", "tokens"), Annotated[int | None, Meta(ge=0)]),
+        },
+    ),
+]
+UsageField = Annotated[Usage, StructField(resource_names)]
+
+TaskField = Annotated[Task, StructField(resource_names)]
+ObservationField = Annotated[Observation, StructField(resource_names)]
+CountsField = Annotated[Counts, StructField(resource_names)]
+CostField = Annotated[Cost, StructField(resource_names)]

@@ -7,7 +7,8 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,7 +18,6 @@ from efrit.client.interface import Outcome
 from efrit.client.plans import (
     Cost,
     Counts,
-    Hidden,
     Intent,
     NewPlan,
     Observation,
@@ -28,6 +28,8 @@ from efrit.client.plans import (
     Task,
 )
 from efrit.client.resource_fields import condition, moment
+from efrit.protocol.plan_enums import TaskState, TaskType
+from efrit.protocol.resource_case import from_resource
 
 Json = Mapping[str, Any]
 
@@ -76,9 +78,9 @@ def plan_of(obj: Json) -> PlanState:
         tree=tuple(map(_task, status.get("tree") or ())),
         commits=tuple(map(commit_of, status.get("commits") or ())),
         commit_count=status.get("commitCount") or 0,
-        observations=tuple(map(_observation, status.get("observations") or ())),
-        counts=_counts(status.get("counts") or {}),
-        cost=_cost(status.get("cost") or {}),
+        observations=tuple(_observations(status.get("observations") or ())),
+        counts=from_resource(Counts, status.get("counts") or {}),
+        cost=from_resource(Cost, status.get("cost") or {}),
         max_steps=limits.get("maxSteps"),
         max_tokens=limits.get("maxTokens"),
         timeout_seconds=limits.get("timeoutSeconds"),
@@ -112,19 +114,10 @@ def _intent(value: Json) -> Intent:
 
 
 def _task(value: Json) -> Task:
-    hidden = value.get("hidden")
-    return Task(
-        id=value["id"],
-        parent=value.get("parent"),
-        type=value.get("type") or "atomic",
-        description=value.get("description") or "",
-        failure_threshold=float(value.get("failureThreshold") or 0),
-        state=value.get("state") or "pending",
-        attempts=value.get("attempts") or 0,
-        lessons=tuple(value.get("lessons") or ()),
-        children=value.get("children") or 0,
-        hidden=Hidden(*(hidden.get(name) or 0 for name in ("pending", "done", "failed"))) if hidden else None,
-    )
+    # A later operator's word; what is beside it matters.
+    kind = value["type"] if value.get("type") in list(TaskType) else TaskType.ATOMIC
+    state = value["state"] if value.get("state") in list(TaskState) else TaskState.PENDING
+    return from_resource(Task, {"description": "", **value, "type": kind, "state": state})
 
 
 def commit_of(value: Json) -> PlanCommit:
@@ -139,17 +132,11 @@ def commit_of(value: Json) -> PlanCommit:
     )
 
 
-def _observation(value: Json) -> Observation:
-    return Observation(value["perspective"], value["statement"], value.get("evidence"))
-
-
-def _counts(value: Json) -> Counts:
-    names = ("tasks", "pending", "done", "failed", "steps", "acts", "adapts", "amendments")
-    return Counts(*(value.get(name) or 0 for name in names))
-
-
-def _cost(value: Json) -> Cost:
-    return Cost(value.get("inputTokens") or 0, value.get("outputTokens") or 0, float(value.get("seconds") or 0))
+def _observations(values: Iterable[Json]) -> Iterator[Observation]:
+    for value in values:
+        # A later operator's perspective is left out.
+        with suppress(ValueError):
+            yield from_resource(Observation, value)
 
 
 # A plan to be

@@ -1,6 +1,7 @@
 """Plans as a client sees them: work towards an intent that never changes, and `Plans`, what can be done with it.
 
-Plain immutable values, no I/O, nothing heavy, as in `efrit.client.interface`. In a cluster the operator carries plans
+Plain immutable values, no I/O, nothing heavy, as in `efrit.client.interface`: those of the status that is behind them
+(task, observation, counts, cost) are defined in `efrit.protocol.plan_values`. In a cluster the operator carries plans
 out; on this machine whoever watches a plan does.
 """
 
@@ -14,13 +15,13 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from efrit.protocol.enums import Outcome, PlanPhase, PlanReason
+from efrit.protocol.plan_values import Cost, Counts, Observation, Task
 
 __all__ = [
     "DIRECTORY",
     "Change",
     "Cost",
     "Counts",
-    "Hidden",
     "Intent",
     "NewPlan",
     "Observation",
@@ -54,32 +55,6 @@ class Intent(Struct, frozen=True):
     constraints: tuple[str, ...] = ()
 
 
-class Hidden(Struct, frozen=True):
-    """Tasks below one that are left out, by state."""
-
-    pending: int = 0
-    done: int = 0
-    failed: int = 0
-
-
-class Task(Struct, frozen=True):
-    """One task of the tree. `type` is atomic or parent, `state` pending, done or failed; the root has no parent.
-
-    `failure_threshold` grows by 0.2 with each failure; at 1.0 the parent is asked.
-    """
-
-    id: str
-    parent: str | None = None
-    type: str = "atomic"
-    description: str = ""
-    failure_threshold: float = 0.0
-    state: str = "pending"
-    attempts: int = 0
-    lessons: tuple[str, ...] = ()
-    children: int = 0
-    hidden: Hidden | None = None
-
-
 class PlanCommit(Struct, frozen=True):
     """One commit of the plan's repository; its `step` is None where somebody made it by hand."""
 
@@ -89,35 +64,6 @@ class PlanCommit(Struct, frozen=True):
     task: str | None = None
     step: int | None = None
     time: datetime | None = None
-
-
-class Observation(Struct, frozen=True):
-    """One fact an assessment found, from one of four perspectives: build, requirements, integration, quality."""
-
-    perspective: str
-    statement: str
-    evidence: str | None = None
-
-
-class Counts(Struct, frozen=True):
-    """Tasks of the tree by state, and what was done. `steps` are visits of tasks, bounded by the plan's limits."""
-
-    tasks: int = 0
-    pending: int = 0
-    done: int = 0
-    failed: int = 0
-    steps: int = 0
-    acts: int = 0
-    adapts: int = 0
-    amendments: int = 0
-
-
-class Cost(Struct, frozen=True):
-    """What the plan has cost so far; times in seconds."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    seconds: float = 0.0
 
 
 class PlanState(Struct, frozen=True):

@@ -19,7 +19,7 @@ from efrit.api.plan import MAX_COMMITS
 from efrit.errors import InvalidPlanRecord, InvalidTree
 from efrit.plan.lisp_calls import arguments_of, unpacked, value_of
 from efrit.plan.outline import one_line
-from efrit.plan.tree import Task, parse_tree
+from efrit.plan.tree import TaskTree, parse_tree
 from efrit.protocol.model import error_line
 from efrit.protocol.plan_enums import CommitKind
 
@@ -70,7 +70,7 @@ class Cursor:
     step: int
     kind: CommitKind | None
     task: str | None
-    tree: Task
+    tree: TaskTree
     observations: tuple[Mapping[str, Any], ...] = ()
     amendments: int = 0
     commits: tuple[Commit, ...] = ()
@@ -92,7 +92,7 @@ def cursor_in(result: str) -> Cursor | None:
 
 
 @lru_cache(maxsize=64)
-def adapted_tree_in(content: str) -> tuple[Task, tuple[Mapping[str, Any], ...]]:
+def adapted_tree_in(content: str) -> tuple[TaskTree, tuple[Mapping[str, Any], ...]]:
     """Return the tree and the observations in the content of a commit-adapt. Raises `InvalidPlanRecord`."""
     arguments = arguments_of(content)
     try:
@@ -144,7 +144,7 @@ def parse_cursor(value: Mapping[str, Any]) -> Cursor:
         raise InvalidPlanRecord(f"working_plan/current.json on the workspace: {error}") from None
 
 
-def tree_of(payload: object) -> Task:
+def tree_of(payload: object) -> TaskTree:
     """Return the tree in a payload. Raises `InvalidPlanRecord` or `InvalidTree`."""
     return parse_tree(json.dumps(unpacked(payload)))
 

@@ -13,26 +13,27 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from efrit.api import EfritRequest, Outcome, RequestReason
 from efrit.api.reasons import PlanReason
-from efrit.api.request import MAX_CONTENT_CHARS, MAX_TIMEOUT_SECONDS
+from efrit.api.request import MAX_CONTENT_CHARS
+from efrit.api.wire_types import MAX_TIMEOUT_SECONDS
 from efrit.errors import InvalidPlanRecord
 from efrit.plan import lisp_calls, messages
 from efrit.plan.cost import cost_of, sessions_of, tokens_spent
 from efrit.plan.cursor import Cursor
-from efrit.plan.model_output import (
-    LONGEST_TEXT,
-    Malformed,
-    Observation,
-    parse_answer,
-    parse_observations,
-)
+from efrit.plan.model_output import LONGEST_TEXT, Malformed, parse_answer, parse_observations
 from efrit.plan.operations import Answer, Refused, apply, failure
 from efrit.plan.outline import one_line
 from efrit.plan.replay import CallError, PlanError, Procedure, Sleep, Spec, ask, call_lisp
 from efrit.plan.snapshot import Part, Snapshot, problem
-from efrit.plan.tree import Task
+from efrit.plan.tree import TaskTree
+from efrit.protocol import Budget
 from efrit.protocol.plan_enums import Perspective, TaskState
+from efrit.protocol.plan_values import Observation
+from efrit.protocol.resource_case import to_resource
 
 # What the act did is unknown, or it never began: there is nothing to assess.
 _NO_WORK = {RequestReason.MODEL_ERROR, RequestReason.INTERRUPTED}
@@ -52,7 +53,7 @@ class StepError(Exception):
 class Cycle:
     """The questions about one task, in their order."""
 
-    def __init__(self, snapshot: Snapshot, cursor: Cursor, task: Task) -> None:
+    def __init__(self, snapshot: Snapshot, cursor: Cursor, task: TaskTree) -> None:
         self._snapshot = snapshot
         self._spec = snapshot.plan.spec
         self._cursor = cursor
@@ -89,18 +90,19 @@ class Cycle:
 
     def _act_spec(self) -> Spec:
         act = self._spec.act
-        budget = act.budget.to_wire() if act and act.budget else {}
+        budget = act.budget if act and act.budget else Budget()
         max_tokens = self._spec.limits.max_tokens
         if max_tokens is not None:
             remaining_tokens = max(max_tokens - tokens_spent(self._snapshot, self._cursor), 1)
             # What is left for the plan may be more than the instance allows one request.
             most = min(remaining_tokens, self._snapshot.max_session_tokens or remaining_tokens)
-            budget["maxTokens"] = min(budget.get("maxTokens", most), most)
+            budget = replace(budget, max_tokens=min(budget.max_tokens or most, most))
+        bounds = to_resource(budget)
         return {
             "type": "command",
             "content": messages.act(self._message_context(), self._max_bytes),
             **({"timeoutSeconds": act.timeout_seconds} if act and act.timeout_seconds else {}),
-            **({"budget": budget} if budget else {}),
+            **({"budget": bounds} if bounds else {}),
         }
 
     def _commit_act(self, act: EfritRequest) -> Procedure[None]:
@@ -150,7 +152,8 @@ class Cycle:
             assessment = parse_observations(text)
         if isinstance(assessment, Malformed):
             raise StepError(f"The assessment could not be read twice: {' '.join(assessment.sentences)}")
-        return (*facts_as_observations(facts), *assessment.observations)
+        answered = (observation.observation() for observation in assessment.observations)
+        return (*facts_as_observations(facts), *answered)
 
     def _facts(self) -> Procedure[Mapping[str, Any]]:
         """Return the results of the user's commands, by perspective."""
@@ -195,7 +198,7 @@ class Cycle:
 
     # Adapt
 
-    def _adapt(self, observations: Sequence[Observation]) -> Procedure[tuple[Answer, Task]]:
+    def _adapt(self, observations: Sequence[Observation]) -> Procedure[tuple[Answer, TaskTree]]:
         """Return the navigator's answer and the tree after it; one repair and one refusal are allowed."""
         request, text = yield from self._chat(
             Part.ADAPT, lambda: messages.adapt(self._message_context(), observations, self._max_bytes)
@@ -210,7 +213,7 @@ class Cycle:
                 raise StepError(f"The navigator's answer could not be used: {' '.join(adapted.sentences)}")
             request, text = yield from self._chat(part, partial(messages.retry_adapt, adapted), request)
 
-    def _apply_answer(self, text: str) -> tuple[Answer, Task] | Malformed | Refused:
+    def _apply_answer(self, text: str) -> tuple[Answer, TaskTree] | Malformed | Refused:
         """Return the answer in the text and the tree after it, or what is wrong with it."""
         answer = parse_answer(text)
         if isinstance(answer, Malformed):
@@ -227,7 +230,7 @@ class Cycle:
             )
         return answer, tree
 
-    def _failed_adaptation(self, reason: str) -> tuple[Answer, Task]:
+    def _failed_adaptation(self, reason: str) -> tuple[Answer, TaskTree]:
         """Return the answer and the tree of a cycle in which the task failed for this reason."""
         answer = failure(reason)
         tree = apply(self._cursor.tree, self._task.id, answer, self._step)
@@ -235,13 +238,13 @@ class Cycle:
             raise PlanError(PlanReason.WORKSPACE_FAILED, " ".join(tree.sentences))
         return answer, tree
 
-    def _adaptation(self, answer: Answer, tree: Task, observations: Sequence[Observation]) -> Mapping[str, Any]:
+    def _adaptation(self, answer: Answer, tree: TaskTree, observations: Sequence[Observation]) -> Mapping[str, Any]:
         return {
             "step": self._step,
             "task": self._task.id,
             "reason": answer.reason,
             "tree": lisp_calls.packed(tree.model_dump_json()),
-            "observations": {"value": [observation.model_dump(mode="json") for observation in observations]},
+            "observations": {"value": msgspec.to_builtins(observations)},
             **cost_of(sessions_of(self._snapshot, self._step)),
         }
 
@@ -309,11 +312,7 @@ def facts_as_observations(facts: Mapping[str, Any]) -> tuple[Observation, ...]:
 
 
 def _fact(perspective: Perspective, statement: str, evidence: str = "") -> Observation:
-    return Observation(
-        perspective=perspective,
-        statement=statement[:LONGEST_TEXT],
-        evidence=messages.truncate_middle(evidence, LONGEST_TEXT),
-    )
+    return Observation(perspective, statement[:LONGEST_TEXT], messages.truncate_middle(evidence, LONGEST_TEXT))
 
 
 def _rejected(request: EfritRequest) -> PlanError:

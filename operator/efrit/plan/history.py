@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from efrit.errors import InvalidPlanRecord, InvalidTree
-from efrit.plan.tree import Task, parse_tree
+from efrit.plan.tree import TaskTree, parse_tree
 from efrit.protocol.model import error_line
 
 
@@ -87,7 +87,7 @@ class History:
     plan: str
     intent: HistoryIntent
     amendments: Sequence[str]
-    tree: Task | None
+    tree: TaskTree | None
     commits: Sequence[HistoryCommit]
     """Oldest first."""
 

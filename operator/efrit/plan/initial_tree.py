@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from efrit.api.plan import PlannedTask, PlanSpec
 from efrit.errors import InvalidTree
-from efrit.plan.tree import LONGEST_DESCRIPTION, ROOT, Task, problems, walk
+from efrit.plan.tree import LONGEST_DESCRIPTION, ROOT, TaskTree, problems, walk
 from efrit.protocol.plan_enums import TaskType
 
 
-def initial_tree(spec: PlanSpec) -> Task:
+def initial_tree(spec: PlanSpec) -> TaskTree:
     """Return the intent as the root, with `spec.tasks` below it in their order. Raises `InvalidTree`."""
     intent = spec.intent.description
     if len(intent) > LONGEST_DESCRIPTION:
@@ -18,7 +18,7 @@ def initial_tree(spec: PlanSpec) -> Task:
     children: dict[str, list[PlannedTask]] = {}
     for planned in spec.tasks:
         children.setdefault(planned.parent or ROOT, []).append(planned)
-    root = Task(id=ROOT, type=TaskType.PARENT, description=intent, children=_tasks_below(ROOT, children, ()))
+    root = TaskTree(id=ROOT, type=TaskType.PARENT, description=intent, children=_tasks_below(ROOT, children, ()))
     placed = {task.id for task, _ in walk(root)}
     if unplaced := [planned.name for planned in spec.tasks if planned.name not in placed]:
         raise InvalidTree(f"spec.tasks: {unplaced[0]} is below itself, or its parent does not exist.")
@@ -27,9 +27,11 @@ def initial_tree(spec: PlanSpec) -> Task:
     return root
 
 
-def _tasks_below(parent: str, children: dict[str, list[PlannedTask]], ancestors: Sequence[str]) -> tuple[Task, ...]:
+def _tasks_below(
+    parent: str, children: dict[str, list[PlannedTask]], ancestors: Sequence[str]
+) -> tuple[TaskTree, ...]:
     return tuple(
-        Task(
+        TaskTree(
             id=planned.name,
             type=planned.type,
             description=planned.description,

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from efrit.api.plan import Intent
-from efrit.plan.model_output import Malformed, Observation, Observations, schema_text
+from efrit.plan.model_output import Malformed, Observations, schema_text
 from efrit.plan.operations import Answer, Refused
 from efrit.plan.outline import outline
-from efrit.plan.tree import FAILED_FOR_GOOD, Task, path_to, raised_threshold
+from efrit.plan.tree import FAILED_FOR_GOOD, TaskTree, path_to, raised_threshold
 from efrit.protocol.plan_enums import TaskState
+from efrit.protocol.plan_values import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class MessageContext:
     """The environment, which holds the work."""
     intent: Intent
     amendments: Sequence[str]
-    tree: Task
-    task: Task
+    tree: TaskTree
+    task: TaskTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def facts_text(facts: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _verdicts(task: Task) -> str:
+def _verdicts(task: TaskTree) -> str:
     failed = "failed: it has to be done otherwise or again; its failure threshold rises by 0.2, at 1.0 it is given up"
     if raised_threshold(task.failure_threshold) >= FAILED_FOR_GOOD:
         failed += (

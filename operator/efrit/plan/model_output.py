@@ -19,6 +19,7 @@ from efrit.plan.operations import Answer
 from efrit.protocol.json_limits import MAX_PARTS, exceeds_part_limit
 from efrit.protocol.model import error_line
 from efrit.protocol.plan_enums import Perspective
+from efrit.protocol.plan_values import Observation
 
 LONGEST_TEXT = 2_000
 
@@ -27,7 +28,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 _FENCE = re.compile(r"^[ \t]*```[A-Za-z]*[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
-class Observation(BaseModel):
+class AnsweredObservation(BaseModel):
     """One fact: what was seen, and where. There is no place for what follows from it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -36,13 +37,17 @@ class Observation(BaseModel):
     statement: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
     evidence: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
 
+    def observation(self) -> Observation:
+        """Return the observation of the plan that it is from now on."""
+        return Observation(self.perspective, self.statement, self.evidence)
+
 
 class Observations(BaseModel):
     """What an assessor answers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    observations: Annotated[tuple[Observation, ...], Field(max_length=MAX_OBSERVATIONS)]
+    observations: Annotated[tuple[AnsweredObservation, ...], Field(max_length=MAX_OBSERVATIONS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,9 @@ def parse_answer(text: str) -> Answer | Malformed:
 @cache  # Of the two models of answers.
 def schema_text(model: type[BaseModel]) -> str:
     """Return the JSON schema of a model as text for a prompt."""
-    return json.dumps(model.model_json_schema(), separators=(",", ":"))
+    text = json.dumps(model.model_json_schema(), separators=(",", ":"))
+    # The model is told the name of what its answer becomes.
+    return text.replace(AnsweredObservation.__name__, Observation.__name__)
 
 
 def _parsed(model: type[_Model], text: str) -> _Model | Malformed:

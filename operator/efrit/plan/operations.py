@@ -20,7 +20,7 @@ from efrit.plan.tree import (
     LONGEST_LESSON,
     MOST_LESSONS,
     ROOT,
-    Task,
+    TaskTree,
     find,
     path_to,
     problems,
@@ -133,7 +133,7 @@ def failure(reason: str) -> Answer:
     return Answer(verdict=Verdict.FAILED, reason=reason[:LONGEST_REASON] or "no reason was given")
 
 
-def apply(tree: Task, visited: str, answer: Answer, step: int) -> Task | Refused:
+def apply(tree: TaskTree, visited: str, answer: Answer, step: int) -> TaskTree | Refused:
     """Return the tree after `answer` about the pending task `visited`; `step` is that of the commit to come.
 
     The verdict comes first, then the operations in their order, so that they can still replace a task that failed for
@@ -156,7 +156,7 @@ def apply(tree: Task, visited: str, answer: Answer, step: int) -> Task | Refused
     return Refused(tuple(sentences[:_MOST_SENTENCES])) if sentences else after
 
 
-def _verdict_problems(task: Task, answer: Answer) -> Iterator[str]:
+def _verdict_problems(task: TaskTree, answer: Answer) -> Iterator[str]:
     """Yield what the answer must not say about this task, whatever the operations do."""
     if answer.verdict is Verdict.OPEN:
         if task.is_atomic:
@@ -169,7 +169,7 @@ def _verdict_problems(task: Task, answer: Answer) -> Iterator[str]:
         yield f"Task {task.id} failed too often to be retried: decompose it, remove it, or leave it to its parent."
 
 
-def _with_verdict(task: Task, answer: Answer) -> Task:
+def _with_verdict(task: TaskTree, answer: Answer) -> TaskTree:
     """Return the visited task after the verdict."""
     task = task.copy_with(attempts=task.attempts + 1)
     if answer.verdict is Verdict.OPEN:
@@ -185,11 +185,11 @@ def _with_verdict(task: Task, answer: Answer) -> Task:
     return task.copy_with(lessons=_with_lessons(task, (answer.reason,)))
 
 
-def _with_lessons(task: Task, lessons: tuple[str, ...]) -> tuple[str, ...]:
+def _with_lessons(task: TaskTree, lessons: tuple[str, ...]) -> tuple[str, ...]:
     return (*task.lessons, *lessons)[-MOST_LESSONS:]
 
 
-def _apply_operation(tree: Task, operation: Operation, new_ids: Iterator[str]) -> Task:
+def _apply_operation(tree: TaskTree, operation: Operation, new_ids: Iterator[str]) -> TaskTree:
     match operation:
         case Retry(task=task_id, lessons=lessons):
             task = _open_task(tree, task_id)
@@ -220,7 +220,7 @@ def _apply_operation(tree: Task, operation: Operation, new_ids: Iterator[str]) -
             return _insert_tasks(tree, operation, new_ids)
 
 
-def _open_task(tree: Task, task_id: str) -> Task:
+def _open_task(tree: TaskTree, task_id: str) -> TaskTree:
     task = find(tree, task_id)
     if task is None:
         raise _OperationError(f"there is no task {task_id!r} in the tree.")
@@ -234,17 +234,17 @@ def _check_not_root(task_id: str, participle: str) -> None:
         raise _OperationError(f"{ROOT} is the user's intent, which never changes: it cannot be {participle}.")
 
 
-def _reset_to_pending(task: Task) -> Task:
+def _reset_to_pending(task: TaskTree) -> TaskTree:
     """Return the task pending again, with all that failed below it; the thresholds stay."""
     if task.state is TaskState.FAILED:
         task = task.copy_with(state=TaskState.PENDING)
     return task.copy_with(children=tuple(map(_reset_to_pending, task.children)))
 
 
-def _with_retry(tree: Task, task_id: str, copy: Task) -> Task:
+def _with_retry(tree: TaskTree, task_id: str, copy: TaskTree) -> TaskTree:
     """Return the tree with `copy` before the first pending sibling of the task that it replaces."""
 
-    def changed(parent: Task) -> tuple[Task, ...]:
+    def changed(parent: TaskTree) -> tuple[TaskTree, ...]:
         others = [child for child in parent.children if child.id != task_id]
         at = next((index for index, child in enumerate(others) if child.is_pending), len(others))
         return (parent.copy_with(children=(*others[:at], copy, *others[at:])),)
@@ -252,13 +252,13 @@ def _with_retry(tree: Task, task_id: str, copy: Task) -> Task:
     return replace_task(tree, path_to(tree, task_id)[-2].id, changed)
 
 
-def _with_parts(task: Task, parts: tuple[Task, ...]) -> Task:
+def _with_parts(task: TaskTree, parts: tuple[TaskTree, ...]) -> TaskTree:
     return task.copy_with(type=TaskType.PARENT, state=TaskState.PENDING, children=parts)
 
 
-def _new_tasks(tasks: tuple[NewTask, ...], new_ids: Iterator[str]) -> tuple[Task, ...]:
+def _new_tasks(tasks: tuple[NewTask, ...], new_ids: Iterator[str]) -> tuple[TaskTree, ...]:
     return tuple(
-        Task(
+        TaskTree(
             id=next(new_ids), type=new.type, description=new.description, children=_new_tasks(_parts_of(new), new_ids)
         )
         for new in tasks
@@ -271,7 +271,7 @@ def _parts_of(task: NewTask) -> tuple[NewTask, ...]:
     return task.tasks
 
 
-def _insert_tasks(tree: Task, insert: Insert, new_ids: Iterator[str]) -> Task:
+def _insert_tasks(tree: TaskTree, insert: Insert, new_ids: Iterator[str]) -> TaskTree:
     parent = _open_task(tree, insert.parent)
     if parent.is_atomic:
         raise _OperationError(f"{parent.id} is atomic: decompose it.")
@@ -280,13 +280,13 @@ def _insert_tasks(tree: Task, insert: Insert, new_ids: Iterator[str]) -> Task:
     place = _place(parent, insert)
     added = _new_tasks(insert.tasks, new_ids)
 
-    def changed(task: Task) -> tuple[Task, ...]:
+    def changed(task: TaskTree) -> tuple[TaskTree, ...]:
         return (task.copy_with(children=(*task.children[:place], *added, *task.children[place:])),)
 
     return replace_task(tree, parent.id, changed)
 
 
-def _place(parent: Task, insert: Insert) -> int:
+def _place(parent: TaskTree, insert: Insert) -> int:
     sibling = insert.before if insert.before is not None else insert.after
     if sibling is None:
         return len(parent.children)
@@ -296,7 +296,7 @@ def _place(parent: Task, insert: Insert) -> int:
     return indices[sibling] if insert.before is not None else indices[sibling] + 1
 
 
-def _result_problems(before: Task, after: Task, visited: str, answer: Answer) -> Iterator[str]:
+def _result_problems(before: TaskTree, after: TaskTree, visited: str, answer: Answer) -> Iterator[str]:
     """Yield what is wrong with the tree that the whole answer leads to."""
     task = find(after, visited)
     if answer.verdict is Verdict.DONE and task is not None:

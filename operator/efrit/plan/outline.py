@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterator
 from itertools import count
 
-from efrit.plan.tree import Task, path_to, walk
+from efrit.plan.tree import TaskTree, path_to, walk
 from efrit.protocol.plan_enums import TaskState
 
 # The distance of a task off the path, against that of its neighbour; a done task says least about what comes.
@@ -18,7 +18,7 @@ _DONE_FACTOR = 4
 _LONGEST_LINES = (4_000, 400, 160, 60)
 
 
-def nearest(tree: Task, current: str | None) -> Iterator[Task]:
+def nearest(tree: TaskTree, current: str | None) -> Iterator[TaskTree]:
     """Yield every task: the path from the root to `current` first, then by distance; a parent before its children."""
     path = {task.id for task in path_to(tree, current)} if current else set()
     # Tasks of one distance come in the order of the tree, and are never compared themselves.
@@ -37,14 +37,14 @@ def nearest(tree: Task, current: str | None) -> Iterator[Task]:
             heapq.heappush(queue, (distance_above + distance, next(order), child))
 
 
-def hidden(tree: Task, shown: set[str]) -> dict[str, dict[TaskState, int]]:
+def hidden(tree: TaskTree, shown: set[str]) -> dict[str, dict[TaskState, int]]:
     """Return, by id of a shown task, the numbers of tasks below it that are not shown, by state.
 
     `shown` has the parents of all its tasks.
     """
     counts: dict[str, dict[TaskState, int]] = {}
 
-    def visit(task: Task, ancestor: str) -> None:
+    def visit(task: TaskTree, ancestor: str) -> None:
         if task.id in shown:
             ancestor = task.id
         else:
@@ -57,7 +57,7 @@ def hidden(tree: Task, shown: set[str]) -> dict[str, dict[TaskState, int]]:
     return counts
 
 
-def outline(tree: Task, current: str | None, max_bytes: int) -> str:
+def outline(tree: TaskTree, current: str | None, max_bytes: int) -> str:
     """Return the tree as lines of at most `max_bytes`: descriptions are cut first, then distant tasks counted."""
     lengths = {task.id: len(task.description) for task, _ in walk(tree)}
     all_ids = set(lengths)
@@ -78,7 +78,7 @@ def outline(tree: Task, current: str | None, max_bytes: int) -> str:
     return ""
 
 
-def _longest_fitting_lines(tree: Task, current: str | None, max_bytes: int) -> list[str]:
+def _longest_fitting_lines(tree: TaskTree, current: str | None, max_bytes: int) -> list[str]:
     depths = {task.id: depth for task, depth in walk(tree)}
     fitting = []
     for task in nearest(tree, current):
@@ -89,12 +89,12 @@ def _longest_fitting_lines(tree: Task, current: str | None, max_bytes: int) -> l
     return fitting
 
 
-def _line(task: Task, depth: int, current: str | None, longest: int) -> str:
+def _line(task: TaskTree, depth: int, current: str | None, longest: int) -> str:
     mark = " <- this task" if task.id == current else ""
     return f"{'  ' * (depth - 1)}- {task.id} {_facts(task)}: {one_line(task.description, longest)}{mark}"
 
 
-def _lines(tree: Task, current: str | None, shown: set[str], longest: int) -> str:
+def _lines(tree: TaskTree, current: str | None, shown: set[str], longest: int) -> str:
     left_out = hidden(tree, shown)
     lines = []
     for task, depth in walk(tree):
@@ -107,7 +107,7 @@ def _lines(tree: Task, current: str | None, shown: set[str], longest: int) -> st
     return "\n".join(lines)
 
 
-def _facts(task: Task) -> str:
+def _facts(task: TaskTree) -> str:
     facts = [task.type.value, task.state.value]
     if task.failure_threshold:
         facts.append(f"threshold {task.failure_threshold:g}")

@@ -21,7 +21,7 @@ from efrit.plan.initial_tree import initial_tree
 from efrit.plan.outline import one_line
 from efrit.plan.replay import CallError, Finish, PlanError, Procedure, budget_exhausted, call_lisp, check_answer
 from efrit.plan.snapshot import Part, Snapshot
-from efrit.plan.tree import Task, counts, find, next_task
+from efrit.plan.tree import TaskTree, counts, find, next_task
 from efrit.protocol.plan_enums import CommitKind, TaskState
 
 _Record = TypeVar("_Record")
@@ -181,7 +181,7 @@ class PlanProcedure:
         return not (may_begin or cursor.acted or self._has_begun_cycle(cursor))
 
 
-def _task_at(cursor: Cursor) -> Task:
+def _task_at(cursor: Cursor) -> TaskTree:
     """Return the task to visit: the one that was acted on last, until it is adapted."""
     task = find(cursor.tree, cursor.task) if cursor.acted and cursor.task else next_task(cursor.tree)
     if task is None:

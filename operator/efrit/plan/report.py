@@ -12,7 +12,7 @@ from typing import Any
 
 from efrit.plan.history import History, HistoryCommit, parse_history
 from efrit.plan.outline import one_line, outline
-from efrit.plan.tree import Task, counts, walk
+from efrit.plan.tree import TaskTree, counts, walk
 
 _ROW, _INDENT, _MARGIN = 24, 22, 14
 _LONGEST_LABEL = 110
@@ -140,7 +140,7 @@ def _costs(history: History) -> str:
     return f"<table>\n{head}{rows}</table>"
 
 
-def _picture(tree: Task) -> str:
+def _picture(tree: TaskTree) -> str:
     """Return a picture with a row for each task, joined to its parent."""
     rows: dict[str, int] = {}
     marks, connections, widest = [], [], 0

@@ -1,6 +1,6 @@
 """The task tree of a plan: its shape, its file format, and which task is next.
 
-A tree is its root `Task`; it never changes, `operations` makes new ones. Nothing here knows of git, of requests or
+A tree is its root; it never changes, `operations` makes new ones. Nothing here knows of git, of requests or
 of what a model says. Pending is worth a visit; failed is for the parent to handle; done never changes again.
 """
 
@@ -34,7 +34,7 @@ Description = Annotated[str, Field(min_length=1, max_length=LONGEST_DESCRIPTION)
 Lesson = Annotated[str, Field(min_length=1, max_length=LONGEST_LESSON)]
 
 
-class Task(BaseModel):
+class TaskTree(BaseModel):
     """One task and all below it. Keys nobody knows are refused: writing the file again would lose them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, regex_engine="python-re")
@@ -49,7 +49,7 @@ class Task(BaseModel):
     """How many visits ended with a verdict."""
     lessons: Annotated[tuple[Lesson, ...], Field(max_length=MOST_LESSONS)] = ()
     """What earlier attempts taught, oldest first."""
-    children: tuple[Task, ...] = ()
+    children: tuple[TaskTree, ...] = ()
 
     @property
     def is_atomic(self) -> bool:
@@ -61,24 +61,24 @@ class Task(BaseModel):
         """Whether it is neither done nor failed for good."""
         return self.state is TaskState.PENDING
 
-    def copy_with(self, **changes: Any) -> Task:
+    def copy_with(self, **changes: Any) -> TaskTree:
         """Return the same task with these fields changed; the caller keeps them valid."""
         return self.model_copy(update=changes)
 
 
-def walk(task: Task, depth: int = 1) -> Iterator[tuple[Task, int]]:
+def walk(task: TaskTree, depth: int = 1) -> Iterator[tuple[TaskTree, int]]:
     """Yield `task` and all below it with their depth, depth-first, in order."""
     yield task, depth
     for child in task.children:
         yield from walk(child, depth + 1)
 
 
-def ids_of(tree: Task) -> list[str]:
+def ids_of(tree: TaskTree) -> list[str]:
     """Return the ids of all tasks, depth-first."""
     return [task.id for task, _ in walk(tree)]
 
 
-def path_to(tree: Task, task_id: str) -> tuple[Task, ...]:
+def path_to(tree: TaskTree, task_id: str) -> tuple[TaskTree, ...]:
     """Return the tasks from the root to the one with this id, both included; empty if there is none."""
     if tree.id == task_id:
         return (tree,)
@@ -88,13 +88,13 @@ def path_to(tree: Task, task_id: str) -> tuple[Task, ...]:
     return ()
 
 
-def find(tree: Task, task_id: str) -> Task | None:
+def find(tree: TaskTree, task_id: str) -> TaskTree | None:
     """Return the task with this id, or None."""
     path = path_to(tree, task_id)
     return path[-1] if path else None
 
 
-def replace_task(tree: Task, task_id: str, change: Callable[[Task], tuple[Task, ...]]) -> Task:
+def replace_task(tree: TaskTree, task_id: str, change: Callable[[TaskTree], tuple[TaskTree, ...]]) -> TaskTree:
     """Return the tree with the tasks `change` returns in place of the one with this id, which exists.
 
     Only the tasks on the path to it are made anew. The root can be changed, not removed or multiplied.
@@ -109,7 +109,7 @@ def replace_task(tree: Task, task_id: str, change: Callable[[Task], tuple[Task, 
     return root
 
 
-def next_task(tree: Task) -> Task | None:
+def next_task(tree: TaskTree) -> TaskTree | None:
     """Return the task to visit next; None once the root is done or failed.
 
     Depth-first: the first pending atomic task. A parent is visited when nothing below it is pending, which is also so
@@ -131,13 +131,13 @@ def raised_threshold(threshold: float) -> float:
     return min(FAILED_FOR_GOOD, round(threshold + _PER_FAILURE, 6))
 
 
-def counts(tree: Task) -> dict[str, int]:
+def counts(tree: TaskTree) -> dict[str, int]:
     """Return how many tasks there are, and how many of them in each state."""
     states = [task.state for task, _ in walk(tree)]
     return {"tasks": len(states), **{state.value: states.count(state) for state in TaskState}}
 
 
-def problems(tree: Task) -> list[str]:
+def problems(tree: TaskTree) -> list[str]:
     """Return what is wrong with the tree as a whole, in sentences; empty for a sound one."""
     sentences = []
     every = list(walk(tree))
@@ -158,13 +158,13 @@ def problems(tree: Task) -> list[str]:
     return sentences
 
 
-def parse_tree(text: str | bytes) -> Task:
+def parse_tree(text: str | bytes) -> TaskTree:
     """Return the tree in the text of current.json. Raises `InvalidTree` with sentences that say what is wrong."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     if exceeds_part_limit(data):
         raise InvalidTree(f"The task tree has more than {MAX_PARTS} parts.")
     try:
-        tree = Task.model_validate_json(data)
+        tree = TaskTree.model_validate_json(data)
     except ValidationError as error:
         raise InvalidTree(f"The task tree cannot be read: {error_line(error)}") from None
     if sentences := problems(tree):

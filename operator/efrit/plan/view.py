@@ -15,7 +15,7 @@ from efrit.plan.cursor import Cursor
 from efrit.plan.engine import Decision
 from efrit.plan.outline import hidden, nearest, one_line
 from efrit.plan.snapshot import Snapshot
-from efrit.plan.tree import Task, counts, ids_of, path_to, walk
+from efrit.plan.tree import TaskTree, counts, ids_of, path_to, walk
 from efrit.protocol.plan_enums import Perspective
 
 MOST_BYTES = 48 * 1024
@@ -52,7 +52,7 @@ def describe(snapshot: Snapshot, decision: Decision) -> dict[str, Any]:
     return {**fields, **{name: value for name, value in activity.items() if value is not None}}
 
 
-def nodes(tree: Task, current: str | None) -> list[dict[str, Any]]:
+def nodes(tree: TaskTree, current: str | None) -> list[dict[str, Any]]:
     """Return the tree as flat nodes, depth-first: the path to `current` and what is around it, the rest as counts."""
     parents = {child.id: task.id for task, _ in walk(tree) for child in task.children}
     path = {task.id for task in path_to(tree, current)} if current else set()
@@ -71,7 +71,7 @@ def nodes(tree: Task, current: str | None) -> list[dict[str, Any]]:
     return [shown[task_id] for task_id in ids_of(tree) if task_id in shown]
 
 
-def _node(task: Task, parent: str | None, is_current: bool) -> dict[str, Any]:
+def _node(task: TaskTree, parent: str | None, is_current: bool) -> dict[str, Any]:
     longest = _LONGEST_CURRENT if is_current else _LONGEST_DESCRIPTION
     node: dict[str, Any] = {"id": task.id}
     if parent is not None:

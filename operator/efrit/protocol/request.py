@@ -16,12 +16,14 @@ from efrit.errors import InvalidRequest, ProtocolError
 from efrit.protocol.enums import PROTOCOL_VERSION, RequestType, RetryPolicy
 from efrit.protocol.fields import RequestIdField, SessionId
 from efrit.protocol.model import PassThroughModel, canonical_json
+from efrit.protocol.resource_case import IN_SECONDS
 
 Digest = str
 """Lower-case hex sha256, 64 characters."""
 
 
 _Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+_Tokens = Annotated[int, Meta(ge=1, le=2**53)]
 _Seconds = Annotated[float, Meta(gt=0, le=604_800)]
 
 
@@ -35,12 +37,14 @@ class _Sparse(PassThroughModel, frozen=True, kw_only=True):
 
 
 class Budget(_Sparse, frozen=True):
-    """How far a command may go: counts, tokens in and out together, seconds of one turn. None: as far as it likes."""
+    """Upper bounds of one command. None: as far as it likes."""
 
-    max_tool_calls: _Number | None = None
-    max_iterations: _Number | None = None
-    max_tokens: Annotated[int, Meta(ge=1, le=2**53)] | None = None
-    iteration_timeout: _Seconds | None = None
+    max_tool_calls: Annotated[_Number | None, Meta(description="Tool calls.")] = None
+    max_iterations: Annotated[_Number | None, Meta(description="Turns of the model.")] = None
+    max_tokens: Annotated[_Tokens | None, Meta(description="Tokens in and out, together.")] = None
+    iteration_timeout: Annotated[
+        _Seconds | None, Meta(description="Longest time of one turn, in seconds.", extra=IN_SECONDS)
+    ] = None
 
 
 class SessionOption(PassThroughModel, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """What a chat or a command reports of itself: how far it has come, where its session stands, what the model cost.
 
-In answers and in the lines of a work log; `Usage` in the status of a request too. Texts have no bounds here: whoever
-shows them to people cuts them.
+In answers and in the lines of a work log; `Progress` and `Usage` in the status of a request too. Texts have no bounds
+here: whoever shows them to people cuts them.
 """
 
 from typing import Annotated
@@ -34,13 +34,13 @@ class Session(PassThroughModel, frozen=True):
 
 
 class Progress(WireModel, frozen=True):
-    """How far it has come. `tokens`: in and out, together. `session` is the id to continue it with."""
+    """How far a chat or command has come; once it is final, how far it came."""
 
-    step: Count | None = None
-    message: str | None = None
-    tool_calls: Count | None = None
-    tokens: Count | None = None
-    session: SessionId | None = None
+    step: Annotated[Count | None, Meta(description="Number of the current step.")] = None
+    message: Annotated[str | None, Meta(description="What it is doing.")] = None
+    tool_calls: Annotated[Count | None, Meta(description="Tool calls so far.")] = None
+    tokens: Annotated[Count | None, Meta(description="Tokens so far, in and out.")] = None
+    session: Annotated[SessionId | None, Meta(description="Id to continue the session with.")] = None
 
 
 class Usage(PassThroughModel, frozen=True):

@@ -1,6 +1,7 @@
 """How plans look: the tree with its marks, the screen around the current task, the lines of a pipe."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,6 @@ from efrit.cli.terminal_text import cut, display_width, draws_unicode, sanitized
 from efrit.client.plans import (
     Cost,
     Counts,
-    Hidden,
     Intent,
     Observation,
     Outcome,
@@ -24,15 +24,22 @@ from efrit.client.plans import (
     PlanState,
     Task,
 )
+from efrit.protocol.plan_enums import Perspective, TaskState, TaskType
+from efrit.protocol.plan_values import HiddenTasks
+
+
+def task(name: str, parent: str | None, kind: str, text: str, state: str = "pending", **more: Any) -> Task:
+    return Task(id=name, parent=parent, type=TaskType(kind), description=text, state=TaskState(state), **more)
+
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 TREE = (
-    Task("root", None, "parent", "Build a calculator", children=3),
-    Task("parse", "root", "atomic", "Write the parser", state="done", attempts=1),
-    Task("sums", "root", "parent", "Write the arithmetic", children=3),
-    Task("3.1", "sums", "atomic", "Add and subtract", state="failed", failure_threshold=1.0, attempts=5),
-    Task("3.2", "sums", "atomic", "Multiply and divide", failure_threshold=0.4, attempts=2),
-    Task("docs", "root", "parent", "Document it", children=20, hidden=Hidden(pending=17, done=3)),
+    task("root", None, "parent", "Build a calculator", children=3),
+    task("parse", "root", "atomic", "Write the parser", state="done", attempts=1),
+    task("sums", "root", "parent", "Write the arithmetic", children=3),
+    task("3.1", "sums", "atomic", "Add and subtract", state="failed", failure_threshold=1.0, attempts=5),
+    task("3.2", "sums", "atomic", "Multiply and divide", failure_threshold=0.4, attempts=2),
+    task("docs", "root", "parent", "Document it", children=20, hidden=HiddenTasks(pending=17, done=3)),
 )
 PLAN = PlanState(
     "calc",
@@ -50,7 +57,7 @@ PLAN = PlanState(
         PlanCommit("a" * 40, "[3.1] ACT: Add and subtract", "act", "3.1", 3),
     ),
     commit_count=5,
-    observations=(Observation("build", "make test ended with 2", "line 7"),),
+    observations=(Observation(Perspective.BUILD, "make test ended with 2", "line 7"),),
     counts=Counts(26, 21, 4, 1, 6, 3, 2, 0),
     cost=Cost(12_000, 345, 125.0),
     max_steps=50,
@@ -132,7 +139,7 @@ def test_a_plan_without_a_tree_says_so() -> None:
 
 
 def test_a_small_screen_shows_the_tree_around_the_current_task() -> None:
-    many = tuple(Task(f"t{number}", "root", "atomic", f"Task {number}") for number in range(100))
+    many = tuple(task(f"t{number}", "root", "atomic", f"Task {number}") for number in range(100))
     state = replace(PLAN, tree=(TREE[0], *many), current_task="t50", step="Assess")
     lines = screen(state, UNICODE, NOW, (60, 24))
     assert len(lines) <= 23
@@ -214,16 +221,16 @@ words = st.text(max_size=30)
 ids = st.sampled_from(["root", "a", "b", "c", "d", "e", ""]) | words
 tasks = st.builds(
     Task,
-    ids,
-    st.none() | ids,
-    st.sampled_from(["atomic", "parent", "later"]),
-    words,
-    st.floats(0, 3),
-    st.sampled_from(["pending", "done", "failed", "later"]),
-    st.integers(0, 9),
-    st.just(()),
-    st.integers(0, 9),
-    st.none() | st.builds(Hidden, *[st.integers(0, 9)] * 3),
+    id=ids,
+    parent=st.none() | ids,
+    type=st.sampled_from(TaskType),
+    description=words,
+    failure_threshold=st.floats(0, 3),
+    state=st.sampled_from(TaskState),
+    attempts=st.integers(0, 9),
+    lessons=st.just(()),
+    children=st.integers(0, 9),
+    hidden=st.none() | st.builds(HiddenTasks, *[st.integers(0, 9)] * 3),
 )
 counts = st.builds(Counts, *[st.integers(0, 5000)] * 8)
 states = st.builds(
@@ -241,7 +248,9 @@ states = st.builds(
     tree=st.lists(tasks, max_size=12).map(tuple),
     commits=st.lists(st.builds(PlanCommit, words, words, words), max_size=6).map(tuple),
     commit_count=st.integers(0, 99),
-    observations=st.lists(st.builds(Observation, words, words, st.none() | words), max_size=6).map(tuple),
+    observations=st.lists(
+        st.builds(Observation, st.sampled_from(Perspective), words, st.none() | words), max_size=6
+    ).map(tuple),
     counts=counts,
     cost=st.builds(Cost, st.integers(0, 10**9), st.integers(0, 10**9), st.floats(0, 1e7)),
     started=st.none() | st.just(NOW),

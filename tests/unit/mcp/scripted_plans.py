@@ -26,6 +26,7 @@ from efrit.client.plans import (
     Task,
 )
 from efrit.plan.lisp_calls import form
+from efrit.protocol.plan_enums import Perspective, TaskState, TaskType
 from tests.unit.mcp.scripted import BEGAN, ScriptedBackend, evaluated
 
 
@@ -113,14 +114,18 @@ def answer(history: dict[str, Any], *, packed: bool = False) -> str:
     return '"' + payload.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def _task(name: str, text: str, parent: str | None = "root", kind: TaskType = TaskType.ATOMIC) -> Task:
+    return Task(id=name, parent=parent, type=kind, description=text, state=TaskState.PENDING)
+
+
 def at_work(step: str, task: str, *commits: str) -> dict[str, Any]:
     """Return a plan in the middle of something; its commits oldest first."""
     return {
         "step": step,
         "current_task": task,
-        "tree": (Task("root", None, "parent", "All"), Task("a", "root", "atomic", "Add"), Task("b", "root")),
+        "tree": (_task("root", "All", None, TaskType.PARENT), _task("a", "Add"), _task("b", "")),
         "commits": tuple(PlanCommit(f"hash of {subject}", subject, "act", task, 1) for subject in reversed(commits)),
-        "observations": (Observation("build", "It builds."),),
+        "observations": (Observation(Perspective.BUILD, "It builds."),),
         "counts": Counts(3, 3, 0),
     }
 

@@ -7,7 +7,7 @@ import functools
 from hypothesis import strategies as st
 
 from efrit.plan.operations import Answer, Decompose, Insert, NewTask, Operation, Refine, Remove, Retry, Verdict
-from efrit.plan.tree import Task
+from efrit.plan.tree import TaskTree
 from efrit.protocol.plan_enums import TaskType
 from tests.unit.plan.trees import TEXTS, ids
 
@@ -43,5 +43,5 @@ def _answers(task_ids: tuple[str, ...]) -> st.SearchStrategy[Answer]:
     return st.builds(Answer, verdict=st.sampled_from(Verdict), reason=TEXTS, operations=operations(task_ids))
 
 
-def answers(tree: Task) -> st.SearchStrategy[Answer]:
+def answers(tree: TaskTree) -> st.SearchStrategy[Answer]:
     return _answers(tuple(ids(tree)))

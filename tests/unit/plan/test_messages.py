@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from efrit.api.plan import Intent
 from efrit.plan import messages
 from efrit.plan.messages import ActResult, MessageContext, truncate_middle
-from efrit.plan.model_output import Malformed, Observation
+from efrit.plan.model_output import Malformed
 from efrit.plan.operations import Refused
 from efrit.plan.outline import hidden, nearest, outline
-from efrit.plan.tree import Task, next_task, path_to, walk
+from efrit.plan.tree import TaskTree, next_task, path_to, walk
 from efrit.protocol.plan_enums import Perspective, TaskState
+from efrit.protocol.plan_values import Observation
 from tests.unit.plan.trees import atomic, done, failed, ids, parent, trees
 
 INTENT = Intent(
@@ -25,7 +26,7 @@ TREE = parent("root", done("a"), parent("b", atomic("c"), atomic("d")))
 ROOM = 60_000
 
 
-def scene(tree: Task = TREE, task: str | None = None, **changes: Any) -> MessageContext:
+def scene(tree: TaskTree = TREE, task: str | None = None, **changes: Any) -> MessageContext:
     visited = path_to(tree, task)[-1] if task else next_task(tree)
     assert visited is not None
     fields = {"directory": "/workspace/plans/words/environment", "intent": INTENT, "amendments": ("and lines",)}
@@ -105,7 +106,7 @@ def test_what_is_long_is_cut_and_what_is_short_is_kept() -> None:
 
 
 @given(trees(), st.text(max_size=3_000), st.integers(8_000, 30_000))
-def test_a_message_keeps_within_its_room_and_holds_no_nul(tree: Task, text: str, room: int) -> None:
+def test_a_message_keeps_within_its_room_and_holds_no_nul(tree: TaskTree, text: str, room: int) -> None:
     here = scene(tree, amendments=(text * 20,))
     fact = Observation(perspective=Perspective.BUILD, statement="x", evidence=text[:2_000])
     for message in (
@@ -130,7 +131,7 @@ def test_a_cut_text_fits(text: str, room: int) -> None:
 
 
 @given(trees(root_pending=False), st.data())
-def test_the_nearest_tasks_come_first_and_none_before_its_parent(tree: Task, data: st.DataObject) -> None:
+def test_the_nearest_tasks_come_first_and_none_before_its_parent(tree: TaskTree, data: st.DataObject) -> None:
     current = data.draw(st.sampled_from(ids(tree)))
     order = [task.id for task in nearest(tree, current)]
     assert sorted(order) == sorted(ids(tree))
@@ -141,7 +142,7 @@ def test_the_nearest_tasks_come_first_and_none_before_its_parent(tree: Task, dat
 
 
 @given(trees(), st.integers(1, 10), st.data())
-def test_what_is_hidden_and_what_is_shown_is_everything(tree: Task, most: int, data: st.DataObject) -> None:
+def test_what_is_hidden_and_what_is_shown_is_everything(tree: TaskTree, most: int, data: st.DataObject) -> None:
     current = data.draw(st.sampled_from(ids(tree)))
     shown = {task.id for task in list(nearest(tree, current))[:most]}
     below = hidden(tree, shown)
@@ -150,7 +151,7 @@ def test_what_is_hidden_and_what_is_shown_is_everything(tree: Task, most: int, d
 
 
 @given(trees(), st.integers(0, 2_000))
-def test_an_outline_keeps_within_its_room(tree: Task, room: int) -> None:
+def test_an_outline_keeps_within_its_room(tree: TaskTree, room: int) -> None:
     assert len(outline(tree, None, room).encode()) <= room
 
 

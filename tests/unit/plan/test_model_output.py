@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efrit.plan.model_output import (
+    AnsweredObservation,
     Malformed,
-    Observation,
     Observations,
     parse_answer,
     parse_observations,
@@ -25,7 +25,7 @@ DONE: dict[str, Any] = {"verdict": "done", "reason": "all tests pass", "operatio
 
 
 def test_observations_are_read() -> None:
-    fact = Observation(perspective=Perspective.BUILD, statement="It compiles.", evidence="exit code 0")
+    fact = AnsweredObservation(perspective=Perspective.BUILD, statement="It compiles.", evidence="exit code 0")
     assert parse_observations(json.dumps(SEEN)) == Observations(observations=(fact,))
 
 

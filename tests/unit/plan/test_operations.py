@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from efrit.plan.operations import Answer, Refused, apply, failure
-from efrit.plan.tree import LONGEST_DESCRIPTION, MOST_TASKS, Task, find, next_task
+from efrit.plan.tree import LONGEST_DESCRIPTION, MOST_TASKS, TaskTree, find, next_task
 from efrit.protocol.plan_enums import TaskState
 from tests.unit.plan.trees import atomic, done, failed, ids, parent
 
@@ -17,13 +17,13 @@ def answer(verdict: str, *operations: dict[str, Any], reason: str = "because") -
     return Answer.model_validate_json(json.dumps({"verdict": verdict, "reason": reason, "operations": operations}))
 
 
-def applied(tree: Task, visited: str, verdict: str, *operations: dict[str, Any]) -> Task:
+def applied(tree: TaskTree, visited: str, verdict: str, *operations: dict[str, Any]) -> TaskTree:
     result = apply(tree, visited, answer(verdict, *operations), STEP)
-    assert isinstance(result, Task), result
+    assert isinstance(result, TaskTree), result
     return result
 
 
-def refused(tree: Task, visited: str, verdict: str, *operations: dict[str, Any]) -> str:
+def refused(tree: TaskTree, visited: str, verdict: str, *operations: dict[str, Any]) -> str:
     before = tree.model_dump_json()
     result = apply(tree, visited, answer(verdict, *operations), STEP)
     assert isinstance(result, Refused), result
@@ -35,7 +35,7 @@ def new(description: str, kind: str = "atomic", *tasks: dict[str, Any]) -> dict[
     return {"type": kind, "description": description, "tasks": list(tasks)}
 
 
-def task(tree: Task, task_id: str) -> Task:
+def task(tree: TaskTree, task_id: str) -> TaskTree:
     task = find(tree, task_id)
     assert task is not None
     return task
@@ -234,4 +234,4 @@ def test_an_answer_about_a_task_that_is_not_pending_is_refused() -> None:
 
 @pytest.mark.parametrize("reason", ["", "x" * (LONGEST_DESCRIPTION * 2)])
 def test_a_failure_without_an_answer_has_a_reason_of_any_length(reason: str) -> None:
-    assert isinstance(apply(PLAN, "c", failure(reason), STEP), Task)
+    assert isinstance(apply(PLAN, "c", failure(reason), STEP), TaskTree)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from efrit.errors import InvalidPlanRecord
 from efrit.plan import report
-from efrit.plan.tree import MOST_TASKS, Task
+from efrit.plan.tree import MOST_TASKS, TaskTree
 from tests.unit.plan.trees import atomic, done, failed, parent, trees
 
 HOSTILE = "<script>alert('x')</script> & \"quotes\" \x1b[31m \ud800 \0"
 
 
-def history(tree: Task | None = None, text: str = "A program that counts words.") -> dict[str, Any]:
+def history(tree: TaskTree | None = None, text: str = "A program that counts words.") -> dict[str, Any]:
     def commit(step: int, kind: str, task: str | None, subject: str, sent: int, received: int) -> dict[str, Any]:
         return {
             "hash": f"{step:040x}",
@@ -94,7 +94,7 @@ def test_a_page_loads_and_runs_nothing() -> None:
 
 
 @given(trees(root_pending=False), st.text(st.characters(), max_size=200))
-def test_whatever_is_reported_is_escaped(tree: Task, text: str) -> None:
+def test_whatever_is_reported_is_escaped(tree: TaskTree, text: str) -> None:
     plan_record = history(tree.copy_with(description=text.encode("utf-8", "replace").decode() or "x"), text)
     page = report.html(plan_record)
     page.encode()

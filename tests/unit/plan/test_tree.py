@@ -10,7 +10,7 @@ from efrit.errors import InvalidTree
 from efrit.plan.tree import (
     DEEPEST,
     MOST_TASKS,
-    Task,
+    TaskTree,
     counts,
     find,
     next_task,
@@ -24,13 +24,13 @@ from efrit.protocol.plan_enums import TaskState
 from tests.unit.plan.trees import atomic, done, failed, ids, parent, trees
 
 
-def next_id(tree: Task) -> str | None:
+def next_id(tree: TaskTree) -> str | None:
     task = next_task(tree)
     return task.id if task else None
 
 
 @given(trees(root_pending=False))
-def test_what_was_written_is_read_again(tree: Task) -> None:
+def test_what_was_written_is_read_again(tree: TaskTree) -> None:
     assert parse_tree(tree.model_dump_json()) == tree
 
 
@@ -122,7 +122,7 @@ def test_the_plan_is_over_with_its_root() -> None:
 
 
 @given(trees())
-def test_what_is_next_is_pending_and_there(tree: Task) -> None:
+def test_what_is_next_is_pending_and_there(tree: TaskTree) -> None:
     task = next_task(tree)
     assert task is not None
     assert task.is_pending
@@ -131,7 +131,7 @@ def test_what_is_next_is_pending_and_there(tree: Task) -> None:
 
 
 @given(trees(), st.data())
-def test_replacing_a_task_leaves_all_others_as_they_are(tree: Task, data: st.DataObject) -> None:
+def test_replacing_a_task_leaves_all_others_as_they_are(tree: TaskTree, data: st.DataObject) -> None:
     task_id = data.draw(st.sampled_from(ids(tree)))
     changed = replace_task(tree, task_id, lambda task: (task.copy_with(attempts=task.attempts + 1),))
     before, after = dict(pairs(tree)), dict(pairs(changed))
@@ -139,7 +139,7 @@ def test_replacing_a_task_leaves_all_others_as_they_are(tree: Task, data: st.Dat
     assert after == before
 
 
-def pairs(tree: Task) -> list[tuple[str, int]]:
+def pairs(tree: TaskTree) -> list[tuple[str, int]]:
     return [(task.id, task.attempts) for task, _ in walk(tree)]
 
 

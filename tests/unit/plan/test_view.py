@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from efrit.api.plan import MAX_TREE_NODES, PlanStatus
 from efrit.plan.cursor import Commit, Cursor
 from efrit.plan.engine import Decision, Wait, decide
-from efrit.plan.tree import Task, next_task
+from efrit.plan.tree import TaskTree, next_task
 from efrit.plan.view import MOST_BYTES, describe, nodes
 from efrit.protocol.plan_enums import CommitKind, TaskState
 from tests.unit.plan.trees import atomic, done, ids, parent, trees
@@ -51,7 +51,7 @@ def test_before_the_beginning_is_known_the_status_stays_as_it_was() -> None:
     assert description["step"] == "Begin"
 
 
-def large() -> Task:
+def large() -> TaskTree:
     def text(n: int) -> str:
         return f"{n} " + "🌊" * 3_900
 
@@ -86,7 +86,7 @@ def test_two_thousand_long_tasks_stay_within_the_bounds() -> None:
 
 
 @given(trees(), st.data())
-def test_nodes_are_in_order_and_name_their_parents(tree: Task, data: st.DataObject) -> None:
+def test_nodes_are_in_order_and_name_their_parents(tree: TaskTree, data: st.DataObject) -> None:
     current = data.draw(st.sampled_from([*ids(tree), None]))
     shown_nodes = nodes(tree, current)
     assert [node["id"] for node in shown_nodes] == ids(tree)
@@ -98,7 +98,7 @@ def test_nodes_are_in_order_and_name_their_parents(tree: Task, data: st.DataObje
 
 
 @given(trees(), st.text(min_size=1))
-def test_a_description_of_any_characters_fits_the_status(tree: Task, text: str) -> None:
+def test_a_description_of_any_characters_fits_the_status(tree: TaskTree, text: str) -> None:
     task = next_task(tree)
     assert task is not None
     cursor = Cursor(1, CommitKind.BEGIN, None, tree.copy_with(description=text), ({"perspective": text},))

@@ -14,11 +14,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from efrit.api import EfritPlan, EfritRequest
-from efrit.api.request import MAX_INLINE_RESULT_CHARS, MAX_TIMEOUT_SECONDS
+from efrit.api.request import MAX_INLINE_RESULT_CHARS
+from efrit.api.wire_types import MAX_TIMEOUT_SECONDS
 from efrit.plan import lisp_calls
 from efrit.plan.cursor import tree_of
 from efrit.plan.engine import Create, Decision, Finish, Snapshot, Wait, decide
-from efrit.plan.tree import Task
+from efrit.plan.tree import TaskTree
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MOST_TURNS = 5_000
@@ -64,7 +65,7 @@ class Repository:
         return getattr(self, "_" + function.replace("-", "_"))(arguments)  # type: ignore[no-any-return]
 
     @property
-    def tree(self) -> Task:
+    def tree(self) -> TaskTree:
         return tree_of(self.commits[-1]["tree"])
 
     def commit_lines(self) -> list[str]:

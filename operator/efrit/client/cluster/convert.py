@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from efrit.client.errors import Refused
 from efrit.client.interface import (
@@ -29,10 +30,11 @@ from efrit.client.interface import (
 )
 from efrit.client.resource_fields import DIGEST, condition, moment
 from efrit.kube.resources import REQUESTS
-from efrit.protocol.model import WireModel
+from efrit.protocol.enums import RetryPolicy
+from efrit.protocol.resource_case import from_resource, resource_word, to_resource
 
 Json = Mapping[str, Any]
-T = TypeVar("T", bound=WireModel)
+S = TypeVar("S", bound=Struct)
 
 QUEUE = "/var/lib/efrit/queue"
 WORKSPACE = "/workspace"
@@ -128,9 +130,9 @@ def request_of(obj: Json) -> RequestState:
         messages=status.get("messages") or "",
         error=_error(status.get("error")),
         context=_context(status.get("context")),
-        session=_wire(Session, status.get("session")),
-        progress=_wire(Progress, status.get("progress")),
-        usage=_wire(Usage, status.get("usage")),
+        session=_part(Session, status.get("session")),
+        progress=_part(Progress, status.get("progress")),
+        usage=_part(Usage, status.get("usage")),
         attempt=status.get("attempt") or 0,
         created=moment(meta.get("creationTimestamp")),
         queued=moment(status.get("queuedTime")),
@@ -172,20 +174,15 @@ def _context(value: Json | None) -> dict[str, Any] | None:
     return None if not value else {_CONTEXT.get(key, key): item for key, item in value.items()}
 
 
-def _wire(kind: type[T], value: Json | None) -> T | None:
-    """Return the structure of the wire that a part of a status is: the same fields, in camelCase."""
+def _part(kind: type[S], value: Json | None) -> S | None:
+    """Return what a part of a status is."""
     if not value:
         return None
-    keys = {name: _camel(name) for name in kind.__struct_fields__}
     try:
-        return kind.from_dict({name: value[key] for name, key in keys.items() if value.get(key) is not None})
-    except ValueError:
+        return from_resource(kind, value)
+    except (TypeError, ValueError):
         # A later operator's word, in what only accompanies an answer.
         return None
-
-
-def _camel(name: str) -> str:
-    return re.sub("_(.)", lambda match: match[1].upper(), name)
 
 
 # Work as a custom resource
@@ -221,12 +218,11 @@ def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
     if work.priority:
         spec["priority"] = work.priority
     if work.retry:
-        spec["retryPolicy"] = "IfInterrupted"
+        spec["retryPolicy"] = resource_word(RetryPolicy.IF_INTERRUPTED)
         spec |= {} if work.max_attempts is None else {"maxAttempts": work.max_attempts}
     if work.budget is not None:
-        # A resource has whole seconds and says so in the name.
-        bounds = {name.replace("timeout", "timeout_seconds"): bound for name, bound in work.budget.to_dict().items()}
-        spec["budget"] = {_camel(name): math.ceil(bound) for name, bound in bounds.items()}
+        # A resource has whole seconds.
+        spec["budget"] = {name: math.ceil(bound) for name, bound in to_resource(work.budget).items()}
     if work.session is not None:
         spec["session"] = {"id": work.session}
     metadata: dict[str, Any] = {"name": name}

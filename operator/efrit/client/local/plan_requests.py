@@ -10,7 +10,7 @@ from datetime import datetime
 from efrit.api import EfritPlan, EfritRequest, Outcome, RequestPhase, RequestReason, RequestStatus
 from efrit.api.meta import rfc3339_micro
 from efrit.api.request import MAX_INLINE_RESULT_CHARS, RequestError, SessionState
-from efrit.client.interface import Budget, RequestState, Work
+from efrit.client.interface import RequestState, Work
 from efrit.client.plans import DIRECTORY
 from efrit.plan.engine import Create
 from efrit.protocol import RequestType, RetryPolicy
@@ -35,20 +35,13 @@ def request_of(plan: EfritPlan, instance: str, create: Create, now: datetime) ->
 
 def work_of(plan: EfritPlan, instance: str, request: EfritRequest) -> Work:
     """Return the request as work for the queue."""
-    spec, budget = request.spec, request.spec.budget
+    spec = request.spec
     return Work(
         RequestType(spec.type.value),
         spec.content,
         instance=instance,
         timeout=float(spec.timeout_seconds) if spec.timeout_seconds is not None else None,
-        budget=None
-        if budget is None
-        else Budget(
-            max_tool_calls=budget.max_tool_calls,
-            max_iterations=budget.max_iterations,
-            max_tokens=budget.max_tokens,
-            iteration_timeout=budget.iteration_timeout_seconds,
-        ),
+        budget=spec.budget,
         session=spec.session.id if spec.session is not None else None,
         retry=spec.retry_policy is RetryPolicy.IF_INTERRUPTED,
         max_attempts=spec.max_attempts,

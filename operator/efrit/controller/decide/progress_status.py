@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from efrit.api.request import Progress, SessionState
+from msgspec.structs import replace
+
+from efrit.api.request import SessionState
 from efrit.controller.decide.status_limits import StatusLimits, cut
-from efrit.protocol import Progress as WireProgress
-from efrit.protocol import RequestView, Response, SessionStatus
+from efrit.protocol import Progress, RequestView, Response, SessionStatus
 
 
 def running_progress(view: RequestView, limits: StatusLimits) -> dict[str, Any]:
@@ -44,6 +45,6 @@ def final_progress(view: RequestView, response: Response, limits: StatusLimits) 
     return fields
 
 
-def _progress(progress: WireProgress, limits: StatusLimits) -> Progress:
+def _progress(progress: Progress, limits: StatusLimits) -> Progress:
     message = cut(progress.message, limits.message) if progress.message is not None else None
-    return Progress(step=progress.step, message=message, tool_calls=progress.tool_calls, tokens=progress.tokens)
+    return replace(progress, message=message, session=None)

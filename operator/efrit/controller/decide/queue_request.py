@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic.alias_generators import to_camel
-
 from efrit.api import EfritInstance, EfritRequest
 from efrit.controller.model import names
-from efrit.protocol import Budget, Request, RequestOptions, RetryPolicy, SessionOption, request_id
+from efrit.protocol import Request, RequestOptions, RetryPolicy, SessionOption, request_id
+from efrit.protocol.resource_case import to_resource
 
 
 def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
@@ -34,22 +33,16 @@ def is_attempt_kept(request: EfritRequest, instance: EfritInstance) -> bool:
     return has_more and (request.status.attempt or 1) < spec.max_attempts
 
 
-def _budget(request: EfritRequest) -> Budget | None:
-    budget = request.spec.budget
-    if budget is None:
-        return None
-    # The wire has the same fields, without the unit of a time in the name.
-    return Budget(**{name.removesuffix("_seconds"): value for name, value in budget})
-
-
 def excess(request: EfritRequest, instance: EfritInstance) -> str | None:
     """Return the sentence about the first value of the request that exceeds a limit of the instance, or None."""
     spec, limits = request.spec, instance.spec.limits
-    limited = [("timeoutSeconds", spec.timeout_seconds, "maxTimeoutSeconds", limits.max_timeout_seconds)]
-    # The limits of an instance have the names of a budget's parts.
-    for name, value in spec.budget or ():
-        field = to_camel(name)
-        limited.append((f"budget.{field}", value, field, getattr(limits, name)))
+    limited: list[tuple[str, int | None, str, int | None]] = [
+        ("timeoutSeconds", spec.timeout_seconds, "maxTimeoutSeconds", limits.max_timeout_seconds)
+    ]
+    if spec.budget is not None:
+        # The limits of an instance have the names of a budget's parts.
+        most_of, parts = limits.to_wire(), to_resource(spec.budget)
+        limited += [(f"budget.{field}", value, field, most_of.get(field)) for field, value in parts.items()]
     for field, value, limit, most in limited:
         if value is not None and most is not None and value > most:
             return (
@@ -83,7 +76,7 @@ def queue_request(request: EfritRequest, instance: EfritInstance) -> Request:
             retry=spec.retry_policy,
             max_attempts=attempts_on_queue(request, instance),
             max_result_bytes=limits.max_result_bytes,
-            budget=_budget(request),
+            budget=spec.budget,
             session=_session(request),
         ),
         timestamp=request.metadata.creation_timestamp,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+from msgspec import Meta
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from efrit.client.errors import ClientError, Forbidden, ResultGone, ResultTruncated
@@ -14,16 +15,39 @@ from efrit.client.interface import (
     Backend,
     Outcome,
     Phase,
+    Progress,
     RequestReason,
     RequestState,
     RequestType,
-    SessionStatus,
+    Session,
+    Usage,
 )
 from efrit.mcp.error_text import error_text, for_model
 from efrit.mcp.schema_models import Output
+from efrit.struct_field import StructField, only
 
 WHOLE_RESULT_BYTES = 1_048_576
 """A result up to this size is returned whole; of a larger one only the beginning, with a link to the resource."""
+
+
+# Of each the published fields: a session is beside its progress.
+SessionOutput = Annotated[
+    Session,
+    StructField(
+        only("id", "status", "question"),
+        own={
+            "id": str,
+            "question": Annotated[
+                str | None, Meta(description="Question of the model; answer it with efrit_submit.")
+            ],
+        },
+    ),
+]
+ProgressOutput = Annotated[Progress, StructField(only("step", "message", "tool_calls", "tokens"))]
+UsageOutput = Annotated[
+    Usage,
+    StructField(only("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "model_calls")),
+]
 
 
 class ResultOutput(Output):
@@ -59,33 +83,6 @@ class Error(Output):
     message: str
 
 
-class SessionOutput(Output):
-    """Session of a chat or command."""
-
-    id: str | None = None
-    status: SessionStatus | None = None
-    question: str | None = Field(default=None, description="Question of the model; answer it with efrit_submit.")
-
-
-class Progress(Output):
-    """How far a chat or command has come."""
-
-    step: int | None = None
-    message: str | None = None
-    tool_calls: int | None = None
-    tokens: int | None = None
-
-
-class UsageOutput(Output):
-    """Use of the model."""
-
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    model_calls: int
-
-
 class RequestOutput(ResultOutput):
     """Current state of a request: output of efrit_submit, efrit_get_request, efrit_wait and efrit_cancel."""
 
@@ -107,7 +104,7 @@ class RequestOutput(ResultOutput):
     error: Error | None = Field(default=None, description="What went wrong.")
     context: Context | None = None
     session: SessionOutput | None = None
-    progress: Progress | None = Field(default=None, description="Progress of a chat or command.")
+    progress: ProgressOutput | None = Field(default=None, description="Progress of a chat or command.")
     usage: UsageOutput | None = None
     attempt: int = Field(default=0, description="Number of attempts so far.")
     created: datetime | None = None

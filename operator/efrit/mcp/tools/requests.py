@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from mcp.types import InputRequiredResult
 from pydantic import Field
@@ -15,6 +15,7 @@ from efrit.mcp.schema_models import Arguments, PoolName, RequestId, Seconds, Tar
 from efrit.mcp.tools.call import ToolCall
 from efrit.mcp.tools.execute import CHATS_ONLY, WORK_TYPES
 from efrit.mcp.tools.tool import HandlerResult, Tool
+from efrit.struct_field import StructField, all_fields
 
 _SUBMIT = (
     "Submit an eval, chat or command and return immediately. request_id is a durable handle for efrit_wait, "
@@ -22,13 +23,7 @@ _SUBMIT = (
 )
 
 
-class BudgetArgument(Arguments):
-    """Limits of a command."""
-
-    max_tool_calls: int | None = Field(default=None, ge=1)
-    max_iterations: int | None = Field(default=None, ge=1, description="Turns of the model.")
-    max_tokens: int | None = Field(default=None, ge=1, description="Input and output tokens together.")
-    iteration_timeout: Seconds | None = Field(default=None, description="Maximum time of one turn in seconds.")
+BudgetArgument = Annotated[Budget, StructField(all_fields, closed=True)]
 
 
 class SubmitArguments(Arguments):
@@ -100,7 +95,7 @@ async def _submit(call: ToolCall, arguments: SubmitArguments) -> RequestOutput:
         timeout=arguments.timeout,
         queue_timeout=arguments.queue_timeout,
         return_context=arguments.return_context,
-        budget=Budget(**arguments.budget.model_dump()) if arguments.budget is not None else None,
+        budget=arguments.budget,
         session=arguments.session_id,
         priority=arguments.priority,
         retry=arguments.retry_if_interrupted,

@@ -128,7 +128,7 @@ def test_work_becomes_a_request_the_api_takes() -> None:
     spec = EfritRequest.model_validate({**made, "metadata": {**made["metadata"], "namespace": "n", "uid": "u"}}).spec
     assert (spec.timeout_seconds, spec.queue_timeout_seconds, spec.priority) == (2, 60, 3)
     assert spec.budget is not None
-    assert (spec.budget.max_tool_calls, spec.budget.iteration_timeout_seconds) == (5, 3)
+    assert (spec.budget.max_tool_calls, spec.budget.iteration_timeout) == (5, 3)
     assert spec.session is not None
     assert (spec.session.id, spec.retry_policy, spec.return_context) == ("s", RetryPolicy.IF_INTERRUPTED, True)
 

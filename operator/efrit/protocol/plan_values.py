@@ -1,0 +1,71 @@
+"""What a plan reports of itself: a task of its tree, an observation, counts, costs.
+
+In the status of an EfritPlan, and so what a client returns. The bounds are those of the status.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from efrit.protocol.plan_enums import Perspective, TaskState, TaskType
+
+Number = Annotated[int, Meta(ge=0)]
+_TaskId = Annotated[str, Meta(max_length=128)]
+_Lesson = Annotated[str, Meta(max_length=1024)]
+_Text = Annotated[str, Meta(max_length=2048)]
+
+
+class HiddenTasks(Struct, frozen=True):
+    """Tasks below a node that the status has no room for, by state."""
+
+    pending: Annotated[Number, Meta(description="Tasks that have not started or not finished.")] = 0
+    done: Annotated[Number, Meta(description="Tasks that are done.")] = 0
+    failed: Annotated[Number, Meta(description="Tasks that failed permanently.")] = 0
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """One task of the tree."""
+
+    id: Annotated[_TaskId, Meta(description="Id of the task, as in its commits.")]
+    parent: Annotated[_TaskId | None, Meta(description="Id of its parent; the root has none.")] = None
+    type: Annotated[TaskType, Meta(description="atomic or parent.")]
+    description: Annotated[str, Meta(max_length=4096, description="What to do; a long text is truncated.")]
+    failure_threshold: Annotated[
+        float, Meta(ge=0, description="Grows by 0.2 with each failure; at 1.0 the parent is asked.")
+    ] = 0.0
+    state: Annotated[TaskState, Meta(description="pending, done or failed.")]
+    attempts: Annotated[Number, Meta(description="Number of attempts so far.")] = 0
+    lessons: Annotated[
+        tuple[_Lesson, ...], Meta(max_length=20, description="Lessons of earlier attempts at the current task.")
+    ] = ()
+    children: Annotated[Number, Meta(description="Number of its subtasks.")] = 0
+    hidden: Annotated[HiddenTasks | None, Meta(description="Tasks below it that are left out here, by state.")] = None
+
+
+class Observation(Struct, frozen=True):
+    """One fact. What follows from it is decided elsewhere."""
+
+    perspective: Annotated[Perspective, Meta(description="build, requirements, integration or quality.")]
+    statement: Annotated[_Text, Meta(description="What was seen.")]
+    evidence: Annotated[_Text | None, Meta(description="Evidence: output, file, line.")] = None
+
+
+class Counts(Struct, frozen=True):
+    """How much there is and how much was done."""
+
+    tasks: Annotated[Number, Meta(description="Tasks of the tree, the root included.")] = 0
+    pending: Annotated[Number, Meta(description="Tasks that have not started or not finished.")] = 0
+    done: Annotated[Number, Meta(description="Tasks that are done.")] = 0
+    failed: Annotated[Number, Meta(description="Tasks that failed permanently.")] = 0
+    steps: Annotated[Number, Meta(description="Visits of tasks so far: what limits.maxSteps bounds.")] = 0
+    acts: Annotated[Number, Meta(description="Commits of acts.")] = 0
+    adapts: Annotated[Number, Meta(description="Commits of changes to the tree.")] = 0
+    amendments: Annotated[Number, Meta(description="Amendments that the plan has taken in.")] = 0
+
+
+class Cost(Struct, frozen=True):
+    """What the plan has cost so far."""
+
+    input_tokens: Annotated[Number, Meta(description="Tokens sent to the model.")] = 0
+    output_tokens: Annotated[Number, Meta(description="Tokens received from it.")] = 0
+    seconds: Annotated[float, Meta(ge=0, description="Running time of its requests, in seconds.")] = 0.0

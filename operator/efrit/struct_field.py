@@ -1,0 +1,121 @@
+"""A struct of msgspec as a field of a model of pydantic: one definition for both.
+
+What the wire and the clients have must not load pydantic, which the resources and the tools of the MCP server are
+made of. Their models take a struct over by `Annotated[Usage, StructField(names)]`: with its bounds, its defaults and
+its descriptions, in what pydantic accepts, writes and describes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from msgspec import NODEFAULT, Meta, Struct, structs
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+Names = Callable[[type[Struct]], Mapping[str, str]]
+"""Fields of a kind of struct, each with its name in the object."""
+
+
+def all_fields(kind: type[Struct]) -> Mapping[str, str]:
+    """Return all fields by their own names, without the place for keys of later versions."""
+    return {name: name for name in kind.__struct_fields__ if name != "extra"}
+
+
+def only(*names: str) -> Names:
+    """Return the choice of these fields, by their own names."""
+    return lambda _kind: {name: name for name in names}
+
+
+# Compared and hashed as the one that it is: pydantic does so with what annotates a type.
+@dataclass(frozen=True, eq=False)
+class StructField:
+    """Annotation of a field that holds a struct, or an object of JSON that becomes one.
+
+    `names`: those of the struct's fields that the object has; the others are left out.
+    `own`: types that are bounded otherwise here, by the name of the field. Where one of them has no description, that
+    of the struct is taken. `closed`: other names are refused instead of ignored.
+    """
+
+    names: Names
+    own: Mapping[str, Any] = field(default_factory=dict)
+    closed: bool = False
+
+    def __get_pydantic_core_schema__(self, kind: type[Struct], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the object, and what makes the struct of it. Raises `TypeError` for wrong names."""
+        names = self.names(kind)
+        members = {member.name: member for member in structs.fields(kind)}
+        if unknown := sorted({*names, *self.own} - members.keys()):
+            raise TypeError(f"{kind.__name__} has no field {unknown[0]}")
+        shape = core_schema.typed_dict_schema(
+            {name: self._member(members[own_name], handler) for own_name, name in names.items()},
+            extra_behavior="forbid" if self.closed else "ignore",
+            metadata={"pydantic_js_updates": {"description": inspect.getdoc(kind)}},
+        )
+
+        def read(value: object, inner: Callable[[object], Mapping[str, Any]]) -> Struct:
+            if isinstance(value, kind):
+                return value
+            values = inner(value)
+            return kind(**{own_name: values[name] for own_name, name in names.items()})
+
+        def written(value: Struct) -> dict[str, Any]:
+            return {name: getattr(value, own_name) for own_name, name in names.items()}
+
+        return core_schema.no_info_wrap_validator_function(
+            read,
+            shape,
+            serialization=core_schema.plain_serializer_function_ser_schema(written, return_schema=shape),
+        )
+
+    def _member(self, member: structs.FieldInfo, handler: GetCoreSchemaHandler) -> core_schema.TypedDictField:
+        annotation = self._for_pydantic(self.own.get(member.name, member.type))
+        if not _description(annotation):
+            annotation = Annotated[annotation, Field(description=_description(member.type))]
+        schema = handler.generate_schema(annotation)
+        if member.required:
+            return core_schema.typed_dict_field(schema)
+        if member.default is not NODEFAULT:
+            schema = core_schema.with_default_schema(schema, default=member.default)
+        else:
+            schema = core_schema.with_default_schema(schema, default_factory=member.default_factory)
+        return core_schema.typed_dict_field(schema, required=False)
+
+    def _for_pydantic(self, annotation: Any) -> Any:
+        """Return the type of a field in the words of pydantic, structs in it included."""
+        origin, parts = get_origin(annotation), get_args(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, Struct):
+            return Annotated[annotation, StructField(self.names, closed=self.closed)]
+        if origin is None:
+            return annotation
+        if origin is Annotated:
+            return Annotated[self._for_pydantic(parts[0]), *map(_bounds, parts[1:])]
+        inner = tuple(self._for_pydantic(part) for part in parts)
+        return reduce(or_, inner) if origin in (Union, UnionType) else origin[inner]
+
+
+def _bounds(meta: Any) -> Any:
+    """Return the bounds and the description of a field in the words of pydantic."""
+    if not isinstance(meta, Meta):
+        return meta
+    return Field(
+        ge=meta.ge,
+        gt=meta.gt,
+        le=meta.le,
+        lt=meta.lt,
+        min_length=meta.min_length,
+        max_length=meta.max_length,
+        pattern=meta.pattern,
+        description=meta.description,
+    )
+
+
+def _description(annotation: Any) -> str | None:
+    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return next((part.description for part in metadata if part.description), None)

@@ -7,6 +7,7 @@ at its bounds, some are of another shape altogether. What the definitions gain i
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -195,6 +196,8 @@ def manifests(plural: str, part: str) -> st.SearchStrategy[Json]:
     """Return objects of a kind with one to three places of `spec` or `status` filled."""
     places = [node for node in nodes(part) if node.plural == plural]
 
+    # Made anew at each draw, strategies would take half of the time.
+    @functools.cache
     def filled(number: int) -> st.SearchStrategy[Json]:
         node = places[number]
         return values(node.schema).map(lambda value: holding(node, value))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import secrets
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,9 +39,27 @@ class Authority:
 
     def client_context(self, name: str) -> ssl.SSLContext:
         """Return what a client needs that trusts the authority and shows the certificate of this name."""
-        context = ssl.create_default_context(cafile=str(self.ca))
+        context = self.trusting_context()
         context.load_cert_chain(self.certificate(name), self.key(name))
         return context
+
+    def trusting_context(self) -> ssl.SSLContext:
+        """Return what a client needs that trusts the authority and shows nothing of its own."""
+        return ssl.create_default_context(cafile=str(self.ca))
+
+    @property
+    def tokens(self) -> Path:
+        """Tokens for `--token-auth-file`, one a line, where any was issued."""
+        return self.directory / "tokens.csv"
+
+    def issue_token(self, name: str, group: str) -> None:
+        """Make the one token there is: of a user of this name and group."""
+        self.tokens.touch(mode=0o600)
+        self.tokens.write_text(f'{secrets.token_hex(16)},{name},{name},"{group}"\n')
+
+    def token_headers(self) -> dict[str, str]:
+        """Return what the holder of the token sends with each call."""
+        return {"Authorization": f"Bearer {self.tokens.read_text().partition(',')[0]}"}
 
     def create(self) -> None:
         """Make the authority and the key that signs service account tokens."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
+import ssl
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,8 +142,18 @@ class ControlPlane:
                 "--bind-address=127.0.0.1",
                 "--advertise-address=127.0.0.1",
                 "--endpoint-reconciler-type=none",
+                f"--token-auth-file={pki.tokens}",
             ]
         return Daemon("kube-apiserver", (*command, *self.flags), self.directory)
+
+    def administrator(self) -> tuple[ssl.SSLContext, dict[str, str]]:
+        """Return what an administrator's client in Python takes: its TLS context, and headers of each call.
+
+        By a token where there is one: the API server verifies a certificate anew at each call.
+        """
+        if self.authority.tokens.exists():
+            return self.authority.trusting_context(), self.authority.token_headers()
+        return self.authority.client_context("admin"), {}
 
     def prepare(self) -> None:
         """Make certificates and the administrator's kubeconfig, unless they are there."""
@@ -155,6 +166,8 @@ class ControlPlane:
             "apiserver", "/CN=kube-apiserver", [*names, *(f"IP:{address}" for address in sorted(addresses))]
         )
         self.authority.issue("admin", "/O=system:masters/CN=admin", ["DNS:admin"])
+        if not self.node_ip:
+            self.authority.issue_token("admin", "system:masters")
         self.authority.write_kubeconfig(self.kubeconfig, "admin", self.url)
 
     def start(self, *, wait: bool = True) -> None:

@@ -40,9 +40,8 @@ class Kube:
     """
 
     def __init__(self, plane: ControlPlane) -> None:
-        context = plane.authority.client_context("admin")
-        self.headers: dict[str, str] = {}
-        """Further headers of every call."""
+        context, self.headers = plane.administrator()
+        """Headers of every call."""
         self._client = httpx.Client(base_url=plane.url, verify=context, timeout=TIMEOUT, trust_env=False)
         self._pool = urllib3.HTTPSConnectionPool(
             plane.host, plane.ports.api, timeout=TIMEOUT, maxsize=CONNECTIONS, retries=False, ssl_context=context

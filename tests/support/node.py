@@ -101,10 +101,10 @@ class Node:
 
     async def _main(self) -> None:
         self._stop, self._look = asyncio.Event(), asyncio.Event()
-        context = self._plane.authority.client_context("admin")
+        context, credentials = self._plane.administrator()
         self._loop = asyncio.get_running_loop()
         async with httpx.AsyncClient(
-            base_url=self._plane.url, verify=context, timeout=TIMEOUT, trust_env=False
+            base_url=self._plane.url, verify=context, headers=credentials, timeout=TIMEOUT, trust_env=False
         ) as client:
             self._client = client
             tasks = [asyncio.create_task(self._watch(plural)) for plural in ("statefulsets", "pods")]

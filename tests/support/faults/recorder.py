@@ -46,10 +46,14 @@ class Watcher(ABC):
         self._stopping = threading.Event()
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"recorder of {plural}", daemon=True)
-        context = plane.authority.client_context("admin")
+        context, credentials = plane.administrator()
         # The API server sends a bookmark every minute at least: a silence longer than that is a dead connection.
         self._client = httpx.Client(
-            base_url=plane.url, verify=context, trust_env=False, timeout=httpx.Timeout(TIMEOUT)
+            base_url=plane.url,
+            verify=context,
+            headers=credentials,
+            trust_env=False,
+            timeout=httpx.Timeout(TIMEOUT),
         )
 
     def start(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -128,14 +129,16 @@ def start(place: Path) -> Iterator[Starter]:
             env={"PATH": path, "EFRIT_WORKSPACE": str(place), **env},
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         started.append(process)
         return process
 
     yield run
     for process in started:
-        if process.poll() is None:
-            process.kill()
+        # With what it has started, which would outlive it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         assert process.stderr is not None
         process.stderr.close()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.support.timeout import TIMEOUT
 
+SERVES = f"exec sleep {2 * TIMEOUT:.0f}"
+"""What an Emacs does that serves: it lives for longer than a test waits, however slow the machine is."""
 Starter = Callable[..., subprocess.Popen[str]]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import program
-from tests.unit.bridge.run_emacs_log import Starter, lines, until
+from tests.unit.bridge.run_emacs_log import SERVES, Starter, lines, until
 
 DUMPING = """case "$*" in *efrit-fast-start-dump*)
   made=$(echo "$*" | sed 's/.*efrit-fast-start-dump "\\([^"]*\\)".*/\\1/')
@@ -24,7 +24,6 @@ DUMPING = """case "$*" in *efrit-fast-start-dump*)
   echo dump > "$made/emacs.pdmp"; exit 0;;
 esac
 """
-SERVES = "exec sleep 60"
 
 
 def dumping(place: Path, then: str = ":") -> str:
@@ -105,7 +104,7 @@ def test_what_becomes_of_a_dump_does_not_matter_to_the_emacs_that_has_started_fr
 
 def test_a_dump_that_is_gone_is_not_named_to_the_next_emacs(start: Starter, place: Path) -> None:
     start(
-        f"{dumping(place)}[ $(grep -c ^--fg-daemon {place}/log) -ge 2 ] && exec sleep 60; "
+        f"{dumping(place)}[ $(grep -c ^--fg-daemon {place}/log) -ge 2 ] && {SERVES}; "
         f"rm {place}/dumps/*/emacs.pdmp; echo a 1 x >> {place}/claims.log; exit 3",
         **fast_start(place),
         EFRIT_QUEUE_DIR=str(place),
@@ -294,7 +293,7 @@ def test_an_emacs_that_ends_later_without_having_served_starts_without_a_dump(
     # Ten seconds pass whenever somebody looks at the clock.
     program(place, "date", f"echo >> {place}/looks\necho $(( $(wc -l < {place}/looks) * 10 ))")
     serves = f"echo beat >> {place}/heartbeat" if has_served else ":"
-    second = f"[ $(grep -c ^--fg-daemon {place}/log) -ge 2 ] && exec sleep 60"
+    second = f"[ $(grep -c ^--fg-daemon {place}/log) -ge 2 ] && {SERVES}"
     start(f"{dumping(place)}{second}; {serves}; exit 3", **fast_start(place), EFRIT_QUEUE_DIR=str(place))
     until_daemons(place, 2)
     assert daemons(place) == [True, has_served]
@@ -347,7 +346,7 @@ def test_where_little_is_free_no_dump_is_made(start: Starter, place: Path) -> No
 
 
 def test_asked_to_stop_while_a_dump_is_made_it_ends_the_maker_and_leaves_nothing(start: Starter, place: Path) -> None:
-    process = start(f"{dumping(place, f'echo $$ > {place}/maker; exec sleep 60')}{SERVES}", **fast_start(place))
+    process = start(f"{dumping(place, f'echo $$ > {place}/maker; {SERVES}')}{SERVES}", **fast_start(place))
     until(lambda: (place / "maker").exists() and (place / "maker").read_text())
     ended(process)
     assert (daemons(place), entries(place)) == ([], [])
@@ -364,7 +363,7 @@ def is_gone(pid: int) -> bool:
 
 def test_a_dump_whose_maker_was_killed_is_not_tried_again_at_once(start: Starter, place: Path) -> None:
     """What kills a maker, such as a limit of memory, may kill the next one as well: it would never serve."""
-    emacs = f"{dumping(place, f'[ -e {place}/maker ] || {{ echo $PPID > {place}/maker; exec sleep 60; }}')}{SERVES}"
+    emacs = f"{dumping(place, f'[ -e {place}/maker ] || {{ echo $PPID > {place}/maker; {SERVES}; }}')}{SERVES}"
     process = start(emacs, **fast_start(place))
     until(lambda: (place / "maker").exists() and (place / "maker").read_text())
     process.kill()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import program
-from tests.unit.bridge.run_emacs_log import Starter, lines, until
+from tests.unit.bridge.run_emacs_log import SERVES, Starter, lines, until
 
 
 def test_it_gives_up_when_emacs_ends_at_once_five_times_running(start: Starter, place: Path) -> None:
@@ -21,7 +21,7 @@ def test_it_gives_up_when_emacs_ends_at_once_five_times_running(start: Starter, 
 
 def test_an_emacs_that_has_lived_is_started_again(start: Starter, place: Path) -> None:
     lives = f"[ $(( $(wc -l < {place}/log) % 4 )) = 0 ] && echo $(( $(cat {place}/now) + 3 )) > {place}/now"
-    start(f"[ $(wc -l < {place}/log) -ge 8 ] && exec sleep 60; {lives}")
+    start(f"[ $(wc -l < {place}/log) -ge 8 ] && {SERVES}; {lives}")
     until(lambda: len(lines(place)) >= 8)
 
 
@@ -29,7 +29,7 @@ def test_an_emacs_that_requests_have_ended_is_started_again(start: Starter, plac
     queue = place / "queue"
     queue.mkdir()
     process = start(
-        f"echo a 1 x >> {queue}/claims.log; [ $(wc -l < {place}/log) -ge 8 ] && exec sleep 60; exit 3",
+        f"echo a 1 x >> {queue}/claims.log; [ $(wc -l < {place}/log) -ge 8 ] && {SERVES}; exit 3",
         EFRIT_QUEUE_DIR=str(queue),
     )
     until(lambda: process.poll() is not None or len(lines(place)) >= 8)
@@ -60,7 +60,7 @@ def test_it_waits_for_emacs_to_end_however_often_it_is_signalled(start: Starter,
 
 
 def test_emacs_gets_the_daemons_name_the_lisp_and_no_init_file(start: Starter, place: Path) -> None:
-    start("exec sleep 60", EFRIT_DAEMON_NAME="team")
+    start(SERVES, EFRIT_DAEMON_NAME="team")
     until(lambda: lines(place))
     arguments = lines(place)[0]
     assert arguments.startswith("--fg-daemon=team -Q ")
@@ -70,13 +70,13 @@ def test_emacs_gets_the_daemons_name_the_lisp_and_no_init_file(start: Starter, p
 
 
 def test_with_an_init_file_the_sites_own_setup_is_loaded(start: Starter, place: Path) -> None:
-    start("exec sleep 60", EFRIT_INIT_FILE="/etc/efrit/init.el")
+    start(SERVES, EFRIT_INIT_FILE="/etc/efrit/init.el")
     until(lambda: lines(place))
     assert "-Q" not in lines(place)[0].split()
 
 
 def test_emacs_knows_that_a_bridge_watches_it(start: Starter, place: Path) -> None:
-    start(f'echo "bridge=$EFRIT_BRIDGE cwd=$(pwd)" >> {place}/log; exec sleep 60')
+    start(f'echo "bridge=$EFRIT_BRIDGE cwd=$(pwd)" >> {place}/log; {SERVES}')
     until(lambda: len(lines(place)) == 2)
     assert lines(place)[1] == f"bridge=1 cwd={place}"
 
@@ -93,7 +93,7 @@ def running_request(place: Path) -> tuple[Path, Path]:
 
 def test_asked_to_stop_it_lets_the_running_request_end(start: Starter, place: Path) -> None:
     queue, running = running_request(place)
-    process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
+    process = start(SERVES, EFRIT_QUEUE_DIR=str(queue))
     until(lambda: lines(place))
     process.send_signal(signal.SIGTERM)
     until((queue / "control/pause_1").exists)
@@ -107,7 +107,7 @@ def test_asked_to_stop_while_it_starts_emacs_it_lets_a_request_end_all_the_same(
     queue, running = running_request(place)
     # It looks at the clock right before it starts Emacs.
     program(place, "date", "kill -s TERM $PPID; echo 0")
-    process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
+    process = start(SERVES, EFRIT_QUEUE_DIR=str(queue))
     until((queue / "control/pause_1").exists)
     until(lambda: lines(place))
     assert process.poll() is None
@@ -125,7 +125,7 @@ def test_asked_to_stop_it_lets_requests_begin_that_would_go_with_their_queue_and
     waiting = queue / "requests/req_a.json"
     waiting.touch()
     ephemeral = {"EFRIT_EPHEMERAL_QUEUE": "1"} if is_ephemeral else {}
-    process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue), **ephemeral)
+    process = start(SERVES, EFRIT_QUEUE_DIR=str(queue), **ephemeral)
     until(lambda: lines(place))
     process.send_signal(signal.SIGTERM)
     if is_ephemeral:
@@ -173,7 +173,7 @@ def test_a_pause_left_behind_does_not_hold_back_the_next_emacs(start: Starter, p
     pause = place / "queue/control" / name
     pause.parent.mkdir(parents=True)
     pause.touch()
-    start("exec sleep 60", EFRIT_QUEUE_DIR=str(place / "queue"))
+    start(SERVES, EFRIT_QUEUE_DIR=str(place / "queue"))
     until(lambda: lines(place))
     assert not pause.exists()
 
@@ -187,7 +187,7 @@ def test_every_run_has_the_next_number(start: Starter, place: Path, before: str 
     queue.mkdir()
     if before is not None:
         (queue / "generation").write_text(before)
-    start(f'echo "generation=$EFRIT_GENERATION" >> {place}/log; exec sleep 60', EFRIT_QUEUE_DIR=str(queue))
+    start(f'echo "generation=$EFRIT_GENERATION" >> {place}/log; {SERVES}', EFRIT_QUEUE_DIR=str(queue))
     until(lambda: len(lines(place)) == 2)
     assert lines(place)[1] == f"generation={generation}"
     assert (queue / "generation").read_text() == f"{generation}\n"
@@ -205,7 +205,7 @@ def test_an_emacs_started_again_is_of_the_same_run(start: Starter, place: Path) 
 def test_a_run_without_a_place_for_its_number_goes_on(start: Starter, place: Path) -> None:
     queue = place / "queue"
     (queue / "generation").mkdir(parents=True)
-    process = start(f'echo "generation=$EFRIT_GENERATION" >> {place}/log; exec sleep 60', EFRIT_QUEUE_DIR=str(queue))
+    process = start(f'echo "generation=$EFRIT_GENERATION" >> {place}/log; {SERVES}', EFRIT_QUEUE_DIR=str(queue))
     until(lambda: len(lines(place)) == 2)
     assert lines(place)[1] == "generation=1"
     assert process.poll() is None
@@ -215,9 +215,9 @@ def test_a_run_that_ends_late_does_not_hold_back_the_one_that_took_its_place(sta
     """A pod that was deleted by force is asked to stop when the next one serves already."""
     queue = place / "queue"
     (queue / "control").mkdir(parents=True)
-    older = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
+    older = start(SERVES, EFRIT_QUEUE_DIR=str(queue))
     until(lambda: lines(place))
-    start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
+    start(SERVES, EFRIT_QUEUE_DIR=str(queue))
     until(lambda: len(lines(place)) == 2)
     older.send_signal(signal.SIGTERM)
     assert older.wait(TIMEOUT) == 0

@@ -23,6 +23,8 @@ _TREE_BYTES = 28 * 1024
 _COMMIT_BYTES = _OBSERVATION_BYTES = 9 * 1024
 # What a node gains when the tasks below it are left out.
 _HIDDEN_BYTES = 60
+_DEFAULT_BYTES = len('"attempts": 0, "lessons": [], "children": 0, ')
+"""Of what a status writes of a task that has none of them."""
 _LONGEST_DESCRIPTION = 160
 _LONGEST_CURRENT = 1_000
 _LONGEST_SUBJECT = 160
@@ -60,7 +62,7 @@ def nodes(tree: TaskTree, current: str | None) -> list[dict[str, Any]]:
     remaining = _TREE_BYTES
     for task in nearest(tree, current):
         node = _node(task, parents.get(task.id), task.id == current)
-        remaining -= _size(node) + _HIDDEN_BYTES
+        remaining -= _size(node) + _HIDDEN_BYTES + _DEFAULT_BYTES
         # The path itself is short enough at any depth.
         if (remaining < 0 and task.id not in path) or len(shown) == MAX_TREE_NODES:
             break

@@ -170,7 +170,9 @@ check-crds: .venv/ready
 	$(BIN)/python -m efrit.api.docs "$$scratch/api.md"; \
 	diff -u docs/api.md "$$scratch/api.md" || { echo "docs/api.md is not what the models say: run \`make crds\`" >&2; exit 1; }; \
 	$(BIN)/python -m efrit.cli.reference "$$scratch/cli.md"; \
-	diff -u docs/cli.md "$$scratch/cli.md" || { echo "docs/cli.md is not what the program says: run \`make docs\`" >&2; exit 1; }
+	diff -u docs/cli.md "$$scratch/cli.md" || { echo "docs/cli.md is not what the program says: run \`make docs\`" >&2; exit 1; }; \
+	$(BIN)/python -m efrit.bridge.reference docs/bridge.md "$$scratch/bridge.md"; \
+	diff -u docs/bridge.md "$$scratch/bridge.md" || { echo "docs/bridge.md is not what the settings say: run \`make docs\`" >&2; exit 1; }
 
 .PHONY: check-lisp
 check-lisp: tools-test ## byte-compile without warnings, checkdoc, package-lint, an installation as a package
@@ -216,8 +218,9 @@ crds: .venv/ready ## write the CRDs and docs/api.md from the models
 	$(BIN)/python -m efrit.api.docs docs/api.md
 
 .PHONY: docs
-docs: .venv/ready ## write docs/cli.md from the program
+docs: .venv/ready ## write docs/cli.md from the program, and the settings in docs/bridge.md
 	$(BIN)/python -m efrit.cli.reference docs/cli.md
+	$(BIN)/python -m efrit.bridge.reference docs/bridge.md
 
 .PHONY: lock
 lock: .venv/ready ## pin the newest versions the ranges allow

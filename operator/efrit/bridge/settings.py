@@ -10,35 +10,41 @@ from efrit.queue.limits import QueueLimits
 
 
 class Settings(FromEnvironment, frozen=True, kw_only=True):
-    """Seconds and bytes throughout; each field is the variable `EFRIT_<NAME>`."""
+    """Seconds and bytes throughout; each field is the variable `EFRIT_<NAME>`, and a row of docs/bridge.md."""
 
-    queue_dir: Path = Path("/var/lib/efrit/queue")
-    #: Empty: every address, IPv6 and IPv4.
-    bridge_host: str = ""
-    bridge_port: Annotated[int, Meta(ge=0, le=65535)] = 8443
-    #: Where /healthz and /readyz are answered without TLS; None: nowhere.
-    bridge_probe_port: Annotated[int, Meta(ge=0, le=65535)] | None = None
-    bridge_secrets: Path = Path("/etc/efrit/bridge")
-    bridge_log_level: str = "INFO"
-    max_pending: Annotated[int, Meta(ge=1)] = 1000
-    max_request_bytes: Annotated[int, Meta(ge=1)] = 65536
-    archive_seconds: Annotated[float, Meta(gt=0)] = 86400
-    #: Most requests, and most bytes of their files, that are kept in archive/ for so long.
-    archive_requests: Annotated[int, Meta(ge=0)] = 10_000
-    archive_bytes: Annotated[int, Meta(ge=0)] = 512 << 20
-    lisp_source: Path = Path("/usr/share/efrit/lisp")
-    #: Whether the queue goes with its pod: on SIGTERM the bridge gives back and delivers what is on it.
-    ephemeral_queue: bool = False
-    #: Where Emacs finds its Lisp and run-emacs; None: nothing is installed.
-    shared_dir: Path | None = None
-    #: For requests that name no timeout.
-    request_timeout: Annotated[float, Meta(gt=0)] = 30
-    #: For chats and commands that name no timeout.
-    command_timeout: Annotated[float, Meta(gt=0)] = 600
-    #: From the first interrupt to SIGKILL.
-    kill_grace_seconds: Annotated[float, Meta(ge=0)] = 5
-    #: From the last heartbeat of an Emacs that runs no request to SIGKILL.
-    stall_seconds: Annotated[float, Meta(gt=0)] = 120
+    queue_dir: Annotated[Path, Meta(description="the queue")] = Path("/var/lib/efrit/queue")
+    bridge_host: Annotated[str, Meta(description="where to listen; unset: every address, IPv6 and IPv4")] = ""
+    bridge_port: Annotated[int, Meta(ge=0, le=65535, description="port to listen on")] = 8443
+    bridge_probe_port: Annotated[
+        Annotated[int, Meta(ge=0, le=65535)] | None,
+        Meta(description="port where `/healthz` and `/readyz` are answered without TLS; in a pod 8444"),
+    ] = None
+    bridge_secrets: Annotated[
+        Path,
+        Meta(
+            description="directory with `tls.crt`, `tls.key`, `token` and perhaps `token-next` and `token-previous`"
+        ),
+    ] = Path("/etc/efrit/bridge")
+    bridge_log_level: Annotated[str, Meta(description="to stderr")] = "INFO"
+    shared_dir: Annotated[
+        Path | None, Meta(description="where to put the Lisp files and `run-emacs`; unset: they are not written")
+    ] = None
+    lisp_source: Annotated[Path, Meta(description="the Lisp files to put there")] = Path("/usr/share/efrit/lisp")
+    max_pending: Annotated[int, Meta(ge=1, description="requests without an answer, at most")] = 1000
+    max_request_bytes: Annotated[int, Meta(ge=1, description="bytes of content, at most")] = 65536
+    archive_seconds: Annotated[float, Meta(gt=0, description="how long finished requests are kept")] = 86400
+    archive_requests: Annotated[int, Meta(ge=0, description="finished requests kept, at most")] = 10_000
+    archive_bytes: Annotated[int, Meta(ge=0, description="bytes of finished requests kept, at most")] = 512 << 20
+    request_timeout: Annotated[float, Meta(gt=0, description="seconds for evals that name no timeout")] = 30
+    command_timeout: Annotated[float, Meta(gt=0, description="seconds for chats and commands that name none")] = 600
+    kill_grace_seconds: Annotated[float, Meta(ge=0, description="from the first interrupt to SIGKILL")] = 5
+    ephemeral_queue: Annotated[
+        bool,
+        Meta(description="`1`: the queue goes with its pod, see [above](#the-end-of-an-ephemeral-queue)"),
+    ] = False
+    stall_seconds: Annotated[
+        float, Meta(gt=0, description="silence of an Emacs that nothing occupies, until SIGKILL")
+    ] = 120
 
     def limits(self) -> QueueLimits:
         """Return the part that the queue needs."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from efrit.bridge.reference import with_settings
 from efrit.client.local.mounts import REMOTE_TYPES
 from efrit.client.local.settings import new_instance
 from efrit.errors import InvalidRequest
@@ -69,9 +70,11 @@ def test_a_page_names_no_variable_that_is_not_in_the_table(page: Path) -> None:
     assert set(sides.VARIABLE.findall(page.read_text())) - {"EFRIT_TOKEN"} <= set(VARIABLES)
 
 
-def test_every_setting_of_the_bridge_is_in_its_page() -> None:
+def test_the_settings_of_the_bridge_are_in_its_page() -> None:
     page = (REPOSITORY / "docs/bridge.md").read_text()
-    assert {name for name in in_table("bridge", "read") if f"`{name}`" not in page} == set()
+    assert with_settings(page) == page, "next is `make docs`"
+    with pytest.raises(ValueError, match="the page has no lines"):
+        with_settings("# The bridge\n")
 
 
 def test_lisp_and_python_make_the_directories_of_the_table() -> None:

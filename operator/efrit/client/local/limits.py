@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from efrit.client.errors import Refused
 
-NUMBERS = (
-    "EFRIT_MAX_TOOL_CALLS",
-    "EFRIT_MAX_REPEATED_CALLS",
-    "EFRIT_MAX_ITERATIONS",
-    "EFRIT_MAX_TOKENS",
-    "EFRIT_ITERATION_TIMEOUT",
-    "EFRIT_MAX_TIMEOUT",
-)
+NUMBERS = re.compile("EFRIT_MAX_[A-Z_]+|EFRIT_ITERATION_TIMEOUT")
+"""By their names, so that a limit that is new is checked as well."""
 PROTOCOL, PROTOCOLS = "EFRIT_MODEL_PROTOCOL", ("tools", "elisp")
 
 
@@ -31,7 +26,7 @@ def limit_in(environment: Mapping[str, str], name: str) -> int | None:
 
 def check_limits(environment: Mapping[str, str]) -> None:
     """Raise `Refused` for a limit that would have no effect."""
-    for name in NUMBERS:
+    for name in filter(NUMBERS.fullmatch, environment):
         limit_in(environment, name)
     if (protocol := environment.get(PROTOCOL, "")) and protocol not in PROTOCOLS:
         raise Refused(f"{PROTOCOL} is {protocol!r}", f"set it to {' or '.join(PROTOCOLS)}, or unset it")

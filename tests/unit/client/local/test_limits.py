@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from efrit.client.errors import Refused
-from efrit.client.local.limits import NUMBERS, PROTOCOL, check_limits, limit_in
+from efrit.client.local.limits import PROTOCOL, check_limits, limit_in
 from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import LocalInstance, LocalSettings
+
+NUMBERS = ("EFRIT_MAX_TOOL_CALLS", "EFRIT_MAX_TIMEOUT", "EFRIT_ITERATION_TIMEOUT", "EFRIT_MAX_OF_A_LATER_VERSION")
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -86,8 +86,8 @@
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (pcase-dolist (`(,call . ,sentence)
-                   `((,(lambda () (efrit-plan-look "{")) . "no JSON that Emacs can read")
-                     (,(lambda () (efrit-plan-look "[]")) . "no JSON object")
+                   `((,(lambda () (efrit-plan-look "{")) . "not JSON that Emacs can read")
+                     (,(lambda () (efrit-plan-look "[]")) . "not a JSON object")
                      (,(lambda () (efrit-plan-look "{\"uid\":\"u\"}")) . "member plan must be a string")
                      (,(lambda () (efrit-test-plan 'look :plan "../p")) . "at most 63 of a-z")
                      (,(lambda () (efrit-test-plan 'look :plan "")) . "at most 63 of a-z")

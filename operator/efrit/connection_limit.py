@@ -9,8 +9,9 @@ from __future__ import annotations
 import gc
 import time
 import weakref
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -40,3 +41,18 @@ class ConnectionLimit(Generic[T]):
     def add(self, connection: T) -> None:
         """Count a connection for as long as somebody holds it."""
         self._alive.add(connection)
+
+
+def oldest_of_most(opened: Mapping[T, str]) -> T:
+    """Return which connection is ended where there are too many: the oldest of the address that has most of them.
+
+    `opened`: all, the oldest first, each with its address. Whoever fills a port ends connections of their own.
+    """
+    ((crowd, _),) = Counter(opened.values()).most_common(1)  # gate: oldest-of-most
+    return next(connection for connection, address in opened.items() if address == crowd)
+
+
+def address_of(transport: Any) -> str:
+    """Return the address of a connection's other end; empty where it has ended already."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if peer else ""

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
 """Of what is not a body: the head of a request, its trailers, the frames of chunks. Where that begins or ends in the
-middle of what one read brought, as much more may come: at most `TLS_BUFFER_BYTES` in a bridge, else 256 KiB."""
+middle of what one read brought, as much may come: at most `TLS_BUFFER_BYTES` by TLS in a bridge, else 256 KiB."""
 FRAME_BYTES = 16
 """So much more of it may come with each byte of a body: whoever sends small chunks has a frame around each."""
 MOST_HEADERS = 100

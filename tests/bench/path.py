@@ -114,7 +114,8 @@ def _of_parts(parts: Mapping[str, Mapping[str, float]]) -> Iterator[Figure]:
         yield Figure(f"{title}: together", sum(row.values()), "processor ms")
     first, last = _burst(BURSTS[0]), _burst(BURSTS[-1])
     yield from _beside_floor(parts, first)
-    if first != last:
+    # Of a cluster elsewhere no part's time is known.
+    if first != last and any(parts[first].values()):
         whole = sum(parts[last].values()) / sum(parts[first].values())
         names = [name for name in parts[last] if parts[first].get(name, 0.0) > 0.05]
         detail = ", ".join(f"{name} {parts[last][name] / parts[first][name]:.2f}" for name in names)
@@ -122,10 +123,9 @@ def _of_parts(parts: Mapping[str, Mapping[str, float]]) -> Iterator[Figure]:
 
 
 def _beside_floor(parts: Mapping[str, Mapping[str, float]], burst: str) -> Iterator[Figure]:
-    """Yield what is aimed at: what an eval takes beside the floor of the burst, which all machines have."""
-    floor = sum(parts[f"floor of {burst}"].values())
+    """Yield what is aimed at: what an eval takes beside the floor of the burst, API server and etcd alone."""
+    floor = sum(parts[f"floor of {burst}"].get(name, 0.0) for name in ("API server", "etcd"))
     if not floor:
-        # Of a cluster elsewhere no part's time is known.
         return
     for title, aim in ((burst, 0.4), ("one after the other", 0.71)):
         ours = sum(parts[title].get(name, 0.0) for name in ("controller", "bridge"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -75,10 +76,13 @@ def machine() -> str:
 def change(figure: Figure, kept: dict[str, Any]) -> float | None:
     """Return by what share a figure has become worse (negative: better), None where nothing of it was kept."""
     former = kept["figures"].get(figure.name)
-    if not former or not former["value"] or not figure.value:
+    if not former:
         return None
-    ratio = former["value"] / figure.value if figure.unit in HIGHER_IS_BETTER else figure.value / former["value"]
-    return float(ratio) - 1
+    costs = (float(former["value"]), figure.value)
+    before, now = reversed(costs) if figure.unit in HIGHER_IS_BETTER else costs
+    if not before:
+        return math.inf if now else 0.0
+    return now / before - 1
 
 
 def worse(figures: Iterable[Figure], kept: dict[str, Any]) -> Iterator[str]:

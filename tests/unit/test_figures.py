@@ -22,6 +22,8 @@ KEPT = {"figures": {"a": {"value": 10.0, "unit": "ms"}, "b": {"value": 100.0, "u
         (Figure("b", 101.0 / (1 + NOISE["/s"]), "/s"), False),
         (Figure("b", 99.0 / (1 + NOISE["/s"]), "/s"), True),
         (Figure("b", 900.0, "/s"), False),
+        (Figure("b", 0.0, "/s"), True),
+        (Figure("a", 0.0, "ms"), False),
         (Figure("new", 900.0, "ms"), False),
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
-from efrit.connection_limit import ConnectionLimit
+from efrit.connection_limit import ConnectionLimit, address_of, oldest_of_most
 from efrit.protocol import ErrorBody, ErrorDetail
 from efrit.timed_connection import TimedConnection
 
@@ -36,17 +36,18 @@ class Connection(_JsonRefusals):
 
 
 class ProbeConnection(_JsonRefusals):
-    """A connection to the port of the probes. The oldest makes place for one too many: the next probe is newer."""
+    """A connection to the port of the probes. One of the address that has most makes place for one too many."""
 
-    opened: ClassVar[dict[ProbeConnection, None]] = {}
-    """Those that are open, the oldest first."""
+    receive_seconds = 5.0
+    opened: ClassVar[dict[ProbeConnection, str]] = {}
+    """Those that are open, the oldest first, each with its address."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to serve it, at the cost of the oldest if need be."""
+        """Begin to serve it, at the cost of another if need be."""
         super().connection_made(transport)
-        self.opened[self] = None
+        self.opened[self] = address_of(transport)
         if len(self.opened) > MOST_PROBE_CONNECTIONS:  # gate: bridge-probe-connections
-            oldest = next(iter(self.opened))
+            oldest = oldest_of_most(self.opened)
             del self.opened[oldest]
             oldest.transport.abort()
 

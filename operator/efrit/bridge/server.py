@@ -16,6 +16,7 @@ tls_buffer.keep_small()
 
 KEEP_ALIVE_SECONDS = 600
 """Longer than the controller's client keeps an idle connection: the one that uses it closes it."""
+PROBE_KEEP_ALIVE_SECONDS = 5
 
 
 class Server(uvicorn.Server):
@@ -32,7 +33,7 @@ class Server(uvicorn.Server):
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_keep_alive=PROBE_KEEP_ALIVE_SECONDS if certificate is None else KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
         )
         config.load()

@@ -2,8 +2,8 @@
 
 Liveness proves that keys are finished, not that a port answers.
 
-Whoever reaches the port may open connections. Where there are many, the oldest makes place for a new one, so that
-those that send nothing keep no probe out.
+Whoever reaches the port may open connections. Where there are many, the oldest of the address that has most makes
+place for a new one, so that those that send nothing keep no probe out.
 
 A namespace whose calls hang holds its share of the workers and proves nothing: see `WorkQueue.stalled_seconds`.
 """
@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from efrit.connection_limit import address_of, oldest_of_most
 from efrit.controller.listener import Connection, Site, set_up
 
 STUCK_AFTER_SECONDS = 60.0
@@ -47,16 +48,16 @@ def exposition() -> web.Response:
 class _Connection(Connection):
     """One of those that are open, the oldest first."""
 
-    def __init__(self, http: RequestHandler, opened: dict[_Connection, None]) -> None:
+    def __init__(self, http: RequestHandler, opened: dict[_Connection, str]) -> None:
         super().__init__(http)
         self._opened = opened
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to serve it, at the cost of the oldest if need be."""
+        """Begin to serve it, at the cost of another if need be."""
         super().connection_made(transport)
-        self._opened[self] = None
+        self._opened[self] = address_of(transport)
         if len(self._opened) > MOST_CONNECTIONS:  # gate: probe-connections
-            oldest = next(iter(self._opened))
+            oldest = oldest_of_most(self._opened)
             del self._opened[oldest]
             oldest.abort()
 
@@ -90,6 +91,6 @@ async def serve(
     if with_metrics:
         app.add_routes([web.get("/metrics", metrics)])
     runner = web.AppRunner(app, access_log=None, keepalive_timeout=idle_seconds)
-    server, opened = await set_up(runner), dict[_Connection, None]()
+    server, opened = await set_up(runner), dict[_Connection, str]()
     await Site(runner, host, port, lambda: _Connection(server(), opened)).start()
     return runner

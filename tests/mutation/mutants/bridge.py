@@ -45,6 +45,12 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "the address whose connection ends where the port of the probes is full",
+        "oldest-of-most",
+        Instead("crowd = next(iter(opened.values()))"),
+        (f"{UNIT}/test_connection.py::test_who_fills_the_port_of_the_probes_ends_connections_of_their_own",),
+    ),
+    Mutant(
         "the difference between headers and what follows a body",
         "trailers-are-no-headers",
         Never(),

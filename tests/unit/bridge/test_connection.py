@@ -205,3 +205,19 @@ async def test_connections_to_the_port_of_the_probes_make_place_for_a_probe_and_
     assert not any(reader.at_eof() for reader, _ in held[2:])
     for _, writer in held:
         writer.transport.abort()
+
+
+async def test_who_fills_the_port_of_the_probes_ends_connections_of_their_own(serve: Serve) -> None:
+    served = await serve(bridge_probe_port=0)
+    port = served.bridge.probe_port
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    crowd = [
+        await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+        for _ in range(connection.MOST_PROBE_CONNECTIONS)
+    ]
+    with contextlib.suppress(ConnectionResetError):
+        assert await asyncio.wait_for(crowd[0][0].read(), TIMEOUT) == b""
+    writer.write(GET + HOST + CLOSE + b"\r\n")
+    assert (await asyncio.wait_for(reader.read(), TIMEOUT)).endswith(b"ok\n")
+    for _, other in [(reader, writer), *crowd]:
+        other.transport.abort()

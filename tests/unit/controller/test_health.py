@@ -101,6 +101,22 @@ async def test_connections_that_send_half_a_request_make_place_for_a_probe_and_a
         writer.transport.abort()
 
 
+async def test_who_fills_the_port_ends_connections_of_their_own(probe: Probe) -> None:
+    url = probe.client.base_url
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    crowd = [
+        await asyncio.open_connection(url.host, url.port, local_addr=("127.0.0.2", 0))
+        for _ in range(MOST_CONNECTIONS)
+    ]
+
+    assert await end_of(crowd[0][0]) == b""
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert (await end_of(reader)).endswith(b"ok\n")
+
+    for _, other in [(reader, writer), *crowd]:
+        other.transport.abort()
+
+
 async def test_a_request_that_does_not_come_to_its_end_is_ended() -> None:
     runner = await serve(Health(), "127.0.0.1", 0, idle_seconds=0.1)
     reader, writer = await half_a_request(*runner.addresses[0])

@@ -222,6 +222,13 @@ docs: .venv/ready ## write docs/cli.md from the program, and the settings in doc
 	$(BIN)/python -m efrit.cli.reference docs/cli.md
 	$(BIN)/python -m efrit.bridge.reference docs/bridge.md
 
+.PHONY: tools-offered
+tools-offered: ## write the model's tools, as it is sent them, into images/emacs/test/tools-offered.jsonl
+	@scratch=$$(mktemp); trap 'rm -f "$$scratch"' EXIT; \
+	emacs -Q --batch -L images/emacs/lisp -L images/emacs/test -l efrit-tool-test \
+	  --eval '(dolist (tool (efrit-tool-test--sent (efrit-test-context))) (princ tool) (terpri))' > "$$scratch" \
+	  && cat "$$scratch" > images/emacs/test/tools-offered.jsonl
+
 .PHONY: lock
 lock: .venv/ready ## pin the newest versions the ranges allow
 	@common="--quiet --upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate"; \

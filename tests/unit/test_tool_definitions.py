@@ -45,22 +45,24 @@ def test_the_subject_of_a_tool_is_in_the_list_that_is_loaded(tool: Definition) -
 def test_a_tool_is_called_in_a_test(tool: Definition) -> None:
     called = re.compile(rf'efrit-test-(?:call|status|content)\s+"{tool.name}"')
     assert any(called.search(path.read_text()) for path in (EMACS / "test").glob("efrit-*-test.el")), (
-        f"no test in images/emacs/test calls {tool.name}"
+        f"next is {tool.path.name.replace('.el', '-test.el')} in images/emacs/test: no test calls {tool.name}"
     )
 
 
 def test_the_pinned_json_has_every_tool() -> None:
     lines = (EMACS / "test/tools-offered.jsonl").read_text().splitlines()
-    assert {json.loads(line)["name"] for line in lines} == {tool.name for tool in DEFINED}
+    named = {json.loads(line)["name"] for line in lines}
+    assert named == {tool.name for tool in DEFINED}, "next is `make tools-offered`"
 
 
 def test_an_instance_may_allow_and_deny_every_tool_that_does_not_end_a_request() -> None:
     lines = (EMACS / "test/tools-offered.jsonl").read_text().splitlines()
     ends = {tool.name for tool in DEFINED if tool.kind == "control"}
-    assert list(TOOL_NAMES) == [name for name in (json.loads(line)["name"] for line in lines) if name not in ends]
+    names = [name for name in (json.loads(line)["name"] for line in lines) if name not in ends]
+    assert list(TOOL_NAMES) == names, "next is TOOL_NAMES in operator/efrit/api/instance_limits.py"
 
 
 def test_the_page_about_chats_names_every_tool_where_it_is_offered() -> None:
     assert documented() == {
         state: {tool.name for tool in DEFINED if STATES[tool.kind] == state} for state in set(STATES.values())
-    }
+    }, "next is docs/chat.md"

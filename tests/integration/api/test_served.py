@@ -19,6 +19,7 @@ from tests.support.timeout import TIMEOUT
 
 REQUEST: Json = {"spec": {"instanceRef": {"name": "one"}, "type": "eval", "content": "(+ 1 2)"}}
 PLAN: Json = {"spec": {"instanceRef": {"name": "one"}, "intent": {"description": "Build it."}}}
+TIME = "2026-01-01T00:00:00Z"
 OPEN = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -178,7 +179,7 @@ def test_the_columns_of_an_instance_show_its_progress(kube: Kube, namespace: str
         "status": "True",
         "reason": "Ready",
         "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "lastTransitionTime": TIME,
     }
     status = {"conditions": [ready], "queue": {"pending": 1, "processing": 2, "processed": 3}, "image": "emacs:30"}
     kube.patch("efritinstances", namespace, "one", {"status": status}, "status")
@@ -265,3 +266,29 @@ def test_short_names_and_the_category_find_everything(
 )
 def test_explain_reads_well(kubectl: Callable[..., str], field: str, sentence: str) -> None:
     assert sentence in " ".join(kubectl("explain", field).split())
+
+
+def test_the_columns_of_a_pool_show_its_size_and_what_waits(kube: Kube, namespace: str) -> None:
+    kube.create("efritpools", namespace, {"metadata": {"name": "crew"}, "spec": {"replicas": 3, "template": {}}})
+    available = {"type": "Available", "status": "True", "reason": "Available", "message": ""}
+    counts = {"desiredReplicas": 3, "replicas": 2, "ready": 1, "busy": 1, "pending": 7}
+    status = {**counts, "conditions": [{**available, "lastTransitionTime": TIME}]}
+    kube.patch("efritpools", namespace, "crew", {"status": status}, "status")
+    narrow, wide, cells = _table(kube, namespace, "efritpools")
+    assert narrow == ["Name", "Wanted", "Members", "Ready", "Busy", "Pending", "Available", "Age"]
+    assert wide == []
+    expected = {"Wanted": 3, "Members": 2, "Ready": 1, "Busy": 1, "Pending": 7, "Available": "True"}
+    assert expected.items() <= cells.items()
+
+
+def test_the_columns_of_a_claim_show_whose_it_is(kube: Kube, namespace: str) -> None:
+    spec = {"poolRef": {"name": "crew"}, "holder": "jo"}
+    kube.create("efritclaims", namespace, {"metadata": {"name": "mine"}, "spec": spec})
+    status = {"phase": "Bound", "instanceName": "crew-1", "attach": "kubectl exec", "expirationTime": TIME}
+    kube.patch("efritclaims", namespace, "mine", {"status": status}, "status")
+    narrow, wide, cells = _table(kube, namespace, "efritclaims")
+    assert narrow == ["Name", "Pool", "Phase", "Instance", "Holder", "Ready", "Expires", "Age"]
+    assert wide == ["Attach"]
+    expected = {"Pool": "crew", "Phase": "Bound", "Instance": "crew-1", "Holder": "jo", "Expires": TIME}
+    assert expected.items() <= cells.items()
+    assert cells["Attach"] == "kubectl exec"

@@ -107,4 +107,4 @@ def test_turns_that_are_alike_are_counted() -> None:
 
 def test_every_tool_is_called_in_some_scenario() -> None:
     called = {call.tool for scenario in ALL.values() for turn in scenario.turn for call in calls(turn)}
-    assert sorted(kinds().keys() - called) == []
+    assert sorted(kinds().keys() - called) == [], "next is a turn in tests/model/scenarios"

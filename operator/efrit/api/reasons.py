@@ -2,7 +2,15 @@
 
 from enum import StrEnum
 
-from efrit.protocol.enums import UNSTORED_RESULT, ClaimPhase, PlanPhase, PlanReason, RequestPhase, RequestReason
+from efrit.protocol.enums import (
+    UNSTORED_RESULT,
+    ClaimPhase,
+    InstanceReason,
+    PlanPhase,
+    PlanReason,
+    RequestPhase,
+    RequestReason,
+)
 
 __all__ = [
     "FINAL_PHASES",
@@ -20,34 +28,6 @@ __all__ = [
     "SelfCheckReason",
     "UpdateReason",
 ]
-
-
-class InstanceReason(StrEnum):
-    """Why an instance is or is not Ready, Suspended, EmacsResponsive."""
-
-    READY = "Ready"
-    CREATING = "Creating"
-    STARTING = "Starting"
-    ROLLING = "Rolling"
-    SUSPENDING = "Suspending"
-    SUSPENDED = "Suspended"
-    SUSPENDED_IDLE = "SuspendedIdle"
-    RUNNING = "Running"
-    UNSCHEDULABLE = "Unschedulable"
-    CLAIM_TERMINATING = "ClaimTerminating"
-    VOLUME_PENDING = "VolumePending"
-    IMAGE_PULL_FAILED = "ImagePullFailed"
-    CONFIG_MISSING = "ConfigMissing"
-    NODE_LOST = "NodeLost"
-    CRASH_LOOPING = "CrashLooping"
-    CHILD_REFUSED = "ChildRefused"
-    BRIDGE_UNREACHABLE = "BridgeUnreachable"
-    BRIDGE_UNRESPONSIVE = "BridgeUnresponsive"
-    DISK_FULL = "DiskFull"
-    DISK_FAILING = "DiskFailing"
-    RESPONDING = "Responding"
-    NOT_RESPONDING = "NotResponding"
-    SELF_CHECK_FAILED = "SelfCheckFailed"
 
 
 class UpdateReason(StrEnum):

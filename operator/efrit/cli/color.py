@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
+from efrit.client.interface import BROKEN_REASONS
+
 GREEN, YELLOW, RED, DIM = "32", "33", "31", "2"
 
 _COLORS = {
@@ -29,12 +31,7 @@ _COLORS = {
             "Rejected",
             "BudgetExhausted",
             "CircuitBroken",
-            "NotResponding",
-            "SelfCheckFailed",
-            "CrashLooping",
-            "DiskFull",
-            "DiskFailing",
-            "NodeLost",
+            *BROKEN_REASONS,
         ),
         RED,
     ),

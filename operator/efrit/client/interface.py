@@ -18,7 +18,7 @@ from msgspec.structs import force_setattr
 
 from efrit.client.errors import Refused
 from efrit.client.printed import unquoted
-from efrit.protocol.enums import Outcome, PlanReason, RequestReason, RequestType, SessionStatus
+from efrit.protocol.enums import BROKEN_REASONS, Outcome, PlanReason, RequestReason, RequestType, SessionStatus
 from efrit.protocol.enums import RequestPhase as Phase
 from efrit.protocol.request import Budget
 from efrit.protocol.session import Progress, Session, Usage
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY_INSTANCE",
+    "BROKEN_REASONS",
     "Backend",
     "Budget",
     "Error",

@@ -181,6 +181,54 @@ class EmacsState(StrEnum):
     DEGRADED = "degraded"
 
 
+class InstanceReason(StrEnum):
+    """Why an instance is or is not Ready, Suspended, EmacsResponsive."""
+
+    READY = "Ready"
+    CREATING = "Creating"
+    STARTING = "Starting"
+    ROLLING = "Rolling"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    SUSPENDED_IDLE = "SuspendedIdle"
+    RUNNING = "Running"
+    UNSCHEDULABLE = "Unschedulable"
+    CLAIM_TERMINATING = "ClaimTerminating"
+    VOLUME_PENDING = "VolumePending"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    CONFIG_MISSING = "ConfigMissing"
+    NODE_LOST = "NodeLost"
+    CRASH_LOOPING = "CrashLooping"
+    CHILD_REFUSED = "ChildRefused"
+    BRIDGE_UNREACHABLE = "BridgeUnreachable"
+    BRIDGE_UNRESPONSIVE = "BridgeUnresponsive"
+    DISK_FULL = "DiskFull"
+    DISK_FAILING = "DiskFailing"
+    RESPONDING = "Responding"
+    NOT_RESPONDING = "NotResponding"
+    SELF_CHECK_FAILED = "SelfCheckFailed"
+
+
+BROKEN_REASONS = frozenset(
+    {
+        InstanceReason.UNSCHEDULABLE,
+        InstanceReason.VOLUME_PENDING,
+        InstanceReason.IMAGE_PULL_FAILED,
+        InstanceReason.CONFIG_MISSING,
+        InstanceReason.NODE_LOST,
+        InstanceReason.CRASH_LOOPING,
+        InstanceReason.CHILD_REFUSED,
+        InstanceReason.BRIDGE_UNREACHABLE,
+        InstanceReason.BRIDGE_UNRESPONSIVE,
+        InstanceReason.DISK_FULL,
+        InstanceReason.DISK_FAILING,
+        InstanceReason.NOT_RESPONDING,
+        InstanceReason.SELF_CHECK_FAILED,
+    }
+)
+"""Why an instance is broken: it does not start or serve before somebody mends something, or Kubernetes does."""
+
+
 class PlanPhase(StrEnum):
     """Where a plan stands, for selectors and the printer column."""
 

@@ -30,7 +30,7 @@ from efrit.client.interface import (
 )
 from efrit.client.resource_fields import DIGEST, condition, moment
 from efrit.kube.resources import REQUESTS
-from efrit.protocol.enums import RetryPolicy
+from efrit.protocol.enums import BROKEN_REASONS, RetryPolicy
 from efrit.protocol.resource_case import from_resource, resource_word, to_resource
 
 Json = Mapping[str, Any]
@@ -40,21 +40,6 @@ QUEUE = "/var/lib/efrit/queue"
 WORKSPACE = "/workspace"
 DAEMON = "efrit"
 
-_BROKEN = {
-    "Unschedulable",
-    "VolumePending",
-    "ImagePullFailed",
-    "ConfigMissing",
-    "CrashLooping",
-    "ChildRefused",
-    "BridgeUnreachable",
-    "BridgeUnresponsive",
-    "NotResponding",
-    "SelfCheckFailed",
-    "DiskFull",
-    "DiskFailing",
-}
-
 
 def instance_of(obj: Json, now: datetime) -> Instance:
     """Return the instance that an EfritInstance describes."""
@@ -62,7 +47,7 @@ def instance_of(obj: Json, now: datetime) -> Instance:
     ready, queue = condition(obj, "Ready"), status.get("queue") or {}
     is_ready = ready.get("status") == "True"
     reason = str(ready.get("reason") or "Pending")
-    broken = not is_ready and reason in _BROKEN
+    broken = not is_ready and reason in BROKEN_REASONS
     started = moment(status.get("startTime"))
     return Instance(
         meta["name"],

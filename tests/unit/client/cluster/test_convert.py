@@ -41,6 +41,7 @@ def instance(reason: str, status: str = "False", **more: Any) -> dict[str, Any]:
         ("Suspended", "False", InstanceStatus.INACTIVE),
         ("CrashLooping", "False", InstanceStatus.ERROR),
         ("ImagePullFailed", "False", InstanceStatus.ERROR),
+        ("NodeLost", "False", InstanceStatus.ERROR),
     ],
 )
 def test_an_instance_is_active_inactive_or_broken(reason: str, status: str, expected: InstanceStatus) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 
-from efrit.api import EfritClaim, EfritPlan, EfritPool, EfritRequest
+from efrit.api import EfritClaim, EfritInstance, EfritPlan, EfritPool, EfritRequest
 from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
 from efrit.controller.decide.claims import decide_claim
-from efrit.controller.decide.instances import decide_instance
+from efrit.controller.decide.instances import decide_absent, decide_instance
 from efrit.controller.decide.plans import decide_plan, reads_first
 from efrit.controller.decide.pools import decide_pool
 from efrit.controller.decide.requests import continues_at_once, decide_orphans, decide_request
@@ -19,7 +19,6 @@ from efrit.controller.model.actions import (
     Action,
     ConfirmLeft,
     DecisionOutcome,
-    DisconnectBridge,
     ResourceKind,
 )
 from efrit.controller.model.credentials import Identity
@@ -63,18 +62,15 @@ class Reconciler:
     async def _reconcile(self, work: WorkKey) -> None:
         key, began = (work.namespace, work.name), time.perf_counter()
         try:
-            if work.kind == EfritRequest.kind:
-                await self._request(key, work)
-            elif work.kind == EfritPlan.kind:
-                await self._plan(key, work)
-            elif work.kind == EfritPool.kind:
-                await self._pool(key, work)
-            elif work.kind == EfritClaim.kind:
-                await self._claim(key, work)
-            elif work.kind == RESYNC:
-                self._store.instances.resync(key)
-            else:
-                await self._instance(key, work)
+            reconcile_kind: Mapping[str, Callable[[Key, WorkKey], Awaitable[None]]] = {
+                EfritRequest.kind: self._request,
+                EfritPlan.kind: self._plan,
+                EfritPool.kind: self._pool,
+                EfritClaim.kind: self._claim,
+                EfritInstance.kind: self._instance,
+                RESYNC: self._resync,
+            }
+            await reconcile_kind[work.kind](key, work)
         except Exception:
             metrics.RECONCILE_FAILURES.labels(work.kind).inc()
             raise
@@ -85,13 +81,16 @@ class Reconciler:
         self._store.rollouts.cancel_reservation(key)
         snapshot = self._store.instances.snapshot(key, deciding=True)
         if snapshot is None:
-            await self._actor.carry_out(work, DisconnectBridge(key))
-            self._store.instances.drop(key)
+            await self._actor.carry_out_all(work, decide_absent(key))
+            self._store.instances.drop_if_done(key)
             return
         early = self._store.early.serves(work)
         await self._actor.carry_out_all(work, decide_instance(snapshot, self._identity, self._clock(), early=early))
         # Not where a call has failed: whether the StatefulSet was applied is not known then.
         self._store.instances.replace_ended(key)
+
+    async def _resync(self, key: Key, _work: WorkKey) -> None:
+        self._store.instances.resync(key)
 
     async def _pool(self, key: Key, work: WorkKey) -> None:
         self._store.pools.requeue_waiting(key)
@@ -103,12 +102,9 @@ class Reconciler:
         claims = self._store.claims
         await self._confirm_left("EfritClaim", key, work)
         snapshot = claims.snapshot(key)
-        if snapshot is None:
-            return
-        await self._actor.carry_out_all(work, decide_claim(snapshot, self._clock()))
-        # Of one that has just ended nobody has decided yet when it is to be deleted: it comes again.
-        if claims.is_done(key) and snapshot.claim.final:
-            claims.drop(key)
+        if snapshot is not None:
+            await self._actor.carry_out_all(work, decide_claim(snapshot, self._clock()))
+        claims.drop_if_done(key)
 
     async def _request(self, key: Key, work: WorkKey) -> None:
         requests = self._store.requests
@@ -130,7 +126,7 @@ class Reconciler:
     async def _plan(self, key: Key, work: WorkKey) -> None:
         plans = self._store.plans
         await self._confirm_left("EfritPlan", key, work)
-        actions, final = self._decide_plan(key)
+        actions = self._decide_plan(key)
         if reads_first(actions):
             with self._plan_semaphore.acquire(work) as acquired:
                 if not acquired:
@@ -141,19 +137,15 @@ class Reconciler:
                             break
                         if await self._actor.carry_out_all(work, actions) is DecisionOutcome.SUPERSEDED:
                             break
-                        actions, final = self._decide_plan(key)
+                        actions = self._decide_plan(key)
         if not reads_first(actions):
             await self._actor.carry_out_all(work, actions)
-        # Of one that has just become final nobody has decided yet when it is to be deleted: it comes again.
-        if plans.is_done(key) and final:
-            plans.drop(key)
+        plans.drop_if_done(key)
 
-    def _decide_plan(self, key: Key) -> tuple[list[Action], bool]:
-        """Return a decision about a plan, and whether it was final; the whole plan is parsed for that long only."""
+    def _decide_plan(self, key: Key) -> list[Action]:
+        """Return a decision about a plan; the whole plan is parsed for that long only."""
         snapshot = self._store.plans.snapshot(key)
-        if snapshot is None:
-            return [], True
-        return decide_plan(snapshot, self._clock()), snapshot.plan.final
+        return decide_plan(snapshot, self._clock()) if snapshot is not None else []
 
     async def _confirm_left(self, kind: ResourceKind, key: Key, work: WorkKey) -> None:
         """Learn what became of an object that left the watched selection, before it is decided about."""

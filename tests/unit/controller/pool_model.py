@@ -411,8 +411,7 @@ class PoolWorld:
             request = store.requests.snapshot(key)
             self._carry_out(work, decide_request(request, self.time) if request is not None else ())
             self._carry_out(work, decide_orphans(key, store.bridges.orphans(key)))
-            if store.requests.is_done(key):
-                store.requests.drop(key)
+            store.requests.drop_if_done(key)
         elif work.kind == POOL:
             store.pools.requeue_waiting(key)
             pool = store.pools.snapshot(key)
@@ -420,8 +419,7 @@ class PoolWorld:
         elif work.kind == CLAIM:
             claim = store.claims.snapshot(key)
             self._carry_out(work, decide_claim(claim, self.time) if claim is not None else ())
-            if store.claims.is_done(key) and claim is not None and claim.claim.final:
-                store.claims.drop(key)
+            store.claims.drop_if_done(key)
 
     def _carry_out(self, work: WorkKey, actions: Iterable[Action]) -> None:
         try:

@@ -331,6 +331,13 @@ async def test_a_refusal_is_reported_instead_of_the_status_that_was_decided_befo
     assert (after["observedGeneration"], condition(after, "Ready")[1]) == (2, "Creating")
 
 
+async def test_a_kind_that_nobody_reconciles_is_not_taken_for_an_instance(rig: Rig) -> None:
+    with pytest.raises(KeyError, match="EfritOther"):
+        await rig.reconcile("EfritOther", "alpha")
+
+    assert len(rig.bridges) == 1
+
+
 async def test_an_instance_that_is_gone_is_disconnected(rig: Rig) -> None:
     assert len(rig.bridges) == 1
 

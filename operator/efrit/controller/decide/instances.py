@@ -56,6 +56,7 @@ from efrit.controller.model.actions import (
     ResumeHandover,
     StopPod,
 )
+from efrit.controller.model.keys import Key
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.log_format import escaped
 from efrit.protocol import Stats
@@ -125,6 +126,11 @@ def decide_instance(
     if terminates is not None and terminates > timedelta(0):
         actions.append(RequeueAfter(terminates))
     return actions
+
+
+def decide_absent(key: Key) -> list[Action]:
+    """Return what to do where an instance is known no more: its children go with it."""
+    return [DisconnectBridge(key)]
 
 
 def _delete_idle(instance: EfritInstance) -> list[Action]:

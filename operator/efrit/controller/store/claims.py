@@ -59,9 +59,9 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
             self._forget(record, deleted=False)
 
     def is_done(self, key: Key) -> bool:
-        """Return whether nothing is left to do about a claim."""
+        """Return whether nothing is left to do about a claim: a decision knew that it has ended."""
         record = self._records.get(key)
-        return record is None or record.object.final
+        return record is None or record.read_final
 
     def is_over(self, record: ClaimRecord) -> bool:
         """Return whether a claim has ended."""
@@ -122,6 +122,7 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         if record is None or record.uid is None:
             return None
         claim, index = record.object, self._index
+        record.read_final = claim.final
         pool_key = (key[0], claim.spec.pool_ref.name)
         pool = index.pools.get(pool_key)
         owned = index.claim_lines.claimed_by(claim)

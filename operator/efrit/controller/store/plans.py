@@ -100,9 +100,9 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             self._index.queue.forget(WorkKey(EfritPlan.kind, *key))
 
     def is_done(self, key: Key) -> bool:
-        """Return whether nothing is left to do about a plan."""
+        """Return whether nothing is left to do about a plan: a decision knew that it is final."""
         record = self._records.get(key)
-        return record is not None and record.plan.final
+        return record is None or record.read_final
 
     def is_over(self, record: PlanRecord) -> bool:
         """Return whether a plan has its final status."""
@@ -225,6 +225,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         record = self._records.get(key)
         if record is None:
             return None
+        record.read_final = record.plan.final
         content = self._contents.use(key) if record.listed else None
         plan, requests, results = record.plan, None, {}
         if content is not None and content.plan is not None:

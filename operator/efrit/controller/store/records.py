@@ -336,6 +336,8 @@ class PlanPart(NamedTuple):
 class PlanRecord(ObjectRecord[EfritPlan]):
     """What is known of one plan; `object` is without what may be large, which is in the plan's content."""
 
+    read_final: bool = False
+    """Whether a decision has read its final status: until then nobody knows when it is to be deleted."""
     parts: dict[str, PlanPart] = field(default_factory=dict)
     """Its requests by name."""
     listed: bool = False
@@ -393,6 +395,8 @@ class PoolRecord(ObjectRecord[EfritPool]):
 class ClaimRecord(ObjectRecord[EfritClaim]):
     """What is known of one exclusive claim."""
 
+    read_final: bool = False
+    """Whether a decision has read that it has ended: until then nobody knows when it is to be deleted."""
     taking: Key | None = None
     """The member that it is becoming the owner of, until it is known whether it has."""
     refusal: Refusal | None = None

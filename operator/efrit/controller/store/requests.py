@@ -127,11 +127,6 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             return not pending
         return entry.left_selection and entry.packed.final and not pending
 
-    def drop_if_done(self, key: Key) -> None:
-        """Forget a request with which nothing is left to do."""
-        if self.is_done(key):
-            self.drop(key)
-
     def is_over(self, record: RequestRecord) -> bool:
         """Return whether a request is deleted or has its final status."""
         return not record.open

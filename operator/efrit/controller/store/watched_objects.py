@@ -127,6 +127,11 @@ class WatchedObjects(ABC, Generic[T, R]):
     def is_done(self, key: Key) -> bool:
         """Return whether nothing is left to do about an object."""
 
+    def drop_if_done(self, key: Key) -> None:
+        """Forget an object with which nothing is left to do."""
+        if self.is_done(key):
+            self.drop(key)
+
     @abstractmethod
     def is_over(self, record: R) -> bool:
         """Return whether an object is known to be final or deleted."""

@@ -145,6 +145,8 @@ async def test_a_plan_that_left_is_verified_unless_it_is_known_to_be_final() -> 
 
     world.store.plans.observe(plan_json(version="31", status={"phase": "Failed"}))
     assert world.store.plans.must_verify(APP) is None
+    assert not world.store.plans.is_done(APP), "nobody has read that it is final"
+    assert world.store.plans.snapshot(APP) is not None
     assert world.store.plans.is_done(APP)
 
 

@@ -20,6 +20,7 @@ def finished() -> World:
     world.store.requests.observe_left(request_json(version="30"))
     world.store.plans.observe(plan_json(version="40", status={"phase": "Succeeded"}))
     assert world.store.requests.is_done(WORK)
+    assert world.store.plans.snapshot(APP) is not None
     assert world.store.plans.is_done(APP)
     world.store.requests.drop(WORK)
     world.store.plans.drop(APP)

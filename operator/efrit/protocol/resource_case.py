@@ -21,7 +21,7 @@ IN_SECONDS = {"unit": "seconds"}
 
 def resource_word(word: StrEnum) -> str:
     """Return a word of the wire in the case of a resource: `if-interrupted` is `IfInterrupted`."""
-    return word.value.title().replace("-", "")
+    return re.sub("[-_]", "", word.value.title())
 
 
 @cache
@@ -31,19 +31,35 @@ def resource_names(kind: type[Struct]) -> Mapping[str, str]:
 
 
 def from_resource(kind: type[S], value: Mapping[str, Any]) -> S:
-    """Return the `kind` that an object of a resource is. Raises `ValueError` for a word that is none of its words.
+    """Return the `kind` that an object of a resource is. Raises `ValueError` for one that is none.
 
-    Bounds are not checked, which the API server has done: those of a later version may be wider.
+    Its words are those of the wire, as `to_resource` leaves them. Bounds are not checked, which the API server has
+    done: those of a later version may be wider.
     """
-    names = resource_names(kind)
-    known = {field.name: field.type for field in fields(kind) if value.get(names.get(field.name, "")) is not None}
-    return kind(**{name: _member(type_, value[names[name]]) for name, type_ in known.items()})
+    types = {field.name: field.type for field in fields(kind)}
+    names = resource_names(kind).items()
+    try:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{kind.__name__} is an object, not {type(value).__name__}")
+        known = {own_name: value[name] for own_name, name in names if value.get(name) is not None}
+        return kind(**{own_name: _member(types[own_name], member) for own_name, member in known.items()})
+    except TypeError as error:
+        raise ValueError(str(error)) from error
 
 
 def to_resource(value: Struct) -> dict[str, Any]:
-    """Return the object of a resource that a struct of plain values is, without what is None."""
+    """Return the object of a resource that a struct is, without what is None; words are as they are on the wire.
+
+    A struct in it, alone or in a tuple, becomes an object as well.
+    """
     members = {name: getattr(value, own_name) for own_name, name in resource_names(type(value)).items()}
-    return {name: member for name, member in members.items() if member is not None}
+    return {name: _plain(member) for name, member in members.items() if member is not None}
+
+
+def _plain(member: Any) -> Any:
+    if isinstance(member, tuple):
+        return [_plain(item) for item in member]
+    return to_resource(member) if isinstance(member, Struct) else member
 
 
 def _member(annotation: Any, value: Any) -> Any:
@@ -63,9 +79,13 @@ def _member(annotation: Any, value: Any) -> Any:
 
 
 def _unit(annotation: Any) -> str:
-    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    units = [f"_{part.extra['unit']}" for part in metadata if isinstance(part, Meta) and part.extra]
-    return "".join(units)
+    """Return what the name of a field has after it: said of its type, or of a part of a union."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        metas = [part for part in parts[1:] if isinstance(part, Meta)]
+        units = [f"_{meta.extra['unit']}" for meta in metas if meta.extra and "unit" in meta.extra]
+        return units[0] if units else _unit(parts[0])
+    return max(map(_unit, parts)) if origin in (Union, UnionType) else ""
 
 
 def _camel(name: str) -> str:

@@ -165,7 +165,7 @@ def _part(kind: type[S], value: Json | None) -> S | None:
         return None
     try:
         return from_resource(kind, value)
-    except (TypeError, ValueError):
+    except ValueError:
         # A later operator's word, in what only accompanies an answer.
         return None
 

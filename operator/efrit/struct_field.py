@@ -28,7 +28,7 @@ def all_fields(kind: type[Struct]) -> Mapping[str, str]:
     return {name: name for name in kind.__struct_fields__ if name != "extra"}
 
 
-def only(*names: str) -> Names:
+def fields_named(*names: str) -> Names:
     """Return the choice of these fields, by their own names."""
     return lambda _kind: {name: name for name in names}
 
@@ -39,23 +39,23 @@ class StructField:
     """Annotation of a field that holds a struct, or an object of JSON that becomes one.
 
     `names`: those of the struct's fields that the object has; the others are left out.
-    `own`: types that are bounded otherwise here, by the name of the field. Where one of them has no description, that
-    of the struct is taken. `closed`: other names are refused instead of ignored.
+    `overrides`: types that are bounded otherwise here, by the name of the field. Where one of them has no
+    description, that of the struct is taken. `forbid_extra`: other names are refused instead of ignored.
     """
 
     names: Names
-    own: Mapping[str, Any] = field(default_factory=dict)
-    closed: bool = False
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    forbid_extra: bool = False
 
     def __get_pydantic_core_schema__(self, kind: type[Struct], handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return the schema of the object, and what makes the struct of it. Raises `TypeError` for wrong names."""
         names = self.names(kind)
         members = {member.name: member for member in structs.fields(kind)}
-        if unknown := sorted({*names, *self.own} - members.keys()):
+        if unknown := sorted({*names, *self.overrides} - members.keys()):
             raise TypeError(f"{kind.__name__} has no field {unknown[0]}")
         shape = core_schema.typed_dict_schema(
             {name: self._member(members[own_name], handler) for own_name, name in names.items()},
-            extra_behavior="forbid" if self.closed else "ignore",
+            extra_behavior="forbid" if self.forbid_extra else "ignore",
             metadata={"pydantic_js_updates": {"description": inspect.getdoc(kind)}},
         )
 
@@ -75,7 +75,7 @@ class StructField:
         )
 
     def _member(self, member: structs.FieldInfo, handler: GetCoreSchemaHandler) -> core_schema.TypedDictField:
-        annotation = self._for_pydantic(self.own.get(member.name, member.type))
+        annotation = self._for_pydantic(self.overrides.get(member.name, member.type))
         if not _description(annotation):
             annotation = Annotated[annotation, Field(description=_description(member.type))]
         schema = handler.generate_schema(annotation)
@@ -91,7 +91,7 @@ class StructField:
         """Return the type of a field in the words of pydantic, structs in it included."""
         origin, parts = get_origin(annotation), get_args(annotation)
         if isinstance(annotation, type) and issubclass(annotation, Struct):
-            return Annotated[annotation, StructField(self.names, closed=self.closed)]
+            return Annotated[annotation, StructField(self.names, forbid_extra=self.forbid_extra)]
         if origin is None:
             return annotation
         if origin is Annotated:

@@ -48,7 +48,7 @@ BudgetField = Annotated[
     StructField(
         resource_names,
         # A resource asks for less than the wire carries, and for whole seconds.
-        own={
+        overrides={
             "max_tool_calls": _at_most(10_000, "Tool calls; at most the instance's limits.maxToolCalls."),
             "max_iterations": _at_most(10_000, "Turns of the model; at most limits.maxIterations."),
             "max_tokens": _at_most(100_000_000, "Tokens in and out, together; at most limits.maxTokens."),
@@ -64,7 +64,7 @@ ProgressField = Annotated[
         # A status has the session beside the progress.
         lambda kind: {name: key for name, key in resource_names(kind).items() if name != "session"},
         # The published bounds: of the text, which is shown here, and none from above of the numbers.
-        own={
+        overrides={
             "message": Annotated[str | None, Meta(max_length=1024)],
             **dict.fromkeys(("step", "tool_calls", "tokens"), Annotated[int | None, Meta(ge=0)]),
         },

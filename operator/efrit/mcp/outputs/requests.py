@@ -24,7 +24,7 @@ from efrit.client.interface import (
 )
 from efrit.mcp.error_text import error_text, for_model
 from efrit.mcp.schema_models import Output
-from efrit.struct_field import StructField, only
+from efrit.struct_field import StructField, fields_named
 
 WHOLE_RESULT_BYTES = 1_048_576
 """A result up to this size is returned whole; of a larger one only the beginning, with a link to the resource."""
@@ -34,8 +34,8 @@ WHOLE_RESULT_BYTES = 1_048_576
 SessionOutput = Annotated[
     Session,
     StructField(
-        only("id", "status", "question"),
-        own={
+        fields_named("id", "status", "question"),
+        overrides={
             "id": str,
             "question": Annotated[
                 str | None, Meta(description="Question of the model; answer it with efrit_submit.")
@@ -43,10 +43,12 @@ SessionOutput = Annotated[
         },
     ),
 ]
-ProgressOutput = Annotated[Progress, StructField(only("step", "message", "tool_calls", "tokens"))]
+ProgressOutput = Annotated[Progress, StructField(fields_named("step", "message", "tool_calls", "tokens"))]
 UsageOutput = Annotated[
     Usage,
-    StructField(only("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "model_calls")),
+    StructField(
+        fields_named("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "model_calls")
+    ),
 ]
 
 

@@ -23,7 +23,7 @@ _SUBMIT = (
 )
 
 
-BudgetArgument = Annotated[Budget, StructField(all_fields, closed=True)]
+BudgetArgument = Annotated[Budget, StructField(all_fields, forbid_extra=True)]
 
 
 class SubmitArguments(Arguments):

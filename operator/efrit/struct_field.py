@@ -22,6 +22,8 @@ from pydantic_core import CoreSchema, core_schema
 Names = Callable[[type[Struct]], Mapping[str, str]]
 """Fields of a kind of struct, each with its name in the object."""
 
+_NOT_TAKEN_OVER = ("title", "examples", "extra_json_schema", "tz")
+
 
 def all_fields(kind: type[Struct]) -> Mapping[str, str]:
     """Return all fields by their own names, without the place for keys of later versions."""
@@ -41,6 +43,9 @@ class StructField:
     `names`: those of the struct's fields that the object has; the others are left out.
     `overrides`: types that are bounded otherwise here, by the name of the field. Where one of them has no
     description, that of the struct is taken. `forbid_extra`: other names are refused instead of ignored.
+
+    An object is checked. A struct that is passed in is taken and written as it is: whoever makes it keeps the bounds,
+    those of `overrides` included.
     """
 
     names: Names
@@ -53,10 +58,11 @@ class StructField:
         members = {member.name: member for member in structs.fields(kind)}
         if unknown := sorted({*names, *self.overrides} - members.keys()):
             raise TypeError(f"{kind.__name__} has no field {unknown[0]}")
+        description = {"description": inspect.cleandoc(kind.__doc__)} if kind.__doc__ else {}
         shape = core_schema.typed_dict_schema(
             {name: self._member(members[own_name], handler) for own_name, name in names.items()},
             extra_behavior="forbid" if self.forbid_extra else "ignore",
-            metadata={"pydantic_js_updates": {"description": inspect.getdoc(kind)}},
+            metadata={"pydantic_js_updates": description},
         )
 
         def read(value: object, inner: Callable[[object], Mapping[str, Any]]) -> Struct:
@@ -101,14 +107,17 @@ class StructField:
 
 
 def _bounds(meta: Any) -> Any:
-    """Return the bounds and the description of a field in the words of pydantic."""
+    """Return the bounds and the description of a field in the words of pydantic; `extra` is for others."""
     if not isinstance(meta, Meta):
         return meta
+    if others := [name for name in _NOT_TAKEN_OVER if getattr(meta, name) is not None]:
+        raise TypeError(f"Meta has {', '.join(others)}, which the field of a model does not take over")
     return Field(
         ge=meta.ge,
         gt=meta.gt,
         le=meta.le,
         lt=meta.lt,
+        multiple_of=meta.multiple_of,
         min_length=meta.min_length,
         max_length=meta.max_length,
         pattern=meta.pattern,
@@ -118,4 +127,4 @@ def _bounds(meta: Any) -> Any:
 
 def _description(annotation: Any) -> str | None:
     metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    return next((part.description for part in metadata if part.description), None)
+    return next((text for part in metadata if (text := getattr(part, "description", None))), None)

@@ -16,6 +16,7 @@ from efrit.protocol.session import Progress, Usage
 from efrit.struct_field import StructField
 
 MAX_TIMEOUT_SECONDS = 86_400
+MAX_PROGRESS_CHARS = 1024
 
 
 def _word(kind: type[StrEnum]) -> list[Any]:
@@ -65,7 +66,7 @@ ProgressField = Annotated[
         lambda kind: {name: key for name, key in resource_names(kind).items() if name != "session"},
         # The published bounds: of the text, which is shown here, and none from above of the numbers.
         overrides={
-            "message": Annotated[str | None, Meta(max_length=1024)],
+            "message": Annotated[str | None, Meta(max_length=MAX_PROGRESS_CHARS)],
             **dict.fromkeys(("step", "tool_calls", "tokens"), Annotated[int | None, Meta(ge=0)]),
         },
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from efrit.api.request import MAX_INLINE_RESULT_CHARS
+from efrit.api.wire_types import MAX_PROGRESS_CHARS
 
 MAX_TEXT_CHARS = 8_192
 
@@ -19,7 +20,7 @@ class StatusLimits(NamedTuple):
     context: bool
 
 
-FULL = StatusLimits(MAX_INLINE_RESULT_CHARS, MAX_TEXT_CHARS + 256, MAX_TEXT_CHARS, 1024, context=True)
+FULL = StatusLimits(MAX_INLINE_RESULT_CHARS, MAX_TEXT_CHARS + 256, MAX_TEXT_CHARS, MAX_PROGRESS_CHARS, context=True)
 # The content may take up nearly all that an object may have, and in etcd a byte may take six: see MAX_CONTENT_CHARS.
 REDUCED = StatusLimits(256, 256, 512, 256, context=False)
 REDUCED_NOTE = " (Status truncated: spec.content leaves too little space in the object.)"

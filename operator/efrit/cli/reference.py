@@ -102,9 +102,8 @@ restart NAME` takes over yours. `efrit doctor` asks the model for one token. `EF
 **Long results.** Emacs keeps 8 MiB of a result (`EFRIT_MAX_RESULT_BYTES`). Of a longer one the beginning is
 printed, with a warning on standard error, `truncated` in `-o json`, and exit code 11.
 
-**Files.** Earlier versions kept queues and workspaces in `~/.emacs.d/.efrit`. They are moved once, when no Emacs
-serves them, and `efrit` says where to. `efrit rm NAME` removes a stopped instance and its queue, with `--files` its
-workspace.
+**Files.** Queues and workspaces in `~/.emacs.d/.efrit` are moved once, when no Emacs serves them, and `efrit` says
+where to. `efrit rm NAME` removes a stopped instance and its queue, with `--files` its workspace.
 
 There is no bridge: a client that waits also starts a daemon that died, resumes one that was stopped by a signal,
 and ends one that does not respond.

@@ -7,18 +7,17 @@ import json
 from mcp import types
 
 from efrit.mcp import resources
-from efrit.mcp.outputs.requests import RequestOutput
+from efrit.mcp.outputs.requests import Rest, ResultOutput
 from efrit.mcp.schema_models import Output
-from efrit.mcp.tools.execute import ExecuteOutput
 
 
 def call_result(output: Output) -> types.CallToolResult:
     """Return the result of a call, with a link to the rest of a truncated result that can be read."""
     structured = output.model_dump(mode="json", exclude_none=True)
     content: list[types.ContentBlock] = [types.TextContent(text=json.dumps(structured, ensure_ascii=False))]
-    if isinstance(output, RequestOutput | ExecuteOutput) and output.truncated and output.has_rest:
-        size = output.result_bytes if isinstance(output, RequestOutput) else None
-        content.append(_whole_result_link(output.request_id, size))
+    rest = output.rest if isinstance(output, ResultOutput) else None
+    if rest is not None:
+        content.append(_whole_result_link(rest))
     return types.CallToolResult(content=content, structured_content=structured, is_error=output.is_error)
 
 
@@ -29,12 +28,12 @@ def error_result(code: str, text: str) -> types.CallToolResult:
     return types.CallToolResult(content=content, structured_content=structured, is_error=True)
 
 
-def _whole_result_link(request_id: str, size: int | None) -> types.ResourceLink:
+def _whole_result_link(rest: Rest) -> types.ResourceLink:
     return types.ResourceLink(
-        uri=resources.request_uri(request_id, "result"),
+        uri=resources.request_uri(rest.request_id, "result"),
         name="result",
         title="Whole result",
         description="The result above is only the beginning.",
         mime_type="text/plain",
-        size=size,
+        size=rest.size,
     )

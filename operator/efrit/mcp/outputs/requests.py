@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from msgspec import Meta
 from pydantic import ConfigDict, Field, PrivateAttr
@@ -52,15 +52,22 @@ UsageOutput = Annotated[
 ]
 
 
+class Rest(NamedTuple):
+    """The whole result of a request, as a resource: how many bytes it is, where the output says so."""
+
+    request_id: str
+    size: int | None
+
+
 class ResultOutput(Output):
     """Output that contains a result, or the beginning of one."""
 
     _has_rest: bool = PrivateAttr(default=True)
 
     @property
-    def has_rest(self) -> bool:
-        """Whether the rest of a truncated result can be read as a resource."""
-        return self._has_rest
+    def rest(self) -> Rest | None:
+        """The resource with the whole of a truncated result; None where there is none."""
+        return None
 
     def without_rest(self) -> Self:
         """Return the same output, marked as having no resource with the rest."""
@@ -114,6 +121,11 @@ class RequestOutput(ResultOutput):
     started: datetime | None = None
     completed: datetime | None = None
     execution_time: float | None = Field(default=None, description="Execution time in seconds.")
+
+    @property
+    def rest(self) -> Rest | None:
+        """As in `ResultOutput`."""
+        return Rest(self.request_id, self.result_bytes) if self.truncated and self._has_rest else None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from efrit.mcp.error_text import for_model, sentence
 from efrit.mcp.outputs.requests import (
     AvailableResult,
     Context,
+    Rest,
     ResultOutput,
     available_result,
     context_output,
@@ -76,6 +77,11 @@ class ExecuteOutput(ResultOutput):
     truncated: bool | None = Field(default=None, description="True if result is only the beginning.")
     output: str | None = Field(default=None, description="What the work printed; a last line says what is cut.")
     messages: str | None = Field(default=None, description="What the work said with `message`.")
+
+    @property
+    def rest(self) -> Rest | None:
+        """As in `ResultOutput`."""
+        return Rest(self.request_id, None) if self.truncated and self._has_rest else None
 
     @property
     def is_error(self) -> bool:

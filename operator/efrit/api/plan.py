@@ -11,6 +11,7 @@ from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
 from efrit.api.reasons import PlanPhase
 from efrit.api.request import LocalReference
 from efrit.api.wire_types import MAX_TIMEOUT_SECONDS, BudgetField, CostField, CountsField, ObservationField, TaskField
+from efrit.api_group import GROUP
 from efrit.protocol.enums import Outcome
 from efrit.protocol.plan_enums import CommitKind, PlanStep, TaskType
 
@@ -19,9 +20,9 @@ MAX_TREE_NODES = 400
 MAX_COMMITS = 20
 MAX_OBSERVATIONS = 40
 
-PLAN_UID_LABEL = "efrit.dev/plan"
-PLAN_STEP_LABEL = "efrit.dev/plan-step"
-PLAN_PART_LABEL = "efrit.dev/plan-part"
+PLAN_UID_LABEL = f"{GROUP}/plan"
+PLAN_STEP_LABEL = f"{GROUP}/plan-step"
+PLAN_PART_LABEL = f"{GROUP}/plan-part"
 
 Sentence = Annotated[str, Field(min_length=1, max_length=1024)]
 Amendment = Annotated[str, Field(min_length=1, max_length=2048)]

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 from efrit.api.conditions import Condition
 from efrit.api.instance import InstanceSpec
 from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Scale, Time
+from efrit.api_group import GROUP
 
 AVAILABLE = "Available"
 PROGRESSING = "Progressing"
@@ -22,7 +23,7 @@ MAX_MEMBERS = 1000
 SHARE = r"^(1000|[0-9]{1,3}|(1000|[0-9]{1,3})%)$"
 MAX_NAME_CHARS = 40
 """A member's name adds `-` and five characters, and may have 46."""
-REQUESTER = "efrit.dev/requester"
+REQUESTER = f"{GROUP}/requester"
 """Annotation in which the API server notes who made a request."""
 LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"

@@ -18,6 +18,7 @@ from efrit.api.wire_types import (
     UsageField,
 )
 from efrit.protocol.enums import Outcome, RequestType, RetryPolicy, SessionStatus
+from efrit.protocol.ids import run_id
 from efrit.protocol.resource_case import resource_word
 
 # A character may take six bytes in etcd, an object 1.5 MiB: what is left is for the metadata and the status.
@@ -414,8 +415,3 @@ class EfritRequest(Resource):
         A queue knows nothing of one that was lost before it; the status counts that one's attempts, too.
         """
         return max(self.attempts_before + of_queue, self.status.attempt or 0)
-
-
-def run_id(uid: str, preemptions: int) -> str:
-    """Return the id on the queue of a request that was preempted so many times."""
-    return f"{uid}.{preemptions}" if preemptions else uid  # gate: run-id

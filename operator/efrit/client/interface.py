@@ -206,6 +206,13 @@ class Work(Struct, frozen=True):
         except ValueError:
             raise Refused(f"there is no type of request {self.type!r}", "use eval, command or chat") from None
 
+    def require_content(self) -> None:
+        """Raise `Refused` where there is nothing to do."""
+        if not self.content.strip():
+            raise Refused(
+                "there is nothing to do: the content is empty", "give Lisp to an eval, text to a chat or command"
+            )
+
 
 class Handle(Struct, frozen=True):
     """A request, for as long as it exists: `id` is enough to find it again, from any process.

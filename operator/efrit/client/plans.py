@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from efrit.api_group import GROUP
 from efrit.protocol.enums import Outcome, PlanPhase, PlanReason
 from efrit.protocol.plan_values import Cost, Counts, Observation, Task
 
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 
-DIRECTORY = "efrit.dev/directory"
+DIRECTORY = f"{GROUP}/directory"
 """Annotation of a plan of this machine: the directory in which its repository is made."""
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from efrit.api_group import GROUP
+
 Json = Mapping[str, Any]
 
-DIGEST = "efrit.dev/content-digest"
+DIGEST = f"{GROUP}/content-digest"
 """Annotation of a request or plan with a key or name: what that stands for."""
 
 

@@ -29,7 +29,7 @@ from efrit.plan.operations import Answer, Refused, apply, failure
 from efrit.plan.outline import one_line
 from efrit.plan.replay import CallError, PlanError, Procedure, Sleep, Spec, ask, call_lisp
 from efrit.plan.snapshot import Part, Snapshot, problem
-from efrit.plan.tree import TaskTree
+from efrit.plan.tree import RISE_PER_FAILURE, TaskTree
 from efrit.protocol import Budget
 from efrit.protocol.plan_enums import Perspective, TaskState
 from efrit.protocol.plan_values import Observation
@@ -39,7 +39,6 @@ from efrit.protocol.resource_case import to_resource
 _NO_WORK = {RequestReason.MODEL_ERROR, RequestReason.INTERRUPTED}
 _ANSWERED = {RequestReason.SUCCEEDED, RequestReason.PARTIAL}
 _FIRST_PAUSE = timedelta(seconds=30)
-_THRESHOLD_PER_FAILURE = 0.2
 
 LONGEST_RESULT = 16_384
 """Bytes of what the executor said that are kept in the repository."""
@@ -291,7 +290,7 @@ class Cycle:
             raise _rejected(request)
         if request.status.reason == RequestReason.MODEL_ERROR:
             # A model that is away for minutes must not use up the attempts of every task.
-            failures = round(self._task.failure_threshold / _THRESHOLD_PER_FAILURE)
+            failures = round(self._task.failure_threshold / RISE_PER_FAILURE)
             yield Sleep(request, _FIRST_PAUSE * 2**failures, Part.ADAPT)
         return StepError(f"{action}: it {problem(request)}")
 

@@ -26,7 +26,8 @@ LONGEST_LESSON = 2_000
 MOST_LESSONS = 20
 
 FAILED_FOR_GOOD = 1.0
-_PER_FAILURE = 0.2
+RISE_PER_FAILURE = 0.2
+"""How much each failure of a task raises its threshold."""
 
 
 TaskId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")]
@@ -128,7 +129,7 @@ def next_task(tree: TaskTree) -> TaskTree | None:
 def raised_threshold(threshold: float) -> float:
     """Return the failure threshold after one more failure."""
     # Rounded, or three failures would be 0.6000000000000001.
-    return min(FAILED_FOR_GOOD, round(threshold + _PER_FAILURE, 6))
+    return min(FAILED_FOR_GOOD, round(threshold + RISE_PER_FAILURE, 6))
 
 
 def counts(tree: TaskTree) -> dict[str, int]:

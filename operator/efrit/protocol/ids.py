@@ -25,6 +25,11 @@ def request_id(text: str) -> RequestId:
     return RequestId(text)
 
 
+def run_id(uid: str, preemptions: int) -> str:
+    """Return the id on the queue of the request with this UID, once it was preempted so many times."""
+    return f"{uid}.{preemptions}" if preemptions else uid  # gate: run-id
+
+
 def request_file(rid: RequestId) -> str:
     """Return the name of the request's file in requests/, processing/ and archive/."""
     return f"req_{rid}.json"

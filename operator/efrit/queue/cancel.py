@@ -5,7 +5,6 @@ Blocking functions for the disk thread.
 
 import contextlib
 import errno
-import json
 import os
 from datetime import datetime
 
@@ -110,8 +109,8 @@ def _is_somewhere(disk: Disk, rid: RequestId) -> bool:
 
 def cancelled_answer(rid: RequestId, now: datetime) -> bytes:
     """Return a response without a request beside it; the response itself says that it is not acknowledged yet."""
-    answer = json.loads(failure(rid, RequestReason.CANCELLED, CANCELLED_MESSAGE, timestamp=now).to_json())
-    return json.dumps({**answer, "via": VIA_BRIDGE}).encode()  # gate: bridge-mark
+    answer = failure(rid, RequestReason.CANCELLED, CANCELLED_MESSAGE, timestamp=now)
+    return answer.with_unknown(via=VIA_BRIDGE).to_json().encode()  # gate: bridge-mark
 
 
 def order_stop(disk: Disk, rid: RequestId, reason: RequestReason) -> None:

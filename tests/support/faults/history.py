@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from efrit.api.request import run_id
+from efrit.protocol.ids import run_id
 from efrit.queue.reserve import FILES
 from tests.support.faults.pool_workload import PoolSpec
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from efrit.api.pool import PoolTemplate
-from efrit.api.request import MAX_PREEMPTIONS, run_id
+from efrit.api.request import MAX_PREEMPTIONS
 from efrit.controller.decide.claims import decide_claim
 from efrit.controller.decide.pools import decide_pool
 from efrit.controller.decide.requests import decide_orphans, decide_request
@@ -47,6 +47,7 @@ from efrit.controller.model.names import REVISION_LABEL
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import RequestReason, RequestState, RequestView, Reset, request_id
+from efrit.protocol.ids import run_id
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,

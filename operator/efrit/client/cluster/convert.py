@@ -128,11 +128,6 @@ def request_of(obj: Json) -> RequestState:
     )
 
 
-def run_id(uid: str, preemptions: int) -> str:
-    """Return the id on the queue of a request that was preempted so many times, as `EfritRequest.run_id` has it."""
-    return f"{uid}.{preemptions}" if preemptions else uid
-
-
 def _reason(text: str | None) -> RequestReason:
     try:
         return RequestReason(text or RequestReason.PENDING)
@@ -185,10 +180,7 @@ def name_of_key(key: str) -> str:
 
 def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
     """Return the EfritRequest for `work`, to be executed by `target`. Raises `Refused`."""
-    if not work.content.strip():
-        raise Refused(
-            "there is nothing to do: the content is empty", "give Lisp to an eval, text to a chat or command"
-        )
+    work.require_content()
     if work.directory is not None:
         raise Refused("in a cluster work begins in the instance's workspace", "leave --dir out")
     spec: dict[str, Any] = {"type": work.type.value, "content": work.content}

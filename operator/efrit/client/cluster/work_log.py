@@ -10,6 +10,7 @@ from efrit.client.cluster import convert
 from efrit.client.cluster.api import Api
 from efrit.client.errors import ClientError
 from efrit.client.interface import Phase, RequestState
+from efrit.protocol.ids import run_id
 
 CONTAINER = "emacs"
 
@@ -59,8 +60,8 @@ class WorkLog:
     def _command(self, script: str) -> list[str]:
         # What came of a line that was not whole is read again with the rest of it.
         self._torn = b""
-        run_id = convert.run_id(self._uid, self._preemptions)
-        return ["sh", "-c", f"cd {convert.QUEUE} && {script}", "sh", run_id, str(self._read + 1)]
+        run = run_id(self._uid, self._preemptions)
+        return ["sh", "-c", f"cd {convert.QUEUE} && {script}", "sh", run, str(self._read + 1)]
 
     def _lines(self, data: bytes) -> list[str]:
         whole, end, self._torn = (self._torn + data).rpartition(b"\n")

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from efrit.api import EfritPlan, EfritRequest, PlanStatus, RequestReason
 from efrit.api.request import MAX_CONTENT_CHARS
+from efrit.api_group import GROUP
 from efrit.client.errors import NotReady, RequestNotFound, RestartNeeded, ResultTruncated
 from efrit.client.interface import Handle, RequestState, Update, Work
 from efrit.client.local.plan_record import PlanRecord, finished
@@ -29,7 +30,7 @@ RESENT_WITHIN = timedelta(hours=12)
 """How old a request may be that is sent again. Its answer is kept for a day in the queue: one that is older and not
 there may have run, and is not run again."""
 
-SENT = "efrit.dev/sent"
+SENT = f"{GROUP}/sent"
 """Annotation of a request that the queue had: where it has it no longer, it may have run."""
 
 

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from efrit.api import EfritPlan
 from efrit.api.meta import rfc3339
+from efrit.api_group import GROUP
 from efrit.client.errors import Conflict, NotReady, PlanNotFound, Refused, check_directory
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.local.limits import limit_in
@@ -45,7 +46,7 @@ from efrit.plan.initial_tree import initial_tree
 MOST_PLANS = 1_000
 """Plans whose records are kept; who has more deletes some."""
 
-QUEUE = "efrit.dev/queue"
+QUEUE = f"{GROUP}/queue"
 """Annotation: the directory of the queue, which has the plan's requests."""
 
 _FOLLOW_SECONDS = 0.3

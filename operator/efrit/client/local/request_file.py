@@ -28,10 +28,7 @@ def id_of_key(key: str) -> str:
 
 def check(work: Work) -> None:
     """Raise `Refused` for work that Emacs would reject."""
-    if not work.content.strip():
-        raise Refused(
-            "there is nothing to do: the content is empty", "give Lisp to an eval, text to a chat or command"
-        )
+    work.require_content()
     if "\0" in work.content:
         raise Refused(
             "the content holds a NUL character, which not every Emacs reads", "write it as \\0 in a Lisp string"

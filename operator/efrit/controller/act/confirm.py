@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any
 
 from efrit.api import FINAL_PHASES, EfritRequest
-from efrit.api.request import run_id
 from efrit.controller.act.kube import Kube
 from efrit.controller.model import names
 from efrit.controller.model.actions import (
@@ -27,6 +26,7 @@ from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.store import Store
 from efrit.errors import ApiNotFound
 from efrit.kube.resources import INSTANCES, PLANS, REQUESTS, VOLUME_CLAIMS, Resource, resource_named
+from efrit.protocol.ids import run_id
 
 log = logging.getLogger(__name__)
 

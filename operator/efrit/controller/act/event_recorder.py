@@ -16,6 +16,7 @@ from typing import Any
 
 from efrit.api import API_VERSION
 from efrit.api.meta import rfc3339, rfc3339_micro
+from efrit.api_group import GROUP
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.actions import Record
 from efrit.errors import ApiError, ApiNamespaceTerminating, ApiNotFound
@@ -125,7 +126,7 @@ class EventRecorder:
             "reason": action.reason,
             "message": action.message[:MAX_MESSAGE_CHARS],
             "source": {"component": "efrit-operator"},
-            "reportingComponent": "efrit.dev/operator",
+            "reportingComponent": f"{GROUP}/operator",
             "reportingInstance": self._name,
             "action": action.reason,
             "firstTimestamp": rfc3339(now),

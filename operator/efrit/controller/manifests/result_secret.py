@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from efrit.api import API_VERSION, EfritRequest
+from efrit.api_group import GROUP
 from efrit.controller.model import names
 
 
@@ -29,7 +30,7 @@ def result_secret(request: EfritRequest, text: str) -> dict[str, Any]:
                 }
             ],
         },
-        "type": "efrit.dev/result",
+        "type": f"{GROUP}/result",
         "immutable": True,
         "data": {names.RESULT_KEY: base64.b64encode(text.encode()).decode()},
     }

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from efrit.api import API_VERSION, EfritInstance
+from efrit.api_group import GROUP
 from efrit.api_group import POOL_LABEL as POOL_LABEL
 
-INSTANCE_LABEL = "efrit.dev/instance"
-CHILDREN_HASH = "efrit.dev/children-hash"
-TEMPLATE_HASH = "efrit.dev/template-hash"
-STATEFULSET_HASH = "efrit.dev/statefulset-hash"
-SPEC_HASH = "efrit.dev/spec-hash"
-RELEASE_HASH = "efrit.dev/release-hash"
-UPDATE_STARTED = "efrit.dev/update-started"
-UPDATE_TRIAL = "efrit.dev/update-trial"
-REVISION_LABEL = "efrit.dev/pool-revision"
-CLAIM_LABEL = "efrit.dev/claim"
-REQUEST_LABEL = "efrit.dev/request"
+INSTANCE_LABEL = f"{GROUP}/instance"
+CHILDREN_HASH = f"{GROUP}/children-hash"
+TEMPLATE_HASH = f"{GROUP}/template-hash"
+STATEFULSET_HASH = f"{GROUP}/statefulset-hash"
+SPEC_HASH = f"{GROUP}/spec-hash"
+RELEASE_HASH = f"{GROUP}/release-hash"
+UPDATE_STARTED = f"{GROUP}/update-started"
+UPDATE_TRIAL = f"{GROUP}/update-trial"
+REVISION_LABEL = f"{GROUP}/pool-revision"
+CLAIM_LABEL = f"{GROUP}/claim"
+REQUEST_LABEL = f"{GROUP}/request"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 """Kubernetes gives it to each pod of a StatefulSet."""
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"

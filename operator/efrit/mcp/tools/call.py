@@ -13,6 +13,7 @@ import anyio
 from mcp.server import ServerRequestContext
 from mcp.types import CallToolRequestParams, InputRequiredResult
 
+from efrit.api_group import GROUP
 from efrit.client.interface import Backend, Handle, RequestState, Work
 from efrit.mcp import elicitation
 from efrit.mcp.access import Access, allows_reply
@@ -20,7 +21,7 @@ from efrit.mcp.elicitation import question_of
 from efrit.mcp.progress import follow, heartbeat
 from efrit.mcp.tasks import declares_tasks
 
-KEY_META = "efrit.dev/idempotency-key"
+KEY_META = f"{GROUP}/idempotency-key"
 """In a call's `_meta`: makes efrit_execute, whose arguments are fixed, idempotent as well."""
 
 GRACE_SECONDS = 60.0

@@ -12,7 +12,6 @@ from efrit.api import EfritRequest
 from efrit.api.meta import rfc3339_micro
 from efrit.api.pool import PlacementStrategy
 from efrit.api.request import MAX_PREEMPTIONS
-from efrit.client.cluster import convert
 from efrit.controller.decide.final_status import NEVER_RUN
 from efrit.controller.decide.preemption import is_preemptible, preference, victims
 from efrit.controller.decide.queue_request import attempts_on_queue, queue_request
@@ -30,6 +29,7 @@ from efrit.controller.model.actions import (
 from efrit.controller.model.preemption import FlowShare, Preemptor, Running
 from efrit.controller.model.snapshots import Handover, PoolPlace, RequestSnapshot, Victim
 from efrit.protocol import RequestReason, RequestState
+from efrit.protocol.ids import run_id
 from tests.support.factory import (
     NAMESPACE,
     NOW,
@@ -293,7 +293,7 @@ def test_its_next_run_has_another_id_on_the_queue_which_clients_know_too() -> No
     for count, run in ((0, "uid-long"), (1, "uid-long.1"), (5, "uid-long.5")):
         efrit_request = waiting({"count": count})
         assert queue_request(efrit_request, instance()).id == run
-        assert convert.run_id("uid-long", count) == run
+        assert run_id("uid-long", count) == run
 
 
 def test_its_wait_for_a_start_is_over_though_it_waits_to_run_again() -> None:

@@ -80,8 +80,7 @@ A budget bounds the request, the limits of the instance the whole session."
     (efrit-history-add (efrit-session-history session) "begun" nil
                        :call (alist-get 'id call)
                        :signature (efrit-session--signature call))
-    (setf (efrit-progress-tool-calls progress)
-          (efrit-history-calls (efrit-session-history session)))
+    (efrit-progress-count-calls progress (efrit-history-calls (efrit-session-history session)))
     (when (string-blank-p (efrit-session-text session)) (efrit-progress-say progress name))
     (efrit-progress-note progress "tool" :name name :call (alist-get 'id call)
                          :input (alist-get 'input call))

@@ -34,9 +34,7 @@
     (if spent
         (efrit-session-end session (car spent) :error (cdr spent))
       (efrit-session-turn-started session)
-      (setf (efrit-progress-step progress) (1+ (efrit-history-turns history)))
-      (efrit-progress-note progress "turn" :step (efrit-progress-step progress))
-      (efrit-progress-write-figures progress)
+      (efrit-progress-begin-turn progress (1+ (efrit-history-turns history)))
       (efrit-session-model-called session (efrit-session--call-model session)))))
 
 (defun efrit-session--spent (session)
@@ -126,7 +124,7 @@
     (efrit-session-reply-recorded session content (efrit-model-reply-stop-reason reply)
                                   (efrit-model-reply-unreadable reply))
     (efrit-session-count-model-call session usage)
-    (cl-incf (efrit-progress-tokens (efrit-session-progress session)) tokens)))
+    (efrit-progress-spend (efrit-session-progress session) tokens)))
 
 (defun efrit-session--unreadable-record (reply)
   "Return the inputs in REPLY that are not JSON objects, as a value for JSON."

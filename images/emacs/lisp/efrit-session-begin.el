@@ -89,9 +89,8 @@ question among them that which was asked now."
   (let* ((history (efrit-session-history session))
          (progress (efrit-session-progress session))
          (reply (efrit-history-reply history)))
-    (setf (efrit-progress-step progress) (efrit-history-turns history)
-          (efrit-progress-tool-calls progress) (efrit-history-calls history)
-          (efrit-progress-tokens progress) (efrit-history-tokens history))
+    (efrit-progress-resume progress (efrit-history-turns history)
+                           (efrit-history-calls history) (efrit-history-tokens history))
     (if (null reply)
         (efrit-session-message-recorded session)
       (efrit-session-reply-recorded session

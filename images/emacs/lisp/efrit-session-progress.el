@@ -64,6 +64,30 @@ A line that cannot be written is left out: no work may end for its log."
                        :tokens (efrit-progress-tokens progress)
                        :session (or (efrit-progress-session progress) :null)))
 
+(defun efrit-progress-begin-turn (progress step)
+  "Write that the turn STEP of PROGRESS begins."
+  (setf (efrit-progress-step progress) step)
+  (efrit-progress-note progress "turn" :step step)
+  (efrit-progress-write-figures progress))
+
+(defun efrit-progress-count-calls (progress calls)
+  "Take in that CALLS tools of PROGRESS have been called."
+  (setf (efrit-progress-tool-calls progress) calls))
+
+(defun efrit-progress-spend (progress tokens)
+  "Add TOKENS to those of PROGRESS."
+  (cl-incf (efrit-progress-tokens progress) tokens))
+
+(defun efrit-progress-resume (progress step calls tokens)
+  "Have PROGRESS go on with the turn STEP, after so many CALLS and TOKENS."
+  (setf (efrit-progress-step progress) step
+        (efrit-progress-tool-calls progress) calls
+        (efrit-progress-tokens progress) tokens))
+
+(defun efrit-progress-name-session (progress id)
+  "Take in that PROGRESS is that of the session ID."
+  (setf (efrit-progress-session progress) id))
+
 (defun efrit-progress-say (progress text)
   "Set the message of PROGRESS to the head of TEXT."
   (setf (efrit-progress-message progress)

@@ -56,7 +56,7 @@ Return the `efrit-session'."
                    :started (float-time)
                    :history history
                    :context (efrit-session--context request history (null claim)))))
-    (setf (efrit-progress-session (efrit-session-progress session)) id)
+    (efrit-progress-name-session (efrit-session-progress session) id)
     (setq efrit-sessions (append efrit-sessions (list session)))
     session))
 

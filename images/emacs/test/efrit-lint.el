@@ -5,8 +5,9 @@
 ;;; Commentary:
 
 ;; Three checks of all files of the package at once: no file uses a private name
-;; (efrit-part--name) of another, the slots of a session are set in the file that
-;; defines them alone, and package-lint, where it is installed, finds nothing.
+;; (efrit-part--name) of another, the slots of a session and of its work log are set
+;; in the file that defines them alone, and package-lint, where it is installed,
+;; finds nothing.
 
 ;;; Code:
 
@@ -82,7 +83,7 @@ FILES is an alist of names and lists of forms."
 
 ;;;; Slots
 
-(defconst efrit-lint--sealed '(efrit-session)
+(defconst efrit-lint--sealed '(efrit-session efrit-progress)
   "The structures whose slots are set in the file that defines them alone.")
 
 (defun efrit-lint--slots (form)

@@ -133,8 +133,12 @@ class Supervised:
             self.supervisor.wake()
             await self.until(lambda: self.supervisor.beat >= self.clock.now)
 
-    def overrun(self) -> None:
-        """Have the time of the one request that runs be over. The queue has a clock of its own."""
+    async def overrun(self) -> None:
+        """Have the time of the one request that runs be over, once its Emacs is known: it counts from then at most.
+
+        The queue has a clock of its own.
+        """
+        await self.until(lambda: self.stats()["boot"] is not None)
         (run,) = self.queue.index.running()
         assert run.running_since is not None
         self.clock.now = max(self.clock.now, run.running_since) + SETTINGS.request_timeout + LITTLE_SECONDS
@@ -210,7 +214,7 @@ async def test_an_overrunning_request_is_ordered_interrupted_each_second_and_kil
 ) -> None:
     await supervised.claimed()
     await supervised.until_in(RequestState.RUNNING)
-    supervised.overrun()
+    await supervised.overrun()
     await supervised.until(emacs.interrupts)
     assert (supervised.root / "control/cancel_a").read_text() == "TimedOut\n"
     while supervised.signals[-1] != "SIGKILL":
@@ -343,7 +347,7 @@ async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
 
     await supervised.claimed()
     await supervised.until_in(RequestState.RUNNING)
-    supervised.overrun()
+    await supervised.overrun()
     await supervised.until(emacs.interrupts)
     monkeypatch.setattr(disk, "sync_dir", full)
     supervised.hand.answer("a", status="timeout", reason="TimedOut", outcome="Failure")
@@ -486,8 +490,7 @@ async def test_a_process_that_is_not_emacs_is_left_alone(supervised: Supervised)
         supervised.beat(stranger.pid)
         await supervised.claimed()
         await supervised.until_in(RequestState.RUNNING)
-        await supervised.until(lambda: supervised.stats()["boot"] == "boot1")
-        supervised.overrun()
+        await supervised.overrun()
         await supervised.check()
         assert supervised.stats()["alive"] is False
         assert stranger.returncode is None
@@ -521,7 +524,7 @@ async def test_the_number_of_an_emacs_counts_only_in_the_pid_namespace_that_gave
     assert supervised.stats()["alive"] is own
     await supervised.claimed()
     await supervised.until_in(RequestState.RUNNING)
-    supervised.overrun()
+    await supervised.overrun()
     await supervised.check()
     assert (supervised.root / "control/cancel_a").exists() is own
     if not own:

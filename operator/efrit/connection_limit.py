@@ -1,17 +1,18 @@
 """How many connections a listener has at once, those included whose TLS handshake is not finished.
 
-Shared by the bridge and the controller's metrics. Each connection takes up to a quarter of a megabyte for TLS, from
+Shared by the ports of the bridge and the controller. A connection takes up to a quarter of a megabyte for TLS, from
 before its first byte, and whoever reaches the port may open any.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -43,16 +44,28 @@ class ConnectionLimit(Generic[T]):
         self._alive.add(connection)
 
 
-def oldest_of_most(opened: Mapping[T, str]) -> T:
-    """Return which connection is ended where there are too many: the oldest of the address that has most of them.
+class OpenConnections(Generic[T]):
+    """Those that are open, of which one more than `most` has another one ended: a new one is never refused."""
 
-    `opened`: all, the oldest first, each with its address. Whoever fills a port ends connections of their own.
-    """
-    ((crowd, _),) = Counter(opened.values()).most_common(1)  # gate: oldest-of-most
-    return next(connection for connection, address in opened.items() if address == crowd)
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._addresses: dict[T, str] = {}
+        """Of each, the oldest first."""
 
+    def add(self, connection: T, transport: asyncio.BaseTransport) -> T | None:
+        """Count a connection. Return the one that the caller has to end for it, None where there is room.
 
-def address_of(transport: Any) -> str:
-    """Return the address of a connection's other end; empty where it has ended already."""
-    peer = transport.get_extra_info("peername")
-    return str(peer[0]) if peer else ""
+        It is the oldest of the address that has most: whoever fills a port ends connections of their own.
+        """
+        peer = transport.get_extra_info("peername")
+        self._addresses[connection] = str(peer[0]) if peer else ""
+        if len(self._addresses) <= self._most:  # gate: probe-connections
+            return None
+        ((crowd, _),) = Counter(self._addresses.values()).most_common(1)  # gate: oldest-of-most
+        oldest = next(opened for opened, address in self._addresses.items() if address == crowd)
+        self.remove(oldest)
+        return oldest
+
+    def remove(self, connection: T) -> None:
+        """Count a connection no longer."""
+        self._addresses.pop(connection, None)

@@ -110,17 +110,17 @@ class Bridge:
             on_change=self._emacs_changed,
         )
         application = make_app(self.queue, self.events, self._tokens, self)
-        self._servers = [
+        self._listeners = [
             _Listener(Server(application, self._certificate), settings.bridge_host, settings.bridge_port)
         ]
-        self.port = self._servers[0].port
+        self.port = self._listeners[0].port
         """The port it listens on."""
         self.probe_port: int | None = None
         """The port of the probes, where there is one."""
         if settings.bridge_probe_port is not None:
             probes = Server(make_probes(self), None)
-            self._servers.append(_Listener(probes, settings.bridge_host, settings.bridge_probe_port))
-            self.probe_port = self._servers[-1].port
+            self._listeners.append(_Listener(probes, settings.bridge_host, settings.bridge_probe_port))
+            self.probe_port = self._listeners[-1].port
         self._is_ephemeral = settings.ephemeral_queue
         self._leaving: asyncio.Task[None] | None = None
         self._started = self._ticked = time.monotonic()
@@ -129,7 +129,7 @@ class Bridge:
 
     async def run(self) -> None:
         """Serve until `stop`. Raises what made it impossible to go on."""
-        serving = [asyncio.create_task(listener.serve(), name="http") for listener in self._servers]
+        serving = [asyncio.create_task(listener.serve(), name="http") for listener in self._listeners]
         working = asyncio.create_task(self._work(), name="work")
         try:
             done, _ = await asyncio.wait({*serving, working}, return_when=asyncio.FIRST_COMPLETED)
@@ -168,7 +168,7 @@ class Bridge:
         """End the event streams, then the servers, then everything."""
         self.events.close()
         self.queue.work_logs.notify_all()
-        for listener in self._servers:
+        for listener in self._listeners:
             listener.server.stop()
 
     async def _work(self) -> None:

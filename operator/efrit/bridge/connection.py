@@ -6,9 +6,9 @@ Non-HTTP input gets a JSON error, like every other error. Knows nothing of route
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+from typing import Any
 
-from efrit.connection_limit import ConnectionLimit, address_of, oldest_of_most
+from efrit.connection_limit import ConnectionLimit, OpenConnections
 from efrit.protocol import ErrorBody, ErrorDetail
 from efrit.timed_connection import TimedConnection
 
@@ -17,6 +17,7 @@ MOST_CONNECTIONS = 160
 MOST_PROBE_CONNECTIONS = 32
 """A probe opens one and ends it."""
 _limit: ConnectionLimit[Connection] = ConnectionLimit(MOST_CONNECTIONS, collect_seconds=1.0)
+_probes: OpenConnections[ProbeConnection] = OpenConnections(MOST_PROBE_CONNECTIONS)
 
 
 class _JsonRefusals(TimedConnection):
@@ -39,19 +40,15 @@ class ProbeConnection(_JsonRefusals):
     """A connection to the port of the probes. One of the address that has most makes place for one too many."""
 
     receive_seconds = 5.0
-    opened: ClassVar[dict[ProbeConnection, str]] = {}
-    """Those that are open, the oldest first, each with its address."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to serve it, at the cost of another if need be."""
         super().connection_made(transport)
-        self.opened[self] = address_of(transport)
-        if len(self.opened) > MOST_PROBE_CONNECTIONS:  # gate: bridge-probe-connections
-            oldest = oldest_of_most(self.opened)
-            del self.opened[oldest]
-            oldest.transport.abort()
+        other = _probes.add(self, transport)
+        if other is not None:
+            other.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Make place for others."""
-        self.opened.pop(self, None)
+        _probes.remove(self)
         super().connection_lost(exc)

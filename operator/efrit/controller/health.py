@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from efrit.connection_limit import address_of, oldest_of_most
+from efrit.connection_limit import OpenConnections
 from efrit.controller.listener import Connection, Site, set_up
 
 STUCK_AFTER_SECONDS = 60.0
@@ -46,24 +46,22 @@ def exposition() -> web.Response:
 
 
 class _Connection(Connection):
-    """One of those that are open, the oldest first."""
+    """One of those that are open."""
 
-    def __init__(self, http: RequestHandler, opened: dict[_Connection, str]) -> None:
+    def __init__(self, http: RequestHandler, opened: OpenConnections[_Connection]) -> None:
         super().__init__(http)
         self._opened = opened
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to serve it, at the cost of another if need be."""
         super().connection_made(transport)
-        self._opened[self] = address_of(transport)
-        if len(self._opened) > MOST_CONNECTIONS:  # gate: probe-connections
-            oldest = oldest_of_most(self._opened)
-            del self._opened[oldest]
-            oldest.abort()
+        other = self._opened.add(self, transport)
+        if other is not None:
+            other.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Make place for others."""
-        self._opened.pop(self, None)
+        self._opened.remove(self)
         super().connection_lost(exc)
 
 
@@ -91,6 +89,6 @@ async def serve(
     if with_metrics:
         app.add_routes([web.get("/metrics", metrics)])
     runner = web.AppRunner(app, access_log=None, keepalive_timeout=idle_seconds)
-    server, opened = await set_up(runner), dict[_Connection, str]()
+    server, opened = await set_up(runner), OpenConnections[_Connection](MOST_CONNECTIONS)
     await Site(runner, host, port, lambda: _Connection(server(), opened)).start()
     return runner

@@ -37,18 +37,13 @@ MUTANTS = (
         (f"{UNIT}/test_connection.py::test_requests_sent_together_are_answered_in_turn_up_to_a_bound",),
     ),
     Mutant(
-        "the end of the oldest connection to the port of the probes",
-        "bridge-probe-connections",
-        Never(),
-        (
-            f"{UNIT}/test_connection.py::test_connections_to_the_port_of_the_probes_make_place_for_a_probe_and_are_bounded",
-        ),
-    ),
-    Mutant(
         "the address whose connection ends where the port of the probes is full",
         "oldest-of-most",
-        Instead("crowd = next(iter(opened.values()))"),
-        (f"{UNIT}/test_connection.py::test_who_fills_the_port_of_the_probes_ends_connections_of_their_own",),
+        Instead("crowd = next(iter(self._addresses.values()))"),
+        (
+            f"{UNIT}/test_connection.py::test_who_fills_the_port_of_the_probes_ends_connections_of_their_own",
+            "tests/unit/controller/test_health.py::test_who_fills_the_port_ends_connections_of_their_own",
+        ),
     ),
     Mutant(
         "the difference between headers and what follows a body",

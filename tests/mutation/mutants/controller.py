@@ -458,8 +458,12 @@ MUTANTS = (
     Mutant(
         "the bound of connections to the port of the probes",
         "probe-connections",
-        Never(),
-        (f"{UNIT}/test_health.py::test_connections_that_send_half_a_request_make_place_for_a_probe_and_are_bounded",),
+        Always(),
+        (
+            f"{UNIT}/test_health.py::test_connections_that_send_half_a_request_make_place_for_a_probe_and_are_bounded",
+            "tests/unit/bridge/test_connection.py::"
+            "test_connections_to_the_port_of_the_probes_make_place_for_a_probe_and_are_bounded",
+        ),
     ),
     Mutant(
         "the earlier run of what is refused later",

@@ -135,7 +135,7 @@ async def test_a_connection_on_which_a_request_has_begun_does_not_rest(served: S
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
     writer.write(GET + HOST + b"\r\n" + GET)
     assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
-    (held,) = served.bridge._servers[0].server.server_state.connections
+    (held,) = served.bridge._listeners[0].server.server_state.connections
     assert isinstance(held, connection.Connection)
     assert held.timeout_keep_alive_task is None
     writer.write(HOST + b"\r\n")
@@ -156,7 +156,7 @@ async def answers(served: Served, sent: bytes) -> bytes:
 async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     served = await serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
-    await served.until(lambda: bool(served.bridge._servers[0].server.server_state.connections))
+    await served.until(lambda: bool(served.bridge._listeners[0].server.server_state.connections))
     # From its opening on it has longer.
     monkeypatch.setattr(connection.Connection, "receive_seconds", 0.1)
     request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -176,7 +176,7 @@ async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypa
 async def test_a_connection_keeps_a_buffer_of_one_record(serve: Serve) -> None:
     served = await serve()
     await served.client.get("/healthz")
-    (held,) = served.bridge._servers[0].server.server_state.connections
+    (held,) = served.bridge._listeners[0].server.server_state.connections
     assert len(held.transport._ssl_protocol._ssl_buffer) == TLS_BUFFER_BYTES  # type: ignore[attr-defined]
 
 

@@ -114,7 +114,7 @@ async def test_a_bridge_that_is_stopped_while_its_queue_opens_ends_in_order(serv
 
     async def open_late() -> None:
         bridge.stop()
-        await served.until(lambda: bridge._servers[0]._socket.fileno() == -1)
+        await served.until(lambda: bridge._listeners[0]._socket.fileno() == -1)
         await opened()
 
     bridge.queue.open = open_late  # type: ignore[method-assign]

@@ -92,20 +92,25 @@ MEMBERS are as in a request."
 (ert-deftest efrit-interrupt-a-signal-without-an-order-changes-nothing ()
   (efrit-test-with-daemon ()
     (efrit-test-value "compiled" "(defalias 'compiled-loop
-                                    (byte-compile '(lambda () (let ((end (+ (float-time) 0.5)))
-                                                                (while (< (float-time) end)) 'fine))))")
+                                    (byte-compile '(lambda (file)
+                                                     (while (not (file-exists-p file))) 'fine)))")
     (let ((number 0))
-      (dolist (content '("(let ((end (+ (float-time) 0.5))) (while (< (float-time) end)) 'fine)"
-                         "(progn (sleep-for 0.5) 'fine)" "(progn (sit-for 0.5) 'fine)"
-                         "(progn (call-process \"sleep\" nil nil nil \"0.5\") 'fine)"
-                         "(condition-case nil
-                              (let ((end (+ (float-time) 0.5)))
-                                (while (< (float-time) end)) 'fine)
+      (dolist (content '("(progn (while (not (file-exists-p %1$S))) 'fine)"
+                         "(progn (while (not (file-exists-p %1$S)) (sleep-for 0.3)) 'fine)"
+                         "(progn (while (not (file-exists-p %1$S)) (sit-for 0.3)) 'fine)"
+                         "(progn (call-process \"sh\" nil nil nil \"-c\"
+                                               \"until test -e \\\"$0\\\"; do sleep 0.1; done\" %1$S)
+                                 'fine)"
+                         "(condition-case nil (progn (while (not (file-exists-p %1$S))) 'fine)
                             (quit 'caught))"
-                         "(compiled-loop)"))
+                         "(compiled-loop %1$S)"))
         (let ((id (format "r%d" (setq number (1+ number)))))
-          (efrit-test-submit id :content content)
+          (efrit-test-submit id :content (format content (efrit-test-held-path id)))
           (efrit-test-wait (efrit-test-running-p id))
+          (dotimes (_ 20)
+            (accept-process-output nil 0.02)
+            (efrit-test-interrupt id))
+          (efrit-test-release id)
           (efrit-test-wait
             (progn (accept-process-output nil 0.02)
                    (efrit-test-interrupt id)
@@ -125,9 +130,10 @@ MEMBERS are as in a request."
 
 (ert-deftest efrit-interrupt-an-order-for-another-request-stops-nothing ()
   (efrit-test-with-daemon ()
-    (efrit-test-submit "a" :content "(progn (sleep-for 0.5) 'fine)")
+    (efrit-test-submit "a" :content (efrit-test-held "a" "'fine"))
     (efrit-test-wait (efrit-test-running-p "a"))
     (efrit-test-interrupt "b" "Cancelled")
+    (efrit-test-release "a")
     (should (equal (alist-get 'result (efrit-test-answer "a")) "fine"))))
 
 (ert-deftest efrit-interrupt-an-order-whose-signal-was-lost-is-obeyed-at-the-next-beat ()

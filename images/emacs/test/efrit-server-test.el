@@ -219,10 +219,12 @@
     (efrit-test-write "requests" "half.json" "{")
     (efrit-test-eval "before" "1")
     (efrit-test-submit
-     "waits" :content "(progn (defvar inside t) (setq inside t) (sleep-for 1.5) (sit-for 0.3)
-                        (accept-process-output nil 0.3) (prog1 inside (setq inside nil)))")
+     "waits" :content (format "(progn (defvar inside t) (setq inside t) %s (sleep-for 1.5) (sit-for 0.3)
+                                (accept-process-output nil 0.3) (prog1 inside (setq inside nil)))"
+                              (efrit-test-held "waits" "t")))
     (efrit-test-wait (efrit-test-running-p "waits"))
     (efrit-test-submit "next" :content "inside")
+    (efrit-test-release "waits")
     (should (equal (alist-get 'result (efrit-test-answer "waits")) "t"))
     (should (equal (alist-get 'result (efrit-test-answer "next")) "nil"))))
 
@@ -426,7 +428,7 @@
 
 (ert-deftest efrit-server-a-second-daemon-leaves-the-queue-alone ()
   (efrit-test-with-daemon ()
-    (efrit-test-submit "busy" :content "(sleep-for 2)")
+    (efrit-test-submit "busy" :content (efrit-test-held "busy" "t"))
     (efrit-test-wait (efrit-test-running-p "busy"))
     (let ((first efrit-test-daemon)
           (second (make-process
@@ -442,6 +444,7 @@
             (efrit-test-wait (not (process-live-p second)))
             (should (= (process-exit-status second) 3))
             (should (process-live-p first))
+            (efrit-test-release "busy")
             (should (equal (alist-get 'reason (efrit-test-answer "busy")) "Succeeded")))
         (when (process-live-p second) (delete-process second))))))
 

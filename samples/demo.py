@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RIG = [sys.executable, "-m", "tests.cluster"]
 NAMESPACE = "efrit-samples"
+IMAGES = ("operator", "emacs")
 REQUESTS = ("three", "check-sources")
 READY_SECONDS = 180
 ANSWER_SECONDS = 120
@@ -42,10 +44,8 @@ def main() -> int:
         phases.append((title, time.monotonic() - start))
 
     try:
-        with phase("Programs"):
-            run([*RIG, "tools"])
-        with phase("Images"):
-            run([*RIG, "images"], quiet=True)
+        with phase("Programs, and images beside them"):
+            run_side_by_side([*RIG, "tools"], [*RIG, "images", *IMAGES])
         with phase("Cluster"):
             run([*RIG, "up"])
             environment = cluster_environment()
@@ -78,6 +78,35 @@ def run(command: list[str], environment: dict[str, str] | None = None, *, quiet:
     output = subprocess.DEVNULL if quiet else None
     if subprocess.run(command, cwd=ROOT, env=environment, stdout=output, check=False).returncode != 0:
         raise DemoError(f"this step failed: {shlex.join(command)}")
+
+
+def run_side_by_side(*commands: list[str]) -> None:
+    """Run steps that do not need each other at the same time; a failure of one ends the others."""
+    with ExitStack() as until_ended:
+        steps = []
+        for command in commands:
+            # A group of its own: the compilers it starts end with it.
+            process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True)
+            until_ended.callback(end, process)
+            steps.append((process, command))
+        while any(process.poll() is None for process, _ in steps):
+            raise_if_failed(steps)
+            time.sleep(0.1)
+        raise_if_failed(steps)
+
+
+def raise_if_failed(steps: Sequence[tuple[subprocess.Popen[bytes], list[str]]]) -> None:
+    """Raise DemoError for a step that has failed."""
+    for process, command in steps:
+        if process.poll():
+            raise DemoError(f"this step failed: {shlex.join(command)}")
+
+
+def end(step: subprocess.Popen[bytes]) -> None:
+    """Ask a step that still runs, with what it has started, to end, and wait until it has."""
+    if step.poll() is None:
+        os.killpg(step.pid, signal.SIGTERM)
+    step.wait()
 
 
 def read(command: list[str], environment: dict[str, str]) -> str:

@@ -222,12 +222,14 @@ def ensure_debian_packages(packages: dict[str, str]) -> None:
         raise ClusterError(f"Installing packages takes root: {advice}.")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing]
-    try:
-        run(install, doing=f"installing Debian packages: {' '.join(missing)}", env=quiet)
-    except ClusterError:
-        # Lists may be old or absent (containers): refresh once, then let a second failure speak.
-        run(["apt-get", "update", "-q"], doing="refreshing the package lists", env=quiet)
-        run(install, doing=f"installing Debian packages: {' '.join(missing)}", env=quiet)
+    # One installation at a time: apt-get does not wait for another.
+    with locks.exclusive_lock(cache() / "apt.lock", "another process is installing Debian packages: waiting for it"):
+        try:
+            run(install, doing=f"installing Debian packages: {' '.join(missing)}", env=quiet)
+        except ClusterError:
+            # Lists may be old or absent (containers): refresh once, then let a second failure speak.
+            run(["apt-get", "update", "-q"], doing="refreshing the package lists", env=quiet)
+            run(install, doing=f"installing Debian packages: {' '.join(missing)}", env=quiet)
 
 
 def _present(name: str) -> bool:

@@ -10,11 +10,10 @@ import importlib
 import os
 import signal
 import sys
-import traceback
 from argparse import Namespace
 from typing import NoReturn
 
-from efrit.cli import streams
+from efrit.cli import blocking_eval, streams
 from efrit.cli.color import error_prefix
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit, Terminated, exit_of_error
@@ -95,9 +94,7 @@ def _command(args: Namespace) -> int:
 def _try_blocking_eval(args: Namespace) -> Exit | None:
     """Run an eval on this machine without importing an event loop: most evals finish before one is needed."""
     if args.run == "run:run_eval" and backend_of(place_of(args), os.environ) == "local":
-        from efrit.cli.blocking_eval import run_eval
-
-        return run_eval(place_of(args), args)
+        return blocking_eval.run_eval(place_of(args), args)
     return None
 
 
@@ -115,7 +112,8 @@ def _failed(text: str) -> Exit:
 
 def _internal(error: Exception) -> Exit:
     if os.environ.get(DEBUG_VARIABLE):
-        traceback.print_exception(error)
+        # `traceback` prints the same, and every eval would import it.
+        sys.__excepthook__(type(error), error, error.__traceback__)
     text = sanitized_line(str(error))[:300]
     print(f"efrit: internal error: {type(error).__name__}: {text}", file=sys.stderr)
     print(f"       this is a bug; {DEBUG_VARIABLE}=1 shows where", file=sys.stderr)

@@ -1,6 +1,7 @@
 """Keeps the synchronous half of the official library unloaded: its package imports all of it, `kubernetes.aio` none.
 
-Every program that connects to an API server would otherwise start about 0.15 s later, on the second HTTP library.
+Every program that connects to an API server would otherwise take 0.06 s of a processor and 7 MB more, for a second
+HTTP library.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,5 +16,5 @@ def here() -> ProcessPlace:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the text is wanted
     except OSError:
-        return ProcessPlace(host=socket.gethostname())
-    return ProcessPlace(host=socket.gethostname(), boot_id=boot, pid_namespace=namespace)
+        return ProcessPlace(host=os.uname().nodename)
+    return ProcessPlace(host=os.uname().nodename, boot_id=boot, pid_namespace=namespace)

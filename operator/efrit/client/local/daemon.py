@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -193,9 +194,6 @@ class Daemon(Struct, frozen=True):
             return None
 
     def _spawn(self, program: str, lisp: Path) -> int:
-        # Not needed by an eval whose Emacs runs, which is to be quick.
-        import subprocess
-
         log = self.instance.queue_dir / LOG
         if log.exists() and log.stat().st_size > _LONGEST_LOG:
             log.unlink()

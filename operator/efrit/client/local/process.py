@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -89,8 +90,6 @@ def state_of(pid: int) -> str:
 
 
 def _by_ps(column: str, pid: int) -> str:
-    import subprocess
-
     command = ["ps", "-o", f"{column}=", "-p", str(pid)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 

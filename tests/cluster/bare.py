@@ -51,14 +51,13 @@ class BareCluster:
         programs.ensure_debian_packages(programs.DEBIAN_BARE)
         programs.ensure_go_programs(programs.FOR_BARE)
 
-    def up(self, *, fsync: bool = False) -> None:
+    def up(self, *, fsync: bool = False, audit_log: bool = True) -> None:
         """Have a ready cluster; quick when it is there already."""
         self.tools()
-        desired: dict[str, object] = {"programs": programs.directory().name, "recipe": _recipe(), "fsync": fsync}
+        programs_and_recipe = {"programs": programs.directory().name, "recipe": _recipe()}
+        desired: dict[str, object] = {**programs_and_recipe, "fsync": fsync, "audit_log": audit_log}
         recorded = self._known()
-        # Without --fsync a cluster that does sync is welcome as well.
-        acceptable = recorded.items() >= {**desired, "fsync": fsync or recorded.get("fsync")}.items()
-        if acceptable and network.exists(self.layout):
+        if serves(recorded, desired) and network.exists(self.layout):
             if not self._repair(recorded):
                 say("the cluster is up")
                 return
@@ -67,7 +66,7 @@ class BareCluster:
                 say("removing a former cluster (of other versions or options, or incomplete)")
                 teardown.remove(self.layout.second)
                 teardown.remove(self.layout)
-            self._create(desired)
+            self._create(desired, audit_log=audit_log)
         self._wait_ready()
 
     def down(self) -> None:
@@ -168,12 +167,13 @@ class BareCluster:
             *node.agents(self.layout),
         ]
 
-    def _create(self, desired: dict[str, object]) -> None:
+    def _create(self, desired: dict[str, object], *, audit_log: bool) -> None:
         layout = self.layout
         say("creating the cluster: certificates, network, control plane, node")
         layout.data.mkdir(parents=True)
         layout.data.chmod(0o711)
-        audit.write_policy(layout)
+        if audit_log:
+            audit.write_policy(layout)
         plane = self._plane(fsync=bool(desired["fsync"]))
         network.create(layout)
         plane.prepare()
@@ -280,6 +280,14 @@ class BareCluster:
     def _available(self, plane: ControlPlane, namespace: str, name: str) -> bool:
         deployment = self._get(plane, f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
         return deployment is not None and int(deployment["status"].get("availableReplicas", 0)) > 0
+
+
+def serves(recorded: dict[str, Any], desired: dict[str, object]) -> bool:
+    """Whether a recorded cluster is as desired: one that syncs to disk is welcome where that was not asked for."""
+    return {"audit_log": True, **recorded}.items() >= {
+        **desired,
+        "fsync": desired["fsync"] or recorded.get("fsync"),
+    }.items()
 
 
 def _recipe() -> str:

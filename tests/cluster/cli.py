@@ -29,7 +29,7 @@ class Cluster(Protocol):
     def tools(self) -> None:
         """Make sure of every program `up` needs."""
 
-    def up(self, *, fsync: bool = False) -> None:
+    def up(self, *, fsync: bool = False, audit_log: bool = True) -> None:
         """Have a ready cluster; quick when it is there already."""
 
     def down(self) -> None:
@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     bases.add_argument("--verify", action="store_true", help="fail as well if a registry does not have the digest")
     up = commands.add_parser("up", help="have a ready cluster with the images built so far")
     up.add_argument("--fsync", action="store_true", help="let etcd sync to disk, for measurements")
+    up.add_argument("--no-audit", action="store_true", help="keep no audit log, to measure what it takes (bare)")
     down = commands.add_parser("down", help="remove the cluster and everything it left")
     down.add_argument("--check", action="store_true", help="remove nothing: list what is left, fail if anything is")
     commands.add_parser("status", help="what runs, where its logs are")
@@ -148,7 +149,7 @@ def _change(options: argparse.Namespace) -> int:
                 print(f"{name}\t{archive}")
         case "up":
             cluster = choose()
-            cluster.up(fsync=options.fsync)
+            cluster.up(fsync=options.fsync, audit_log=not options.no_audit)
             cluster.load(images.built())
         case "down" if options.check:
             return _report_leftovers(choose())

@@ -24,10 +24,12 @@ class ExistingCluster:
         """Make sure of kubectl and helm."""
         programs.ensure_go_programs(programs.FOR_EXISTING)
 
-    def up(self, *, fsync: bool = False) -> None:
+    def up(self, *, fsync: bool = False, audit_log: bool = True) -> None:
         """Check that the cluster answers and keep a copy of its kubeconfig where everything looks for it."""
         if fsync:
             raise ClusterError("An existing cluster's etcd is its owner's; --fsync is for CLUSTER=bare.")
+        if not audit_log:
+            raise ClusterError("An existing cluster's audit log is its owner's; --no-audit is for CLUSTER=bare.")
         self.tools()
         source = Path(os.environ.get("KUBECONFIG", Path.home() / ".kube/config"))
         if not source.is_file():

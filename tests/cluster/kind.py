@@ -40,8 +40,8 @@ class KindCluster:
             raise ClusterError("CLUSTER=kind needs a running Docker engine; without one use CLUSTER=bare as root.")
         programs.ensure_go_programs(programs.FOR_KIND)
 
-    def up(self, *, fsync: bool = False) -> None:
-        """Create the cluster unless it runs; kind's etcd always syncs to disk, whatever `fsync` says."""
+    def up(self, *, fsync: bool = False, audit_log: bool = True) -> None:
+        """Create the cluster unless it runs; its etcd always syncs to disk, and its API server keeps no audit log."""
         self.tools()
         if self._exists() and self._container_runs():
             self._write_kubeconfig()

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster import addons, base_images, cli, images, node, paths, ports, programs, teardown
+from tests.cluster import addons, bare, base_images, cli, images, node, paths, ports, programs, teardown
 from tests.cluster.bare import BareCluster
 from tests.cluster.builder import DockerBuilder, Order
 from tests.cluster.existing import ExistingCluster
@@ -401,6 +401,29 @@ def test_the_image_with_a_native_compiler_is_built_on_demand_by_an_argument_of_t
     # The context has the script, whoever fills it.
     assert "images/emacs/slim" in native.inputs
     assert "!images/emacs/slim" in (paths.REPOSITORY / f"{native.dockerfile}.dockerignore").read_text().splitlines()
+
+
+RUNNING = {"programs": "p", "recipe": "r", "fsync": False, "audit_log": True, "port": 1}
+DESIRED: dict[str, object] = {"programs": "p", "recipe": "r", "fsync": False, "audit_log": True}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "desired", "expected"),
+    [
+        ({}, {}, False),
+        ({}, {"fsync": True}, False),
+        ({"fsync": True}, {}, True),
+        ({"recipe": "old"}, {}, False),
+        ({}, {"audit_log": False}, False),
+        ({"audit_log": False}, {}, False),
+        ({"audit_log": False}, {"audit_log": False}, True),
+    ],
+)
+def test_a_running_cluster_serves_if_it_was_made_with_these_options(
+    recorded: dict[str, object], desired: dict[str, object], expected: bool
+) -> None:
+    running = RUNNING | recorded if recorded or desired else {}
+    assert bare.serves(running, DESIRED | desired) == expected
 
 
 # kind and existing clusters

@@ -137,8 +137,8 @@ half-hour: .venv/ready tools-test ## play docs/first-half-hour.md on a fresh hom
 	$(ON_CLUSTER) EFRIT_WRITE_HALF_HOUR=1 $(BIN)/pytest tests/integration/docs/test_half_hour.py $(PYTEST_FLAGS)
 
 .PHONY: bench
-bench: .venv/ready ## figures on a cluster whose etcd syncs to disk, beside those of the last release, 25 minutes (QUICK=1: 8)
-	$(MAKE) install CLUSTER_FLAGS=--fsync
+bench: .venv/ready ## figures on a cluster whose etcd syncs to disk, beside those of the last release; goes on where it ended (FRESH=1, QUICK=1, PIECES=, MINUTES=60, KEEP=RELEASE)
+	$(MAKE) install CLUSTER_FLAGS='--fsync $(CLUSTER_FLAGS)'
 	$(ON_CLUSTER) $(BIN)/python -m tests.bench
 
 .PHONY: shared-queue

@@ -19,12 +19,13 @@ from efrit.kube.media_types import MERGE_PATCH
 from efrit.kube.resources import REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
+from tests.support.bench.rates import Rate, are_too_fast
 
 AT_ONCE = 16
 """Creates that are under way at the same time."""
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 600.0
-P99_SECONDS = 0.25
+RATE_SECONDS = 8.0
 ENDED = {"phase": "Succeeded", "reason": "Succeeded", "result": "3"}
 
 
@@ -108,18 +109,16 @@ async def at_rate(target: Target, prefix: str, rate: float, seconds: float) -> l
         return [watch.seen[name] - at for name, at in created.items()]
 
 
-async def sustained(
-    target: Target, rates: Iterable[float], seconds: float, say: Callable[[str], None]
-) -> tuple[float, Mapping[float, float]]:
-    """Return the highest of ascending rates whose p99 is at most P99_SECONDS (0: none), and the p99 of each tried."""
-    best, seen = 0.0, {}
+async def sustained(target: Target, rates: Iterable[float], evals: int, say: Callable[[str], None]) -> list[Rate]:
+    """Send so many evals at each of ascending rates, RATE_SECONDS at least, until two in succession are too fast."""
+    tried: list[Rate] = []
     for rate in rates:
-        seen[rate] = quantile(await at_rate(target, f"rate{rate:g}", rate, seconds), 0.99)
-        say(f"{rate:g} evals a second: p99 {seen[rate] * 1000:.0f} ms")
-        if seen[rate] > P99_SECONDS:
+        seconds = await at_rate(target, f"rate{rate:g}", rate, max(RATE_SECONDS, evals / rate))
+        tried.append(Rate(rate, quantile(seconds, 0.5), quantile(seconds, 0.99), len(seconds)))
+        say(f"{rate:g} evals a second: p99 {tried[-1].p99 * 1000:.0f} ms of {len(seconds)}")
+        if are_too_fast(tried):
             break
-        best = rate
-    return best, seen
+    return tried
 
 
 async def _in_turn(target: Target, prefix: str, count: int, watch: cluster.Watch) -> list[float]:

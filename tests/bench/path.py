@@ -2,9 +2,10 @@
 
 On the cluster of KUBECONFIG, in a namespace of its own; with PROCESSES=1 without a cluster, on a real API server,
 etcd, controller, bridge and Emacs. In one run, in this order: a create and one patch of the status by a client that
-watches, one after the other and in a burst (the floor: on a cluster the operator is scaled to zero meanwhile), evals
+watches, one after the other and in bursts (the floor: on a cluster the operator is scaled to zero meanwhile), evals
 one after the other, bursts of BURSTS (500, 2,000, 10,000) evals, a client that polls every half second, and rates
-that rise until the p99 is above 250 ms. SERIAL (200), POLLED (10) and RATE_SECONDS (8) are the other sizes.
+that rise until the p99 is above 250 ms twice. SERIAL (200), POLLED (10), RATE_EVALS (400, of each rate) and
+REST_SECONDS (15, in which nothing is asked) are the other sizes. The largest burst has no floor of its own.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import NamedTuple, TypeVar
 
-from efrit.kube.resources import INSTANCES, NAMESPACES
+from efrit.kube.resources import INSTANCES, NAMESPACES, REQUESTS
 from tests.bench import cluster, load, processors
-from tests.bench.load import Target
+from tests.bench.load import Burst, Target
 from tests.bench.quantile import quantile
 from tests.bench.sides import side
-from tests.cluster.paths import Layout
 from tests.support import figures
+from tests.support.bench import api_writes, jobs, loads, rates
+from tests.support.bench.rates import Rate
 from tests.support.command_line import parser
 from tests.support.figures import Figure
 from tests.support.plot import Bars, Curves
@@ -33,9 +36,11 @@ QUICK = bool(os.environ.get("QUICK"))
 BURSTS = tuple(map(int, os.environ.get("BURSTS", "500,2000" if QUICK else "500,2000,10000").split(",")))
 SERIAL = int(os.environ.get("SERIAL", "50" if QUICK else "200"))
 POLLED = int(os.environ.get("POLLED", "4" if QUICK else "10"))
-RATES = (5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0, 120.0, 150.0)
-RATE_SECONDS = float(os.environ.get("RATE_SECONDS", "3" if QUICK else "8"))
-FLOOR_OF_BURST = BURSTS[0]
+RATES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0, 120.0, 150.0)
+RATE_EVALS = int(os.environ.get("RATE_EVALS", "100" if QUICK else "400"))
+REST_SECONDS = float(os.environ.get("REST_SECONDS", "5" if QUICK else "15"))
+FLOORS = tuple(size for size in BURSTS if size < BURSTS[-1]) or BURSTS
+"""Bursts that have a floor of their own; the others are compared with the last of these."""
 
 
 class Place(NamedTuple):
@@ -52,26 +57,32 @@ class Place(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The rows of the table, and for the plot what each part took for each eval of each load, in milliseconds."""
+    """What was measured.
+
+    parts: load -> part -> milliseconds of a processor for each eval; bursts: answers a second of evals and of floors
+    by the size of the burst; tried: the rates.
+    """
 
     figures: list[Figure]
     parts: dict[str, dict[str, float]]
+    bursts: dict[str, dict[int, float]]
+    tried: list[Rate]
 
     def panels(self) -> Iterator[Bars | Curves]:
         yield Bars("processor time for each eval", "ms", self.parts)
-        sizes = {size: row for size in BURSTS if (row := self.parts.get(_burst(size)))}
+        sizes = {size: row for size in BURSTS if (row := self.parts.get(loads.burst(size)))}
         names = dict.fromkeys(name for row in sizes.values() for name in row)
         lines = {name: [(float(size), row.get(name, 0.0)) for size, row in sizes.items()] for name in names}
         yield Curves("processor time for each eval of a burst", "ms", "evals of the burst", lines)
-
-
-def _burst(size: int) -> str:
-    return f"burst of {size:,}"
+        speeds = {name: [(float(size), rate) for size, rate in row.items()] for name, row in self.bursts.items()}
+        yield Curves("answers of a burst", "a second", "evals of the burst", speeds)
+        yield rates.curve_of(self.tried)
 
 
 async def measure(place: Place, say: Callable[[str], None]) -> Result:
     """Measure everything at one place."""
     found, parts = list[Figure](), dict[str, dict[str, float]]()
+    bursts: dict[str, dict[int, float]] = {"evals": {}, "floor": {}}
 
     async def counted(title: str, count: int, work: Awaitable[T]) -> T:
         before = await place.seconds()
@@ -83,58 +94,55 @@ async def measure(place: Place, say: Callable[[str], None]) -> Result:
     async with place.alone():
         await load.floor_serial(place.unserved, "warm", 20)
         floor = await counted("floor", SERIAL, load.floor_serial(place.unserved, "serial", SERIAL))
-        await counted(
-            f"floor of {_burst(FLOOR_OF_BURST)}", FLOOR_OF_BURST, load.floor(place.unserved, "f", FLOOR_OF_BURST)
-        )
+        for size in FLOORS:
+            took = await counted(loads.floor(size, FLOORS), size, load.floor(place.unserved, f"f{size}", size))
+            bursts["floor"][size] = size / took.seconds
+    found += [Figure(loads.floor(size, FLOORS), rate, "/s", floor=rate) for size, rate in bursts["floor"].items()]
     await load.serial(place.target, "warm", 20)
     seconds = await counted("one after the other", SERIAL, load.serial(place.target, "serial", SERIAL))
-    p50, p99 = quantile(seconds, 0.5), quantile(seconds, 0.99)
-    found.append(Figure("create -> answer seen, one after the other, p50", p50 * 1000, "ms", "<= 12"))
-    found.append(Figure("create -> answer seen, one after the other, p99", p99 * 1000, "ms", "<= 40"))
-    found.append(Figure("its floor, p50", quantile(floor, 0.5) * 1000, "ms"))
-    found.append(Figure("its floor, p99", quantile(floor, 0.99) * 1000, "ms"))
-    found.append(Figure("an eval beside its floor, p50", p50 / quantile(floor, 0.5), "times"))
+    found += _one_after_the_other(seconds, floor)
     for size in BURSTS:
-        took = await counted(_burst(size), size, load.burst(place.target, f"b{size}", size))
-        aim = ">= 140" if size == 2000 else ""
-        found.append(
-            Figure(_burst(size), size / took.seconds, "/s", aim, f"(created at {size / took.created:.0f}/s)")
-        )
+        writes = await api_writes.so_far(place.target.api)
+        took = await counted(loads.burst(size), size, load.burst(place.target, f"b{size}", size))
+        bursts["evals"][size] = size / took.seconds
+        found.append(_of_burst(size, took, bursts["floor"][loads.floor_size(size, FLOORS)]))
+        found += _of_writes(size, api_writes.between(writes, await api_writes.so_far(place.target.api), size))
     polled = await counted("polled", POLLED, load.polled(place.target, "polled", POLLED))
     found.append(Figure("a client that polls every 500 ms, p50", quantile(polled, 0.5) * 1000, "ms"))
-    best, _ = await load.sustained(place.target, RATES, RATE_SECONDS, say)
-    found.append(Figure("highest rate of those tried with p99 <= 250 ms", best, "/s"))
-    return Result([*found, *_of_parts(parts)], parts)
+    found += await _at_rest(place, say)
+    tried = await load.sustained(place.target, RATES, RATE_EVALS, say)
+    found += rates.figures_of(tried, quantile(floor, 0.5))
+    return Result([*found, *loads.figures_of(parts, BURSTS, FLOORS)], parts, bursts, tried)
 
 
-def _of_parts(parts: Mapping[str, Mapping[str, float]]) -> Iterator[Figure]:
-    for title, row in parts.items():
-        for name, value in row.items():
-            yield Figure(f"{title}: {name}", value, "processor ms")
-        yield Figure(f"{title}: together", sum(row.values()), "processor ms")
-    first, last = _burst(BURSTS[0]), _burst(BURSTS[-1])
-    yield from _beside_floor(parts, first)
-    # Of a cluster elsewhere no part's time is known.
-    if first != last and any(parts[first].values()):
-        whole = sum(parts[last].values()) / sum(parts[first].values())
-        names = [name for name in parts[last] if parts[first].get(name, 0.0) > 0.05]
-        detail = ", ".join(f"{name} {parts[last][name] / parts[first][name]:.2f}" for name in names)
-        yield Figure(f"an eval of the {last} beside one of the {first}", whole, "times", "<= 1.1", f"({detail})")
+def _one_after_the_other(seconds: list[float], floor: list[float]) -> Iterator[Figure]:
+    for share, name, aim in ((0.5, "p50", "<= 12"), (0.99, "p99", "<= 40")):
+        eval_, least = quantile(seconds, share) * 1000, quantile(floor, share) * 1000
+        yield Figure(f"create -> answer seen, one after the other, {name}", eval_, "ms", aim, floor=least)
+        yield Figure(f"its floor, {name}", least, "ms", floor=least)
+    p50 = quantile(seconds, 0.5) / quantile(floor, 0.5)
+    yield Figure("an eval beside its floor, p50", p50, "times")
 
 
-def _beside_floor(parts: Mapping[str, Mapping[str, float]], burst: str) -> Iterator[Figure]:
-    """Yield what is aimed at: what an eval takes beside the floor of the burst, API server and etcd alone."""
-    floor = sum(parts[f"floor of {burst}"].get(name, 0.0) for name in ("API server", "etcd"))
-    if not floor:
-        return
-    for title, aim in ((burst, 0.4), ("one after the other", 0.71)):
-        ours = sum(parts[title].get(name, 0.0) for name in ("controller", "bridge"))
-        yield Figure(f"{title}: controller and bridge", ours, "processor ms")
-        yield Figure(
-            f"{title}: controller and bridge beside the floor of a burst", ours / floor, "times", f"<= {aim}"
-        )
-    whole = sum(parts[burst].values())
-    yield Figure(f"{burst}: together, beside its floor", whole / floor, "times", "<= 1.55")
+def _of_burst(size: int, took: Burst, floor: float) -> Figure:
+    aim, detail = ">= 140" if size == 2000 else "", f"(created at {size / took.created:.0f}/s)"
+    return Figure(loads.burst(size), size / took.seconds, "/s", aim, detail, floor)
+
+
+def _of_writes(size: int, writes: Mapping[str, float]) -> Iterator[Figure]:
+    title = f"{loads.burst(size)}: writes of the API server for each eval"
+    most = ", ".join(f"{name} {value:.2f}" for name, value in list(writes.items())[:4])
+    yield Figure(f"{title}, of requests", writes.get(REQUESTS.plural, 0.0), "writes", "<= 2")
+    yield Figure(f"{title}, of everything", sum(writes.values()), "writes", "", f"({most})")
+
+
+async def _at_rest(place: Place, say: Callable[[str], None]) -> list[Figure]:
+    """Measure what each part takes while nobody asks for anything: it is in what an eval that comes alone takes."""
+    before, began = await place.seconds(), time.perf_counter()
+    await asyncio.sleep(REST_SECONDS)
+    shares = jobs.share_of(before, await place.seconds(), time.perf_counter() - began)
+    say(f"at rest: {sum(shares.values()):.1%} of a processor")
+    return [Figure(f"at rest: {name}", share * 100, "% of a processor") for name, share in shares.items()]
 
 
 @asynccontextmanager
@@ -147,11 +155,10 @@ async def on_processes() -> AsyncIterator[Place]:
 @asynccontextmanager
 async def on_cluster() -> AsyncIterator[Place]:
     """Make an instance on the cluster for the length of the block; parts are measured separately on the bare one."""
-    layout = Layout.of_this_clone()
 
     async def seconds() -> processors.Seconds:
         await asyncio.sleep(1)
-        return processors.of_cluster(layout) if layout.data.exists() else {}
+        return processors.of_this_cluster()
 
     async with cluster.client() as api:
         for name in (NAMESPACE, UNSERVED):

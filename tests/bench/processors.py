@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -72,7 +71,7 @@ def of_cluster(layout: Layout) -> Seconds:
     """
     names = {path.stem for path in (layout.data / "pids").glob("*.json")}
     leaders = {pid: name for name in names if (pid := Daemon(name, (), layout.data).pid()) is not None}
-    seconds: defaultdict[str, float] = defaultdict(float)
+    seconds = dict.fromkeys((*DAEMONS.values(), *PROGRAMS.values(), OTHERS), 0.0)
     in_pods = 0.0
     for stat in stats():
         if stat.session in leaders:
@@ -85,6 +84,12 @@ def of_cluster(layout: Layout) -> Seconds:
             seconds[OTHERS] += stat.seconds
     seconds[OTHERS] += max(0.0, _of_pods(layout) - in_pods)
     return seconds
+
+
+def of_this_cluster() -> Seconds:
+    """Return the same of the bare cluster of this clone, nothing where there is none."""
+    layout = Layout.of_this_clone()
+    return of_cluster(layout) if layout.data.exists() else {}
 
 
 def _read(pid: int, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -62,7 +63,8 @@ def _bars(panel: Bars) -> Iterator[str]:
             box = f'x="{left:.1f}" y="{y:.1f}" width="{slot * 0.7:.1f}" height="{height:.1f}"'
             yield f'<rect {box} fill="{colour}">{tip}</rect>'
             below += value
-        yield _text(left + slot * 0.35, HEIGHT - 18, title, anchor="middle", size=9)
+        for line, words in enumerate(textwrap.wrap(title, max(8, int(slot / 5.5)))):
+            yield _text(left + slot * 0.35, HEIGHT - 20 + 11 * line, words, anchor="middle", size=9)
     yield from _legend(parts)
 
 

@@ -1,0 +1,70 @@
+"""What an eval and its floor cost beside more and more objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from tests.support.figures import Figure
+from tests.support.plot import Curves
+
+KINDS = {"instances": "instances (simulated)", "open": "open requests", "finished": "finished requests"}
+
+
+class Cost(NamedTuple):
+    """Milliseconds of a processor for each eval of a burst, and of one eval on the clock, p50 and p99."""
+
+    parts: dict[str, float]
+    p50: float
+    p99: float
+
+    @property
+    def together(self) -> float:
+        return sum(self.parts.values())
+
+
+class Measured(NamedTuple):
+    """An eval beside so many objects, and its floor."""
+
+    cost: Cost
+    floor: Cost
+
+
+def figures_of(kind: str, row: Mapping[int, Measured]) -> Iterator[Figure]:
+    """Yield the figures of a kind by its numbers, and the growth from the smallest to the largest."""
+    for number, (cost, floor) in row.items():
+        title = f"{number:,} {KINDS[kind]}"
+        for name, value in cost.parts.items():
+            yield Figure(f"{title}: {name}", value, "processor ms", floor=floor.together)
+        yield Figure(f"{title}: its floor", floor.together, "processor ms", floor=floor.together)
+        yield Figure(f"{title}: an eval, p50", cost.p50, "ms", floor=floor.p50)
+        yield Figure(f"{title}: an eval, p99", cost.p99, "ms", floor=floor.p99)
+        yield Figure(f"{title}: its floor, p50", floor.p50, "ms", detail=f"(p99 {floor.p99:.0f})", floor=floor.p50)
+    if not row:
+        return
+    first, last = min(row), max(row)
+    (small, small_floor), (large, large_floor) = row[first], row[last]
+    growth = f"beside {last:,} {KINDS[kind]} to one beside {first:,}"
+    yield Figure(f"an eval {growth}", large.together / small.together, "times", "<= 1.5")
+    yield Figure(f"its floor {growth}", large_floor.together / small_floor.together, "times")
+    yield Figure(f"an eval {growth}, p50", large.p50 / small.p50, "times")
+
+
+def curves_of(kind: str, row: Mapping[int, Measured]) -> Iterator[Curves]:
+    """Yield processor time by part and latency over the numbers of a kind, both with the floor."""
+
+    def line(value: Callable[[Measured], float]) -> list[tuple[float, float]]:
+        return [(float(number), value(one)) for number, one in row.items()]
+
+    names = dict.fromkeys(name for one in row.values() for name in one.cost.parts)
+    parts = {name: line(lambda one, name=name: one.cost.parts[name]) for name in names}  # type: ignore[misc]
+    title = f"beside {KINDS[kind]}"
+    floor = {"floor": line(lambda one: one.floor.together)}
+    yield Curves(f"processor time for each eval {title}", "ms", KINDS[kind], parts | floor)
+    latencies = {
+        "p50": line(lambda one: one.cost.p50),
+        "p99": line(lambda one: one.cost.p99),
+        "floor, p50": line(lambda one: one.floor.p50),
+        "floor, p99": line(lambda one: one.floor.p99),
+    }
+    yield Curves(f"create -> answer seen {title}", "ms", KINDS[kind], latencies)

@@ -353,6 +353,12 @@ MUTANTS = (
         (f"{RECONCILE}::test_a_request_that_is_one_too_many_of_its_flow_ends_rejected",),
     ),
     Mutant(
+        "that a request which an earlier process let wait is not turned away",
+        "let-wait",
+        Without(1),
+        (f"{UNIT}/store/test_pools.py::test_the_next_process_turns_nothing_away_that_was_let_wait",),
+    ),
+    Mutant(
         "that a request which cannot be bound leaves its place on the member to others",
         "bind-failed",
         Instead("pass"),

@@ -1,6 +1,6 @@
 """The checker: every promise, as pure functions from a `History` to violations.
 
-I1 to I8 are in request_invariants.py, I9 to I12 in operator_invariants.py, I13 to I21 in pool_invariants.py.
+I1 to I8 are in request_invariants.py, I9 to I12 in operator_invariants.py, I13 to I22 in pool_invariants.py.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import httpx
 
-from tests.support.faults.history import Eviction, Loss, Note, SubmittedRequest
+from tests.support.faults.history import Eviction, ExpectedEnd, Loss, Note, SubmittedRequest
 from tests.support.faults.pool_workload import BROKEN_IMAGE, MEMBER, ClaimSpec, PoolSpec
 from tests.support.faults.schedule import POOL_OPS, Op, Schedule, Step
 from tests.support.faults.workload import InstanceSpec, RequestSpec, SuspendedPlanSpec
@@ -131,7 +131,7 @@ class WorkloadClient:
                     at=began,
                     marker=request.marker,
                     instances=request.target_instances(self.schedule.instances),
-                    ends=request.ends(),
+                    ends=self._ends(request),
                     attempts=request.attempts,
                     deleted=request.deleted,
                     expires=request.ttl is not None,
@@ -141,6 +141,12 @@ class WorkloadClient:
                     priority=request.priority,
                 )
             )
+
+    def _ends(self, request: RequestSpec) -> tuple[ExpectedEnd, ...]:
+        """Return how a request may end without faults, one of a pool that lets few wait included."""
+        pool = self.schedule.pool
+        turned_away = (ExpectedEnd("Rejected", runs=(0,)),) if request.pool and pool and pool.max_pending else ()
+        return request.ends() + turned_away
 
     def member_spec(self, pool: PoolSpec) -> Json:
         """Return what the template of a pool has beside what its specification says."""

@@ -6,7 +6,8 @@ has more members than it may. I17 a claim ends only as its holder, its time or t
 requests of a session run where it began, unless the pool only prefers that, and the time to wait is over. I19 a
 broken template takes no work, and costs no more members than may be unavailable. I20 no eviction takes a member that
 has had the same work for long. I21 nothing is interrupted but for one request of higher priority each, where the pool
-allows it, what is interrupted may run twice, and that often at most.
+allows it, what is interrupted may run twice, and that often at most. I22 a request is turned away only where as many
+of its flow waited as may, and no more of a flow are let wait.
 """
 
 from __future__ import annotations
@@ -401,6 +402,45 @@ def urgent_work_takes_what_may_run_twice(history: History) -> Iterator[Violation
         return
 
 
+def as_many_wait_as_may(history: History) -> Iterator[Violation]:
+    """Yield violations of I22. What a member had once may come back to the line, however many wait."""
+    pool = history.pool
+    if pool is None or not pool.max_pending:
+        return
+    since, left = dict[str, float](), set[str]()
+    """Since when requests wait that had no member yet, by UID, and which do so no more."""
+    most = dict[str, int]()
+    """How many of a flow have waited at a time."""
+    for version in history.versions:
+        request = history.by_uid.get(version.uid)
+        if request is None or not request.pool or version.uid in left:
+            continue
+        since.setdefault(version.uid, version.at)
+        flow = [uid for uid in since if history.by_uid[uid].flow == request.flow]
+        most[request.flow] = max(most.get(request.flow, 0), len(flow))
+        if version.final and version.reason == "Rejected" and most[request.flow] <= pool.max_pending:
+            sentence = (
+                f"it was turned away, of flow {request.flow} never more than {most[request.flow] - 1} others waited"
+            )
+            yield Violation("I22", request.name, sentence, f"at {version.at:.2f} s, {pool.max_pending} may")
+            return
+        if version.final or version.event in REMOVED or version.cancel or version.status.get("instanceName"):
+            left.add(version.uid)
+            del since[version.uid]
+        known = [
+            uid for uid in flow if uid in since and _undisturbed(history, since[uid], version.at) > KNOWN_SECONDS
+        ]
+        if len(known) > pool.max_pending + CONCURRENT:
+            sentence = f"{len(known)} requests of flow {request.flow} were let wait"
+            yield Violation("I22", request.name, sentence, f"at {version.at:.2f} s, {pool.max_pending} may")
+            return
+
+
+def _undisturbed(history: History, since: float, until: float) -> float:
+    """Return for how long of a time one controller led undisturbed at a stretch."""
+    return max((min(until, end) - max(since, begin) for begin, end in history.undisturbed), default=0.0)
+
+
 def _of_pool(version: ObjectVersion, pool: PoolSpec) -> bool:
     return version.owner == f"EfritPool/{pool.name}"
 
@@ -431,4 +471,5 @@ INVARIANTS: tuple[Callable[[History], Iterator[Violation]], ...] = (
     broken_templates_take_nothing,
     evictions_spare_long_work,
     urgent_work_takes_what_may_run_twice,
+    as_many_wait_as_may,
 )

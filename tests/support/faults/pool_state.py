@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.faults.pool_workload import PoolSpec
+from tests.support.faults.pool_workload import ROLLING_UPDATE, PoolSpec
 from tests.support.kube import Kube, Refused
 
 ENDED_CLAIMS = ("Expired", "Released", "Failed")
@@ -21,7 +21,9 @@ def pool_unsettled(kube: Kube, namespace: str, pool: PoolSpec | None) -> str:
     is_current = status.get("observedGeneration") == seen["metadata"]["generation"]
     # A member that sleeps may still be counted as ready.
     serving = max(status.get("ready", 0), min(status.get("ready", 0) + status.get("suspended", 0), members or 0))
-    if not is_current or not (wanted == members == serving == status.get("updated")) or status.get("draining"):
+    # Otherwise members of a former template stay.
+    updated = status.get("updated") if pool.update == ROLLING_UPDATE else members
+    if not is_current or not (wanted == members == serving == updated) or status.get("draining"):
         return f"EfritPool {pool.name}: {status}"
     claims = kube.list("efritclaims", namespace)
     waiting = [claim for claim in claims if claim.get("status", {}).get("phase") not in ENDED_CLAIMS]

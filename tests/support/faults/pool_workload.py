@@ -16,6 +16,7 @@ MEMBER = "member-"
 
 
 PREFERRED, REQUIRED = "Preferred", "Required"
+ROLLING_UPDATE, ON_REPLENISH, ON_DELETE = "RollingUpdate", "OnReplenish", "OnDelete"
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,13 @@ class PoolSpec:
     largest: int
     autoscaled: bool = False
     spares: int = 0
+    spares_percent: int = 0
+    """Spares of an autoscaled pool as a share of the members that its requests need; 0: `spares` counts."""
     max_load: int = 2
     max_running: int = 0
     """Requests of a flow that members have at a time; 0: any."""
+    max_pending: int = 0
+    """Requests of a flow that may wait; 0: any."""
     weights: Mapping[str, int] = field(default_factory=dict)
     strategy: str = "Spread"
     ephemeral_queue: bool = True
@@ -38,6 +43,10 @@ class PoolSpec:
     surge: int = 1
     unavailable: int = 0
     """Its maxSurge and maxUnavailable, while a template is rolled out."""
+    update: str = ROLLING_UPDATE
+    """The type of its updateStrategy."""
+    min_ready: int = 0
+    """Seconds for which a new member must be Ready before it replaces another."""
     affinity: str = ""
     """Its sessionAffinity; empty where its members have no model, so that nobody begins a session."""
     affinity_wait: int = 0
@@ -57,11 +66,18 @@ class PoolSpec:
         fairness: dict[str, Any] = {"flowLabel": FLOW_LABEL, "weights": dict(self.weights)}
         if self.max_running:
             fairness["maxRunningPerFlow"] = self.max_running
+        if self.max_pending:
+            fairness["maxPendingPerFlow"] = self.max_pending
         spec: dict[str, Any] = {
             "template": {"spec": member},
             "placement": {"strategy": self.strategy, "maxLoadPerInstance": self.max_load},
             "fairness": fairness,
-            "updateStrategy": {"maxSurge": self.surge, "maxUnavailable": self.unavailable},
+            "updateStrategy": {
+                "type": self.update,
+                "maxSurge": self.surge,
+                "maxUnavailable": self.unavailable,
+                "minReadySeconds": self.min_ready,
+            },
         }
         if self.preempts:
             spec["preemption"] = "LowerPriority"
@@ -72,7 +88,7 @@ class PoolSpec:
         if self.autoscaled:
             limits = {"minReplicas": self.smallest, "maxReplicas": self.largest}
             spec["autoscaling"] = {**limits, "scaleDown": {"stabilizationSeconds": 1}}
-            spec["warm"] = {"spares": self.spares}
+            spec["warm"] = {"spares": f"{self.spares_percent}%" if self.spares_percent else self.spares}
         else:
             spec["replicas"] = self.largest
         return {"metadata": {"name": self.name}, "spec": spec}
@@ -81,8 +97,10 @@ class PoolSpec:
         size = f"{self.smallest} to {self.largest} members" if self.autoscaled else f"{self.largest} members"
         parts = [f"pool {self.name}: {size}", f"{self.max_load} requests each", self.strategy]
         parts.append("queue ephemeral" if self.ephemeral_queue else "queue on a claim")
-        parts += [f"{self.spares} spares"] if self.spares else []
+        parts += [f"{self.spares} spares"] if self.spares and not self.spares_percent else []
+        parts += [f"{self.spares_percent} % spares"] if self.spares_percent else []
         parts += [f"{self.max_running} requests of a flow"] if self.max_running else []
+        parts += [f"{self.max_pending} of a flow wait"] if self.max_pending else []
         parts += [f"weights {dict(self.weights)}"] if self.weights else []
         parts += [f"members suspended after {self.suspend_after} s"] if self.suspend_after else []
         parts += (
@@ -90,6 +108,8 @@ class PoolSpec:
             if (self.surge, self.unavailable) != (1, 0)
             else []
         )
+        parts += [self.update] if self.update != ROLLING_UPDATE else []
+        parts += [f"new ones Ready for {self.min_ready} s"] if self.min_ready else []
         parts += [f"sessions {self.affinity} {self.affinity_wait or ''}".strip()] if self.affinity else []
         parts += ["urgent requests take the place of others"] if self.preempts else []
         return ", ".join(parts)

@@ -27,6 +27,7 @@ Invariant = Literal[
     "I19",
     "I20",
     "I21",
+    "I22",
 ]
 
 

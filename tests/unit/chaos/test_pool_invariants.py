@@ -12,7 +12,7 @@ from tests.support.faults.history import Eviction, History, Note, ObjectVersion,
 from tests.support.faults.pool_invariants import IDLE_SECONDS
 from tests.support.faults.pool_workload import PoolSpec
 from tests.support.faults.schedule import Op
-from tests.unit.chaos.histories import SUCCEEDED, version
+from tests.unit.chaos.histories import SUCCEEDED, failed, version
 
 CREW = PoolSpec("crew", 1, 1, max_load=1)
 END = 60.0
@@ -142,6 +142,23 @@ LATE = 2.0 + 1.5 * IDLE_SECONDS
 BUSY = {"submitted": (request("r"), request("other"))}
 OTHER_RUNS = (waits("other", 1.0, 10), given("other", 1.1, 11))
 
+
+def few_wait(others: int, *later: RequestVersion) -> History:
+    """Return the history of a request that comes while others of its flow wait, of which two may."""
+    names = [f"o{number}" for number in range(others)]
+    versions = [waits(name, 1.0, 10 + place) for place, name in enumerate(names)]
+    return history(
+        submitted=tuple(request(name) for name in [*names, "r"]),
+        versions=(*versions, waits("r", 1.5, 30), *later),
+        pool=replace(CREW, max_pending=2),
+        undisturbed=((0.0, 0.5), (1.0, 4.0)),
+    )
+
+
+def turned_away() -> RequestVersion:
+    return failed("Rejected", 1.6, 31, uid="uid-r", name="r", instanceName=None, startTime=None, attempt=None)
+
+
 KEPT: dict[str, History] = {
     "I13 a pool that grows by its spec": history(pool(1.0, 5, largest=2), member("m2", 1.1, 6)),
     "I13 a member made while the smaller size is on its way": history(
@@ -240,6 +257,8 @@ KEPT: dict[str, History] = {
     "I21 work that is interrupted for urgent work": preempted(),
     "I21 as it may be five times": preempted(count=5),
     "I21 and for what nobody knows any more": preempted("stranger"),
+    "I22 one that is turned away beside as many as may wait": few_wait(2, turned_away()),
+    "I22 one that is given out beside more than may wait for a moment": few_wait(4, given("r", 2.0, 32)),
     "I17 a claim whose member a user has deleted": history(
         taken("m1", 1.1, 6),
         claim(1.2, 7, "Bound", "m1"),
@@ -319,6 +338,8 @@ BROKEN: dict[str, tuple[History, str]] = {
     "one of work that is as urgent": (preempted(priority=5), "I21"),
     "one too many": (preempted(count=6), "I21"),
     "two for one request": (preempted(more=("s",)), "I21"),
+    "one that is turned away beside fewer than may wait": (few_wait(1, turned_away()), "I22"),
+    "more that wait than may": (few_wait(6, given("r", 3.9, 32)), "I22"),
     "a claim that lost a member that nobody deleted": (
         history(taken("m1", 1.1, 6), claim(1.2, 7, "Bound", "m1"), claim(2.0, 8, "Failed", "m1")),
         "I17",

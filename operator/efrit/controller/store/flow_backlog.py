@@ -8,7 +8,7 @@ decides, by priority and age.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -75,6 +75,11 @@ class FlowBacklog:
 
     def __len__(self) -> int:
         return len(self._flow_of)
+
+    @property
+    def waiting(self) -> Iterable[Key]:
+        """The requests that wait, in no order."""
+        return self._flow_of.keys()
 
     @property
     def idle(self) -> bool:

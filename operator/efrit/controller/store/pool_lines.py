@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,10 +60,31 @@ class PoolLines:
             self.requeue_key(pool)
         self.changed(pool)
         flow = line.known(_flow(record, line))
-        most = self._fairness(pool).max_pending_per_flow
-        record.turned_away |= not record.waited and most is not None and line.waiting_of(flow) >= most
-        record.waited = True
+        if pool in self._index.pools:
+            self._admit(record, pool, line.waiting_of(flow))
         line.add(record.packed.key, record.packed.rank, flow, record.packed.created)
+
+    def _admit(self, record: RequestRecord, pool: Key, waiting: int) -> bool:
+        """Have a request wait beside others of its flow, or turn it away: decided once, also by two processes.
+
+        Return whether it waits.
+        """
+        most = self._fairness(pool).max_pending_per_flow
+        if not record.waited and not record.packed.let_wait and most is not None:  # gate: let-wait
+            record.turned_away = waiting >= most
+        record.waited = True
+        return not record.turned_away
+
+    def admit_all(self, pool: Key) -> None:
+        """Decide which requests wait that came before their pool was seen: those that were let wait, then by age."""
+        line = self._lines.get(pool)
+        if line is None:
+            return
+        records = [self._index.requests[key] for key in line.waiting]
+        waiting = Counter[str]()
+        for record in sorted(records, key=lambda each: (not each.packed.let_wait, each.packed.created)):
+            flow = line.flow_of(record.packed.key) or ""
+            waiting[flow] += self._admit(record, pool, waiting[flow])
 
     def _line(self, pool: Key) -> FlowBacklog:
         line = self._lines.get(pool)

@@ -43,6 +43,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
 
     def _observed(self, new: EfritPool, record: PoolRecord | None) -> None:
         is_changed = True
+        is_first = record is None or record.uid != new.metadata.uid
         if record is None or record.uid != new.metadata.uid:
             if record is not None and record.uid is not None:
                 self._index.tombstones.add(record.uid, deleted=True)
@@ -57,6 +58,8 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             _keep_template(record, template)
             record.refusal = None
             self._index.pool_lines.share_anew(new.key)
+            if is_first:
+                self._index.pool_lines.admit_all(new.key)
             self._index.pool_lines.requeue_pool(new.key)
             self._index.claim_lines.requeue_first(new.key, self._index.claim_lines.waiting(new.key))
         self.requeue(new.key)

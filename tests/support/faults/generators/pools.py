@@ -13,8 +13,11 @@ from tests.support.faults.api_proxy.rules import WRITE_EFFECTS, Effect
 from tests.support.faults.generators import parts
 from tests.support.faults.pool_workload import (
     MEMBER,
+    ON_DELETE,
+    ON_REPLENISH,
     PREFERRED,
     REQUIRED,
+    ROLLING_UPDATE,
     SESSION_FLOW,
     ClaimSpec,
     PoolSpec,
@@ -84,7 +87,8 @@ def generate(seed: int, rng: random.Random) -> Schedule:
         # A random source of its own, so that the rest of a seed's schedule does not depend on it.
         schedule, more = add(random.Random(f"{name} {seed}"), schedule, span)  # noqa: S311
         steps += more
-    return parts.finish(schedule, steps)
+    breaks = any(step.op is Op.BREAK for step in steps)
+    return parts.finish(_strategy(random.Random(f"strategy {seed}"), schedule, breaks=breaks), steps)  # noqa: S311
 
 
 def _sessions(rng: random.Random, schedule: Schedule, span: float) -> tuple[Schedule, list[Step]]:
@@ -183,6 +187,25 @@ def _preemption(rng: random.Random, schedule: Schedule, span: float) -> tuple[Sc
         )
         requests.append(request)
     return replace(schedule, pool=replace(pool, preempts=True), requests=tuple(requests)), []
+
+
+def _strategy(rng: random.Random, schedule: Schedule, *, breaks: bool) -> Schedule:
+    """Have the pool change its members by another strategy, keep a share of spares, or let few requests wait."""
+    pool = schedule.pool
+    if pool is None or rng.random() < 0.4:
+        return schedule
+    # Where the image breaks, nobody else would replace the member that cannot start.
+    update = ROLLING_UPDATE if breaks else rng.choice((ROLLING_UPDATE, ON_REPLENISH, ON_DELETE))
+    min_ready, percent, most = rng.choice((0, 1, 3)), rng.choice((0, 25, 100)), rng.choice((0, 0, 2, 4))
+    pool = replace(
+        pool,
+        update=update,
+        min_ready=min_ready,
+        spares_percent=percent if pool.autoscaled else 0,
+        # What goes on with a session takes that the one before it was not turned away.
+        max_pending=0 if pool.affinity else most,
+    )
+    return replace(schedule, pool=pool)
 
 
 def _with_priority(rng: random.Random, request: RequestSpec) -> RequestSpec:

@@ -367,6 +367,37 @@ async def test_one_request_more_than_may_wait_is_turned_away_and_those_before_it
     assert [place.turned_away if place else None for place in places] == [None, None, 2]
 
 
+def turned_away(world: World, *requests: str) -> list[int | None]:
+    places = [world.request((NAMESPACE, name)).pool for name in requests]
+    return [place.turned_away if place else None for place in places]
+
+
+@on_virtual_time
+async def test_the_next_process_turns_nothing_away_that_was_let_wait(world: World) -> None:
+    # Meanwhile its user let fewer wait, and one was interrupted and waits again.
+    for reason in ("Backpressure", "Preempted"):
+        for number in range(2):
+            obj = pool_request(f"{reason}-{number}".lower())
+            obj["status"] = {"phase": "Pending", "reason": reason}
+            world.store.requests.observe(obj)
+    world.store.requests.observe(pool_request("new"))
+    world.store.pools.observe(pool_json(fairness={"maxPendingPerFlow": 1}))
+    world.store.requests.observe(pool_request("newer"))
+    assert turned_away(world, "backpressure-0", "backpressure-1", "preempted-0", "preempted-1") == [None] * 4
+    assert turned_away(world, "new", "newer") == [1, 1]
+
+
+@on_virtual_time
+async def test_of_requests_that_are_seen_before_their_pool_the_oldest_wait(world: World) -> None:
+    # Created in this order, listed in the other.
+    for number in (3, 2, 1, 0):
+        obj = pool_request(f"r{number}", labels={"flow": "ab"[number % 2]})
+        obj["metadata"]["creationTimestamp"] = (NOW + timedelta(seconds=number)).isoformat()
+        world.store.requests.observe(obj)
+    world.store.pools.observe(pool_json(fairness={"flowLabel": "flow", "maxPendingPerFlow": 1}))
+    assert turned_away(world, "r0", "r1", "r2", "r3") == [None, None, 1, 1]
+
+
 @on_virtual_time
 async def test_a_request_that_is_being_bound_is_in_line_no_more_and_comes_back_where_that_fails(world: World) -> None:
     world.store.pools.observe(pool_json())

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from efrit.api_group import GROUP
 from efrit.kube.media_types import JSON, MERGE_PATCH
-from efrit.kube.resources import REQUESTS, Resource
+from efrit.resources import REQUESTS, Resource
 from tests.bench import cluster, processors
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -37,8 +38,7 @@ COUNT = int(os.environ.get("COUNT", "40"))
 TURNS = int(os.environ.get("TURNS", "12"))
 BEFORE = os.environ.get("BEFORE")
 AT_ONCE = 8
-DEFINITION = "charts/efrit-operator/crd-files/efrit.dev_efritrequests.yaml"
-GROUP = "efrit.dev"
+DEFINITION = f"charts/efrit-operator/crd-files/{GROUP}_{REQUESTS.plural}.yaml"
 TIME = "2026-01-01T00:00:00.000000Z"
 CONDITION = {"status": "True", "reason": "Succeeded", "message": "The work is done.", "observedGeneration": 1}
 STATUS: Mapping[str, Any] = {

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import yaml
 
-from efrit.kube.resources import INSTANCES, REQUESTS
+from efrit.resources import INSTANCES, REQUESTS
 from tests.support import cluster_kube
 
 FINAL = ("Succeeded", "Failed")

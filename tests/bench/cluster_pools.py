@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 
 from efrit.kube.media_types import MERGE_PATCH
-from efrit.kube.resources import EXCLUSIVE_CLAIMS, INSTANCES, NAMESPACES, POOLS, REQUESTS
+from efrit.resources import EXCLUSIVE_CLAIMS, INSTANCES, NAMESPACES, POOLS, REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
 from tests.cluster import audit

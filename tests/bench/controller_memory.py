@@ -22,7 +22,7 @@ from typing import NamedTuple
 import psutil
 
 from efrit.kube.media_types import METADATA_LIST
-from efrit.kube.resources import LEASES, REQUESTS
+from efrit.resources import LEASES, REQUESTS
 from tests.bench.readiness import Probes
 from tests.support.command_line import parser
 from tests.support.crowd import objects

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from efrit.kube.media_types import METADATA_LIST
-from efrit.kube.resources import REQUESTS
+from efrit.resources import REQUESTS
 from tests.bench import cluster, load, processors
 from tests.bench.quantile import quantile
 from tests.support.bench import growth

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 
 from efrit.controller.process_end import has_ended, pod_of
-from efrit.kube.resources import DEPLOYMENTS, INSTANCES, LEASES, NAMESPACES, PODS, REQUESTS
+from efrit.resources import DEPLOYMENTS, INSTANCES, LEASES, NAMESPACES, PODS, REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
 from tests.support.command_line import parser

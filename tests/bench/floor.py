@@ -17,7 +17,7 @@ from efrit.controller.manifests.member_owner import taken
 from efrit.controller.model.actions import TakeMember
 from efrit.kube.client import KubeClient
 from efrit.kube.connection import load_connection
-from efrit.kube.resources import EXCLUSIVE_CLAIMS, INSTANCES, REQUESTS, Resource
+from efrit.resources import EXCLUSIVE_CLAIMS, INSTANCES, REQUESTS, Resource
 from tests.bench.other_machines import SPAWN
 from tests.support.kube import Json
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from efrit.kube.media_types import MERGE_PATCH
-from efrit.kube.resources import REQUESTS
+from efrit.resources import REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
 from tests.support.bench.rates import Rate, are_too_fast

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import httpx
 
-from efrit.kube.resources import REQUESTS
+from efrit.resources import REQUESTS
 from tests.cluster.control_plane import ControlPlane
 from tests.support.kube import Json, Kube
 from tests.support.simulated_bridge import Mode, SimulatedBridge, SimulatedNode

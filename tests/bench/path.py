@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import NamedTuple, TypeVar
 
-from efrit.kube.resources import INSTANCES, NAMESPACES, REQUESTS
+from efrit.resources import INSTANCES, NAMESPACES, REQUESTS
 from tests.bench import cluster, load, processors
 from tests.bench.load import Burst, Target
 from tests.bench.quantile import quantile

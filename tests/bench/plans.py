@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from efrit.kube.resources import PLANS, REQUESTS
+from efrit.resources import PLANS, REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
 from tests.plans.script import Player, Script

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from efrit.kube.media_types import METADATA_LIST
-from efrit.kube.resources import INSTANCES, POOLS
+from efrit.resources import INSTANCES, POOLS
 from tests.support.command_line import parser
 from tests.support.crowd.cgroup import memory_of
 from tests.support.crowd.crowd import Crowd, crowd

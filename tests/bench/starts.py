@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from efrit.kube import resources
+from efrit import resources
 from tests.bench import cluster, load, plans, processors
 from tests.support import figures
 from tests.support.bench import jobs
@@ -41,7 +41,7 @@ SETTLE_SECONDS = 2.0
 EMACS_IMAGE = os.environ.get("BENCH_EMACS_IMAGE", "localhost/efrit/emacs:30-dev")
 
 INSTANCES = resources.INSTANCES.path(NAMESPACE)
-JOBS_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+JOBS_PATH = resources.JOBS.path(NAMESPACE)
 
 Row = tuple[str, str, str]
 T = TypeVar("T")
@@ -66,7 +66,7 @@ async def measure() -> tuple[list[Figure], list[Bars]]:
         beside = await beside_jobs(api, target)
         seconds = beside.jobs
         rows.append(("a Job per eval, p50", "", f"{statistics.median(seconds):.2f} s (n={len(seconds)})"))
-        await cluster.call(api, "DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+        await cluster.call(api, "DELETE", resources.NAMESPACES.path(name=NAMESPACE))
         rows.append(("idle controller RSS", "<= 120 MB", f"{idle_controller() / 1e6:.1f} MB"))
     return [*figures.of_rows(rows), *jobs.figures_of(beside)], list(jobs.panels_of(beside))
 
@@ -95,19 +95,19 @@ async def with_plans() -> list[Figure]:
     async with cluster.client() as api:
         await fresh_namespace(api, PLANS_NAMESPACE)
         rows, _ = await planned(api)
-        await cluster.call(api, "DELETE", f"/api/v1/namespaces/{PLANS_NAMESPACE}")
+        await cluster.call(api, "DELETE", resources.NAMESPACES.path(name=PLANS_NAMESPACE))
     return list(figures.of_rows(rows))
 
 
 async def fresh_namespace(api: httpx.AsyncClient, name: str) -> None:
     """Make a namespace anew."""
-    where = f"/api/v1/namespaces/{name}"
+    where = resources.NAMESPACES.path(name=name)
     if (await api.get(where)).status_code == 200:
         await api.delete(where)
         while (await api.get(where)).status_code == 200:  # noqa: ASYNC110 - polls a remote server
             await asyncio.sleep(0.5)
     body = {"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
-    await cluster.call(api, "POST", "/api/v1/namespaces", body)
+    await cluster.call(api, "POST", resources.NAMESPACES.path(), body)
 
 
 async def apply_to_ready(api: httpx.AsyncClient, last: str, **spec: Any) -> list[float]:
@@ -170,12 +170,7 @@ async def job_per_task(api: httpx.AsyncClient) -> list[float]:
                     }
                 ],
             }
-            job = {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "metadata": {"name": f"job-{number}"},
-                "spec": {"template": {"spec": pod}},
-            }
+            job = resources.JOBS.manifest({"name": f"job-{number}"}, spec={"template": {"spec": pod}})
             began = time.perf_counter()
             await cluster.call(api, "POST", JOBS_PATH, job)
             await watch.wait_for({f"job-{number}"}, 60)

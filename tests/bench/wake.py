@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from efrit.kube.resources import INSTANCES, NAMESPACES, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
+from efrit.resources import INSTANCES, NAMESPACES, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
 from tests.bench import cluster
 from tests.bench.quantile import quantile
 from tests.support.command_line import parser

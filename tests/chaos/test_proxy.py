@@ -14,6 +14,7 @@ from queue import Empty, Queue
 import httpx
 import pytest
 
+from efrit import resources
 from tests.cluster.control_plane import ControlPlane
 from tests.support.chart import token
 from tests.support.faults.api_proxy.proxy import FOR_EVER, Effect, Fault, Proxy
@@ -22,7 +23,7 @@ from tests.support.timeout import TIMEOUT
 
 FOR_GOOD_SECONDS = 600.0
 """Longer than any wait: what is held so long is let go when the proxy is healed."""
-RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+RBAC = resources.CLUSTER_ROLE_BINDINGS.path()
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Caller:
 
     def write(self, name: str) -> httpx.Response:
         """Create a Secret."""
-        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+        body = resources.SECRETS.manifest({"name": name})
         return self.client.post(f"{Kube.path('secrets', self.namespace)}?fieldManager=me", json=body)
 
     def there(self, name: str) -> bool:
@@ -77,7 +78,7 @@ class Caller:
 @pytest.fixture
 def caller(plane: ControlPlane, kube: Kube) -> Iterator[Caller]:
     name = f"proxy-{secrets.token_hex(4)}"
-    kube.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    kube.call("POST", resources.NAMESPACES.path(), {"metadata": {"name": name}})
     kube.create("serviceaccounts", name, {"metadata": {"name": "caller"}})
     subject = {"kind": "ServiceAccount", "name": "caller", "namespace": name}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}

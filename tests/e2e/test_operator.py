@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from efrit import resources
 from tests.e2e.conftest import RELEASE, SYSTEM, wait_operator
 from tests.e2e.instance import Instance
 from tests.support.cluster_kube import Kube, RefusedError, kubectl, until
@@ -22,7 +23,7 @@ def read(kube: Kube, what: str) -> str:
     services = kube.list("Service", SYSTEM, labelSelector=f"app.kubernetes.io/instance={RELEASE}")
     (service,) = services
     place = f"{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
-    return kube.text("GET", f"/api/v1/namespaces/{SYSTEM}/services/{place}/proxy/{what}")
+    return kube.text("GET", resources.SERVICES.path(SYSTEM, place, f"proxy/{what}"))
 
 
 def test_the_operator_answers_its_probes_through_its_service(kube: Kube) -> None:

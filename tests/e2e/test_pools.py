@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import httpx
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from tests.e2e.instance import Instance, held, send
 from tests.support.cluster_kube import Json, Kube, kubectl, until
 from tests.support.timeout import TIMEOUT
@@ -24,12 +24,7 @@ EPHEMERAL = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 
 
 def _apply(namespace: str, **spec: object) -> None:
-    manifest = {
-        "apiVersion": API_VERSION,
-        "kind": "EfritPool",
-        "metadata": {"name": POOL},
-        "spec": {"template": {"spec": EPHEMERAL}, **spec},
-    }
+    manifest = resources.POOLS.manifest({"name": POOL}, spec={"template": {"spec": EPHEMERAL}, **spec})
     kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(manifest))
 
 

@@ -71,8 +71,7 @@ def _used(events: list[Json], account: str) -> Iterator[Right]:
 
 
 def _granted(kube: Kube) -> set[Right]:
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    whole = kube.call("GET", f"{rbac}/clusterroles/{RELEASE}")
+    whole = kube.get("ClusterRole", None, RELEASE)
     return _rights([whole, kube.get("Role", SYSTEM, f"{RELEASE}-own-namespace")])
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from efrit.api import API_VERSION, EfritInstance, EfritPool
+from efrit import resources
+from efrit.api import EfritInstance, EfritPool
 from efrit.controller.act.identity import new_identity
 from efrit.controller.manifests import build
 from efrit.controller.manifests.disruption_budget import MOST_NAMED, build_disruption_budget
@@ -22,7 +23,7 @@ from efrit.controller.manifests.pod_network_policy import build_pod_network_poli
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.config import ControllerConfig
 from efrit.kube.media_types import MERGE_PATCH
-from efrit.kube.resources import INSTANCES, resource_of
+from efrit.resources import INSTANCES, resource_of
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -36,16 +37,14 @@ from tests.support.timeout import TIMEOUT
 
 DRY_RUN = "?dryRun=All"
 HOME, TEAM, SYSTEM = "efrit-system", "team", "kube-system"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 INSTALLED = {
-    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
-    "ClusterRole": RBAC + "/clusterroles",
-    "ClusterRoleBinding": RBAC + "/clusterrolebindings",
-    "Role": RBAC + "/namespaces/{}/roles",
-    "RoleBinding": RBAC + "/namespaces/{}/rolebindings",
-    "ValidatingAdmissionPolicy": ADMISSION + "/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": ADMISSION + "/validatingadmissionpolicybindings",
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 }
 RELEASES = {
     # The release's name, with its account's name in it, and its values.
@@ -53,7 +52,7 @@ RELEASES = {
     "strict-efrit-operator": ["admissionPolicy.references=granted", "rbac.userRoles=false"],
     "own-efrit-operator": [f"watchNamespaces={{{HOME}}}", "rbac.userRoles=false"],
 }
-OWNER = {"apiVersion": API_VERSION, "kind": "EfritInstance", "name": "one", "uid": "u", "controller": True}
+OWNER = resources.INSTANCES.reference("one", "u", controller=True)
 UNOWNED = "writes only what an EfritInstance, an EfritRequest or an EfritPool owns"
 CONFIG = ControllerConfig(bridge_image="bridge:1", emacs_image="emacs:1")
 SPEC: Json = {
@@ -89,7 +88,7 @@ def secret(name: str, *owners: Json, namespace: str = TEAM, type_: str = "Opaque
         "ownerReferences": list(owners),
         "annotations": annotations,
     }
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": type_}
+    return resources.SECRETS.manifest(metadata, type=type_)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +99,7 @@ def admin() -> Iterator[tuple[ControlPlane, Kube]]:
     with ControlPlane() as plane, closing(Kube(plane)) as kube:
         install_crds(kube)
         for namespace in (HOME, TEAM):
-            kube.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+            kube.call("POST", resources.NAMESPACES.path(), {"metadata": {"name": namespace}})
         for release, values in RELEASES.items():
             words = [
                 word
@@ -115,10 +114,8 @@ def admin() -> Iterator[tuple[ControlPlane, Kube]]:
                 ):
                     continue
                 if manifest["kind"] in INSTALLED:
-                    kube.call(
-                        "POST", INSTALLED[manifest["kind"]].format(manifest["metadata"].get("namespace")), manifest
-                    )
-        kube.call("POST", f"/api/v1/namespaces/{TEAM}/secrets", {**secret("theirs"), "stringData": {"a": "hidden"}})
+                    kube.call("POST", resource_of(manifest).path(manifest["metadata"].get("namespace")), manifest)
+        kube.call("POST", resources.SECRETS.path(TEAM), {**secret("theirs"), "stringData": {"a": "hidden"}})
         yield plane, kube
 
 
@@ -206,7 +203,7 @@ def test_the_controller_makes_and_applies_all_children_of_an_instance_and_result
         (secret("efrit-one-bridge", OWNER, namespace=HOME), "no instances in its own namespace"),
         (secret("efrit-operator-identity"), UNOWNED),
         (secret("efrit-one-bridge", {**OWNER, "controller": False}), UNOWNED),
-        (secret("efrit-one-bridge", {**OWNER, "apiVersion": "v1", "kind": "Secret"}), UNOWNED),
+        (secret("efrit-one-bridge", {**OWNER, **resources.SECRETS.reference("one", "u")}), UNOWNED),
         (secret("efrit-one-bridge", {**OWNER, "kind": "EfritRequest"}), UNOWNED),
         (secret("efrit-two-bridge", OWNER), "the name that follows from its owner's"),
         (
@@ -241,17 +238,15 @@ def test_the_controller_creates_only_secrets_of_ours(controller: Account, body: 
 def test_the_controller_neither_takes_nor_reads_a_secret_of_somebody_else(
     controller: Account, body: object, kind: str
 ) -> None:
-    path = f"/api/v1/namespaces/{TEAM}/secrets/theirs"
+    path = resources.SECRETS.path(TEAM, "theirs")
     assert UNOWNED in controller.write("PATCH", path, body, kind)[1]
     assert controller.write("GET", path, None)[0] == 403
 
 
 def test_an_object_keeps_its_owner(controller: Account, admin: tuple[ControlPlane, Kube]) -> None:
-    admin[1].call(
-        "POST", f"/api/v1/namespaces/{TEAM}/secrets", secret("efrit-kept-bridge", {**OWNER, "name": "kept"})
-    )
+    admin[1].call("POST", resources.SECRETS.path(TEAM), secret("efrit-kept-bridge", {**OWNER, "name": "kept"}))
     body = {"metadata": {"ownerReferences": [{**OWNER, "name": "kept", "uid": "another"}]}}
-    path = f"/api/v1/namespaces/{TEAM}/secrets/efrit-kept-bridge"
+    path = resources.SECRETS.path(TEAM, "efrit-kept-bridge")
     assert UNOWNED in controller.write("PATCH", path, body, "merge-patch+json")[1]
 
 
@@ -326,7 +321,7 @@ def test_the_controller_makes_no_other_objects_than_an_instance_can_ask_for(
     assert (status, message in text) == (422, True), text
 
 
-POOL = {"apiVersion": API_VERSION, "kind": "EfritPool", "name": "crew", "uid": "p", "controller": True}
+POOL = resources.POOLS.reference("crew", "p", controller=True)
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 
 
@@ -438,7 +433,7 @@ def test_nobody_but_the_controller_makes_an_instance_a_member_of_a_pool(
         assert refusal("PATCH", f"{where}/crew-m1", {"metadata": change}, content_type=MERGE_PATCH) == ""
 
 
-CLAIM = {"apiVersion": API_VERSION, "kind": "EfritClaim", "name": "ada", "uid": "c", "controller": True}
+CLAIM = resources.EXCLUSIVE_CLAIMS.reference("ada", "c", controller=True)
 KEPT = "only from a pool's to a claim's or back"
 
 
@@ -530,9 +525,10 @@ class granted(ExitStack):  # noqa: N801 - reads as what happens
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "use"},
             "subjects": [{"kind": "ServiceAccount", "namespace": HOME, "name": name}],
         }
-        for plural, body in (("roles", {"rules": [{**rule, "verbs": ["use"]}]}), ("rolebindings", binding)):
-            kube.call("POST", f"{RBAC}/namespaces/{TEAM}/{plural}", {**metadata, **body})
-            self.callback(kube.call, "DELETE", f"{RBAC}/namespaces/{TEAM}/{plural}/use")
+        role = {"rules": [{**rule, "verbs": ["use"]}]}
+        for resource, body in ((resources.ROLES, role), (resources.ROLE_BINDINGS, binding)):
+            kube.call("POST", resource.path(TEAM), {**metadata, **body})
+            self.callback(kube.call, "DELETE", resource.path(TEAM, "use"))
 
 
 def test_the_mcp_server_writes_nothing_else_even_with_every_right(
@@ -543,10 +539,10 @@ def test_the_mcp_server_writes_nothing_else_even_with_every_right(
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "namespace": HOME, "name": "efrit-operator-mcp"}],
     }
-    admin[1].call("POST", f"{RBAC}/clusterrolebindings", body)
-    server, path = account("efrit-operator-mcp"), f"/api/v1/namespaces/{TEAM}/secrets"
+    admin[1].call("POST", resources.CLUSTER_ROLE_BINDINGS.path(), body)
+    server, path = account("efrit-operator-mcp"), resources.SECRETS.path(TEAM)
     refusal = "writes only instances, requests and plans"
     until(lambda: refusal in server.write("POST", path + "?dryRun=All", secret("a"))[1], "the policy takes no hold")
-    review = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": "t"}}
-    assert server.write("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)[0] == 201
+    review = resources.TOKEN_REVIEWS.manifest({}, spec={"token": "t"})
+    assert server.write("POST", resources.TOKEN_REVIEWS.path(), review)[0] == 201
     assert refusal in server.write("DELETE", f"{path}/theirs", None)[1]

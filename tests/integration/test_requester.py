@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
-from efrit.api_group import API_VERSION
 from efrit.kube.media_types import APPLY_PATCH, MERGE_PATCH
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
@@ -22,12 +22,7 @@ from tests.support.custom_resources import install_crds, new_namespace
 from tests.support.kube import Json, Kube, until
 from tests.support.operator import Operator
 
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-PLURALS = {
-    "MutatingAdmissionPolicy": f"{ADMISSION}/mutatingadmissionpolicies",
-    "MutatingAdmissionPolicyBinding": f"{ADMISSION}/mutatingadmissionpolicybindings",
-}
-SERVED = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+SERVED = f"{resources.MUTATING_POLICIES.api_version}/{resources.MUTATING_POLICIES.kind}"
 FORGED = {REQUESTER: "somebody else"}
 
 
@@ -56,7 +51,7 @@ class Cluster:
         self.namespace, self.other = new_namespace(kube), new_namespace(kube)
         served: Json = {"watchNamespaces": [self.namespace], "pools": {"requester": True}}
         for manifest in policies(self.namespace, **served):
-            kube.call("POST", PLURALS[manifest["kind"]], manifest, fieldValidation="Strict")
+            kube.call("POST", resources.resource_of(manifest).path(), manifest, fieldValidation="Strict")
         until(self._takes_hold, "the policy takes no hold")
 
     def _takes_hold(self) -> bool:
@@ -145,8 +140,9 @@ def test_whoever_changes_a_request_leaves_its_requester_as_it_is(cluster: Cluste
 
 def test_server_side_apply_is_no_way_around_it(cluster: Cluster) -> None:
     name = {"metadata": {"name": "applied", "namespace": cluster.namespace}}
-    body = {"apiVersion": API_VERSION, "kind": "EfritRequest", **request(name="applied", annotations=FORGED)}
-    del body["metadata"]["generateName"]
+    made = request(name="applied", annotations=FORGED)
+    del made["metadata"]["generateName"]
+    body = resources.REQUESTS.manifest(made.pop("metadata"), **made)
     for user in ("kim", "lee"):
         query = {"fieldManager": user, "force": "true"}
         applied = cluster.change(user, "efritrequests", name, body, content_type=APPLY_PATCH, **query)

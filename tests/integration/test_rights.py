@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from efrit import resources
 from tests.cluster.ports import free_port
 from tests.support import chart, plans
 from tests.support.custom_resources import install_crds
@@ -21,7 +22,6 @@ from tests.support.timeout import TIMEOUT
 Right = tuple[str, str]
 """A verb, and a resource with its subresource."""
 
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 CHART = "helm.sh/chart"
 
 AUDIT_POLICY = {
@@ -63,7 +63,7 @@ def granted(site: Site) -> set[Right]:
 
 
 def _cluster_roles(site: Site) -> list[Json]:
-    whole = site.kube.call("GET", f"{RBAC}/clusterroles", None)["items"]
+    whole = site.kube.call("GET", resources.CLUSTER_ROLES.path())["items"]
     return [role for role in whole if CHART in role["metadata"].get("labels", {})]
 
 
@@ -131,9 +131,8 @@ def _may_read(site: Site, account: str) -> bool:
         "user": f"system:serviceaccount:{site.namespace}:{account}",
         "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
     }
-    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    return bool(site.kube.call("POST", path, review)["status"]["allowed"])
+    review = resources.ACCESS_REVIEWS.manifest({}, spec=spec)
+    return bool(site.kube.call("POST", resources.ACCESS_REVIEWS.path(), review)["status"]["allowed"])
 
 
 def _bind(site: Site, role: str, account: str) -> None:
@@ -142,7 +141,7 @@ def _bind(site: Site, role: str, account: str) -> None:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": site.namespace}],
     }
-    site.kube.call("POST", f"{RBAC}/clusterrolebindings", binding)
+    site.kube.call("POST", resources.CLUSTER_ROLE_BINDINGS.path(), binding)
 
 
 def _instances(site: Site) -> None:

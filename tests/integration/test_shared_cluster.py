@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from efrit.api import API_VERSION, EfritInstance
+from efrit import resources
+from efrit.api import EfritInstance
 from efrit.api.pool import MAX_MEMBERS
 from efrit.controller.manifests.statefulset import build_statefulset
 from efrit.controller.model.config import ControllerConfig
 from efrit.kube.media_types import MERGE_PATCH
-from efrit.kube.resources import resource_named
+from efrit.resources import resource_named, resource_of
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -27,16 +28,6 @@ from tests.support.kube import Json, Kube, Refused, until
 
 SAMPLES = REPOSITORY / "samples" / "shared-cluster"
 TEAM = "team-a"
-PATHS = {
-    "Namespace": "/api/v1/namespaces",
-    "ResourceQuota": f"/api/v1/namespaces/{TEAM}/resourcequotas",
-    "LimitRange": f"/api/v1/namespaces/{TEAM}/limitranges",
-    "NetworkPolicy": f"/apis/networking.k8s.io/v1/namespaces/{TEAM}/networkpolicies",
-    "Role": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}/roles",
-    "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}/rolebindings",
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-}
 POLICY = "templates/admission-policy-tenants.yaml"
 TENANTS = {
     "enabled": True,
@@ -69,13 +60,13 @@ def path(plural: str, namespace: str = TEAM, name: str = "") -> str:
 
 
 def instance(spec: Json, name: str = "one") -> Json:
-    return {"apiVersion": API_VERSION, "kind": "EfritInstance", "metadata": {"name": name}, "spec": spec}
+    return resources.INSTANCES.manifest({"name": name}, spec=spec)
 
 
 def pool(spec: Json, name: str = "crew") -> Json:
     """Return a pool whose members have this spec."""
     whole = {"replicas": 1, "template": {"spec": spec}}
-    return {"apiVersion": API_VERSION, "kind": "EfritPool", "metadata": {"name": name}, "spec": whole}
+    return resources.POOLS.manifest({"name": name}, spec=whole)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +90,8 @@ def admin(plane: ControlPlane) -> Iterator[Kube]:
             *documents,
             *(manifest for manifest in yaml_documents.load_all(text) if manifest is not None),
         ]:
-            kube.call("POST", PATHS[manifest["kind"]], manifest, fieldValidation="Strict")
+            where = resource_of(manifest).path(manifest["metadata"].get("namespace"))
+            kube.call("POST", where, manifest, fieldValidation="Strict")
         yield kube
 
 
@@ -227,7 +219,7 @@ def test_a_team_reads_no_secrets_and_makes_nothing_but_ours(member: Member) -> N
 
 def test_the_quota_bounds_open_requests(member: Member, admin: Kube) -> None:
     # Its status is what counts, which a controller writes that does not run here.
-    where, hard = f"{PATHS['ResourceQuota']}/efrit", {"count/efritrequests.efrit.dev": "1"}
+    where, hard = resources.QUOTAS.path(TEAM, "efrit"), {"count/efritrequests.efrit.dev": "1"}
     quota = admin.call("GET", where)["spec"]["hard"]
     assert {
         f"count/efrit{kind}.efrit.dev" for kind in ("requests", "instances", "plans", "pools", "claims")
@@ -238,7 +230,7 @@ def test_the_quota_bounds_open_requests(member: Member, admin: Kube) -> None:
 
     def ask(name: str) -> str:
         spec = {"instanceRef": {"name": "one"}, "type": "eval", "content": "1"}
-        body = {"apiVersion": API_VERSION, "kind": "EfritRequest", "metadata": {"name": name}, "spec": spec}
+        body = resources.REQUESTS.manifest({"name": name}, spec=spec)
         return member.refusal("POST", path("efritrequests"), body)
 
     until(lambda: "exceeded quota: efrit" in ask(f"r-{secrets.token_hex(3)}"), "the quota takes no hold")
@@ -249,7 +241,7 @@ def test_the_pod_of_an_instance_fits_the_namespace_and_has_limits(admin: Kube) -
     metadata = {"name": "one", "namespace": TEAM, "uid": "u"}
     made = EfritInstance.model_validate({"metadata": metadata, "spec": {"model": MODEL}})
     pod = build_statefulset(made, ControllerConfig("bridge:1", "emacs:1"), 1)["spec"]["template"]
-    body = {"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {**pod["metadata"], "name": "one"}}
+    body = resources.PODS.manifest({**pod["metadata"], "name": "one"}, spec=pod["spec"])
     spec = admin.call("POST", path("pods"), body, dryRun="All")["spec"]
     for container in (*spec["initContainers"], *spec["containers"]):
         assert {"cpu", "memory"} <= container["resources"]["limits"].keys(), container

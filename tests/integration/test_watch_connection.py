@@ -8,7 +8,7 @@ import gc
 
 from efrit.kube.client import KubeClient
 from efrit.kube.connection import load_connection
-from efrit.kube.resources import REQUESTS
+from efrit.resources import REQUESTS
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import new_namespace
 from tests.support.kube import Kube

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from efrit.kube.resources import resource_named
+from efrit.resources import resource_named, resource_of
 from tests.cluster import programs
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
@@ -17,7 +17,6 @@ PLACEHOLDER = "namespace-of-the-test"
 OTHER = "other-namespace-of-the-test"
 RELEASE = "efrit"
 IMAGES = "image.repository=efrit/operator,emacsImage.repository=efrit/emacs"
-POLICIES = "validatingadmissionpolicies"
 INSTALLED = ("ServiceAccount", "Role", "RoleBinding")
 CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding")
 
@@ -59,7 +58,7 @@ def install(kube: Kube, namespace: str, others: Sequence[str] = (), *, everywher
                 resource_named(document["kind"]).plural, document["metadata"].get("namespace", namespace), document
             )
         elif document["kind"] in CLUSTER_WIDE:
-            kube.call("POST", f"/apis/rbac.authorization.k8s.io/v1/{document['kind'].lower()}s", document)
+            kube.call("POST", resource_of(document).path(), document)
     deployment = next(document for document in documents if document["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     env = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"] if "value" in variable}
@@ -70,8 +69,7 @@ def install_policies(kube: Kube, namespace: str) -> None:
     """Make the admission policies for a controller that lives in, and serves, one namespace."""
     for document in yaml_documents.load_all(_rendered(0).replace(PLACEHOLDER, namespace)):
         if document is not None and document["kind"].startswith("ValidatingAdmissionPolicy"):
-            plural = POLICIES if document["kind"].endswith("Policy") else f"{POLICIES[:-3]}ybindings"
-            kube.call("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", document, fieldValidation="Strict")
+            kube.call("POST", resource_of(document).path(), document, fieldValidation="Strict")
 
 
 def serve(kube: Kube, home: str, namespace: str) -> None:

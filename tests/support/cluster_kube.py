@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import httpx
 
 from efrit.kube.media_types import JSON, MERGE_PATCH
-from efrit.kube.resources import resource_named
+from efrit.resources import resource_named
 from tests.support.plain_http import NO_TLS
 from tests.support.timeout import TIMEOUT, poll_interval
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
+from efrit import resources
 from tests.cluster.paths import REPOSITORY
 from tests.support import yaml_documents
 from tests.support.kube import Kube, Refused, until
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEFINITIONS = resources.DEFINITIONS.path()
 
 
 def remove_crds(client: Kube) -> None:
@@ -57,5 +58,5 @@ def until_served(client: Kube, plural: str) -> None:
 def new_namespace(client: Kube, prefix: str = "t") -> str:
     """Make a namespace with a name of its own."""
     name = f"{prefix}-{secrets.token_hex(4)}"
-    client.call("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    client.call("POST", resources.NAMESPACES.path(), resources.NAMESPACES.manifest({"name": name}))
     return name

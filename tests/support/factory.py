@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.api.instance import HandoverState, InstanceHandover
-from efrit.api_group import API_VERSION
 from efrit.controller.manifests import Children
 from efrit.controller.manifests.volume_claims import build_volume_claims
 from efrit.controller.model.actions import PatchStatus
@@ -23,6 +22,7 @@ from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
 from efrit.controller.model.views import BridgeView, ClaimView, ContainerView, PodView, StatefulSetView
 from efrit.protocol import EmacsStats, RequestReason, RequestState, RequestView, Response, Stats, request_id
+from efrit.resources import resource_named
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NAMESPACE = "team"
@@ -71,7 +71,7 @@ def object_json(
         meta["creationTimestamp"] = wire_time(created)
     if deleting:
         meta["deletionTimestamp"] = wire_time(NOW)
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": meta, "spec": spec, "status": status or {}}
+    return resource_named(kind).manifest(meta, spec=spec, status=status or {})
 
 
 def instance_json(name: str = "alpha", *, version: str = "10", spec: Json | None = None, **fields: Any) -> Json:

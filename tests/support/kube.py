@@ -13,7 +13,7 @@ import httpx
 import urllib3
 
 from efrit.kube.media_types import JSON, MERGE_PATCH
-from efrit.kube.resources import resource_named
+from efrit.resources import resource_named
 from tests.cluster.control_plane import ControlPlane
 from tests.support.timeout import TIMEOUT, poll_interval
 

@@ -17,14 +17,15 @@ from urllib.parse import parse_qs, urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from efrit import resources
 from tests.cluster.certificates import Authority
 from tests.support.kube import Json, Kube
 
 GROUP, VERSION = "external.metrics.k8s.io", "v1beta1"
 METRIC = "efrit_pool_open_requests"
 NAME = "metrics-adapter"
-_ROOT = f"/apis/{GROUP}/{VERSION}"
-_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+METRICS = resources.Resource(f"{GROUP}/{VERSION}", "ExternalMetricValueList", METRIC)
+_SERVICES = resources.API_SERVICES.path()
 
 
 def open_requests(exposition: str, namespace: str, labels: dict[str, str]) -> int | None:
@@ -68,18 +69,13 @@ class MetricsAdapter:
         return json.dumps(self._kube.call("GET", f"{_SERVICES}/{VERSION}.{GROUP}").get("status"))
 
     def _register(self, port: int, authority: str) -> None:
-        service = {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": NAME},
-            "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
-        }
-        self._kube.call("POST", f"/api/v1/namespaces/{self._namespace}/services", service)
-        registration = {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": f"{VERSION}.{GROUP}"},
-            "spec": {
+        service = resources.SERVICES.manifest(
+            {"name": NAME}, spec={"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
+        )
+        self._kube.call("POST", resources.SERVICES.path(self._namespace), service)
+        registration = resources.API_SERVICES.manifest(
+            {"name": f"{VERSION}.{GROUP}"},
+            spec={
                 "group": GROUP,
                 "version": VERSION,
                 "groupPriorityMinimum": 100,
@@ -87,17 +83,17 @@ class MetricsAdapter:
                 "caBundle": authority,
                 "service": {"name": NAME, "namespace": self._namespace, "port": port},
             },
-        }
+        )
         self._kube.call("POST", _SERVICES, registration)
 
     def answer(self, url: str) -> Json | None:
         """Return what a GET of this path finds; None where there is nothing."""
         address = urlsplit(url)
-        if address.path == _ROOT:
-            resource = {"name": METRIC, "singularName": "", "namespaced": True, "kind": "ExternalMetricValueList"}
-            listed = {"groupVersion": f"{GROUP}/{VERSION}", "resources": [{**resource, "verbs": ["get"]}]}
+        if address.path == METRICS.root:
+            resource = {"name": METRIC, "singularName": "", "namespaced": True, "kind": METRICS.kind}
+            listed = {"groupVersion": METRICS.api_version, "resources": [{**resource, "verbs": ["get"]}]}
             return {"kind": "APIResourceList", "apiVersion": "v1", **listed}
-        words = address.path.removeprefix(f"{_ROOT}/").split("/")
+        words = address.path.removeprefix(f"{METRICS.root}/").split("/")
         if len(words) != 3 or words[0] != "namespaces" or words[2] != METRIC:
             return None
         selector = parse_qs(address.query).get("labelSelector", [""])[0]
@@ -105,12 +101,7 @@ class MetricsAdapter:
         value = open_requests(self._metrics(), words[1], labels)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         item = {"metricName": METRIC, "metricLabels": labels, "timestamp": now, "value": str(value)}
-        return {
-            "kind": "ExternalMetricValueList",
-            "apiVersion": f"{GROUP}/{VERSION}",
-            "metadata": {},
-            "items": [item] if value is not None else [],
-        }
+        return METRICS.manifest({}, items=[item] if value is not None else [])
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         answer = self.answer

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from efrit import resources
 from efrit.kube.media_types import MERGE_PATCH
 from tests.cluster.control_plane import ControlPlane
 from tests.support.kube import Json, Kube, until
@@ -228,7 +229,7 @@ class Node:
             self._directory / f"p{len(self.made) + 1}",
             self.provision,
         )
-        made = await self._call("POST", "pods", body={"apiVersion": "v1", "kind": "Pod", **pod.manifest})
+        made = await self._call("POST", "pods", body=resources.PODS.manifest(**pod.manifest))
         pod.uid = made["metadata"]["uid"]
         pod.mount_secret(await self._call("GET", "secrets", pod.secret_name))
         pod.environment = self.environment(pod)
@@ -245,7 +246,7 @@ class Node:
         for volume, name in pod.users_secrets.items():
             if name not in secrets:
                 sentence = f'MountVolume.SetUp failed for volume "{volume}" : secret "{name}" not found'
-                await self._warn("v1", "Pod", {"name": pod.name, "uid": pod.uid}, "FailedMount", sentence)
+                await self._warn(resources.PODS, {"name": pod.name, "uid": pod.uid}, "FailedMount", sentence)
                 return
             pod.mount_secret(secrets[name], volume)
         pod.start()
@@ -259,26 +260,23 @@ class Node:
 
     async def _record_event(self, statefulset: Json, message: str) -> None:
         """Publish the StatefulSet controller's Event."""
-        await self._warn("apps/v1", "StatefulSet", statefulset["metadata"], "FailedCreate", message)
+        await self._warn(resources.STATEFULSETS, statefulset["metadata"], "FailedCreate", message)
 
-    async def _warn(self, api_version: str, kind: str, about: Json, reason: str, message: str) -> None:
+    async def _warn(self, resource: resources.Resource, about: Json, reason: str, message: str) -> None:
         """Publish a Warning, once for each sentence."""
         if message in self._reported:
             return
         self._reported.add(message)
-        who = {"name": about["name"], "uid": about["uid"], "namespace": self._namespace}
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"generateName": f"{about['name']}."},
-            "involvedObject": {"apiVersion": api_version, "kind": kind, **who},
-            "type": "Warning",
-            "reason": reason,
-            "message": message,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-        }
+        event = resources.EVENTS.manifest(
+            {"generateName": f"{about['name']}."},
+            involvedObject=resource.reference(about["name"], about["uid"], namespace=self._namespace),
+            type="Warning",
+            reason=reason,
+            message=message,
+            firstTimestamp=now,
+            lastTimestamp=now,
+        )
         await self._call("POST", "events", body=event)
 
     async def _end(self, name: str) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from efrit import resources
 from tests.cluster.ports import free_port
 from tests.support.kube import Json
 from tests.support.processes import Process
@@ -55,15 +56,7 @@ class Pod:
                 # As the StatefulSet controller has it.
                 "labels": {**template["metadata"]["labels"], "statefulset.kubernetes.io/pod-name": self.name},
                 "annotations": template["metadata"]["annotations"],
-                "ownerReferences": [
-                    {
-                        "apiVersion": "apps/v1",
-                        "kind": "StatefulSet",
-                        "name": meta["name"],
-                        "uid": meta["uid"],
-                        "controller": True,
-                    }
-                ],
+                "ownerReferences": [resources.STATEFULSETS.reference(meta["name"], meta["uid"], controller=True)],
             },
             "spec": {**self._spec, "nodeName": "node"},
         }

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from aiohttp import web
 
+from efrit import resources
 from efrit.protocol import (
     MAX_BATCH_ELEMENTS,
     BatchElement,
@@ -316,7 +317,7 @@ class SimulatedNode:
 
 def _pod(statefulset: Json, port: int) -> dict[str, Any]:
     meta, template = statefulset["metadata"], statefulset["spec"]["template"]
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": meta["name"], "uid": meta["uid"]}
+    owner = resources.STATEFULSETS.reference(meta["name"], meta["uid"])
     spec = {**template["spec"], "nodeName": "node"}
     first = {**spec["initContainers"][0], "ports": [{"name": "bridge", "containerPort": port}]}
     spec["initContainers"] = [first, *spec["initContainers"][1:]]

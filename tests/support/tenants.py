@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from efrit import resources
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import new_namespace
 from tests.support.kube import Json, Kube, Refused, until
@@ -69,12 +70,7 @@ class Tenant:
     def use_up_quota(self) -> None:
         """Allow no StatefulSet more. Nobody counts here: the status that the quota controller writes is given."""
         hard = {"count/statefulsets.apps": str(len(self.kube.list("statefulsets", self.namespace)))}
-        body: Json = {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": QUOTA},
-            "spec": {"hard": hard},
-        }
+        body: Json = resources.QUOTAS.manifest({"name": QUOTA}, spec={"hard": hard})
         quota = self.kube.call("POST", self._quotas, body)
         quota["status"] = {"hard": hard, "used": hard}
         self.kube.call("PUT", f"{self._quotas}/{QUOTA}/status", quota)
@@ -95,7 +91,7 @@ class Tenant:
 
     @property
     def _quotas(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/resourcequotas"
+        return resources.QUOTAS.path(self.namespace)
 
 
 class Tenants:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.kube.resources import REQUESTS
+from efrit.resources import REQUESTS
 from tests.cluster.paths import REPOSITORY
 from tests.support.crowd import objects
 from tests.support.crowd.cgroup import memory_group, memory_of

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from tests.cluster.control_plane import ControlPlane
 from tests.support.crowd import objects
 from tests.support.crowd.cgroup import memory_of
@@ -158,7 +158,7 @@ def test_what_names_the_pool_of_another_tenant_does_not_reach_it(tenants: Tenant
             claim = tenants.kube.get("efritclaims", loud.namespace, "foreign")
             assert claim["status"]["conditions"][0]["reason"] == "PoolMissing"
         case _:
-            reference = {"apiVersion": API_VERSION, "kind": "EfritPool", "name": POOL, "uid": owner}
+            reference = resources.POOLS.reference(POOL, owner)
             owners = [{**reference, "controller": True}] if by.startswith("a member") else []
             labels = {"efrit.dev/pool": POOL}
             manifest: Json = {"metadata": {"name": "thief", "labels": labels, "ownerReferences": owners}}

@@ -29,14 +29,10 @@ from efrit.api.request import (
     RequestSpec,
     RequestStatus,
 )
-from efrit.api_group import API_VERSION, GROUP, VERSION
 from efrit.protocol.enums import Outcome, RequestType, RetryPolicy
 
 __all__ = [
-    "API_VERSION",
     "FINAL_PHASES",
-    "GROUP",
-    "VERSION",
     "ClaimPhase",
     "ClaimReason",
     "ClaimSpec",

@@ -11,6 +11,7 @@ from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
 from efrit.api.reasons import ClaimPhase
 from efrit.api.request import LocalReference
+from efrit.resources import EXCLUSIVE_CLAIMS
 
 CLAIM_READY = "Ready"
 MAX_NAME_CHARS = 63
@@ -103,7 +104,7 @@ class ClaimStatus(ApiModel):
 class EfritClaim(Resource):
     """An exclusive claim: a ready member of an EfritPool for one holder, for a while."""
 
-    kind: ClassVar = "EfritClaim"
+    resource: ClassVar = EXCLUSIVE_CLAIMS
     short_names: ClassVar = ("efc",)
     printer_columns: ClassVar = (
         PrinterColumn("Pool", ".spec.poolRef.name"),

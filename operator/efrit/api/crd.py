@@ -23,6 +23,7 @@ from efrit.api.pod_template import KUBERNETES_TYPE
 from efrit.api.pool import EfritPool
 from efrit.api.request import EfritRequest
 from efrit.api_group import GROUP, VERSION
+from efrit.resources import DEFINITIONS
 
 RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest, EfritPlan, EfritPool, EfritClaim)
 DROPPED_KEYWORDS = ("title", "const", "discriminator", "exclusiveMinimum", "exclusiveMaximum", "propertyNames")
@@ -48,11 +49,9 @@ def definition(resource: type[Resource]) -> dict[str, Any]:
         "selectableFields": [{"jsonPath": path} for path in resource.selectable_fields],
         "schema": {"openAPIV3Schema": _root_schema(resource)},
     }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{GROUP}"},
-        "spec": {
+    return DEFINITIONS.manifest(
+        {"name": f"{resource.plural}.{GROUP}"},
+        spec={
             "group": GROUP,
             "scope": "Namespaced",
             "names": {
@@ -65,7 +64,7 @@ def definition(resource: type[Resource]) -> dict[str, Any]:
             },
             "versions": [version],
         },
-    }
+    )
 
 
 def _subresources(resource: type[Resource]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from efrit.api.pod_template import (
     ResourceRequirements,
 )
 from efrit.api.request import LocalReference, ObjectName
+from efrit.resources import INSTANCES
 
 READY = "Ready"
 QUEUE_HEALTHY = "QueueHealthy"
@@ -257,7 +258,7 @@ def _no_shrinking(volume: str) -> Rule:
 class EfritInstance(Resource):
     """A resident Emacs daemon that works through requests."""
 
-    kind: ClassVar = "EfritInstance"
+    resource: ClassVar = INSTANCES
     short_names: ClassVar = ("efi",)
     printer_columns: ClassVar = (
         PrinterColumn("Mode", ".spec.operatingMode"),

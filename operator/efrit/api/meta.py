@@ -13,6 +13,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer
 from pydantic.alias_generators import to_camel
 
+from efrit import resources
+
 
 def rfc3339(moment: datetime) -> str:
     """Render an aware moment as Kubernetes writes `metav1.Time`: whole seconds, UTC, a `Z`."""
@@ -125,8 +127,9 @@ class ObjectMeta(ApiModel):
 
 
 class Resource(ApiModel):
-    """A custom resource: class attributes carry what its CRD needs beside the schema. The kind says the names."""
+    """A custom resource: class attributes carry what its CRD needs beside the schema. The table has its names."""
 
+    resource: ClassVar[resources.Resource]
     kind: ClassVar[str]
     plural: ClassVar[str]
     singular: ClassVar[str]
@@ -139,8 +142,8 @@ class Resource(ApiModel):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls.kind, cls.plural = cls.resource.kind, cls.resource.plural
         cls.singular = cls.kind.lower()
-        cls.plural = f"{cls.singular}s"
 
     @property
     def key(self) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from efrit.api.wire_types import MAX_TIMEOUT_SECONDS, BudgetField, CostField, Co
 from efrit.api_group import GROUP
 from efrit.protocol.enums import Outcome
 from efrit.protocol.plan_enums import CommitKind, PlanStep, TaskType
+from efrit.resources import PLANS
 
 MAX_AMENDMENTS = 64
 MAX_TREE_NODES = 400
@@ -289,7 +290,7 @@ class PlanStatus(ApiModel):
 class EfritPlan(Resource):
     """Work towards an intent with a living task tree: act, assess, adapt, each step a commit."""
 
-    kind: ClassVar = "EfritPlan"
+    resource: ClassVar = PLANS
     short_names: ClassVar = ("efpl",)
     printer_columns: ClassVar = (
         PrinterColumn("Phase", ".status.phase"),

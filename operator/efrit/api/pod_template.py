@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 from pydantic.fields import FieldInfo
 
 from efrit.api.meta import ApiModel, Rule
+from efrit.api_group import GROUP
 
 KUBERNETES_TYPE = "x-efrit-kubernetes-type"
 """Names the model whose schema the generator of the CRDs puts in place (see kubernetes.py)."""
@@ -205,9 +206,9 @@ class PodTemplate(ApiModel):
     )
     rules: ClassVar = (
         Rule(
-            "!has(self.labels) || self.labels.all(key, !key.startsWith('efrit.dev/') && "
+            f"!has(self.labels) || self.labels.all(key, !key.startsWith('{GROUP}/') && "
             "!key.startsWith('app.kubernetes.io/'))",
-            "labels under efrit.dev/ and app.kubernetes.io/ belong to the operator: choose other keys.",
+            f"labels under {GROUP}/ and app.kubernetes.io/ belong to the operator: choose other keys.",
         ),
         Rule(
             "!has(self.volumeMounts) || self.volumeMounts.all(mount, has(self.volumes) && "

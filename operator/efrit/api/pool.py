@@ -12,6 +12,7 @@ from efrit.api.conditions import Condition
 from efrit.api.instance import InstanceSpec
 from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Scale, Time
 from efrit.api_group import GROUP
+from efrit.resources import POOLS
 
 AVAILABLE = "Available"
 PROGRESSING = "Progressing"
@@ -40,12 +41,12 @@ class PoolTemplateMetadata(ApiModel):
         default_factory=dict,
         max_length=32,
         description="Labels of the members, for spec.selector of requests and for kubectl. Keys that begin with "
-        "efrit.dev/ are the operator's.",
+        f"{GROUP}/ are the operator's.",
     )
     rules: ClassVar = (
         Rule(
-            "!has(self.labels) || self.labels.all(key, !key.startsWith('efrit.dev/'))",
-            "template.metadata.labels: keys that begin with efrit.dev/ are the operator's: use another prefix.",
+            f"!has(self.labels) || self.labels.all(key, !key.startsWith('{GROUP}/'))",
+            f"template.metadata.labels: keys that begin with {GROUP}/ are the operator's: use another prefix.",
         ),
         Rule(
             f"!has(self.labels) || self.labels.all(key, key.matches('{LABEL_KEY}') && "
@@ -427,7 +428,7 @@ class PoolStatus(ApiModel):
 class EfritPool(Resource):
     """So many instances of one template; a request of the pool goes to one that is free."""
 
-    kind: ClassVar = "EfritPool"
+    resource: ClassVar = POOLS
     short_names: ClassVar = ("efp",)
     printer_columns: ClassVar = (
         PrinterColumn("Wanted", ".status.desiredReplicas", "integer"),

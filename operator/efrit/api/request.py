@@ -17,9 +17,11 @@ from efrit.api.wire_types import (
     RetryPolicyField,
     UsageField,
 )
+from efrit.api_group import POOL_LABEL
 from efrit.protocol.enums import Outcome, RequestType, RetryPolicy, SessionStatus
 from efrit.protocol.ids import run_id
 from efrit.protocol.resource_case import resource_word
+from efrit.resources import REQUESTS
 
 # A character may take six bytes in etcd, an object 1.5 MiB: what is left is for the metadata and the status.
 MAX_CONTENT_CHARS = 245_760
@@ -87,7 +89,7 @@ class RequestSpec(ApiModel):
     pool_ref: LocalReference | None = Field(
         default=None,
         description="A member of the EfritPool of this name does the work, once one has room. Without such a pool: "
-        "the least loaded ready instance whose label efrit.dev/pool has this name.",
+        f"the least loaded ready instance whose label {POOL_LABEL} has this name.",
         json_schema_extra=_kept("poolRef"),
     )
     selector: InstanceSelector | None = Field(
@@ -356,7 +358,7 @@ class RequestStatus(ApiModel):
 class EfritRequest(Resource):
     """Work for an Efrit instance: one eval, chat or command, answered once in its status."""
 
-    kind: ClassVar = "EfritRequest"
+    resource: ClassVar = REQUESTS
     short_names: ClassVar = ("efr",)
     printer_columns: ClassVar = (
         PrinterColumn("Instance", ".status.instanceName"),

@@ -25,6 +25,7 @@ from efrit.client.interface import Backend
 from efrit.client.plans import Change, Intent, NewPlan, PlanState
 from efrit.errors import InvalidTree
 from efrit.plan.tree_file import is_tree, spec_of_tree
+from efrit.resources import PLANS
 
 
 async def run_run(backend: Backend, args: Namespace) -> Exit:
@@ -222,7 +223,7 @@ def from_file(path: str) -> tuple[str | None, dict[str, Any]]:
     if not {"kind", "apiVersion", "metadata"} & set(document):
         return None, document
     meta, spec = document.get("metadata") or {}, document.get("spec")
-    if document.get("kind") != "EfritPlan" or not isinstance(spec, dict) or not isinstance(meta, dict):
+    if document.get("kind") != PLANS.kind or not isinstance(spec, dict) or not isinstance(meta, dict):
         raise WrongSettings(f"{path} does not hold an EfritPlan", "it must hold an EfritPlan, or the spec of one")
     if set(meta) - {"name"}:
         raise WrongSettings(

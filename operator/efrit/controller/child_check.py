@@ -18,7 +18,7 @@ from efrit.controller.model import names
 from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiForbidden
 from efrit.kube.media_types import METADATA_LIST
-from efrit.kube.resources import NETWORK_POLICIES, SERVICE_ACCOUNTS, Resource
+from efrit.resources import NETWORK_POLICIES, SERVICE_ACCOUNTS, Resource
 
 log = logging.getLogger(__name__)
 

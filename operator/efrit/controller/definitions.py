@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from efrit.kube.resources import Resource
+from efrit.resources import Resource
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from efrit.controller.model.keys import Key, target_of
 from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiNotFound
 from efrit.kube.media_types import METADATA_LIST
-from efrit.kube.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS, VOLUME_CLAIMS, Resource
+from efrit.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS, VOLUME_CLAIMS, Resource
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from efrit.api.meta import rfc3339_micro
 from efrit.errors import ApiError, ApiNotFound
 from efrit.kube.client import KubeClient
 from efrit.kube.media_types import MERGE_PATCH
-from efrit.kube.resources import LEASES
+from efrit.resources import LEASES
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from efrit.errors import EfritError
-from efrit.kube.resources import ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
+from efrit.resources import ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 
 log = logging.getLogger(__name__)
 

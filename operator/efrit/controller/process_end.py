@@ -19,7 +19,7 @@ from typing import Any
 
 from efrit.errors import ApiError, ApiForbidden
 from efrit.kube.client import KubeClient
-from efrit.kube.resources import PODS
+from efrit.resources import PODS
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
 from efrit.kube.listing import Listing
 from efrit.kube.media_types import JSON, METADATA_LIST
-from efrit.kube.resources import (
+from efrit.resources import (
     EXCLUSIVE_CLAIMS,
     INSTANCES,
     PLANS,

@@ -23,8 +23,8 @@ from efrit.kube.exec import exec_stream, with_headers
 from efrit.kube.listing import Listing
 from efrit.kube.media_types import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH
 from efrit.kube.output_budget import OutputBudget
-from efrit.kube.resources import Resource, resource_of
 from efrit.kube.watch import abandon, follow_events, read_events
+from efrit.resources import Resource, resource_of
 
 Json = dict[str, Any]
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]]

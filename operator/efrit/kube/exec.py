@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 
 from efrit.errors import ApiCommandFailed, ApiUnavailable
 from efrit.kube.errors import api_error
-from efrit.kube.resources import PODS
+from efrit.resources import PODS
 
 MAX_STDERR_BYTES = 65_536
 _STDOUT, _STDERR, _ERROR = b"\1", b"\2", b"\3"

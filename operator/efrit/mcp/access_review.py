@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from efrit.client.cluster.api import Api
-from efrit.kube.resources import ACCESS_REVIEWS, REQUESTS, TOKEN_REVIEWS
+from efrit.resources import ACCESS_REVIEWS, REQUESTS, TOKEN_REVIEWS
 
 LONGEST_TOKEN = 16_384
 MASTERS = "system:masters"

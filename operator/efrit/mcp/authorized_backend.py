@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from efrit import resources
 from efrit.client.claims import Claim, NewClaim
 from efrit.client.cluster.convert import name_of_key
 from efrit.client.errors import Forbidden
@@ -27,7 +28,6 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.pools import Pool, Scaled
-from efrit.kube import resources
 from efrit.mcp.access_review import Authorizer, Caller, Permission
 from efrit.mcp.authorized_plans import AuthorizedPlans
 

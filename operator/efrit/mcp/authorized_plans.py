@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
+from efrit import resources
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.plan_history import history_of
 from efrit.client.plans import Change, NewPlan, Plans, PlanState
-from efrit.kube import resources
 
 PLANS = resources.PLANS.plural
 INSTANCES = resources.INSTANCES.plural

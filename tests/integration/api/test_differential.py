@@ -30,8 +30,8 @@ from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.snapshots import PlanSnapshot
 from efrit.kube.errors import UNREADABLE
 from efrit.kube.media_types import APPLY_PATCH
-from efrit.kube.resources import resource_of
 from efrit.protocol import Request, RequestState
+from efrit.resources import resource_of
 from tests.support import factory
 from tests.support.custom_resources import new_namespace
 from tests.support.factory import CONFIG, NOW, seconds

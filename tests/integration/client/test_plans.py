@@ -15,7 +15,7 @@ import yaml
 from efrit.client.backends import open_backend
 from efrit.client.place import Place
 from efrit.client.plans import Change, Intent, NewPlan
-from efrit.kube.resources import PLANS
+from efrit.resources import PLANS
 from tests.model.running import Model
 from tests.plans.script import Script
 from tests.support.efrit_program import Program, Terminal

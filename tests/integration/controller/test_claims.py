@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from tests.support.kube import Json, until
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
@@ -167,13 +167,7 @@ def test_whoever_leads_next_goes_on_with_what_a_claim_has(site: Site) -> None:
     free = next(name for name, owner in _owners(site).items() if owner == "EfritPool crew")
     _claim(site, "between")
     claim = site.kube.get("efritclaims", site.namespace, "between")["metadata"]
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": "EfritClaim",
-        "name": "between",
-        "uid": claim["uid"],
-        "controller": True,
-    }
+    owner = resources.EXCLUSIVE_CLAIMS.reference("between", claim["uid"], controller=True)
     site.kube.patch("efritinstances", site.namespace, free, {"metadata": {"ownerReferences": [owner]}})
     operator.start()
     assert _until(site, "between", "Bound", "Bound")["instanceName"] == free

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from efrit import resources
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.support.kube import Json, Kube, until
@@ -107,7 +108,7 @@ def test_a_namespace_with_running_work_can_be_deleted(site: Site) -> None:
     site.instance(**NO_CLAIMS)
     site.until_status(site.ask("(sleep-for 600)", timeoutSeconds=600), phase="Running")
     site.ask("'waiting")
-    site.kube.call("DELETE", f"/api/v1/namespaces/{site.namespace}")
+    site.kube.call("DELETE", resources.NAMESPACES.path(name=site.namespace))
     _until_gone(site)
 
 
@@ -117,13 +118,13 @@ def test_a_namespace_can_be_deleted_while_no_controller_runs(site: Site) -> None
     site.instance(**NO_CLAIMS)
     site.until_status(site.ask("(sleep-for 600)", timeoutSeconds=600), phase="Running")
     operator.kill()
-    site.kube.call("DELETE", f"/api/v1/namespaces/{site.namespace}")
+    site.kube.call("DELETE", resources.NAMESPACES.path(name=site.namespace))
     _until_gone(site)
 
 
 def _until_gone(site: Site) -> None:
     def namespace_status() -> str | None:
-        body = site.kube.call("GET", "/api/v1/namespaces", fieldSelector=f"metadata.name={site.namespace}")
+        body = site.kube.call("GET", resources.NAMESPACES.path(), fieldSelector=f"metadata.name={site.namespace}")
         return str(body["items"][0]["status"]) if body["items"] else None
 
     until(lambda: namespace_status() is None, lambda: f"the namespace stays: {namespace_status()}")

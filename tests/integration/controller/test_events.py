@@ -55,7 +55,7 @@ async def test_only_warnings_about_the_objects_of_an_instance_explain_it(site: S
 def _warning(namespace: str, kind: str, name: str, message: str) -> Json:
     return {
         "metadata": {"generateName": "e-"},
-        "involvedObject": {"apiVersion": "v1", "kind": kind, "name": name, "namespace": namespace},
+        "involvedObject": {"kind": kind, "name": name, "namespace": namespace},
         "type": "Warning",
         "reason": "Failed",
         "message": message,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from efrit import resources
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.controller.test_deletion import NO_CLAIMS, collectors_of
 from tests.support import chart
@@ -54,9 +55,7 @@ def test_a_namespace_that_does_not_exist_stops_nobody_and_is_served_once_it_is_t
     site.instance()
     assert site.answer(site.ask("(+ 1 1)"))["result"] == "2"
     until_served(operator, late, False)
-    site.kube.call(
-        "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": late}}
-    )
+    site.kube.call("POST", resources.NAMESPACES.path(), resources.NAMESPACES.manifest({"name": late}))
     make_instance(site.kube, late, "two")
     chart.serve(site.kube, site.namespace, late)
     until_served(operator, late, True)
@@ -94,14 +93,12 @@ def test_a_namespace_that_is_deleted_and_made_again_is_served_again(site: Site, 
     site.instance()
     make_instance(site.kube, other, "two")
     until_applied(site.kube, other, "two", operator)
-    site.kube.call("DELETE", f"/api/v1/namespaces/{other}")
+    site.kube.call("DELETE", resources.NAMESPACES.path(name=other))
     until_served(operator, other, False)
     query = {"fieldSelector": f"metadata.name={other}"}
-    until(lambda: not site.kube.call("GET", "/api/v1/namespaces", **query)["items"], "the namespace stays")
+    until(lambda: not site.kube.call("GET", resources.NAMESPACES.path(), **query)["items"], "the namespace stays")
     assert site.answer(site.ask("(+ 1 1)"))["result"] == "2"
-    site.kube.call(
-        "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
-    )
+    site.kube.call("POST", resources.NAMESPACES.path(), resources.NAMESPACES.manifest({"name": other}))
     chart.serve(site.kube, site.namespace, other)
     make_instance(site.kube, other, "two")
     until_served(operator, other, True)

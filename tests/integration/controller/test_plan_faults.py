@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from efrit import resources
 from tests.cluster.control_plane import ControlPlane
 from tests.model.running import Model, running
 from tests.plans.script import Script
@@ -99,7 +100,7 @@ def test_a_plan_in_a_namespace_that_goes_says_why_it_stands_still_and_disturbs_n
 ) -> None:
     begin(planning, "leaving", written(model, "leaving", "write", "polish", gated=True).intent, "write", "polish")
     plans.until_part(planning, "leaving", "act")
-    planning.kube.call("DELETE", f"/api/v1/namespaces/{planning.namespace}")
+    planning.kube.call("DELETE", resources.NAMESPACES.path(name=planning.namespace))
     model.open("leaving-1")
     status = plans.until_plan(planning, "leaving", reason="Blocked")
     assert "being terminated" in status["conditions"][0]["message"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from efrit.resources import AUTOSCALERS
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -21,7 +22,6 @@ from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
 SAMPLES = REPOSITORY / "samples"
-AUTOSCALERS = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 SYNC_SECONDS = 1
 """How often the HPA controller looks; 15 outside of tests."""
 
@@ -65,7 +65,7 @@ def test_a_backlog_makes_an_autoscaler_enlarge_the_pool_and_its_end_makes_it_sma
     autoscaler = _sample("pool-hpa/autoscaler.yaml")
     autoscaler["spec"] |= {"maxReplicas": 3, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}
     kube.create("efritpools", site.namespace, _sample("pool-hpa/pool.yaml"), fieldValidation="Strict")
-    path = AUTOSCALERS.format(site.namespace)
+    path = AUTOSCALERS.path(site.namespace)
     kube.call("POST", path, autoscaler, fieldValidation="Strict")
 
     def diagnostics() -> str:

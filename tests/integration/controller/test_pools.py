@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from tests.support.kube import Json, Refused, until
 from tests.support.site import FINAL, Site
 from tests.support.timeout import TIMEOUT
@@ -34,7 +34,7 @@ def _until(site: Site, **expected: Any) -> Json:
 
 
 def _scale(site: Site, replicas: int) -> None:
-    path = f"/apis/{API_VERSION}/namespaces/{site.namespace}/efritpools/crew/scale"
+    path = resources.POOLS.path(site.namespace, "crew", "scale")
     scale = site.kube.call("GET", path)
     site.kube.call("PUT", path, {**scale, "spec": {"replicas": replicas}})
 

@@ -10,22 +10,19 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from tests.support.kube import Json, Refused, until
 from tests.support.site import Site
 
 LARGE = "(make-string 100000 ?x)"
-QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 def _quota(site: Site) -> AbstractContextManager[None]:
     """Allow no further Secret. Nobody counts here: the status that the quota controller writes is given."""
     used = len(site.kube.list("secrets", site.namespace))
     spec = {"hard": {"count/secrets": str(used)}}
-    path = QUOTAS.format(site.namespace)
-    made = site.kube.call(
-        "POST", path, {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": spec}
-    )
+    path = resources.QUOTAS.path(site.namespace)
+    made = site.kube.call("POST", path, resources.QUOTAS.manifest({"name": "few"}, spec=spec))
     made["status"] = {**spec, "used": spec["hard"]}
     site.kube.call("PUT", f"{path}/few/status", made)
 
@@ -46,20 +43,16 @@ def _policy(site: Site) -> AbstractContextManager[None]:
     check = {"expression": "object.type != 'efrit.dev/result'", "message": "results are kept elsewhere here"}
     policy = {"matchConstraints": {"resourceRules": [rule], **here}, "validations": [check]}
     binding = {"policyName": name, "validationActions": ["Deny"], "matchResources": here}
-    bodies = {
-        "validatingadmissionpolicies": {"kind": "ValidatingAdmissionPolicy", "spec": policy},
-        "validatingadmissionpolicybindings": {"kind": "ValidatingAdmissionPolicyBinding", "spec": binding},
-    }
+    specs = {resources.VALIDATING_POLICIES: policy, resources.VALIDATING_POLICY_BINDINGS: binding}
 
     @contextmanager
     def in_force() -> Any:
-        for plural, body in bodies.items():
-            whole = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}, **body}
-            site.kube.call("POST", f"{ADMISSION}/{plural}", whole)
+        for resource, spec in specs.items():
+            site.kube.call("POST", resource.path(), resource.manifest({"name": name}, spec=spec))
         until(lambda: _refused(site), "the policy is not in force")
         yield
-        for plural in bodies:
-            site.kube.call("DELETE", f"{ADMISSION}/{plural}/{name}")
+        for resource in specs:
+            site.kube.call("DELETE", resource.path(name=name))
 
     return in_force()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from efrit import resources
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -85,9 +86,9 @@ def test_what_a_page_says_works_on_a_cluster_of_its_own(blocks: list[Block], tmp
         kube = Kube(plane)
         try:
             for name in ("team-a", "team-b", "team-c", "some-namespace"):
-                kube.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+                kube.call("POST", resources.NAMESPACES.path(), {"metadata": {"name": name}})
             for kind in ("servicemonitors", "prometheusrules"):
-                kube.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _monitoring(kind))
+                kube.call("POST", resources.DEFINITIONS.path(), _monitoring(kind))
         finally:
             kube.close()
         env = {"HOME": str(tmp_path), "KUBECONFIG": str(plane.kubeconfig), "PATH": os.environ["PATH"]}

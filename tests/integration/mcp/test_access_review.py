@@ -10,20 +10,19 @@ import pytest
 
 from efrit.client.cluster.api import Api, load_connection
 from efrit.client.errors import Forbidden
-from efrit.kube.resources import REQUESTS
 from efrit.mcp.access_review import ApiServerReviewer, Permission
+from efrit.resources import CLUSTER_ROLE_BINDINGS, REQUESTS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import new_namespace
 from tests.support.kube import Kube
 
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 AUDIENCE = "efrit-mcp"
 
 
 def account(kube: Kube, namespace: str, name: str, *, audience: str | None = None) -> str:
     """Make a service account; return it, and a token of it."""
-    where = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-    kube.call("POST", where, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+    where = SERVICE_ACCOUNTS.path(namespace)
+    kube.call("POST", where, SERVICE_ACCOUNTS.manifest({"name": name}))
     spec: dict[str, Any] = {"expirationSeconds": 3600, "audiences": [audience] if audience else []}
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     return str(kube.call("POST", f"{where}/{name}/token", body)["status"]["token"])
@@ -33,14 +32,13 @@ def allow(kube: Kube, namespace: str, name: str, verbs: list[str], resources: li
     """Lets a service account of the namespace do something there."""
     rule = {"apiGroups": ["efrit.dev", ""], "resources": resources, "verbs": verbs}
     meta = {"name": name}
-    where = f"{RBAC}/namespaces/{namespace}"
-    kube.call("POST", f"{where}/roles", {"metadata": meta, "rules": [rule]})
+    kube.call("POST", ROLES.path(namespace), {"metadata": meta, "rules": [rule]})
     binding = {
         "metadata": meta,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
     }
-    kube.call("POST", f"{where}/rolebindings", binding)
+    kube.call("POST", ROLE_BINDINGS.path(namespace), binding)
 
 
 @pytest.fixture
@@ -52,7 +50,7 @@ async def api(kube: Kube, plane: ControlPlane, namespace: str, tmp_path: Path) -
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:auth-delegator"},
         "subjects": [{"kind": "ServiceAccount", "name": "mcp", "namespace": namespace}],
     }
-    kube.call("POST", f"{RBAC}/clusterrolebindings", binding)
+    kube.call("POST", CLUSTER_ROLE_BINDINGS.path(), binding)
     config, _, _ = await load_connection(plane.kubeconfig, None, None)
     config.cert_file = config.key_file = None
     config.api_key = {"BearerToken": f"Bearer {token}"}
@@ -83,7 +81,7 @@ async def test_a_token_changed_in_one_character_is_nobodys(kube: Kube, api: Api,
 
 async def test_a_token_of_a_deleted_account_is_nobodys(kube: Kube, api: Api, namespace: str) -> None:
     token = account(kube, namespace, "ann")
-    kube.call("DELETE", f"/api/v1/namespaces/{namespace}/serviceaccounts/ann")
+    kube.call("DELETE", SERVICE_ACCOUNTS.path(namespace, "ann"))
     assert await ApiServerReviewer(api).authenticate(token) is None
 
 

@@ -22,14 +22,14 @@ from mcp.client import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.ports import free_port
 from tests.cluster.progress import run
 from tests.integration.mcp.conftest import PROGRAM
-from tests.integration.mcp.test_access_review import AUDIENCE, RBAC, account, allow
+from tests.integration.mcp.test_access_review import AUDIENCE, account, allow
 from tests.integration.mcp.test_stdio import QUESTION, RENAME
 from tests.model.running import Model
 from tests.plans.script import Script
@@ -97,16 +97,15 @@ def give_rights(kube: Kube, namespace: str) -> str:
         if kind == "ServiceAccount":
             kube.create("serviceaccounts", namespace, manifest)
         elif kind in ("Role", "RoleBinding"):
-            kube.call("POST", f"{RBAC}/namespaces/{namespace}/{kind.lower()}s", manifest)
+            kube.call("POST", resources.resource_of(manifest).path(namespace), manifest)
         elif kind in ("ClusterRole", "ClusterRoleBinding"):
-            kube.call("POST", f"{RBAC}/{kind.lower()}s", manifest)
+            kube.call("POST", resources.resource_of(manifest).path(), manifest)
     return str(next(manifest["metadata"]["name"] for manifest in made if manifest["kind"] == "ServiceAccount"))
 
 
 MODE = "impersonate-on:serviceaccount:"
 """Beginning of what may be done in the name of a service account, as all callers here are."""
 PART = "app.kubernetes.io/component"
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 def kubeconfig(plane: ControlPlane, namespace: str, bearer: str, path: Path) -> Path:
@@ -453,8 +452,8 @@ async def test_admission_and_the_audit_log_see_the_caller(served: Served, audit_
     }
     binding = {"policyName": f"callers-{namespace}", "validationActions": ["Deny"]}
     meta = {"name": f"callers-{namespace}"}
-    kube.call("POST", f"{ADMISSION}/validatingadmissionpolicies", {"metadata": meta, "spec": spec})
-    kube.call("POST", f"{ADMISSION}/validatingadmissionpolicybindings", {"metadata": meta, "spec": binding})
+    kube.call("POST", resources.VALIDATING_POLICIES.path(), {"metadata": meta, "spec": spec})
+    kube.call("POST", resources.VALIDATING_POLICY_BINDINGS.path(), {"metadata": meta, "spec": binding})
     refused = False
     try:
         async with served.client(served.ann) as client:
@@ -463,7 +462,7 @@ async def test_admission_and_the_audit_log_see_the_caller(served: Served, audit_
                     plan = {"intent": "Nothing.", "pool": "nobody"}
                     refused = "plans are closed" in str((await client.call_tool("efrit_run_plan", plan)).content)
     finally:
-        kube.call("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/{meta['name']}")
+        kube.call("DELETE", resources.VALIDATING_POLICY_BINDINGS.path(name=meta["name"]))
     events = [event for event in map(json.loads, lines(audit_log)) if event["verb"] not in ("get", "list", "watch")]
     server = f"system:serviceaccount:{namespace}:{namespace}-efrit-operator-mcp"
     names = [(event["user"]["username"], event.get("impersonatedUser", {}).get("username")) for event in events]
@@ -472,30 +471,28 @@ async def test_admission_and_the_audit_log_see_the_caller(served: Served, audit_
 
 
 @pytest.mark.parametrize(
-    ("path", "headers", "cannot"),
+    ("resource", "headers", "cannot"),
     [
-        (f"{API_VERSION} efritrequests", {}, "cannot list resource"),
-        (f"{API_VERSION} efritrequests", {"Impersonate-User": "bob"}, 'User "bob" cannot list'),
+        (resources.REQUESTS, {}, "cannot list resource"),
+        (resources.REQUESTS, {"Impersonate-User": "bob"}, 'User "bob" cannot list'),
         (
-            f"{API_VERSION} efritrequests",
+            resources.REQUESTS,
             {"Impersonate-User": "bob", "Impersonate-Group": "system:masters"},
             "system:masters group is not allowed",
         ),
-        (f"{API_VERSION} efritrequests", {"Impersonate-User": "system:node:one"}, "cannot impersonate"),
-        ("v1 pods", {"Impersonate-User": "{admin}"}, "cannot impersonate"),
-        ("v1 secrets", {"Impersonate-User": "{admin}"}, "cannot impersonate"),
+        (resources.REQUESTS, {"Impersonate-User": "system:node:one"}, "cannot impersonate"),
+        (resources.PODS, {"Impersonate-User": "{admin}"}, "cannot impersonate"),
+        (resources.SECRETS, {"Impersonate-User": "{admin}"}, "cannot impersonate"),
     ],
 )
 async def test_the_servers_own_account_can_do_nothing_but_what_is_served_in_a_callers_name(
-    served: Served, plane: ControlPlane, path: str, headers: dict[str, str], cannot: str
+    served: Served, plane: ControlPlane, resource: resources.Resource, headers: dict[str, str], cannot: str
 ) -> None:
     namespace = served.site.namespace
-    version, _, resource = path.partition(" ")
-    root = "apis" if "/" in version else "api"
     named = {key: text.format(admin=f"system:serviceaccount:{namespace}:ann") for key, text in headers.items()}
     trust = ssl.create_default_context(cafile=str(plane.authority.ca))
     async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {served.own}", **named}, verify=trust) as http:
-        answer = await http.get(f"{plane.url}/{root}/{version}/namespaces/{namespace}/{resource}")
+        answer = await http.get(plane.url + resource.path(namespace))
     assert answer.status_code == 403
     assert cannot in answer.json()["message"]
 
@@ -512,7 +509,7 @@ async def test_a_token_for_the_api_server_is_of_no_use_here_and_one_for_here_is_
         assert "--audience efrit-mcp" in answer.text
     trust = ssl.create_default_context(cafile=str(plane.authority.ca))
     async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {served.ann}"}, verify=trust) as http:
-        answer = await http.get(f"{plane.url}/apis/{API_VERSION}/namespaces/{namespace}/efritrequests")
+        answer = await http.get(plane.url + resources.REQUESTS.path(namespace))
     assert answer.status_code == 401
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import httpx
 
+from efrit import resources
 from efrit.controller.act.identity import load_identity
 from efrit.controller.act.kube import Kube as ControllerKube
 from efrit.kube.connection import load_connection
 from efrit.kube.media_types import METADATA_LIST
-from efrit.kube.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS, VOLUME_CLAIMS, Resource
+from efrit.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS, VOLUME_CLAIMS, Resource
 from tests.cluster.control_plane import ControlPlane
 from tests.support import chart
 from tests.support.crowd import objects
@@ -90,7 +91,7 @@ class Crowd:
 
     async def _start_pod(self, statefulset: Json) -> None:
         meta, template = statefulset["metadata"], statefulset["spec"]["template"]
-        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": meta["name"], "uid": meta["uid"]}
+        owner = resources.STATEFULSETS.reference(meta["name"], meta["uid"])
         spec = template["spec"]
         spec["initContainers"][0]["ports"][0]["containerPort"] = self.bridges.port
         about = {"name": f"{meta['name']}-0", "namespace": self.namespace, **template["metadata"]}

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from efrit.api.meta import rfc3339
-from efrit.kube.resources import EXCLUSIVE_CLAIMS, REQUESTS, Resource
+from efrit.resources import EXCLUSIVE_CLAIMS, REQUESTS, Resource
 from tests.support.timeout import TIMEOUT
 
 Json = dict[str, Any]
@@ -64,7 +64,7 @@ def affinity(size: int, *, random: bool) -> Json:
 def _stored(name: str, namespace: str, spec: Json, resource: Resource = REQUESTS) -> Json:
     meta = {"name": name, "namespace": namespace, "uid": str(uuid.uuid4()), "generation": 1}
     meta["creationTimestamp"] = rfc3339(datetime.now(UTC))
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
+    return resource.manifest(meta, spec=spec)
 
 
 def store(etcd_port: int, objects: Iterable[Json]) -> int:

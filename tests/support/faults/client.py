@@ -14,6 +14,7 @@ from typing import Protocol
 
 import httpx
 
+from efrit import resources
 from tests.support.faults.history import Eviction, ExpectedEnd, Loss, Note, SubmittedRequest
 from tests.support.faults.pool_workload import BROKEN_IMAGE, MEMBER, ClaimSpec, PoolSpec
 from tests.support.faults.schedule import POOL_OPS, Op, Schedule, Step
@@ -222,7 +223,7 @@ class WorkloadClient:
                 change(emacs=self.changed_emacs())
             case Op.DELETE_NAMESPACE:
                 self.namespace_deleted = True
-                self.retry(lambda: kube.call("DELETE", f"/api/v1/namespaces/{where}"))
+                self.retry(lambda: kube.call("DELETE", resources.NAMESPACES.path(name=where)))
         self.note("user", f"{step.op.value}: done", request=request, instance=instance)
 
     def _create(self, plural: str, manifest: Json) -> Json:

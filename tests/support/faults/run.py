@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 
+from efrit import resources
 from tests.support.faults import collect
 from tests.support.faults.availability import total_seconds
 from tests.support.faults.base_run import FaultRun
@@ -229,7 +230,7 @@ def _all_final(run: FaultRun) -> bool:
 
 def _namespace_gone(run: FaultRun) -> bool:
     try:
-        run.cluster.kube.call("GET", f"/api/v1/namespaces/{run.namespace}")
+        run.cluster.kube.call("GET", resources.NAMESPACES.path(name=run.namespace))
     except Refused as error:
         return error.status == 404
     except httpx.TransportError:

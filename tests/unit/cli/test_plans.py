@@ -18,7 +18,7 @@ from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit
 from efrit.client.errors import Refused, WrongSettings
 from efrit.client.plans import Change, Intent, NewPlan, Outcome, PlanPhase, PlanReason, PlanState
-from efrit.kube.resources import PLANS
+from efrit.resources import PLANS
 from tests.unit.cli.test_plan_text import PLAN
 from tests.unit.mcp.scripted_plans import HISTORY
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from efrit import resources
 from efrit.api import EfritInstance
-from efrit.api_group import API_VERSION
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.manifests import build
 from efrit.controller.model import names
@@ -32,11 +32,10 @@ from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge
 from tests.unit.controller.store.world import child
 
-TEAM = f"/apis/{API_VERSION}/namespaces/team"
-ALPHA = f"{TEAM}/efritinstances/alpha"
-WORK = f"{TEAM}/efritrequests/work"
-PLAN = f"{TEAM}/efritplans/app"
-REQUESTS = f"{TEAM}/efritrequests"
+ALPHA = resources.INSTANCES.path("team", "alpha")
+WORK = resources.REQUESTS.path("team", "work")
+PLAN = resources.PLANS.path("team", "app")
+REQUESTS = resources.REQUESTS.path("team")
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck, list_pause, secret_pause
 from efrit.controller.store.store import Store
@@ -19,8 +20,8 @@ from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.virtual_time import elapse
 
 ALPHA = ("team", "alpha")
-ACCOUNTS = "/api/v1/serviceaccounts"
-POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
+ACCOUNTS = resources.SERVICE_ACCOUNTS.path()
+POLICIES = resources.NETWORK_POLICIES.path()
 
 
 @dataclass
@@ -58,7 +59,7 @@ async def test_children_that_are_there_are_left_alone(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "plural", ["/api/v1/namespaces/team/serviceaccounts", POLICIES.replace("v1/", "v1/namespaces/team/")]
+    "plural", [resources.SERVICE_ACCOUNTS.path("team"), POLICIES.replace("v1/", "v1/namespaces/team/")]
 )
 async def test_a_child_that_is_gone_is_found(rig: Rig, plural: str) -> None:
     rig.place()

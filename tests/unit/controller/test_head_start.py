@@ -32,7 +32,7 @@ from efrit.controller.resync import Resync
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable
-from efrit.kube.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS
+from efrit.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,

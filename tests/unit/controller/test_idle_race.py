@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from efrit import resources
 from efrit.errors import ApiUnavailable
 from tests.support.factory import Json, plan_json, request_json, view
 from tests.unit.controller.fake_bridge import INSTANCE
-from tests.unit.controller.reconciling import ALPHA, PLAN, TEAM, WORK, Rig
+from tests.unit.controller.reconciling import ALPHA, PLAN, WORK, Rig
 
-STATEFULSET = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
+STATEFULSET = resources.STATEFULSETS.path("team", "efrit-alpha")
 PUT = ("PUT", "/v1/requests/uid-work")
 SUSPEND = {"suspendAfterSeconds": 10}
 DELETE = {"deleteAfterSeconds": 10}
@@ -128,7 +129,7 @@ async def test_work_that_the_watch_has_not_reported_keeps_an_instance_from_being
 async def test_work_of_others_does_not_keep_an_instance_from_being_deleted(rig: Rig) -> None:
     idle(rig, DELETE)
     rig.api.put(WORK, request_json(target="beta"))
-    rig.api.put(f"{TEAM}/efritrequests/done", request_json("done", status={"phase": "Succeeded"}))
+    rig.api.put(resources.REQUESTS.path("team", "done"), request_json("done", status={"phase": "Succeeded"}))
     rig.api.put(PLAN, plan_json(status={"phase": "Failed"}))
 
     await reconcile(rig)
@@ -158,7 +159,7 @@ async def test_an_instance_that_was_changed_since_it_was_decided_about_is_not_de
 
 async def test_an_instance_is_not_deleted_while_the_check_cannot_be_made(rig: Rig) -> None:
     idle(rig, DELETE)
-    rig.api.fail("GET", f"{TEAM}/efritplans", 503)
+    rig.api.fail("GET", resources.PLANS.path("team"), 503)
 
     with contextlib.suppress(ApiUnavailable):
         await reconcile(rig)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from efrit.api.meta import rfc3339_micro
 from efrit.controller import lease as lease_module
 from efrit.controller.act.kube import Kube
@@ -18,7 +19,7 @@ from efrit.controller.lease import Lease
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_api import FakeApi
 
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/efrit-system/leases"
+LEASES = resources.LEASES.path("efrit-system")
 LEASE = f"{LEASES}/efrit-operator"
 
 

@@ -16,7 +16,7 @@ from efrit.controller import metrics_access
 from efrit.controller.metrics_access import KEPT_SECONDS, LONGEST_TOKEN, MAX_KEPT, MAX_REVIEWS, MetricsAccess
 from efrit.controller.metrics_server import MOST_CONNECTIONS, serve_metrics
 from efrit.errors import ApiUnavailable
-from efrit.kube.resources import TOKEN_REVIEWS, Resource
+from efrit.resources import TOKEN_REVIEWS, Resource
 from tests.support.timeout import TIMEOUT
 
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
+from efrit import resources
 from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
@@ -40,14 +41,14 @@ from tests.support.factory import (
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import INSTANCE
-from tests.unit.controller.reconciling import ALPHA, TEAM, WORK, Rig
+from tests.unit.controller.reconciling import ALPHA, WORK, Rig
 from tests.unit.controller.store.world import child
 
 KEY = ("team", "work")
 UID = "uid-work"
 ONE = f"/v1/requests/{UID}"
 CANCEL = f"{ONE}/cancel"
-STATEFULSET = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
+STATEFULSET = resources.STATEFULSETS.path("team", "efrit-alpha")
 RUNNING = view(state=RequestState.RUNNING, attempt=1)
 LOST = structs.replace(RUNNING, metadata={"name": "work", "namespace": "team"})
 
@@ -310,7 +311,7 @@ async def test_a_key_nobody_knows_needs_nothing(rig: Rig, kind: str) -> None:
 
 
 async def test_a_refusal_is_reported_instead_of_the_status_that_was_decided_before_it(rig: Rig) -> None:
-    account = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
+    account = resources.SERVICE_ACCOUNTS.path("team", "efrit-alpha")
     rig.store.instances.observe(rig.api.put(ALPHA, instance_json()))
     rig.api.fail("PATCH", account, 403, {"message": "exceeded quota: accounts"})
 
@@ -397,7 +398,7 @@ async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(ap
     reconciler = Reconciler(store, actor, identity, lambda: NOW, lambda _: True)
     names = ["a", "b", "c"]
     for name in names:
-        store.instances.observe(api.put(f"{TEAM}/efritinstances/{name}", instance_json(name)))
+        store.instances.observe(api.put(resources.INSTANCES.path("team", name), instance_json(name)))
         current = statefulset_json(name)
         current["metadata"] |= {"uid": f"ss-{name}", "annotations": {"efrit.dev/template-hash": "old"}}
         store.children.observe_statefulset(current)
@@ -410,7 +411,9 @@ async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(ap
     store.first_list_complete(None)
     await asyncio.gather(*(reconciler.reconcile(WorkKey("EfritInstance", "team", name)) for name in names))
 
-    reasons = [condition(api.objects[f"{TEAM}/efritinstances/{name}"]["status"], "Updated")[1] for name in names]
+    reasons = [
+        condition(api.objects[resources.INSTANCES.path("team", name)]["status"], "Updated")[1] for name in names
+    ]
     assert sorted(reasons) == ["UpdateDraining", "UpdateQueued", "UpdateQueued"]
 
 

@@ -6,14 +6,19 @@ import asyncio
 
 import pytest
 
+from efrit import resources
 from efrit.errors import ApiError
 from tests.support.factory import Json, condition_json
-from tests.unit.controller.reconciling import ALPHA, TEAM, Rig
+from tests.unit.controller.reconciling import ALPHA, Rig
 from tests.unit.controller.store.test_claims import claim_json
 from tests.unit.controller.store.test_pools import member_json, pool_json
 
 ONE: Json = {"generation": 2, "version": "2", "replicas": 1, "updateStrategy": {"type": "OnDelete"}}
-POOL, CLAIMS, INSTANCES = f"{TEAM}/efritpools/crew", f"{TEAM}/efritclaims", f"{TEAM}/efritinstances"
+POOL, CLAIMS, INSTANCES = (
+    resources.POOLS.path("team", "crew"),
+    resources.EXCLUSIVE_CLAIMS.path("team"),
+    resources.INSTANCES.path("team"),
+)
 
 
 def begin(rig: Rig, *claims: str) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from efrit.controller.model.keys import WorkKey
-from efrit.kube.resources import PLANS
+from efrit.resources import PLANS
 from tests.support.factory import Json, final_status, part_json, plan_json
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.reconciling import PLAN, REQUESTS, Rig

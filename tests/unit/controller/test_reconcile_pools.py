@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+from efrit import resources
 from efrit.errors import ApiError
 from efrit.protocol import RequestReason
 from tests.support.factory import POD_UID, QUEUE_ID, Json, answered, request_json, view
 from tests.unit.controller.fake_bridge import INSTANCE
-from tests.unit.controller.reconciling import ALPHA, TEAM, WORK, Rig
+from tests.unit.controller.reconciling import ALPHA, WORK, Rig
 from tests.unit.controller.store.test_pools import member_json, pool_json
 
-POOL = f"{TEAM}/efritpools/crew"
-INSTANCES = f"{TEAM}/efritinstances"
+POOL = resources.POOLS.path("team", "crew")
+INSTANCES = resources.INSTANCES.path("team")
 CREW = ("team", "crew")
 
 
@@ -194,7 +195,7 @@ async def test_a_flow_pays_for_requests_that_continue_a_session(rig: Rig) -> Non
         session: Json = {"session": {"id": "s-1"}, "poolRef": {"name": "crew"}}
         request = request_json(name, target=None, created=datetime.now(UTC), **session)
         request["metadata"]["labels"] = {"team": "a"}
-        rig.store.requests.observe(rig.api.put(f"{TEAM}/efritrequests/{name}", request))
+        rig.store.requests.observe(rig.api.put(resources.REQUESTS.path("team", name), request))
         rig.store.requests.session_found(("team", name), f"uid-{name}", "alpha")
         rig.bridge.answers["PUT", f"/v1/requests/uid-{name}"] = (201, view(f"uid-{name}").to_json())
         await rig.reconcile(name=name)
@@ -212,7 +213,7 @@ async def test_a_request_that_continues_a_session_waits_while_its_flow_has_all_t
     continues: Json = {"type": "eval", "session": {"id": "s-1"}, "poolRef": {"name": "crew"}}
     for name in ("work", "more"):
         request = request_json(name, target=None, created=datetime.now(UTC) - timedelta(minutes=1), **continues)
-        rig.store.requests.observe(rig.api.put(f"{TEAM}/efritrequests/{name}", request))
+        rig.store.requests.observe(rig.api.put(resources.REQUESTS.path("team", name), request))
         rig.store.requests.session_found(("team", name), f"uid-{name}", "alpha")
         await rig.reconcile(name=name)
     first, second = (call.body["status"] for call in rig.api.made("PATCH"))
@@ -225,7 +226,7 @@ async def test_a_request_that_continues_a_session_waits_while_its_flow_has_all_t
     assert rig.api.made("PATCH")[-1].body["status"]["instanceName"] == "alpha"
 
 
-BUDGETS = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
+BUDGETS = resources.DISRUPTION_BUDGETS.path("team")
 BUDGET = f"{BUDGETS}/efrit-crew"
 
 

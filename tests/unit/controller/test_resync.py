@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
@@ -17,7 +17,7 @@ from efrit.controller.resync import MOST_READ_ALONE, Resync
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
-from efrit.kube.resources import PLANS, PODS, POOLS, Resource
+from efrit.resources import PLANS, PODS, POOLS, Resource
 from tests.support.factory import (
     CONFIG,
     NOW,
@@ -32,16 +32,15 @@ from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.store.test_pools import pool_json
 from tests.unit.controller.store.world import child
 
-ROOT = f"/apis/{API_VERSION}/namespaces/team"
-ALL_PODS = "/api/v1/pods"
-ALL_POOLS = f"/apis/{API_VERSION}/efritpools"
+ALL_PODS = resources.PODS.path()
+ALL_POOLS = resources.POOLS.path()
 KEY = ("team", "work")
 ALPHA = ("team", "alpha")
 POD = child(uid="pod", podIP="10.0.0.1")
 STATEFULSET = statefulset_json()
-PODS_OF_TEAM = "/api/v1/namespaces/team/pods/efrit-alpha-0"
-CLAIMS_OF_TEAM = "/api/v1/namespaces/team/persistentvolumeclaims"
-SETS_OF_TEAM = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
+PODS_OF_TEAM = resources.PODS.path("team", "efrit-alpha-0")
+CLAIMS_OF_TEAM = resources.VOLUME_CLAIMS.path("team")
+SETS_OF_TEAM = resources.STATEFULSETS.path("team", "efrit-alpha")
 
 
 @dataclass
@@ -72,9 +71,9 @@ class Rig:
 
 
 PLACES = {
-    "instance": (f"{ROOT}/efritinstances/alpha", instance_json()),
-    "request": (f"{ROOT}/efritrequests/work", request_json()),
-    "plan": (f"{ROOT}/efritplans/app", plan_json()),
+    "instance": (resources.INSTANCES.path("team", "alpha"), instance_json()),
+    "request": (resources.REQUESTS.path("team", "work"), request_json()),
+    "plan": (resources.PLANS.path("team", "app"), plan_json()),
     "pod": (PODS_OF_TEAM, POD),
     "set": (SETS_OF_TEAM, STATEFULSET),
 }
@@ -115,7 +114,7 @@ async def test_an_open_plan_no_event_reported_is_found_and_one_that_is_gone_is_v
 async def test_final_plans_with_a_time_to_live_are_found(rig: Rig) -> None:
     specs: tuple[tuple[str, dict[str, Any]], ...] = (("kept", {}), ("brief", {"ttlSecondsAfterFinished": 5}))
     for name, spec in specs:
-        rig.api.put(f"{ROOT}/efritplans/{name}", plan_json(name, status=final_status(), **spec))
+        rig.api.put(resources.PLANS.path("team", name), plan_json(name, status=final_status(), **spec))
 
     await rig.resync.sweep_final()
 
@@ -125,8 +124,8 @@ async def test_final_plans_with_a_time_to_live_are_found(rig: Rig) -> None:
 async def test_the_default_time_to_live_is_for_requests_alone(kube: Kube, api: FakeApi) -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     rig = Rig(Resync(kube, store, None, 60, 600, request_ttl=60), store, api)
-    api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
-    api.put(f"{ROOT}/efritplans/app", plan_json(status=final_status()))
+    api.put(resources.REQUESTS.path("team", "work"), request_json(status=final_status()))
+    api.put(resources.PLANS.path("team", "app"), plan_json(status=final_status()))
 
     await rig.resync.sweep_final()
 
@@ -134,7 +133,7 @@ async def test_the_default_time_to_live_is_for_requests_alone(kube: Kube, api: F
 
 
 async def test_only_open_requests_are_asked_for(rig: Rig) -> None:
-    rig.api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
+    rig.api.put(resources.REQUESTS.path("team", "work"), request_json(status=final_status()))
 
     await rig.resync.sweep_requests()
 
@@ -143,7 +142,9 @@ async def test_only_open_requests_are_asked_for(rig: Rig) -> None:
 
 @pytest.mark.parametrize("there", [False, True])
 async def test_a_request_that_is_gone_without_an_event_must_be_verified(rig: Rig, there: bool) -> None:
-    rig.store.requests.observe(rig.api.put(f"{ROOT}/efritrequests/work", request_json()) if there else request_json())
+    rig.store.requests.observe(
+        rig.api.put(resources.REQUESTS.path("team", "work"), request_json()) if there else request_json()
+    )
 
     await rig.resync.sweep_requests()
 
@@ -152,7 +153,7 @@ async def test_a_request_that_is_gone_without_an_event_must_be_verified(rig: Rig
 
 async def test_a_request_made_anew_under_its_name_is_taken_in(rig: Rig) -> None:
     rig.store.requests.observe(request_json(uid="old"))
-    rig.api.put(f"{ROOT}/efritrequests/work", request_json(uid="new"))
+    rig.api.put(resources.REQUESTS.path("team", "work"), request_json(uid="new"))
 
     await rig.resync.sweep_requests()
 
@@ -173,7 +174,7 @@ async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kub
     store = Store(queue, CONFIG, lambda: NOW)
     work = asyncio.create_task(queue.run(reconciled.put, 1))
     try:
-        store.requests.observe(api.put(f"{ROOT}/efritrequests/work", request_json()))
+        store.requests.observe(api.put(resources.REQUESTS.path("team", "work"), request_json()))
         async with asyncio.timeout(TIMEOUT):
             first = await reconciled.get()
             await Resync(kube, store, None, 0.01, 600).sweep_requests()
@@ -200,7 +201,7 @@ async def test_an_instance_no_event_reported_is_found(rig: Rig) -> None:
 
 
 async def test_a_pod_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> None:
-    rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    rig.store.instances.observe(rig.api.put(resources.INSTANCES.path("team", "alpha"), instance_json()))
     rig.store.children.observe_statefulset(STATEFULSET)
     rig.place("set")
     rig.store.children.observe_pod(POD)
@@ -212,7 +213,7 @@ async def test_a_pod_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> Non
 
 
 async def test_a_pod_no_event_reported_is_found(rig: Rig) -> None:
-    rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    rig.store.instances.observe(rig.api.put(resources.INSTANCES.path("team", "alpha"), instance_json()))
     rig.place("set", "pod")
 
     await rig.resync.sweep_instances()
@@ -223,7 +224,7 @@ async def test_a_pod_no_event_reported_is_found(rig: Rig) -> None:
 
 async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(rig: Rig) -> None:
     rig.store.instances.observe(instance_json(uid="first", version="10"))
-    rig.api.put(f"{ROOT}/efritinstances/beta", instance_json("beta"))
+    rig.api.put(resources.INSTANCES.path("team", "beta"), instance_json("beta"))
 
     sweeping = asyncio.create_task(rig.resync.sweep_instances())
     await rig.api.until(lambda: any(call.path.endswith("/efritinstances") for call in rig.api.calls))
@@ -234,7 +235,7 @@ async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(rig: Rig) 
 
 
 async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(rig: Rig) -> None:
-    rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    rig.store.instances.observe(rig.api.put(resources.INSTANCES.path("team", "alpha"), instance_json()))
     rig.place("set")
 
     sweeping = asyncio.create_task(rig.resync.sweep_instances())
@@ -254,7 +255,7 @@ async def test_final_requests_with_a_time_to_live_are_found(rig: Rig) -> None:
     )
     for name, phase, spec in made:
         status = final_status(phase) if phase != "Running" else {"phase": phase}
-        rig.api.put(f"{ROOT}/efritrequests/{name}", request_json(name, status=status, **spec))
+        rig.api.put(resources.REQUESTS.path("team", name), request_json(name, status=status, **spec))
 
     await rig.resync.sweep_final()
 
@@ -284,14 +285,14 @@ async def test_all_that_requests_refer_to_is_known_before_the_first_is_reconcile
     assert not instance_snapshot.listed, "it might be taken for idle"
 
 
-@pytest.mark.parametrize(("kind", "gone"), [(PODS, PODS_OF_TEAM), (PLANS, f"{ROOT}/efritplans/app")])
+@pytest.mark.parametrize(("kind", "gone"), [(PODS, PODS_OF_TEAM), (PLANS, resources.PLANS.path("team", "app"))])
 async def test_a_watch_goes_on_from_the_first_list_and_after_that_from_a_new_one(
     rig: Rig, kind: Resource, gone: str
 ) -> None:
     rig.place("instance", "set", "pod", "plan")
     await rig.resync.list_all()
     listed, version = len(rig.api.calls), str(rig.api.version)
-    rig.store.plans.observe(rig.api.objects[f"{ROOT}/efritplans/app"])
+    rig.store.plans.observe(rig.api.objects[resources.PLANS.path("team", "app")])
 
     assert await rig.resync.list_watched(kind) == version
     assert len(rig.api.calls) == listed
@@ -304,7 +305,7 @@ async def test_a_watch_goes_on_from_the_first_list_and_after_that_from_a_new_one
 
 async def test_open_requests_and_plans_are_known_before_anything_is_decided(rig: Rig) -> None:
     rig.place("instance", "request")
-    rig.api.put(f"{ROOT}/efritrequests/done", request_json("done", status=final_status()))
+    rig.api.put(resources.REQUESTS.path("team", "done"), request_json("done", status=final_status()))
     rig.place("plan")
 
     await rig.list_all()
@@ -330,8 +331,8 @@ async def test_namespaces_take_turns_at_their_first_lists(api: FakeApi, kube: Ku
 
 async def test_a_request_that_changed_without_an_event_is_read_and_the_others_are_not(rig: Rig) -> None:
     for name in ("changed", "same"):
-        rig.store.requests.observe(rig.api.put(f"{ROOT}/efritrequests/{name}", request_json(name)))
-    rig.api.put(f"{ROOT}/efritrequests/changed", request_json("changed", cancel=True, version="99"))
+        rig.store.requests.observe(rig.api.put(resources.REQUESTS.path("team", name), request_json(name)))
+    rig.api.put(resources.REQUESTS.path("team", "changed"), request_json("changed", cancel=True, version="99"))
 
     await rig.resync.sweep_requests()
 
@@ -339,24 +340,24 @@ async def test_a_request_that_changed_without_an_event_is_read_and_the_others_ar
     assert request_snapshot is not None
     assert request_snapshot.request.spec.cancel
     read = [call.path for call in rig.api.calls]
-    assert read == [f"/apis/{API_VERSION}/efritrequests", f"{ROOT}/efritrequests/changed"]
+    assert read == [resources.REQUESTS.path(), resources.REQUESTS.path("team", "changed")]
 
 
 async def test_a_sweep_that_finds_many_new_requests_lists_them_all(rig: Rig) -> None:
     for number in range(MOST_READ_ALONE + 1):
-        rig.api.put(f"{ROOT}/efritrequests/r{number}", request_json(f"r{number}"))
+        rig.api.put(resources.REQUESTS.path("team", f"r{number}"), request_json(f"r{number}"))
 
     await rig.resync.sweep_requests()
 
     assert len(rig.store.requests.open_uids()) == MOST_READ_ALONE + 1
-    assert {call.path for call in rig.api.calls} == {f"/apis/{API_VERSION}/efritrequests"}
+    assert {call.path for call in rig.api.calls} == {resources.REQUESTS.path()}
 
 
 async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_was_read(rig: Rig) -> None:
     rig.api.page_size = 1
     for name in ("one", "two"):
-        rig.api.put(f"{ROOT}/efritplans/{name}", plan_json(name))
-    rig.api.fail("GET", f"/apis/{API_VERSION}/efritplans", 503)
+        rig.api.put(resources.PLANS.path("team", name), plan_json(name))
+    rig.api.fail("GET", resources.PLANS.path(), 503)
 
     with pytest.raises(ApiUnavailable):
         await rig.list_all()
@@ -369,7 +370,7 @@ async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_w
 
 async def test_each_namespace_is_listed_on_its_own(api: FakeApi, kube: Kube) -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
-    api.fail("GET", f"/apis/{API_VERSION}/namespaces/b/efritrequests", 503)
+    api.fail("GET", resources.REQUESTS.path("b"), 503)
 
     await listed(Resync(kube, store, "a", 60, 600))
     with pytest.raises(ApiUnavailable):
@@ -399,14 +400,14 @@ async def test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_other
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     resync = Resync(kube, store, "team", 60, 600)
     for name in ("kept", "gone"):
-        api.put(f"{ROOT}/efritinstances/{name}", instance_json(name))
-        api.put(f"{ROOT}/efritrequests/{name}", request_json(name))
+        api.put(resources.INSTANCES.path("team", name), instance_json(name))
+        api.put(resources.REQUESTS.path("team", name), request_json(name))
     await listed(resync)
     elsewhere = instance_json("other")
     elsewhere["metadata"]["namespace"] = "elsewhere"
     store.instances.observe(elsewhere)
     for plural in ("efritinstances", "efritrequests"):
-        del api.objects[f"{ROOT}/{plural}/gone"]
+        del api.objects[resources.resource_named(plural).path("team", "gone")]
 
     await listed(resync)
 
@@ -422,8 +423,8 @@ async def test_a_sweep_that_is_refused_ends_the_sweeps_of_its_namespace(
     status: int, api: FakeApi, kube: Kube, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("efrit.controller.resync.FIRST_SWEEP_SECONDS", 0)
-    api.fail("GET", f"{ROOT}/efritrequests", 503)
-    api.fail("GET", f"{ROOT}/efritrequests", status)
+    api.fail("GET", resources.REQUESTS.path("team"), 503)
+    api.fail("GET", resources.REQUESTS.path("team"), status)
 
     async with asyncio.timeout(TIMEOUT):
         with pytest.raises((ApiForbidden, ApiNotFound)):
@@ -431,7 +432,7 @@ async def test_a_sweep_that_is_refused_ends_the_sweeps_of_its_namespace(
 
 
 async def test_a_claim_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> None:
-    rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    rig.store.instances.observe(rig.api.put(resources.INSTANCES.path("team", "alpha"), instance_json()))
     labels = {"efrit.dev/instance": "alpha"}
     for name in ("efrit-alpha-queue", "efrit-alpha-workspace"):
         claim = {"metadata": {"name": name, "namespace": "team", "uid": name, "labels": labels}}
@@ -465,7 +466,7 @@ async def test_without_the_definition_of_pools_all_else_is_listed_and_the_log_sa
 async def test_pools_are_served_once_their_definition_is_there_and_gone_once_it_is_deleted(rig: Rig) -> None:
     rig.api.fail("GET", ALL_POOLS, 404)
     await rig.list_all()
-    rig.api.put(f"{ROOT}/efritpools/crew", pool_json())
+    rig.api.put(resources.POOLS.path("team", "crew"), pool_json())
 
     assert await rig.resync.list_watched(POOLS)
     assert rig.store.pools.open_uids() == {("team", "crew"): "uid-crew"}

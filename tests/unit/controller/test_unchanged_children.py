@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck
 from efrit.controller.model import names
@@ -14,11 +15,10 @@ from efrit.controller.model.keys import RESYNC
 from tests.support.factory import Json, instance_json
 from tests.unit.controller.reconciling import ALPHA, Rig
 
-TEAM = "namespaces/team"
-ACCOUNT = f"/api/v1/{TEAM}/serviceaccounts/efrit-alpha"
-POLICY = f"/apis/networking.k8s.io/v1/{TEAM}/networkpolicies/efrit-alpha"
-CLAIM = f"/api/v1/{TEAM}/persistentvolumeclaims/efrit-alpha-queue"
-SET = f"/apis/apps/v1/{TEAM}/statefulsets/efrit-alpha"
+ACCOUNT = resources.SERVICE_ACCOUNTS.path("team", "efrit-alpha")
+POLICY = resources.NETWORK_POLICIES.path("team", "efrit-alpha")
+CLAIM = resources.VOLUME_CLAIMS.path("team", "efrit-alpha-queue")
+SET = resources.STATEFULSETS.path("team", "efrit-alpha")
 ALL = {"serviceaccounts", "secrets", "networkpolicies", "persistentvolumeclaims", "statefulsets"}
 Step = Callable[[Rig], Any]
 
@@ -45,7 +45,7 @@ def delete(path: str) -> Step:
 
 
 def refuse_lists(path: str) -> Step:
-    where = path.replace(f"{TEAM}/", "").rpartition("/")[0]
+    where = path.replace("namespaces/team/", "").rpartition("/")[0]
     return lambda at: at.api.fail("GET", where, 403)
 
 

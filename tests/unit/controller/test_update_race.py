@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from msgspec import structs
 
+from efrit import resources
 from efrit.errors import ApiUnavailable
 from efrit.protocol import RequestState, Reset
 from tests.support.factory import POD_UID, QUEUE_ID, Json, condition_json, instance_json, stats, view
@@ -14,8 +15,8 @@ from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.reconciling import ALPHA, Rig
 from tests.unit.controller.store.world import child
 
-STATEFULSET = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
-ACCOUNT = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
+STATEFULSET = resources.STATEFULSETS.path("team", "efrit-alpha")
+ACCOUNT = resources.SERVICE_ACCOUNTS.path("team", "efrit-alpha")
 PUT = ("PUT", "/v1/requests/uid-work")
 EPHEMERAL = {"queue": {"ephemeral": True}}
 RECORDED = {"phase": "Queued", "reason": "Queued", "queueID": QUEUE_ID, "instanceName": "alpha"}

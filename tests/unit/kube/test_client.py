@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from efrit.errors import (
     ApiConflict,
     ApiError,
@@ -16,7 +17,7 @@ from efrit.errors import (
     ApiUnavailable,
 )
 from efrit.kube.client import KubeClient
-from efrit.kube.resources import PODS, REQUESTS
+from efrit.resources import PODS, REQUESTS
 from tests.unit.controller.fake_api import FakeApi
 
 COLLECTION = REQUESTS.path("team")
@@ -24,11 +25,7 @@ WORK = f"{COLLECTION}/work"
 
 
 def work(**meta: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": REQUESTS.api_version,
-        "kind": "EfritRequest",
-        "metadata": {"name": "work", "namespace": "team", "uid": "u", **meta},
-    }
+    return resources.REQUESTS.manifest({"name": "work", "namespace": "team", "uid": "u", **meta})
 
 
 async def test_an_object_is_read(api: FakeApi, kube: KubeClient) -> None:

@@ -12,7 +12,7 @@ import pytest
 from efrit.errors import ConfigurationError
 from efrit.kube.client import KubeClient
 from efrit.kube.connection import load_connection
-from efrit.kube.resources import REQUESTS
+from efrit.resources import REQUESTS
 from tests.unit.controller.fake_api import FakeApi
 
 WORK = REQUESTS.path("team", "work")

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from efrit.client.cluster.api import Api
-from efrit.kube.resources import Resource
 from efrit.mcp.access_review import ApiServerReviewer, Caller, Permission
+from efrit.resources import Resource
 
 ANN = {"username": "ann", "uid": "u1", "groups": ["team"], "extra": {"scopes": ["a", "b"]}}
 

@@ -28,7 +28,7 @@ from efrit.errors import (
 from efrit.kube import connection
 from efrit.kube.client import Json, KubeClient
 from efrit.kube.connection import Configuration, Connection
-from efrit.kube.resources import Resource
+from efrit.resources import Resource
 
 __all__ = ["Api", "Connection", "Json", "decoded", "load_connection"]
 

@@ -55,8 +55,8 @@ from efrit.client.placement import default_instance, least_loaded
 from efrit.client.pools import Pool, Scaled
 from efrit.client.whole_result import without_texts
 from efrit.client.work_log import entry, model_text
-from efrit.kube.resources import INSTANCES, REQUESTS, SECRETS
 from efrit.protocol.enums import UNSTORED_RESULT
+from efrit.resources import INSTANCES, REQUESTS, SECRETS
 
 START_SECONDS = 300.0
 STOP_SECONDS = 120.0

@@ -18,8 +18,8 @@ from efrit.client.cluster.pools import get_pool
 from efrit.client.cluster.watch_object import states_of
 from efrit.client.errors import ClaimNotFound, Conflict, Forbidden, NotFound, Refused
 from efrit.client.resource_fields import condition, moment
-from efrit.kube.resources import EXCLUSIVE_CLAIMS
 from efrit.protocol.enums import ClaimPhase
+from efrit.resources import EXCLUSIVE_CLAIMS
 
 Json = Mapping[str, Any]
 

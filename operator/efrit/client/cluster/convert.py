@@ -29,9 +29,9 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.resource_fields import DIGEST, condition, moment
-from efrit.kube.resources import REQUESTS
 from efrit.protocol.enums import BROKEN_REASONS, RetryPolicy
 from efrit.protocol.resource_case import from_resource, resource_word, to_resource
+from efrit.resources import POOLS, REQUESTS
 
 Json = Mapping[str, Any]
 S = TypeVar("S", bound=Struct)
@@ -74,7 +74,7 @@ def instance_of(obj: Json, now: datetime) -> Instance:
 def _pool_of(meta: Json) -> str | None:
     """Return the pool that an instance is a member of: not one that a claim has, which keeps the pool's label."""
     owners = meta.get("ownerReferences") or ()
-    return next((owner["name"] for owner in owners if owner.get("controller") and owner["kind"] == "EfritPool"), None)
+    return next((owner["name"] for owner in owners if owner.get("controller") and owner["kind"] == POOLS.kind), None)
 
 
 def stats_of(obj: Json, now: datetime) -> InstanceStats:

@@ -11,7 +11,7 @@ from efrit.client.cluster import convert
 from efrit.client.cluster.api import Api
 from efrit.client.errors import ClientError
 from efrit.client.interface import Finding, InstanceStatus
-from efrit.kube.resources import INSTANCES, REQUESTS, SELF_ACCESS_REVIEWS, Resource
+from efrit.resources import INSTANCES, REQUESTS, SELF_ACCESS_REVIEWS, Resource
 
 _OVERLOOKED_SECONDS = 15.0
 

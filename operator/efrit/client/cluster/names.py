@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from efrit.client.cluster.api import Api, load_connection
-from efrit.kube.resources import NAMESPACES
+from efrit.resources import NAMESPACES
 
 
 def contexts(kubeconfig: Path | None) -> list[str]:

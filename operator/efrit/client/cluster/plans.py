@@ -22,7 +22,7 @@ from efrit.client.plan_history import history_of
 from efrit.client.plan_states import named_target, plan_digest, plan_name, plan_of, plan_spec, without_texts
 from efrit.client.plans import Change, NewPlan, PlanState
 from efrit.client.resource_fields import DIGEST
-from efrit.kube.resources import PLANS
+from efrit.resources import PLANS
 
 _AMEND_TRIES = 30
 _CHANGES: dict[Change, Json] = {

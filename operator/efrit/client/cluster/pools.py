@@ -13,7 +13,7 @@ from efrit.client.cluster.api import Api
 from efrit.client.errors import Forbidden, NotFound, PoolNotFound
 from efrit.client.pools import MAX_NAMES, POOL_LABEL, Pool, PoolCondition, PoolFlow, PoolScale, Scaled
 from efrit.client.resource_fields import moment
-from efrit.kube.resources import INSTANCES, POOLS
+from efrit.resources import EXCLUSIVE_CLAIMS, INSTANCES, POOLS
 
 Json = Mapping[str, Any]
 
@@ -121,7 +121,7 @@ async def _is_pool(api: Api, namespace: str, name: str) -> bool:
 
 def _is_held(obj: Json) -> bool:
     """Return whether a claim has an instance: it may outlive the pool whose label it has, and takes no work of it."""
-    return any(owner.get("kind") == "EfritClaim" for owner in obj["metadata"].get("ownerReferences") or ())
+    return any(owner.get("kind") == EXCLUSIVE_CLAIMS.kind for owner in obj["metadata"].get("ownerReferences") or ())
 
 
 async def _unknown_pool(api: Api, namespace: str, name: str) -> PoolNotFound:

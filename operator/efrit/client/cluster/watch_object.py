@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from efrit.client.cluster.api import Api, Json
 from efrit.client.errors import NotFound
-from efrit.kube.resources import Resource
+from efrit.resources import Resource
 
 _RELIST_SECONDS = 0.2
 

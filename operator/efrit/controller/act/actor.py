@@ -96,8 +96,8 @@ from efrit.errors import (
     RequestConflict,
     RequestNotFound,
 )
-from efrit.kube.resources import REQUESTS, resource_named
 from efrit.protocol import BatchElement, BatchOperation, RequestId, RequestView, kind_label
+from efrit.resources import REQUESTS, resource_named
 
 log = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from efrit.controller.model.actions import (
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.store import Store
 from efrit.errors import ApiNotFound
-from efrit.kube.resources import INSTANCES, PLANS, REQUESTS, VOLUME_CLAIMS, Resource, resource_named
 from efrit.protocol.ids import run_id
+from efrit.resources import INSTANCES, PLANS, REQUESTS, VOLUME_CLAIMS, Resource, resource_named
 
 log = logging.getLogger(__name__)
 

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from efrit.api import API_VERSION
 from efrit.api.meta import rfc3339, rfc3339_micro
 from efrit.api_group import GROUP
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.actions import Record
 from efrit.errors import ApiError, ApiNamespaceTerminating, ApiNotFound
-from efrit.kube.resources import EVENTS
+from efrit.resources import EVENTS, resource_named
 
 log = logging.getLogger(__name__)
 
@@ -111,26 +110,18 @@ class EventRecorder:
     def _manifest(self, action: Record) -> dict[str, Any]:
         namespace, name = action.key
         now = self._clock()
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{name}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": API_VERSION,
-                "kind": action.kind,
-                "namespace": namespace,
-                "name": name,
-                "uid": action.uid,
-            },
-            "type": action.type,
-            "reason": action.reason,
-            "message": action.message[:MAX_MESSAGE_CHARS],
-            "source": {"component": "efrit-operator"},
-            "reportingComponent": f"{GROUP}/operator",
-            "reportingInstance": self._name,
-            "action": action.reason,
-            "firstTimestamp": rfc3339(now),
-            "lastTimestamp": rfc3339(now),
-            "eventTime": rfc3339_micro(now),
-            "count": 1,
-        }
+        return EVENTS.manifest(
+            {"name": f"{name}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
+            involvedObject=resource_named(action.kind).reference(name, action.uid, namespace=namespace),
+            type=action.type,
+            reason=action.reason,
+            message=action.message[:MAX_MESSAGE_CHARS],
+            source={"component": "efrit-operator"},
+            reportingComponent=f"{GROUP}/operator",
+            reportingInstance=self._name,
+            action=action.reason,
+            firstTimestamp=rfc3339(now),
+            lastTimestamp=rfc3339(now),
+            eventTime=rfc3339_micro(now),
+            count=1,
+        )

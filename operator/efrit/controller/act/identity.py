@@ -15,7 +15,7 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.model import names
 from efrit.controller.model.credentials import Identity
 from efrit.errors import ApiExists, ApiNotFound, ConfigurationError
-from efrit.kube.resources import SECRETS
+from efrit.resources import SECRETS
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +57,12 @@ def new_identity() -> Identity:
 
 
 def _manifest(namespace: str, name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
+    return SECRETS.manifest(
+        {
             "name": name,
             "namespace": namespace,
             "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY},
         },
-        "type": "Opaque",
-        "data": {"hmac.key": base64.b64encode(new_identity().hmac_key).decode()},
-    }
+        type="Opaque",
+        data={"hmac.key": base64.b64encode(new_identity().hmac_key).decode()},
+    )

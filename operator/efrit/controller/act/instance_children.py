@@ -18,7 +18,7 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.store.store import Store
 from efrit.errors import ApiConflict, ApiExists, ApiFailed, ApiNotFound, ApiRefused, ApiUnavailable
-from efrit.kube.resources import STATEFULSETS
+from efrit.resources import STATEFULSETS
 
 
 class InstanceChildrenActor:

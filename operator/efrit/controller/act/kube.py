@@ -16,7 +16,7 @@ from efrit.kube.client import Body, Json, KubeClient, json_of, query_string
 from efrit.kube.connection import Configuration, load_connection
 from efrit.kube.errors import api_error
 from efrit.kube.media_types import JSON
-from efrit.kube.resources import Resource
+from efrit.resources import Resource
 
 FIELD_MANAGER = "efrit-operator"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from efrit.controller.act.kube import FIELD_MANAGER, Kube
 from efrit.errors import ApiConflict, ApiNotFound, ApiRefused
-from efrit.kube.resources import resource_of
+from efrit.resources import resource_of
 
 MAX_KNOWN = 20_000
 """The one that was applied longest ago is forgotten, and asked again, when there are more."""

@@ -21,7 +21,7 @@ from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.names import RESULT_KEY, result_secret_name
 from efrit.controller.store.store import Store
 from efrit.errors import ApiConflict, ApiExists, ApiNamespaceTerminating, ApiNotFound, ApiRefused
-from efrit.kube.resources import PLANS, REQUESTS, SECRETS
+from efrit.resources import PLANS, REQUESTS, SECRETS
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.store.store import Store
 from efrit.errors import ApiConflict, ApiError, ApiNamespaceTerminating, ApiNotFound, ApiRefused
-from efrit.kube.resources import INSTANCES
+from efrit.resources import INSTANCES
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from efrit.controller.act.kube import Kube
 from efrit.errors import ApiExists, ApiNotFound, ApiRefused
-from efrit.kube.resources import SECRETS
+from efrit.resources import SECRETS
 
 
 async def create_result(kube: Kube, manifest: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from efrit.controller.act.kube import Kube
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key
-from efrit.kube.resources import EVENTS
+from efrit.resources import EVENTS
 
 # Probes fail while a pod starts, and scheduling is reported in the pod's own status: neither explains anything.
 SILENT_REASONS = {"Unhealthy", "FailedScheduling", "BackOff", "FailedToRetrieveImagePullSecret"}

@@ -8,6 +8,7 @@ from typing import Any
 from efrit.api import EfritInstance
 from efrit.controller.model.credentials import Credentials
 from efrit.controller.model.names import child_metadata, secret_name
+from efrit.resources import SECRETS
 
 
 def build_secret(instance: EfritInstance, credentials: Credentials) -> dict[str, Any]:
@@ -20,10 +21,8 @@ def build_secret(instance: EfritInstance, credentials: Credentials) -> dict[str,
     }
     if credentials.previous_token is not None:
         files["token-previous"] = credentials.previous_token.encode()
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": child_metadata(instance, secret_name(instance)),
-        "type": "Opaque",
-        "data": {name: base64.b64encode(content).decode() for name, content in files.items()},
-    }
+    return SECRETS.manifest(
+        child_metadata(instance, secret_name(instance)),
+        type="Opaque",
+        data={name: base64.b64encode(content).decode() for name, content in files.items()},
+    )

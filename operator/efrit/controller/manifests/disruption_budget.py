@@ -8,6 +8,7 @@ from typing import Any
 from efrit.api import EfritPool
 from efrit.controller.manifests.member_owner import owner_reference
 from efrit.controller.model import names
+from efrit.resources import DISRUPTION_BUDGETS, POOLS
 
 MOST_NAMED = 500
 """Members that are selected by name; where there are more, all members of the pool are selected."""
@@ -16,22 +17,20 @@ MOST_NAMED = 500
 def build_disruption_budget(pool: EfritPool, members: Iterable[str]) -> dict[str, Any]:
     """Return the budget that lets no pod of these members be evicted, unless it is not Ready."""
     meta = pool.metadata
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {
+    return DISRUPTION_BUDGETS.manifest(
+        {
             "name": names.disruption_budget_name(meta.name),
             "namespace": meta.namespace,
             "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY, names.POOL_LABEL: meta.name},
-            "ownerReferences": [owner_reference(EfritPool.kind, meta.name, meta.uid)],
+            "ownerReferences": [owner_reference(POOLS, meta.name, meta.uid)],
         },
-        "spec": {
+        spec={
             "maxUnavailable": 0,
             # A pod that does not run well keeps nothing that a drain could wait for.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
             "selector": _selector(meta.name, sorted(members)),
         },
-    }
+    )
 
 
 def _selector(pool: str, members: list[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from efrit.api import EfritInstance
 from efrit.api.instance_model import METADATA_ADDRESSES
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.names import BRIDGE_PORT, child_metadata, child_name, selector_labels
+from efrit.resources import NETWORK_POLICIES
 
 PRIVATE_V4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
 PRIVATE_V6 = ("::1/128", "fc00::/7", "fe80::/10")
@@ -34,17 +35,15 @@ def build_network_policy(instance: EfritInstance, config: ControllerConfig) -> d
         ingress.append({"from": [dict(peer) for peer in network.allow_ingress_from]})
     egress: list[dict[str, Any]] = [_dns(), *_model(instance)]
     egress += [dict(rule) for rule in network.egress]
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": child_metadata(instance, child_name(instance)),
-        "spec": {
+    return NETWORK_POLICIES.manifest(
+        child_metadata(instance, child_name(instance)),
+        spec={
             "podSelector": {"matchLabels": selector_labels(instance)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": ingress,
             "egress": egress,
         },
-    }
+    )
 
 
 def operator_ingress(config: ControllerConfig) -> dict[str, Any]:

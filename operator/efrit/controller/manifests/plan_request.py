@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from efrit.api import API_VERSION, EfritPlan, EfritRequest
+from efrit.api import EfritPlan
 from efrit.api.plan import PLAN_PART_LABEL, PLAN_STEP_LABEL, PLAN_UID_LABEL
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.plan import engine
+from efrit.resources import PLANS, REQUESTS
 
 
 def plan_request(plan: EfritPlan, instance: str | None, create: engine.Create) -> dict[str, Any]:
@@ -16,10 +17,8 @@ def plan_request(plan: EfritPlan, instance: str | None, create: engine.Create) -
         target: dict[str, Any] = {"instanceRef": {"name": instance}}
     else:
         target = {"poolRef": plan.spec.pool_ref.to_wire() if plan.spec.pool_ref is not None else {}}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": EfritRequest.kind,
-        "metadata": {
+    return REQUESTS.manifest(
+        {
             "name": create.name,
             "namespace": plan.metadata.namespace,
             "labels": {
@@ -28,18 +27,12 @@ def plan_request(plan: EfritPlan, instance: str | None, create: engine.Create) -
                 PLAN_PART_LABEL: create.attempt,
             },
             "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": EfritPlan.kind,
-                    "name": plan.metadata.name,
-                    "uid": plan.metadata.uid,
-                    "controller": True,
-                }
+                PLANS.reference(plan.metadata.name, plan.metadata.uid, controller=True),
             ],
             **_requester(plan),
         },
-        "spec": {**create.spec, **target},
-    }
+        spec={**create.spec, **target},
+    )
 
 
 def _requester(plan: EfritPlan) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from efrit.api import EfritInstance
 from efrit.controller.manifests.network_policy import operator_ingress
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.names import selector_labels
+from efrit.resources import NETWORK_POLICIES, PODS
 
 
 def build_pod_network_policy(
@@ -19,18 +20,16 @@ def build_pod_network_policy(
 ) -> dict[str, Any]:
     """Return the policy: the operator may reach the bridge for the last answers, all else is closed."""
     labels = selector_labels(instance)
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {
+    return NETWORK_POLICIES.manifest(
+        {
             "name": f"{pod_name}-{pod_uid}",
             "namespace": instance.metadata.namespace,
             "labels": labels,
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": pod_uid}],
+            "ownerReferences": [PODS.reference(pod_name, pod_uid)],
         },
-        "spec": {
+        spec={
             "podSelector": {"matchLabels": labels},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [operator_ingress(config)],
         },
-    }
+    )

@@ -6,13 +6,12 @@ from typing import Any
 
 from efrit.api import EfritInstance
 from efrit.controller.model.names import child_metadata, child_name
+from efrit.resources import SERVICE_ACCOUNTS
 
 
 def build_service_account(instance: EfritInstance) -> dict[str, Any]:
     """Return the ServiceAccount of an instance that names none."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": child_metadata(instance, child_name(instance)),
-        "automountServiceAccountToken": False,
-    }
+    return SERVICE_ACCOUNTS.manifest(
+        child_metadata(instance, child_name(instance)),
+        automountServiceAccountToken=False,
+    )

@@ -12,6 +12,7 @@ from efrit.api.instance_model import Model
 from efrit.api.instance_volumes import Storage
 from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
+from efrit.resources import STATEFULSETS
 
 EMACS = "emacs"
 BRIDGE = "bridge"
@@ -37,11 +38,9 @@ POOL_LABELS = {names.POOL_LABEL, names.REVISION_LABEL}
 def build_statefulset(instance: EfritInstance, config: ControllerConfig, replicas: int) -> dict[str, Any]:
     """Return the StatefulSet; `replicas` is 1, or 0 while suspended."""
     labels = names.selector_labels(instance)
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": names.child_metadata(instance, names.child_name(instance)),
-        "spec": {
+    return STATEFULSETS.manifest(
+        names.child_metadata(instance, names.child_name(instance)),
+        spec={
             "replicas": replicas,
             "serviceName": names.child_name(instance),
             "podManagementPolicy": "Parallel",
@@ -49,7 +48,7 @@ def build_statefulset(instance: EfritInstance, config: ControllerConfig, replica
             "selector": {"matchLabels": labels},
             "template": _template(instance, config, labels),
         },
-    }
+    )
 
 
 def _pool_label(instance: EfritInstance) -> dict[str, str]:

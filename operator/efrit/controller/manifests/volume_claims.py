@@ -7,6 +7,7 @@ from typing import Any
 from efrit.api import EfritInstance
 from efrit.api.instance_volumes import StorageClaim
 from efrit.controller.model.names import child_metadata, claim_name
+from efrit.resources import VOLUME_CLAIMS
 
 
 def build_volume_claims(instance: EfritInstance) -> list[dict[str, Any]]:
@@ -22,9 +23,7 @@ def _claim(instance: EfritInstance, volume: str, storage: StorageClaim) -> dict[
     }
     if storage.storage_class_name is not None:
         spec["storageClassName"] = storage.storage_class_name
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": child_metadata(instance, claim_name(instance, volume)),
-        "spec": spec,
-    }
+    return VOLUME_CLAIMS.manifest(
+        child_metadata(instance, claim_name(instance, volume)),
+        spec=spec,
+    )

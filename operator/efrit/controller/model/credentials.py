@@ -23,13 +23,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from efrit.api_group import GROUP
+
 TOKEN_PERIOD = timedelta(days=7)
 PERIOD = timedelta(days=90)
 GENERATION = 4 * PERIOD
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SKEW = timedelta(days=1)
 """By how much a certificate is valid early: clocks of nodes differ."""
-HOST_SUFFIX = "instances.efrit.dev"
+HOST_SUFFIX = f"instances.{GROUP}"
 MOST_CERTIFICATES = 1024
 """Kept with their keys, 1 KB each; one that is not kept is derived anew."""
 

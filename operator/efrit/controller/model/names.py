@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from efrit.api import API_VERSION, EfritInstance
+from efrit.api import EfritInstance
 from efrit.api_group import GROUP
 from efrit.api_group import POOL_LABEL as POOL_LABEL
+from efrit.resources import INSTANCES
 
 INSTANCE_LABEL = f"{GROUP}/instance"
 CHILDREN_HASH = f"{GROUP}/children-hash"
@@ -118,14 +119,7 @@ def child_metadata(instance: EfritInstance, name: str) -> dict[str, Any]:
         "namespace": meta.namespace,
         "labels": selector_labels(instance),
         "ownerReferences": [
-            {
-                "apiVersion": API_VERSION,
-                "kind": EfritInstance.kind,
-                "name": meta.name,
-                "uid": meta.uid,
-                "controller": True,
-                # Foreground deletion would otherwise need rights on the instance's finalizers.
-                "blockOwnerDeletion": False,
-            }
+            # Foreground deletion would otherwise need rights on the instance's finalizers.
+            INSTANCES.reference(meta.name, meta.uid, controller=True, blockOwnerDeletion=False)
         ],
     }

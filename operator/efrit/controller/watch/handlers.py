@@ -11,7 +11,7 @@ from typing import Any
 import kopf
 
 from efrit.controller.store.store import Store
-from efrit.kube.resources import INSTANCES, Resource
+from efrit.resources import INSTANCES, Resource
 
 CHUNK_SIZE = 16
 """Instances of a page: each may have more than a megabyte, and all of them are decoded at once."""

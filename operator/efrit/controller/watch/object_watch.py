@@ -19,7 +19,7 @@ from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.store.store import Store
 from efrit.errors import ApiExpired, ApiNotFound, ApiUnavailable
 from efrit.kube.client import KubeClient
-from efrit.kube.resources import EXCLUSIVE_CLAIMS, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, VOLUME_CLAIMS, Resource
+from efrit.resources import EXCLUSIVE_CLAIMS, PLANS, PODS, POOLS, REQUESTS, STATEFULSETS, VOLUME_CLAIMS, Resource
 
 log = logging.getLogger(__name__)
 

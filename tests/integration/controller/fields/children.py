@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from efrit.kube.resources import resource_named
+from efrit.resources import resource_named
 from tests.support.kube import Json, Kube
 
 PLURALS = ("statefulsets", "networkpolicies", "secrets", "serviceaccounts", "persistentvolumeclaims", "pods")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from tests.integration.controller.fields.changes import MODEL, SUSPENDED, Change, changes
 from tests.integration.controller.fields.children import Flat, differences
 from tests.integration.controller.fields.fixed import NO_CHOICE, NOTHING_WITHOUT_A_MODEL, choices
@@ -81,8 +82,8 @@ def untouched(shared: Site) -> Flat:
 def growing_class(shared: Site) -> str:
     name = f"grows-{shared.namespace}"
     manifest = {"provisioner": "example.org/none", "allowVolumeExpansion": True}
-    manifest |= {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
-    shared.kube.call("POST", "/apis/storage.k8s.io/v1/storageclasses", manifest)
+    manifest |= resources.STORAGE_CLASSES.manifest({"name": name})
+    shared.kube.call("POST", resources.STORAGE_CLASSES.path(), manifest)
     return name
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from efrit import resources
 from tests.integration.controller.fields.children import Flat, differences
 from tests.integration.controller.fields.rig import Rig
 from tests.support.kube import Json, Kube, until
@@ -53,8 +54,8 @@ def sleeper(shared: Site) -> Sleeper:
 def classes(kube: Kube, shared: Site) -> None:
     """Make what a pod may be made with only where it exists."""
     kinds: dict[str, Json] = {
-        "/apis/node.k8s.io/v1/runtimeclasses": {"handler": "made"},
-        "/apis/scheduling.k8s.io/v1/priorityclasses": {"value": 1},
+        resources.RUNTIME_CLASSES.path(): {"handler": "made"},
+        resources.PRIORITY_CLASSES.path(): {"value": 1},
     }
     for path, rest in kinds.items():
         kube.call("POST", path, {"metadata": {"name": "made"}, **rest})

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from efrit.kube.resources import INSTANCES
+from efrit import resources
+from efrit.resources import INSTANCES
 from tests.integration.controller.fields.changes import SUSPENDED
 from tests.integration.controller.fields.children import differences
 from tests.integration.controller.fields.mistakes import TYPOS, Mistake, mistakes
@@ -64,8 +65,9 @@ def test_nothing_of_any_depth_gets_in(shared: Site, strict: str) -> None:
     """More levels than a JSON reader goes down would end every controller at its next list, for everyone."""
     deep = '{"a":[' * 4000 + "]}" * 4000
     place = '{"volumes":[{"name":"a","configMap":%s}],"affinity":%s}' % (deep, deep)  # noqa: UP031 - braces
-    body = '{"apiVersion":"%s","kind":"EfritInstance","metadata":{"name":"deep-%s"},"spec":{%s}}' % (  # noqa: UP031
+    body = '{"apiVersion":"%s","kind":"%s","metadata":{"name":"deep-%s"},"spec":{%s}}' % (  # noqa: UP031
         INSTANCES.api_version,
+        INSTANCES.kind,
         strict.lower(),
         f'"operatingMode":"Suspended","podTemplate":{place},"network":{{"egress":[{{"to":[{{"podSelector":{deep}}}]}}]}}',
     )
@@ -168,7 +170,7 @@ def test_a_webhook_that_is_down_is_reported_and_is_over_when_it_is_gone(site: Si
     site.operator().start()
     site.instance()
     before = Rig.of(site, "one").observed()
-    hooks, name = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", f"down-{site.namespace}"
+    hooks, name = resources.VALIDATING_WEBHOOKS.path(), f"down-{site.namespace}"
     rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["statefulsets"]}
     hook = {
         "name": "down.example.org",

@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
+from efrit.api_group import GROUP
+from efrit.resources import VALIDATING_POLICIES, VALIDATING_POLICY_BINDINGS, Resource
 from tests.support.kube import Json, Kube, Refused
 
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-RESULT_TYPE = "efrit.dev/result"
+RESULT_TYPE = f"{GROUP}/result"
 
 
 @dataclass(frozen=True)
@@ -68,24 +69,19 @@ class Refusal:
             "validationActions": ["Deny"],
             "matchResources": {"namespaceSelector": here},
         }
-        self._make("ValidatingAdmissionPolicy", policy)
-        self._make("ValidatingAdmissionPolicyBinding", binding)
+        self._make(VALIDATING_POLICIES, policy)
+        self._make(VALIDATING_POLICY_BINDINGS, binding)
 
-    def _make(self, kind: str, spec: Json) -> None:
-        body = {"apiVersion": ADMISSION.removeprefix("/apis/"), "kind": kind, "metadata": {"name": self._name}}
+    def _make(self, resource: Resource, spec: Json) -> None:
         # An earlier step of the schedule refuses the same already.
         with contextlib.suppress(Refused):
-            self._kube.call("POST", f"{ADMISSION}/{_plural(kind)}", {**body, "spec": spec})
+            self._kube.call("POST", resource.path(), resource.manifest({"name": self._name}, spec=spec))
 
     def end(self) -> None:
         """Delete both."""
-        for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
+        for resource in (VALIDATING_POLICY_BINDINGS, VALIDATING_POLICIES):
             with contextlib.suppress(Refused):
-                self._kube.call("DELETE", f"{ADMISSION}/{_plural(kind)}/{self._name}")
-
-
-def _plural(kind: str) -> str:
-    return f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}s"
+                self._kube.call("DELETE", resource.path(name=self._name))
 
 
 class Quota:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from efrit import resources
 from tests.support.faults.light.cluster import LightCluster
 from tests.support.faults.light.refusals import Refusal
 from tests.support.kube import Json, Refused, until
@@ -50,7 +51,7 @@ class OtherTenant:
 
     def delete(self) -> None:
         """Delete the namespace with all that is in it, as the namespace controller does."""
-        path = f"/api/v1/namespaces/{self.namespace}"
+        path = resources.NAMESPACES.path(name=self.namespace)
         self.deleted = True
         self.ask("last", "(sleep-for 1)")
         self._kube.call("DELETE", path)

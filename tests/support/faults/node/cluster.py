@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import httpx
 
+from efrit import resources
 from efrit.controller.process_end import pod_of
 from efrit.kube.media_types import MERGE_PATCH
 from tests.support.faults.node.host import Host, HostPod, Role
@@ -25,8 +26,8 @@ T = TypeVar("T")
 
 RELEASE = os.environ.get("RELEASE", "efrit-operator")
 SYSTEM = os.environ.get("NAMESPACE", "efrit-system")
-DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{RELEASE}"
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/{RELEASE}"
+DEPLOYMENT = resources.DEPLOYMENTS.path(SYSTEM, RELEASE)
+LEASE = resources.LEASES.path(SYSTEM, RELEASE)
 LABELS = {"pod-security.kubernetes.io/enforce": "restricted", "efrit.dev/chaos": "yes"}
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 READY_SECONDS = 240.0
@@ -55,7 +56,7 @@ class NodeCluster:
 
     def _adopt_leftovers(self) -> None:
         """Delete the namespaces of an earlier process that was killed."""
-        namespaces = self.kube.call("GET", "/api/v1/namespaces", labelSelector="efrit.dev/chaos=yes")["items"]
+        namespaces = self.kube.call("GET", resources.NAMESPACES.path(), labelSelector="efrit.dev/chaos=yes")["items"]
         for namespace in namespaces:
             self._made.append(namespace["metadata"]["name"])
             self.remove(namespace["metadata"]["name"])
@@ -86,20 +87,20 @@ class NodeCluster:
     def new_namespace(self) -> str:
         """Create a namespace that enforces the restricted Pod Security Standard, and return its name."""
         name = f"chaos-{secrets.token_hex(3)}"
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
-        self.kube.call("POST", "/api/v1/namespaces", body)
+        body = resources.NAMESPACES.manifest({"name": name, "labels": LABELS})
+        self.kube.call("POST", resources.NAMESPACES.path(), body)
         self._made.append(name)
         # Kubernetes creates the account a moment later, and refuses pods without it.
-        path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        path = resources.SERVICE_ACCOUNTS.path(name, "default")
         until(lambda: self.exists(path), f"{name} gets no service account")
         return name
 
     def remove(self, namespace: str) -> None:
         """Begin to delete a namespace; `wait_gone` waits for its end."""
-        call_with_retries(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}"))
+        call_with_retries(lambda: self.kube.call("DELETE", resources.NAMESPACES.path(name=namespace)))
         # The pods have been observed: their grace period would only delay the next run.
         at_once = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
-        call_with_retries(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", at_once))
+        call_with_retries(lambda: self.kube.call("DELETE", resources.PODS.path(namespace), at_once))
 
     def wait_gone(self) -> None:
         """Wait until every namespace of ours is gone, with its pods' directories and its volumes."""
@@ -110,7 +111,7 @@ class NodeCluster:
 
     def leftovers(self) -> list[str]:
         """Return what is left of the namespaces that should be gone."""
-        leftovers = [name for name in self._made if self.exists(f"/api/v1/namespaces/{name}")]
+        leftovers = [name for name in self._made if self.exists(resources.NAMESPACES.path(name=name))]
         volumes = [path.name for path in self.host.layout.volumes.glob("pvc-*")]
         leftovers += [volume for volume in volumes if volume.split("_")[1] in self._made]
         return leftovers + [pod.name for name in self._made for pod in self.host.running(name)]
@@ -128,7 +129,7 @@ class NodeCluster:
     def operator_pods(self) -> list[Json]:
         """Return the operator's pods as the API server has them."""
         query = {"labelSelector": f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=efrit-operator"}
-        items: list[Json] = self.kube.call("GET", f"/api/v1/namespaces/{SYSTEM}/pods", **query)["items"]
+        items: list[Json] = self.kube.call("GET", resources.PODS.path(SYSTEM), **query)["items"]
         return items
 
     def leader(self) -> str | None:
@@ -146,7 +147,7 @@ class NodeCluster:
         )
         for pod in call_with_retries(self.operator_pods) or []:
             if any(status["restartCount"] for status in pod["status"].get("containerStatuses", [])):
-                path = f"/api/v1/namespaces/{SYSTEM}/pods/{pod['metadata']['name']}"
+                path = resources.PODS.path(SYSTEM, pod["metadata"]["name"])
                 call_with_retries(partial(self.kube.call, "DELETE", path))
         self.wait_rolled_out(replicas)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from efrit import resources
 from tests.support.faults.nemesis import Nemesis
 from tests.support.faults.node.cluster import SYSTEM, call_with_retries
 from tests.support.faults.node.host import SERVICE_IP, HostPod, Role
@@ -121,7 +122,7 @@ class NodeNemesis(Nemesis):
 
     def _remove_pod(self, op: Op, pod: HostPod) -> None:
         run = self._run
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        path = resources.PODS.path(pod.namespace, pod.name)
         only = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
 

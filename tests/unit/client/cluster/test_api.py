@@ -13,7 +13,7 @@ from aiohttp import WSMsgType, web
 from kubernetes.aio.client import Configuration
 from msgspec.structs import replace
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from efrit.client.cluster.api import Api, client_error
 from efrit.client.cluster.backend import ClusterBackend
 from efrit.client.cluster.convert import request_name
@@ -47,8 +47,8 @@ from efrit.kube.output_budget import SMALL_OUTPUT_BYTES, OutputBudget
 from efrit.protocol.enums import UNSTORED_RESULT
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-REQUESTS = f"/apis/{API_VERSION}/namespaces/team/efritrequests"
-EXEC = "/api/v1/namespaces/team/pods/efrit-one-0/exec"
+REQUESTS = resources.REQUESTS.path("team")
+EXEC = resources.PODS.path("team", "efrit-one-0", "exec")
 
 
 @asynccontextmanager
@@ -340,7 +340,7 @@ async def test_a_list_takes_no_more_memory_than_a_page_and_what_is_known_of_each
     obj["spec"] |= {"content": LONG, "podTemplate": {"annotations": {"a": LONG}}}
     # Of a plan.
     obj["spec"] |= {"intent": {"description": LONG}, "amendments": [LONG]}
-    async with served({f"/apis/{API_VERSION}/namespaces/team/{kind}": pages(obj)}) as backend:
+    async with served({resources.resource_named(kind).path("team"): pages(obj)}) as backend:
         tracemalloc.start()
         try:
             if kind == "efritrequests":

@@ -12,8 +12,8 @@ from efrit.client.cluster.api import Api
 from efrit.client.cluster.claims import claim_member, claim_of, get_claim, list_claims, manifest, release_claim
 from efrit.client.errors import ClaimNotFound, Conflict, Forbidden, NotFound, PoolNotFound, Refused
 from efrit.client.local.backend import LocalBackend
-from efrit.kube.resources import EXCLUSIVE_CLAIMS, POOLS, Resource
 from efrit.protocol.enums import ClaimPhase
+from efrit.resources import EXCLUSIVE_CLAIMS, POOLS, Resource
 
 Json = dict[str, Any]
 READY = {"type": "Ready", "status": "True", "reason": "Bound", "message": "EfritInstance crew-a is this claim's."}

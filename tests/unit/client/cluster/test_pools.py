@@ -13,7 +13,7 @@ from efrit.client.cluster.pools import check_pool, get_pool, list_pools, pool_of
 from efrit.client.errors import Forbidden, NotFound, PoolNotFound, Refused
 from efrit.client.local.backend import LocalBackend
 from efrit.client.pools import POOL_LABEL, PoolCondition, PoolFlow, PoolScale
-from efrit.kube.resources import INSTANCES, POOLS, Resource
+from efrit.resources import INSTANCES, POOLS, Resource
 
 STATUS = {
     "desiredReplicas": 3,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from efrit.controller.act.actor import Actor
 from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.model.actions import PatchStatus, Submit, Superseded
@@ -20,10 +20,10 @@ from tests.unit.controller.recorded_store import RecordedStore
 REQUEST = ("team", "work")
 UID = "uid-work"
 ONE = f"/v1/requests/{UID}"
-WORK = f"/apis/{API_VERSION}/namespaces/team/efritrequests/work"
-APP = f"/apis/{API_VERSION}/namespaces/team/efritplans/app"
+WORK = resources.REQUESTS.path("team", "work")
+APP = resources.PLANS.path("team", "app")
 APP_KEY = ("team", "app")
-ALPHA = f"/apis/{API_VERSION}/namespaces/team/efritinstances/alpha"
+ALPHA = resources.INSTANCES.path("team", "alpha")
 
 
 RECONCILED = WorkKey("EfritRequest", "team", "work")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.actions import (
     ApplyChildren,
@@ -30,15 +30,15 @@ from tests.unit.controller.fake_bridge import INSTANCE
 # Children.
 
 
-def child(kind: str, api_version: str = "v1") -> Json:
+def child(resource: resources.Resource) -> Json:
     owners = [{"kind": "EfritInstance", "uid": "uid-alpha", "controller": True}]
     metadata = {"name": "efrit-alpha", "namespace": "team", "ownerReferences": owners}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+    return resource.manifest(metadata)
 
 
 AT = (INSTANCE, "uid-alpha", 3)
-SECRET = ApplySecret(*AT, child("Secret"))
-CHILDREN = ApplyChildren(*AT, (child("ServiceAccount"), child("StatefulSet", "apps/v1")), "digest")
+SECRET = ApplySecret(*AT, child(resources.SECRETS))
+CHILDREN = ApplyChildren(*AT, (child(resources.SERVICE_ACCOUNTS), child(resources.STATEFULSETS)), "digest")
 
 
 async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_in(rig: Rig) -> None:
@@ -70,7 +70,12 @@ async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_
 async def test_a_child_that_is_not_applied_is_reported_in_the_api_servers_words_and_stops_the_rest(
     rig: Rig, action: Any, kind: str, status: int, lasts: bool, error: type[Exception] | None, call: Any
 ) -> None:
-    rig.api.fail("PATCH", f"/api/v1/namespaces/team/{kind}/efrit-alpha", status, {"message": "exceeded quota"})
+    rig.api.fail(
+        "PATCH",
+        resources.resource_named(kind).path("team", "efrit-alpha"),
+        status,
+        {"message": "exceeded quota"},
+    )
     rig.recorded.returns["instances.failed"] = lasts
 
     with pytest.raises(error) if error else contextlib.nullcontext():
@@ -82,7 +87,7 @@ async def test_a_child_that_is_not_applied_is_reported_in_the_api_servers_words_
 
 async def test_claims_and_secrets_that_were_applied_are_taken_in(rig: Rig) -> None:
     await rig.does(
-        ApplyChildren(INSTANCE, "uid-alpha", 3, (child("Secret"), child("PersistentVolumeClaim")), "digest")
+        ApplyChildren(INSTANCE, "uid-alpha", 3, (child(resources.SECRETS), child(resources.VOLUME_CLAIMS)), "digest")
     )
 
     assert [name for name, _ in rig.recorded.calls] == [
@@ -94,7 +99,7 @@ async def test_claims_and_secrets_that_were_applied_are_taken_in(rig: Rig) -> No
     ]
 
 
-CLAIM = "/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue"
+CLAIM = resources.VOLUME_CLAIMS.path("team", "efrit-alpha-queue")
 
 
 @pytest.mark.parametrize(
@@ -118,11 +123,11 @@ async def test_the_pod_starts_only_on_claims_that_are_there(
 async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(rig: Rig) -> None:
     await rig.does(SECRET)
 
-    assert list(rig.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
+    assert list(rig.api.objects) == [resources.SECRETS.path("team", "efrit-alpha")]
     assert rig.recorded.calls == [("children.secret_applied", (INSTANCE,))]
 
 
-POLICIES = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies"
+POLICIES = resources.NETWORK_POLICIES.path("team")
 
 
 @pytest.mark.parametrize(
@@ -139,14 +144,14 @@ async def test_the_policy_of_a_pod_is_created_once_and_a_refusal_is_reported(
 ) -> None:
     if status is not None:
         rig.api.fail("POST", POLICIES, status, refusal)
-    await rig.does(IsolatePod(INSTANCE, "uid-alpha", 3, "uid-pod", child("NetworkPolicy", "networking.k8s.io/v1")))
+    await rig.does(IsolatePod(INSTANCE, "uid-alpha", 3, "uid-pod", child(resources.NETWORK_POLICIES)))
 
     assert rig.recorded.calls == [call]
     assert [call.path for call in rig.api.calls] == [POLICIES]
 
 
-ACCOUNT = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
-SET = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
+ACCOUNT = resources.SERVICE_ACCOUNTS.path("team", "efrit-alpha")
+SET = resources.STATEFULSETS.path("team", "efrit-alpha")
 
 
 @pytest.mark.parametrize("owners", [[], [{"uid": "uid-of-another", "controller": True}], [{"uid": "uid-alpha"}]])
@@ -185,7 +190,7 @@ async def test_a_child_that_is_known_is_one_call_and_never_another_of_its_name(r
 # Results, deletions, events, explanations.
 
 
-SECRETS = "/api/v1/namespaces/team/secrets"
+SECRETS = resources.SECRETS.path("team")
 RESULT = f"{SECRETS}/efrit-result-{UID}"
 STORE = StoreResult(REQUEST, UID, result_secret(request(), "x" * 40_000))
 REFUSED = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "exceeded quota: no-secrets"}
@@ -304,21 +309,15 @@ async def test_an_event_names_the_object_and_the_controller(rig: Rig) -> None:
     await rig.does(Record("EfritInstance", INSTANCE, "uid-alpha", "Warning", "CrashLooping", "m" * 2000))
 
     (call,) = rig.api.made("POST")
-    assert call.path == "/api/v1/namespaces/team/events"
-    assert call.body["involvedObject"] == {
-        "apiVersion": API_VERSION,
-        "kind": "EfritInstance",
-        "namespace": "team",
-        "name": "alpha",
-        "uid": "uid-alpha",
-    }
+    assert call.path == resources.EVENTS.path("team")
+    assert call.body["involvedObject"] == resources.INSTANCES.reference("alpha", "uid-alpha", namespace="team")
     assert (call.body["type"], call.body["reason"], len(call.body["message"])) == ("Warning", "CrashLooping", 1024)
     assert (call.body["reportingInstance"], call.body["lastTimestamp"]) == ("pod-1", "2026-03-01T12:00:00Z")
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
 async def test_an_event_that_cannot_be_published_stops_nothing(rig: Rig, status: int) -> None:
-    rig.api.fail("POST", "/api/v1/namespaces/team/events", status)
+    rig.api.fail("POST", resources.EVENTS.path("team"), status)
 
     await rig.does(Record("EfritInstance", INSTANCE, "uid-alpha", "Normal", "Ready", "x"))
 
@@ -330,14 +329,14 @@ async def test_an_explanation_is_reported(rig: Rig) -> None:
 
 
 async def test_a_superseded_decision_is_not_carried_out_to_its_end(rig: Rig) -> None:
-    rig.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 403, {"message": "no"})
+    rig.api.fail("PATCH", resources.SERVICE_ACCOUNTS.path("team", "efrit-alpha"), 403, {"message": "no"})
 
     await rig.actor.carry_out_all(RECONCILED, [RequeueAfter(seconds(1)), CHILDREN, RequeueAfter(seconds(2))])
 
     assert rig.recorded.calls_of("requeue_after") == [(RECONCILED, seconds(1))]
 
 
-KEPT = KeepChildren(*AT, (child("ServiceAccount"), child("NetworkPolicy", "networking.k8s.io/v1")))
+KEPT = KeepChildren(*AT, (child(resources.SERVICE_ACCOUNTS), child(resources.NETWORK_POLICIES)))
 
 
 async def test_what_keeps_a_refused_instance_safe_is_applied_and_the_refusal_stands(rig: Rig) -> None:
@@ -351,7 +350,7 @@ async def test_what_keeps_a_refused_instance_safe_is_applied_and_the_refusal_sta
 async def test_a_pod_is_stopped_by_a_change_of_the_replicas_of_the_statefulset_with_this_uid_alone(
     rig: Rig, uid: str, stops: bool
 ) -> None:
-    path = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
+    path = resources.STATEFULSETS.path("team", "efrit-alpha")
     before: Json = {
         "metadata": {"uid": uid, "name": "efrit-alpha"},
         "spec": {"replicas": 1, "template": {"spec": {}}},

@@ -17,7 +17,7 @@ from kubernetes.aio.client import Configuration
 from efrit.controller.act import api_calls
 from efrit.controller.act.kube import Kube
 from efrit.errors import ApiConflict, ApiError, ApiRefused, ApiTooLarge, ApiUnavailable, ApiUnreachable
-from efrit.kube.resources import REQUESTS
+from efrit.resources import REQUESTS
 from tests.support.certificates import make_secrets
 from tests.unit.controller.fake_api import FakeApi
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from efrit.controller.act.event_recorder import BURST, MAX_EVENTS, MAX_OBJECTS, EventRecorder
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.actions import Record
 from tests.support.factory import NOW
 from tests.unit.controller.fake_api import FakeApi
 
-EVENTS = "/api/v1/namespaces/team/events"
+EVENTS = resources.EVENTS.path("team")
 
 
 @dataclass

@@ -6,12 +6,13 @@ import base64
 
 import pytest
 
+from efrit import resources
 from efrit.controller.act.identity import load_identity, new_identity
 from efrit.controller.act.kube import Kube
 from efrit.errors import ApiUnavailable, ConfigurationError
 from tests.unit.controller.fake_api import FakeApi
 
-SECRETS = "/api/v1/namespaces/efrit-system/secrets"
+SECRETS = resources.SECRETS.path("efrit-system")
 SECRET = f"{SECRETS}/identity"
 GOOD = base64.b64encode(bytes(32)).decode()
 

@@ -8,7 +8,7 @@ import pytest
 
 from efrit.controller.act.kube import Kube
 from efrit.errors import ApiNamespaceTerminating
-from efrit.kube.resources import REQUESTS
+from efrit.resources import REQUESTS
 from tests.unit.controller.fake_api import FakeApi
 
 WORK = REQUESTS.path("team", "work")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from efrit.api_group import API_VERSION
+from efrit import resources
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.plan_actor import PlanActor
 from efrit.controller.model.actions import CancelRequest, CreateRequest, ListRequests, ReadResult, Superseded
@@ -21,9 +21,9 @@ from tests.support.factory import CONFIG, NOW, Json, part_json, plan_json, reque
 from tests.unit.controller.fake_api import FakeApi
 
 APP = ("team", "app")
-REQUESTS = f"/apis/{API_VERSION}/namespaces/team/efritrequests"
+REQUESTS = resources.REQUESTS.path("team")
 ONE = f"{REQUESTS}/one"
-SECRET = "/api/v1/namespaces/team/secrets/efrit-result-uid-one"
+SECRET = resources.SECRETS.path("team", "efrit-result-uid-one")
 CREATE = CreateRequest(APP, "uid-app", part_json("one"))
 TEXT = "whole " * 9000
 READ = ReadResult(APP, "uid-app", "one", "uid-one", hashlib.sha256(TEXT.encode()).hexdigest(), "whole")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.warning_events import MAX_AT_A_TIME, MAX_EVENTS, MAX_MESSAGE_CHARS, WarningEvents, explain
 from efrit.kube.client import MAX_PAGE_BYTES
@@ -23,7 +24,7 @@ KINDS = {
 def warn(api: FakeApi, message: str, *, about: str = "efrit-alpha-0", reason: str = "Failed", **when: Any) -> None:
     name = f"event-{len(api.objects)}"
     api.put(
-        f"/api/v1/namespaces/team/events/{name}",
+        resources.EVENTS.path("team", name),
         {
             "type": when.pop("type", "Warning"),
             "reason": reason,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given as property_of
 from hypothesis import strategies as st
 
+from efrit import resources
 from efrit.api import EfritRequest, RequestReason
 from efrit.api.request import MAX_INLINE_RESULT_CHARS, RequestStatus
-from efrit.api_group import API_VERSION
 from efrit.controller.decide.final_status import NO_REASON_TEXT, ended_unknown, never_ran, store_answer
 from efrit.controller.decide.status_limits import FULL, REDUCED, StatusLimits, cut
 from efrit.controller.manifests.result_secret import result_secret
@@ -223,13 +223,7 @@ def test_the_secret_of_a_result_goes_with_its_request() -> None:
     secret = result_secret(request(), "text")
 
     assert secret["metadata"]["ownerReferences"] == [
-        {
-            "apiVersion": API_VERSION,
-            "kind": "EfritRequest",
-            "name": "work",
-            "uid": "uid-work",
-            "controller": True,
-        }
+        resources.REQUESTS.reference("work", "uid-work", controller=True)
     ]
     assert (secret["metadata"]["namespace"], secret["immutable"]) == ("team", True)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from efrit.api import EfritPlan, Outcome, PlanReason
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
-from efrit.api_group import API_VERSION
 from efrit.controller.decide.plans import DELETED_AT_ONCE, decide_plan
 from efrit.controller.manifests.plan_request import plan_request
 from efrit.controller.model.actions import (
@@ -226,15 +226,7 @@ def test_the_next_request_is_made_as_the_plans_own() -> None:
         "name": "app-1-act",
         "namespace": "team",
         "labels": {"efrit.dev/plan": "uid-app", "efrit.dev/plan-step": "1", "efrit.dev/plan-part": "act"},
-        "ownerReferences": [
-            {
-                "apiVersion": API_VERSION,
-                "kind": "EfritPlan",
-                "name": "app",
-                "uid": "uid-app",
-                "controller": True,
-            }
-        ],
+        "ownerReferences": [resources.PLANS.reference("app", "uid-app", controller=True)],
     }
     assert manifest["spec"] == {**CREATE.spec, "instanceRef": {"name": "alpha"}}
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from efrit import resources
 from efrit.api import EfritInstance
-from efrit.api_group import API_VERSION
 from efrit.controller import manifests
 from efrit.controller.manifests import Children, Identity, build
 from efrit.controller.model.credentials import EPOCH, PERIOD, TOKEN_PERIOD
@@ -40,14 +40,7 @@ def test_the_statefulset_comes_last_so_that_its_pod_finds_everything(children: A
 
 
 def test_every_child_is_plain_json_owned_by_the_instance_and_labelled_for_the_watch(children: Any) -> None:
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": "EfritInstance",
-        "name": "alpha",
-        "uid": "uid-alpha",
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
+    owner = resources.INSTANCES.reference("alpha", "uid-alpha", controller=True, blockOwnerDeletion=False)
     labels = {
         "app.kubernetes.io/name": "efrit-instance",
         "app.kubernetes.io/managed-by": "efrit-operator",

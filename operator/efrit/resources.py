@@ -1,6 +1,6 @@
 """The table of resources: which group, kind and plural each has, and the URL paths that follow from them.
 
-Light to import: no library, no models.
+Product, chart and tests take every name from here. Light to import: no library, no models.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ class Resource(NamedTuple):
         """Return an object of this resource."""
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": dict(metadata), **fields}
 
+    def reference(self, name: str, uid: str, **fields: Any) -> dict[str, Any]:
+        """Return a reference to an object of this resource, as an owner has it in `ownerReferences`."""
+        return {"apiVersion": self.api_version, "kind": self.kind, "name": name, "uid": uid, **fields}
+
 
 INSTANCES = Resource(API_VERSION, "EfritInstance", "efritinstances")
 REQUESTS = Resource(API_VERSION, "EfritRequest", "efritrequests")
@@ -69,6 +73,29 @@ DISRUPTION_BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisruption
 ROLES = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 STORAGE_CLASSES = Resource("storage.k8s.io/v1", "StorageClass", "storageclasses")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses")
+RUNTIME_CLASSES = Resource("node.k8s.io/v1", "RuntimeClass", "runtimeclasses")
+JOBS = Resource("batch/v1", "Job", "jobs")
+AUTOSCALERS = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles")
+CLUSTER_ROLE_BINDINGS = Resource("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings")
+MUTATING_POLICIES = Resource(
+    "admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies"
+)
+MUTATING_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"
+)
+VALIDATING_POLICIES = Resource(
+    "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"
+)
+VALIDATING_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"
+)
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
+)
+DEFINITIONS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
+API_SERVICES = Resource("apiregistration.k8s.io/v1", "APIService", "apiservices")
 
 RESOURCES = (
     INSTANCES,
@@ -97,6 +124,19 @@ RESOURCES = (
     ROLES,
     ROLE_BINDINGS,
     STORAGE_CLASSES,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    JOBS,
+    AUTOSCALERS,
+    CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS,
+    MUTATING_POLICIES,
+    MUTATING_POLICY_BINDINGS,
+    VALIDATING_POLICIES,
+    VALIDATING_POLICY_BINDINGS,
+    VALIDATING_WEBHOOKS,
+    DEFINITIONS,
+    API_SERVICES,
 )
 _BY_NAME = {name: resource for resource in RESOURCES for name in (resource.kind, resource.plural)}
 

@@ -30,44 +30,45 @@ class TimedConnection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._deadline: asyncio.TimerHandle | None = None
+        self._receive_timer: asyncio.TimerHandle | None = None
         self._in_head = self._in_body = False
-        self._is_deaf = False
-        """Whether nothing more is taken: what is refused has no end at which the next request could begin."""
-        self._beside_body = 0
-        """Of what came for the request under way and is not its body."""
-        self._running = self.cycle
+        self._is_refused = False
+        """Whether a request was refused. Nothing more is read: there is no end of it where the next could begin."""
+        self._overhead_bytes = 0
+        """Bytes of the request under way that are not its body: head, trailers, frames of chunks."""
+        self._active_cycle = self.cycle
         """The request that is answered, or was last: uvicorn's `cycle` is the one that came last."""
-        self._same_protocol = b""
-        """The head of a request that asks for another protocol, without that."""
+        self._head_to_replay = b""
+        """The head of a request that asks for another protocol, without that header: parsed again."""
 
     # What the loop calls
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
-        self._watch_the_time()
+        self._update_receive_timer()
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes of a request."""
-        if self._is_deaf or self.transport.is_closing():
+        if self._is_refused or self.transport.is_closing():
             return
-        self._beside_body += len(data)
+        self._overhead_bytes += len(data)
         try:
             self._parse(data)
         except httptools.HttpParserError:
-            self._refuse_as_no_http()
+            self._refuse_invalid_http()
         else:
-            if (self._in_head or self._in_body) and self._beside_body > MAX_HEAD_BYTES:  # gate: endless-request-head
-                self._refuse_as_no_http()
-        self._watch_the_time()
+            is_incomplete = self._in_head or self._in_body
+            if is_incomplete and self._overhead_bytes > MAX_HEAD_BYTES:  # gate: endless-request-head
+                self._refuse_invalid_http()
+        self._update_receive_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline, and tell whoever answers a request."""
-        self._stop_the_clock()
-        if self._running is not None and not self._running.response_complete:
-            self._running.disconnected = True
-            self._running.message_event.set()
+        """Cancel the receive timeout, and tell whoever answers a request."""
+        self._cancel_receive_timer()
+        if self._active_cycle is not None and not self._active_cycle.response_complete:
+            self._active_cycle.disconnected = True
+            self._active_cycle.message_event.set()
         super().connection_lost(exc)
 
     def _parse(self, data: bytes) -> None:
@@ -76,7 +77,7 @@ class TimedConnection(HttpToolsProtocol):
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 # The parser takes what follows for the other protocol; it is the body.
-                data = self._same_protocol + data[int(upgrade.args[0]) :]
+                data = self._head_to_replay + data[int(upgrade.args[0]) :]
             else:
                 return
 
@@ -105,7 +106,7 @@ class TimedConnection(HttpToolsProtocol):
         if version not in _VERSIONS or hosts > 1 or (version == "1.1" and not hosts):
             raise ValueError
         if self.parser.should_upgrade():  # gate: no-other-protocol
-            self._same_protocol = self._head_without_upgrade(version)
+            self._head_to_replay = self._head_without_upgrade(version)
             return
         if version == "1.0":
             # It would take an answer before the answer for the answer.
@@ -113,7 +114,7 @@ class TimedConnection(HttpToolsProtocol):
         super().on_headers_complete()
         self._in_head, self._in_body = False, True
         if not self.pipeline:
-            self._running = self.cycle
+            self._active_cycle = self.cycle
 
     def _head_without_upgrade(self, version: str) -> bytes:
         method = self.parser.get_method()
@@ -125,7 +126,7 @@ class TimedConnection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take in a part of the body."""
-        self._beside_body = max(0, self._beside_body - (1 + FRAME_BYTES) * len(body))
+        self._overhead_bytes = max(0, self._overhead_bytes - (1 + FRAME_BYTES) * len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -134,50 +135,50 @@ class TimedConnection(HttpToolsProtocol):
             # It asks for another protocol, and comes again without that.
             return
         self._in_body = False
-        self._beside_body = 0
+        self._overhead_bytes = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Go on with the next request, which may have begun already."""
         if self.pipeline:
-            self._running = self.pipeline[-1][0]
+            self._active_cycle = self.pipeline[-1][0]
         super().on_response_complete()
         if self._in_head or self._in_body:
             # The connection does not rest: the time of the request under way counts.
             self._unset_keepalive_if_required()
-        self._watch_the_time()
+        self._update_receive_timer()
 
     # Limits
 
-    def _watch_the_time(self) -> None:
-        if not self._waits_for_request():
-            self._stop_the_clock()
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(self.receive_seconds, self._too_slow)
+    def _update_receive_timer(self) -> None:
+        if not self._awaits_request():
+            self._cancel_receive_timer()
+        elif self._receive_timer is None:
+            self._receive_timer = self.loop.call_later(self.receive_seconds, self._on_receive_timeout)
 
-    def _waits_for_request(self) -> bool:
-        if self._is_deaf or self.transport.is_closing():
+    def _awaits_request(self) -> bool:
+        if self._is_refused or self.transport.is_closing():
             return False
         if self._in_head or self.pipeline:
             # While one before it is answered, nothing is read.
-            return not self._answers()
+            return not self._is_answering()
         # Between two requests a connection may rest, before its first it may not.
         return self._in_body or self.cycle is None
 
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
         """Return whether the answer to a request is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _stop_the_clock(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _cancel_receive_timer(self) -> None:
+        if self._receive_timer is not None:
+            self._receive_timer.cancel()
+            self._receive_timer = None
 
-    def _too_slow(self) -> None:
-        self._deadline = None
+    def _on_receive_timeout(self) -> None:
+        self._receive_timer = None
         self._refuse(408, f"the request was not there within {self.receive_seconds:.0f} s; send it without pauses")
 
-    def _refuse_as_no_http(self) -> None:
+    def _refuse_invalid_http(self) -> None:
         self._refuse(400, "not a valid HTTP/1.1 request of a known method, or its head is too long; send a valid one")
 
     def refusal(self, status: int, message: str) -> tuple[str, bytes]:
@@ -185,12 +186,12 @@ class TimedConnection(HttpToolsProtocol):
         return "text/plain; charset=utf-8", f"{message}\n".encode()
 
     def _refuse(self, status: int, message: str) -> None:
-        self._is_deaf = True
+        self._is_refused = True
         if self._in_body and self.pipeline:
             # It has not been begun, and never will be.
             self.pipeline.popleft()
-            self.cycle, self._in_body = self.pipeline[0][0] if self.pipeline else self._running, False
-        if self._answers() and not self._in_body:
+            self.cycle, self._in_body = self.pipeline[0][0] if self.pipeline else self._active_cycle, False
+        if self._is_answering() and not self._in_body:
             # Those before it get their answers, and the connection ends after the last.
             self.cycle.keep_alive = False
             return

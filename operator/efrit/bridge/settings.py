@@ -8,6 +8,9 @@ from msgspec import Meta
 from efrit.environment import FromEnvironment
 from efrit.queue.limits import QueueLimits
 
+_LIMITS = QueueLimits()
+"""Of the queue, unless a variable says otherwise."""
+
 
 class Settings(FromEnvironment, frozen=True, kw_only=True):
     """Seconds and bytes throughout; each field is the variable `EFRIT_<NAME>`, and a row of docs/bridge.md."""
@@ -30,11 +33,17 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
         Path | None, Meta(description="where to put the Lisp files and `run-emacs`; unset: they are not written")
     ] = None
     lisp_source: Annotated[Path, Meta(description="the Lisp files to put there")] = Path("/usr/share/efrit/lisp")
-    max_pending: Annotated[int, Meta(ge=1, description="requests without an answer, at most")] = 1000
-    max_request_bytes: Annotated[int, Meta(ge=1, description="bytes of content, at most")] = 65536
-    archive_seconds: Annotated[float, Meta(gt=0, description="how long finished requests are kept")] = 86400
-    archive_requests: Annotated[int, Meta(ge=0, description="finished requests kept, at most")] = 10_000
-    archive_bytes: Annotated[int, Meta(ge=0, description="bytes of finished requests kept, at most")] = 512 << 20
+    max_pending: Annotated[int, Meta(ge=1, description="requests without an answer, at most")] = _LIMITS.max_pending
+    max_request_bytes: Annotated[int, Meta(ge=1, description="bytes of content, at most")] = _LIMITS.max_request_bytes
+    archive_seconds: Annotated[float, Meta(gt=0, description="how long finished requests are kept")] = (
+        _LIMITS.archive_seconds
+    )
+    archive_requests: Annotated[int, Meta(ge=0, description="finished requests kept, at most")] = (
+        _LIMITS.archive_requests
+    )
+    archive_bytes: Annotated[int, Meta(ge=0, description="bytes of finished requests kept, at most")] = (
+        _LIMITS.archive_bytes
+    )
     request_timeout: Annotated[float, Meta(gt=0, description="seconds for evals that name no timeout")] = 30
     command_timeout: Annotated[float, Meta(gt=0, description="seconds for chats and commands that name none")] = 600
     kill_grace_seconds: Annotated[float, Meta(ge=0, description="from the first interrupt to SIGKILL")] = 5
@@ -49,9 +58,9 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     def limits(self) -> QueueLimits:
         """Return the part that the queue needs."""
         return QueueLimits(
-            self.max_pending,
-            self.max_request_bytes,
-            self.archive_seconds,
-            self.archive_requests,
-            self.archive_bytes,
+            max_pending=self.max_pending,
+            max_request_bytes=self.max_request_bytes,
+            archive_seconds=self.archive_seconds,
+            archive_requests=self.archive_requests,
+            archive_bytes=self.archive_bytes,
         )

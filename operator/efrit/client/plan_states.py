@@ -27,9 +27,10 @@ from efrit.client.plans import (
     PlanState,
     Task,
 )
-from efrit.client.resource_fields import condition, moment
+from efrit.client.resource_fields import condition
 from efrit.protocol.plan_enums import TaskState, TaskType
 from efrit.protocol.resource_case import from_resource
+from efrit.protocol.times import parse_time
 
 Json = Mapping[str, Any]
 
@@ -87,9 +88,9 @@ def plan_of(obj: Json) -> PlanState:
         suspended=bool(spec.get("suspend")),
         cancelled=bool(spec.get("cancel")),
         begun=bool(status.get("instanceName")),
-        created=moment(meta.get("creationTimestamp")),
-        started=moment(status.get("startTime")),
-        completed=moment(status.get("completionTime")),
+        created=parse_time(meta.get("creationTimestamp")),
+        started=parse_time(status.get("startTime")),
+        completed=parse_time(status.get("completionTime")),
     )
 
 
@@ -128,7 +129,7 @@ def commit_of(value: Json) -> PlanCommit:
         str(value.get("kind") or ""),
         value.get("task"),
         value.get("step"),
-        moment(value.get("time")),
+        parse_time(value.get("time")),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from efrit.api_group import GROUP
@@ -18,8 +17,3 @@ def condition(obj: Json, kind: str) -> Json:
     """Return the condition of this type of an object; empty if it has none."""
     conditions = obj.get("status", {}).get("conditions", ())
     return next((entry for entry in conditions if entry.get("type") == kind), {})
-
-
-def moment(text: str | None) -> datetime | None:
-    """Return a Kubernetes time as a datetime; None without one."""
-    return None if not text else datetime.fromisoformat(text).astimezone(UTC)

@@ -21,6 +21,11 @@ def as_utc(moment: datetime) -> datetime:
         raise ValueError("in UTC it must lie within the years 1 to 9999") from None
 
 
+def parse_time(text: str | None) -> datetime | None:
+    """Return the time that a text in RFC 3339 gives, in UTC; None without a text. Raises `ValueError`."""
+    return as_utc(datetime.fromisoformat(text)) if text else None
+
+
 def rfc3339(moment: datetime) -> str:
     """Return `moment` as `2026-01-31T09:30:00.250Z`."""
     return as_utc(moment).isoformat(timespec="milliseconds")[:-6] + "Z"

@@ -50,7 +50,7 @@ class RecordedRun:
         """Return how many requests ended with which reason."""
         return Counter(final.reason for _, final in self.finals())
 
-    def moment(self, event: str) -> float:
+    def first_noted(self, event: str) -> float:
         """Return when something was first noted."""
         moments = [note.at for note in self.history.notes if event in note.event]
         assert moments, f"never happened: {event}\n{json.dumps([note.event for note in self.history.notes])}"

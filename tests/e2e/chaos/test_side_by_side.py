@@ -87,7 +87,7 @@ def test_a_leader_that_was_frozen_beyond_its_lease_does_nothing_twice(runs: dict
 def test_a_leader_that_was_frozen_beyond_its_lease_ends_and_begins_anew(runs: dict[str, RecordedRun]) -> None:
     run = runs["led"]
     names = [note.event.removeprefix("it is ") for note in run.history.notes if note.event.startswith("it is efrit")]
-    assert run.moment(f"{names[0]} is started again") > run.moment(f"{Op.STOP_CONTROLLER.value} is over")
+    assert run.first_noted(f"{names[0]} is started again") > run.first_noted(f"{Op.STOP_CONTROLLER.value} is over")
 
 
 def test_pods_that_are_evicted_or_deleted_lose_nothing(runs: dict[str, RecordedRun]) -> None:
@@ -99,7 +99,7 @@ def test_a_bridge_that_is_cut_off_goes_on_and_its_answers_are_stored_when_it_is_
 ) -> None:
     run = partitioned_run
     run.check()
-    cut, healed = run.moment(Op.CUT_BRIDGE.value), run.moment(f"{Op.CUT_BRIDGE.value} is over")
+    cut, healed = run.first_noted(Op.CUT_BRIDGE.value), run.first_noted(f"{Op.CUT_BRIDGE.value} is over")
     stored = {request.marker: final.at for request, final in run.finals()}
     # What a controller had heard of before may still be stored.
     meanwhile = [execution.marker for execution in run.history.ran if cut < execution.written < healed]

@@ -17,8 +17,9 @@ from efrit.client.cluster.api import Api
 from efrit.client.cluster.pools import get_pool
 from efrit.client.cluster.watch_object import states_of
 from efrit.client.errors import ClaimNotFound, Conflict, Forbidden, NotFound, Refused
-from efrit.client.resource_fields import condition, moment
+from efrit.client.resource_fields import condition
 from efrit.protocol.enums import ClaimPhase
+from efrit.protocol.times import parse_time
 from efrit.resources import EXCLUSIVE_CLAIMS
 
 Json = Mapping[str, Any]
@@ -42,9 +43,9 @@ def claim_of(obj: Json) -> Claim:
         holder=spec.get("holder"),
         recycle=spec.get("release") != "Return",
         attach=status.get("attach"),
-        bound=moment(status.get("boundTime")),
-        expires=moment(status.get("expirationTime")),
-        created=moment(meta.get("creationTimestamp")),
+        bound=parse_time(status.get("boundTime")),
+        expires=parse_time(status.get("expirationTime")),
+        created=parse_time(meta.get("creationTimestamp")),
         namespace=meta.get("namespace"),
     )
 

@@ -28,9 +28,10 @@ from efrit.client.interface import (
     Usage,
     Work,
 )
-from efrit.client.resource_fields import DIGEST, condition, moment
+from efrit.client.resource_fields import DIGEST, condition
 from efrit.protocol.enums import BROKEN_REASONS, RetryPolicy
 from efrit.protocol.resource_case import from_resource, resource_word, to_resource
+from efrit.protocol.times import parse_time
 from efrit.resources import POOLS, REQUESTS
 
 Json = Mapping[str, Any]
@@ -48,7 +49,7 @@ def instance_of(obj: Json, now: datetime) -> Instance:
     is_ready = ready.get("status") == "True"
     reason = str(ready.get("reason") or "Pending")
     broken = not is_ready and reason in BROKEN_REASONS
-    started = moment(status.get("startTime"))
+    started = parse_time(status.get("startTime"))
     return Instance(
         meta["name"],
         InstanceStatus.ACTIVE if is_ready else InstanceStatus.ERROR if broken else InstanceStatus.INACTIVE,
@@ -67,7 +68,7 @@ def instance_of(obj: Json, now: datetime) -> Instance:
         processed=queue.get("processed", 0),
         started=started,
         uptime_seconds=max(0.0, (now - started).total_seconds()) if started and is_ready else None,
-        last_activity=moment(status.get("lastActivityTime")),
+        last_activity=parse_time(status.get("lastActivityTime")),
     )
 
 
@@ -119,10 +120,10 @@ def request_of(obj: Json) -> RequestState:
         progress=_part(Progress, status.get("progress")),
         usage=_part(Usage, status.get("usage")),
         attempt=status.get("attempt") or 0,
-        created=moment(meta.get("creationTimestamp")),
-        queued=moment(status.get("queuedTime")),
-        started=moment(status.get("startTime")),
-        completed=moment(status.get("completionTime")),
+        created=parse_time(meta.get("creationTimestamp")),
+        queued=parse_time(status.get("queuedTime")),
+        started=parse_time(status.get("startTime")),
+        completed=parse_time(status.get("completionTime")),
         execution_seconds=status.get("executionSeconds"),
         preemptions=(status.get("preemption") or {}).get("count") or 0,
     )

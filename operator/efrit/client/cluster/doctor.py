@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import efrit.client.resource_fields as resource_fields
 from efrit.client.cluster import convert
 from efrit.client.cluster.api import Api
 from efrit.client.errors import ClientError
 from efrit.client.interface import Finding, InstanceStatus
+from efrit.protocol.times import parse_time
 from efrit.resources import INSTANCES, REQUESTS, SELF_ACCESS_REVIEWS, Resource
 
 _OVERLOOKED_SECONDS = 15.0
@@ -62,7 +62,7 @@ async def _instances(api: Api, namespace: str) -> list[Finding]:
     findings = []
     for obj in objects:
         instance = convert.instance_of(obj, now)
-        created = resource_fields.moment(obj["metadata"]["creationTimestamp"]) or now
+        created = parse_time(obj["metadata"]["creationTimestamp"]) or now
         overlooked = not obj.get("status") and (now - created).total_seconds() > _OVERLOOKED_SECONDS
         ok = instance.status is not InstanceStatus.ERROR and not overlooked
         remedy = "is the operator running? kubectl get pods -A -l app.kubernetes.io/name=efrit-operator"

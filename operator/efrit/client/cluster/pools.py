@@ -12,7 +12,7 @@ from typing import Any
 from efrit.client.cluster.api import Api
 from efrit.client.errors import Forbidden, NotFound, PoolNotFound
 from efrit.client.pools import MAX_NAMES, POOL_LABEL, Pool, PoolCondition, PoolFlow, PoolScale, Scaled
-from efrit.client.resource_fields import moment
+from efrit.protocol.times import parse_time
 from efrit.resources import EXCLUSIVE_CLAIMS, INSTANCES, POOLS
 
 Json = Mapping[str, Any]
@@ -51,8 +51,8 @@ def pool_of(obj: Json) -> Pool:
         ),
         last_scale=None
         if not last
-        else PoolScale(last["from"], last["to"], last.get("reason") or "", moment(last.get("time"))),
-        created=moment(meta.get("creationTimestamp")),
+        else PoolScale(last["from"], last["to"], last.get("reason") or "", parse_time(last.get("time"))),
+        created=parse_time(meta.get("creationTimestamp")),
         namespace=meta.get("namespace"),
     )
 

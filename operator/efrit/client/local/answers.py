@@ -51,7 +51,7 @@ def open_state(
         _SENTENCES[reason],
         type=type_of(request),
         content=_text(request.get("content")),
-        created=moment(request.get("timestamp")) or queued,
+        created=time_if_valid(request.get("timestamp")) or queued,
         queued=queued,
     )
 
@@ -78,7 +78,7 @@ def final_state(handle: Handle, response: Response, request: Mapping[str, Any]) 
         progress=response.progress,
         usage=response.usage,
         attempt=response.attempt,
-        created=moment(request.get("timestamp")),
+        created=time_if_valid(request.get("timestamp")),
         started=response.started,
         completed=response.timestamp,
         execution_seconds=response.execution_time,
@@ -93,8 +93,8 @@ def type_of(request: Mapping[str, Any]) -> RequestType | None:
         return None
 
 
-def moment(value: Any) -> datetime | None:
-    """Return an RFC 3339 time as a datetime, or None."""
+def time_if_valid(value: Any) -> datetime | None:
+    """Return an RFC 3339 time as a datetime; None for what is not one: a file may hold anything."""
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):

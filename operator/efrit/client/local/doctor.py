@@ -12,7 +12,7 @@ from typing import Any
 
 from efrit.client.errors import ClientError
 from efrit.client.interface import Finding
-from efrit.client.local.answers import moment
+from efrit.client.local.answers import time_if_valid
 from efrit.client.local.daemon import LOG, Daemon, emacs_program, lisp_directory
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.model import differences, settings_in
@@ -151,7 +151,11 @@ def _daemon(subject: str, daemon: Daemon) -> Finding:
 
 def _overdue(heartbeat: Mapping[str, Any]) -> tuple[str, float] | None:
     """Return the request that occupies Emacs beyond its time, and the seconds it is late; None where none does."""
-    rid, timeout, started = heartbeat.get("current"), heartbeat.get("timeout"), moment(heartbeat.get("started"))
+    rid, timeout, started = (
+        heartbeat.get("current"),
+        heartbeat.get("timeout"),
+        time_if_valid(heartbeat.get("started")),
+    )
     if not isinstance(rid, str) or not isinstance(timeout, int | float) or started is None:
         return None
     late = time.time() - started.timestamp() - timeout

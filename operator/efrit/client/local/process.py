@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from efrit.client.local.answers import moment
+from efrit.client.local.answers import time_if_valid
 
 _PROC = Path("/proc")
 # A start is known to a tick, a clock may be set a little meanwhile.
@@ -55,7 +55,7 @@ class Emacs(Struct, frozen=True):
 
 def emacs_of(heartbeat: Mapping[str, Any]) -> Emacs | None:
     """Return the Emacs that wrote this heartbeat, if it is running."""
-    pid, beat = heartbeat.get("pid"), moment(heartbeat.get("time"))
+    pid, beat = heartbeat.get("pid"), time_if_valid(heartbeat.get("time"))
     if not isinstance(pid, int) or isinstance(pid, bool) or pid < 2 or beat is None or not is_emacs(pid):
         return None
     started = started_at(pid)

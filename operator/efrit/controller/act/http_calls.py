@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         self._retry: dict[str, str] = {}
         self._body = bytearray()
         self._framed = self._complete = self._broken = False
-        self._beside_body = 0
+        self._overhead_bytes = 0
         self._error: TransportError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._head, self._kind, self._retry = None, "", {}
         self._framed = self._complete = False
-        self._beside_body = 0
+        self._overhead_bytes = 0
         if self._transport is None or self._error is not None:
             raise self._error or ReadError
         rest = memoryview(data)
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
             # Nobody asked: what came would be taken for the next answer.
             self.abort()  # gate: nobody-asked
             return
-        self._beside_body += len(data)
+        self._overhead_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
                 return
             # Surplus: what came before it is an answer, and the last on this connection.
             self.abort()
-        if self._beside_body > MAX_HEAD_BYTES and not self._complete:  # gate: endless-head
+        if self._overhead_bytes > MAX_HEAD_BYTES and not self._complete:  # gate: endless-head
             self._fail(RemoteProtocolError(f"the head of an answer is longer than {MAX_HEAD_BYTES} bytes"))
             return
         if len(self._body) > HIGH_WATER_BYTES and not self._paused and self._transport is not None:
@@ -279,7 +279,7 @@ class Connection(asyncio.Protocol):
         """Take in a part of the body. What an answer before the one asked for would hold is none."""
         if self._head is None:
             raise ValueError
-        self._beside_body = max(0, self._beside_body - (1 + FRAME_BYTES) * len(data))
+        self._overhead_bytes = max(0, self._overhead_bytes - (1 + FRAME_BYTES) * len(data))
         self._body += data
 
     def on_message_complete(self) -> None:

@@ -9,14 +9,10 @@ from typing import Any
 
 from efrit.controller.model import names
 from efrit.controller.model.views import ClaimView, ContainerView, PodView, StatefulSetView
+from efrit.protocol.times import parse_time
 
 MOST_SECRET_MOUNTS = 64
 """Mounts of Secrets that are remembered of a pod: plans need one each."""
-
-
-def moment(text: str | None) -> datetime | None:
-    """Return the time in a Kubernetes timestamp."""
-    return datetime.fromisoformat(text) if text else None
 
 
 def pod_view(pod: Mapping[str, Any]) -> PodView:
@@ -42,15 +38,15 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
         ip=status.get("podIP"),
         phase=status.get("phase", "Pending"),
         deleting=meta.get("deletionTimestamp") is not None,
-        created=moment(meta.get("creationTimestamp")),
-        started=moment(status.get("startTime")),
+        created=parse_time(meta.get("creationTimestamp")),
+        started=parse_time(status.get("startTime")),
         unschedulable=unschedulable,
         image=image,
         bridge_port=ports[0] if ports else names.BRIDGE_PORT,
         containers=tuple(_container_view(entry) for entry in statuses),
         template_hash=meta.get("annotations", {}).get(names.TEMPLATE_HASH),
         owner_uid=owner_uid(meta),
-        deletion_deadline=moment(meta.get("deletionTimestamp")),
+        deletion_deadline=parse_time(meta.get("deletionTimestamp")),
         node=spec.get("nodeName"),
         secret_mounts=_secret_mounts(spec),
     )
@@ -113,8 +109,9 @@ def statefulset_view(statefulset: Mapping[str, Any]) -> StatefulSetView:
 
 
 def _update_started(annotations: Mapping[str, str]) -> datetime | None:
+    text = annotations.get(names.UPDATE_STARTED)
     try:
-        started = moment(annotations.get(names.UPDATE_STARTED))
+        started = datetime.fromisoformat(text) if text else None
     except ValueError:
         return None
     # Anyone who may edit the StatefulSet may write what cannot be compared with the clock.

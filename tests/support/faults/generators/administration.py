@@ -90,7 +90,7 @@ def _rollout(seed: int, rng: random.Random) -> Schedule:
             Op.UPGRADE,
             Trigger(round(span + 3, 2), running=long)
             if long and rng.random() < 0.6
-            else parts.moment(rng, schedule, span),
+            else parts.random_trigger(rng, schedule, span),
             "operator-0",
             rng.choice((0.0, 0.5, 2.0)),
         )
@@ -176,7 +176,7 @@ def _terminating(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
     schedule = parts.base(seed, rng, Theme.TERMINATING, count=(6, 20), span=span)
     seconds = round(rng.choice((1.0, 3.0, 5.0)), 1)
-    step = Step(Op.KEEP_POD, parts.moment(rng, schedule, span), rng.choice(schedule.instances).name, seconds)
+    step = Step(Op.KEEP_POD, parts.random_trigger(rng, schedule, span), rng.choice(schedule.instances).name, seconds)
     steps = [step]
     if rng.random() < 0.6:
         steps.append(_restart(rng, min(step.trigger.at, span) + 1.0))

@@ -161,7 +161,7 @@ def _namespace(seed: int, rng: random.Random) -> Schedule:
         replace(instance, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=1)
         for instance in schedule.instances
     )
-    steps = [Step(Op.DELETE_NAMESPACE, parts.moment(rng, schedule, 2.5))]
+    steps = [Step(Op.DELETE_NAMESPACE, parts.random_trigger(rng, schedule, 2.5))]
     if rng.random() < 0.5:
         steps.append(
             parts.process_fault(rng, schedule, rng.choice((Op.KILL_CONTROLLER, Op.KILL_BRIDGE, Op.KILL_EMACS)), 3.0)
@@ -230,7 +230,7 @@ def _clocks(seed: int, rng: random.Random) -> Schedule:
     faults = [
         Step(
             Op.SET_CLOCK,
-            parts.moment(rng, schedule, span),
+            parts.random_trigger(rng, schedule, span),
             rng.choice(targets),
             round(rng.choice((0.5, 2.0, 5.0)), 1),
             hours=rng.choice((-1, 1)),
@@ -252,7 +252,7 @@ def _frozen(seed: int, rng: random.Random) -> Schedule:
 
 def _away(seed: int, rng: random.Random) -> Schedule:
     schedule = parts.base(seed, rng, Theme.AWAY, count=(10, 24), span=4.0)
-    fault = Step(rng.choice(parts.OUTAGES), parts.moment(rng, schedule, 3.0), seconds=AWAY_SECONDS)
+    fault = Step(rng.choice(parts.OUTAGES), parts.random_trigger(rng, schedule, 3.0), seconds=AWAY_SECONDS)
     return parts.finish(schedule, [fault])
 
 

@@ -58,7 +58,7 @@ def instance_steps(rng: random.Random, schedule: Schedule, span: float) -> tuple
     return tuple(steps)
 
 
-def moment(rng: random.Random, schedule: Schedule, span: float) -> Trigger:
+def random_trigger(rng: random.Random, schedule: Schedule, span: float) -> Trigger:
     """Return when a step is due: at a time, when a request runs, or when some are final."""
     at = round(rng.uniform(0.0, span), 2)
     roll = rng.random()
@@ -105,7 +105,7 @@ def process_fault(rng: random.Random, schedule: Schedule, op: Op, span: float) -
     elif op is Op.KILL_CONTROLLER:
         seconds = round(rng.choice((0.0, 0.0, 0.5, 2.0)), 1)
     target = rng.choice(schedule.instances).name if op in IN_A_POD else "operator-0" if op in CONTROLLERS else ""
-    return Step(op, moment(rng, schedule, span), target, seconds)
+    return Step(op, random_trigger(rng, schedule, span), target, seconds)
 
 
 def later(trigger: Trigger) -> Trigger:

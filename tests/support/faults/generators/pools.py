@@ -144,7 +144,7 @@ def _drain(rng: random.Random, schedule: Schedule, span: float) -> tuple[Schedul
     steps = []
     for _ in range(rng.choice((1, 2, 3))):
         seconds = rng.choice((0.5, 5.0, 20.0))
-        steps.append(Step(Op.EVICT_POD, parts.moment(rng, schedule, span + 1), _member(rng), seconds))
+        steps.append(Step(Op.EVICT_POD, parts.random_trigger(rng, schedule, span + 1), _member(rng), seconds))
     if rng.random() < 0.3:
         number = len(schedule.requests) + 1
         long = RequestSpec(

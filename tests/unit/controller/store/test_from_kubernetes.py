@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.store.from_kubernetes import MOST_SECRET_MOUNTS, claim_view, moment, pod_view, statefulset_view
+from efrit.controller.store.from_kubernetes import MOST_SECRET_MOUNTS, claim_view, pod_view, statefulset_view
 from tests.unit.controller.manifests.test_pod import statefulset
 
 META: dict[str, Any] = {"name": "x", "namespace": "team", "uid": "u"}
@@ -103,8 +103,3 @@ def test_a_statefulset_that_names_no_replicas_has_one() -> None:
 def test_a_claim_is_pending_until_it_says_otherwise() -> None:
     assert claim_view({"metadata": META}).phase == "Pending"
     assert claim_view({"metadata": META, "status": {"phase": "Bound"}}).phase == "Bound"
-
-
-def test_a_time_that_is_not_there_is_none() -> None:
-    assert moment(None) is None
-    assert moment("") is None

@@ -30,7 +30,7 @@ LONGEST = (
     "test_lease.py",
     "test_engine_crashes.py",
     "test_forked_programs.py",
-    "test_mutation_gate.py",
+    "test_mutants.py",
     "test_lease_thread.py",
     "test_upkeep.py",
     "test_queue.py",

@@ -138,7 +138,7 @@ def test_of_members_that_start_at_once_one_wins_and_all_start_from_a_dump(member
 
 
 def test_a_dump_with_one_bit_flipped_is_made_anew(member: Member, dump: Path) -> None:
-    """Wherever it is: the digest is of the whole file (tests/unit/bridge/test_fast_start.py)."""
+    """Wherever it is: the digest is of the whole file (tests/unit/bridge/test_run_emacs_fast_start.py)."""
     text = bytearray((dump / "emacs.pdmp").read_bytes())
     text[-100] ^= 1
     (dump / "emacs.pdmp").write_bytes(text)

@@ -5,14 +5,14 @@ from tests.mutation.operation import Always, Drop, Instead, Never, Value, Withou
 
 UNIT = "tests/unit/controller"
 
-RACES = f"{UNIT}/test_idle_race.py"
-UPDATES = f"{UNIT}/test_update_race.py"
+RACES = f"{UNIT}/test_reconcile_idle_race.py"
+UPDATES = f"{UNIT}/test_reconcile_update_race.py"
 SELF_CHECK = f"{UNIT}/decide/test_self_check.py"
 
 HEAD_START = f"{UNIT}/test_head_start.py"
 BULKHEAD = f"{UNIT}/act/test_bulkhead.py"
-BATCHES = f"{UNIT}/act/test_batches.py"
-FAIR = f"{UNIT}/test_fair_queue.py"
+BATCHES = f"{UNIT}/act/test_bridges_batches.py"
+FAIR = f"{UNIT}/test_work_queue_fairness.py"
 
 MUTANTS = (
     Mutant(
@@ -29,11 +29,11 @@ MUTANTS = (
                 "the look at a cancelled request as soon as it runs",
                 "pause-of-open",
                 Never(),
-                "store/test_bridge_stream.py",
+                "store/test_bridge_events_stream.py",
             ),
-            ("the look at work whose request is gone", "orphans-left", Never(), "store/test_forgotten.py"),
-            ("the comparison of what children are built of", "built-before", Always(), "manifests/test_build.py"),
-            ("the bound of children that are kept", "built-size", Always(), "manifests/test_build.py"),
+            ("the look at work whose request is gone", "orphans-left", Never(), "store/test_store_forgotten.py"),
+            ("the comparison of what children are built of", "built-before", Always(), "manifests/test_manifests.py"),
+            ("the bound of children that are kept", "built-size", Always(), "manifests/test_manifests.py"),
         )
     ),
     Mutant(
@@ -108,7 +108,7 @@ MUTANTS = (
         "the dropping of what need not be written under load",
         "dropped-under-load",
         Never(),
-        (f"{UNIT}/test_burst_writes.py",),
+        (f"{UNIT}/test_reconcile_burst_writes.py",),
     ),
     Mutant(
         "the end of the renewals of a controller that stands still",
@@ -133,7 +133,7 @@ MUTANTS = (
         "the policy that isolates a pod whose instance is gone",
         "isolate-pod",
         Never(),
-        (f"{UNIT}/test_pod_isolation.py",),
+        (f"{UNIT}/decide/test_instances_pod_isolation.py",),
     ),
     Mutant(
         "the figures of its own pod before an instance counts as idle",
@@ -189,7 +189,7 @@ MUTANTS = (
         "the pause between two writes of progress",
         "progress-pause",
         Never(),
-        (f"{UNIT}/decide/test_progress.py::test_progress_is_written_once_a_second_at_most",),
+        (f"{UNIT}/decide/test_progress_status.py::test_progress_is_written_once_a_second_at_most",),
     ),
     Mutant(
         "the order: an answer is acknowledged after its status is confirmed",
@@ -198,20 +198,20 @@ MUTANTS = (
             "([Acknowledge(snapshot.target.instance.key, request.metadata.uid)] if snapshot.target else [])"
             " + ORIGINAL"
         ),
-        (f"{UNIT}/decide/test_request_steps.py::test_an_answer_is_not_acknowledged_before_it_is_stored",),
+        (f"{UNIT}/decide/test_requests_steps.py::test_an_answer_is_not_acknowledged_before_it_is_stored",),
     ),
     Mutant(
         "the order: a large result is stored before the status that names it",
         "result-before-status",
         Instead("ORIGINAL; actions.insert(0, actions.pop())"),
-        (f"{UNIT}/decide/test_request_steps.py::test_a_large_answer_is_stored_before_the_status_that_names_it",),
+        (f"{UNIT}/decide/test_requests_steps.py::test_a_large_answer_is_stored_before_the_status_that_names_it",),
     ),
     Mutant(
         "the record of an ephemeral queue before a request is handed to it",
         "ephemeral-recorded",
         Never(),
         (
-            f"{UNIT}/decide/test_request_steps.py::test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it",
+            f"{UNIT}/decide/test_requests_steps.py::test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it",
         ),
     ),
     Mutant(
@@ -252,7 +252,7 @@ MUTANTS = (
         "whole-in-cancel",
         Value("None"),
         (
-            f"{UNIT}/decide/test_request_steps.py::"
+            f"{UNIT}/decide/test_requests_steps.py::"
             "test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_never_run",
         ),
     ),
@@ -261,7 +261,7 @@ MUTANTS = (
         "content-before-hand-over",
         Never(),
         (
-            f"{UNIT}/decide/test_request_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
+            f"{UNIT}/decide/test_requests_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
         ),
     ),
     Mutant(
@@ -269,7 +269,7 @@ MUTANTS = (
         "content-before-decline",
         Never(),
         (
-            f"{UNIT}/decide/test_request_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
+            f"{UNIT}/decide/test_requests_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
         ),
     ),
     Mutant(
@@ -352,7 +352,7 @@ MUTANTS = (
             gate,
             operation,
             (
-                f"{UNIT}/store/test_goes_first.py::"
+                f"{UNIT}/store/test_bridge_events_goes_first.py::"
                 "test_the_first_answer_after_a_start_takes_as_many_steps_however_much_there_is",
             ),
         )
@@ -380,7 +380,7 @@ MUTANTS = (
         "update-hold",
         Always(),
         (
-            f"{UNIT}/decide/test_request_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",
+            f"{UNIT}/decide/test_requests_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",
         ),
     ),
     Mutant(
@@ -485,25 +485,25 @@ MUTANTS = (
         "the instance a deletion is about",
         "deleted-uid",
         Without(1),
-        (f"{UNIT}/store/test_objects.py::test_news_of_an_earlier_instance_of_the_name_are_ignored",),
+        (f"{UNIT}/store/test_watched_objects.py::test_news_of_an_earlier_instance_of_the_name_are_ignored",),
     ),
     Mutant(
         "the application of a child that somebody has changed since it was applied last",
         "as-applied",
         Instead("return True"),
-        (f"{UNIT}/test_unchanged_children.py",),
+        (f"{UNIT}/test_child_check_unchanged.py",),
     ),
     Mutant(
         "the application of all children where more than a resync calls for it",
         "resync-alone",
         Instead("if self._store.children.is_as_applied(action.instance, manifest): continue"),
-        (f"{UNIT}/test_unchanged_children.py",),
+        (f"{UNIT}/test_child_check_unchanged.py",),
     ),
     Mutant(
         "the application of a child whose labels name another instance",
         "mislabelled",
         Never(),
-        (f"{UNIT}/test_unchanged_children.py",),
+        (f"{UNIT}/test_child_check_unchanged.py",),
     ),
     Mutant(
         "the versions of children",
@@ -603,19 +603,19 @@ MUTANTS = (
         "the marks of all requests that an instance may have, before it is closed",
         "open-requests-marked",
         Value("True"),
-        (f"{UNIT}/test_handover_model.py",),
+        (f"{UNIT}/decide/test_handover_model.py",),
     ),
     Mutant(
         "the new id after a write of Closed whose outcome may stay unknown",
         "new-handover-id",
         Drop(),
-        (f"{UNIT}/test_handover_model.py",),
+        (f"{UNIT}/decide/test_handover_model.py",),
     ),
     Mutant(
         "the note that a request is being handed over while its instance is about to be closed",
         "submitting",
         Value("False"),
-        (f"{UNIT}/test_handover_model.py",),
+        (f"{UNIT}/decide/test_handover_model.py",),
     ),
     Mutant(
         "the resource version a status is written on condition of",
@@ -727,7 +727,7 @@ MUTANTS = (
         "outdated-pod",
         Never(),
         (
-            f"{UNIT}/decide/test_request_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",
+            f"{UNIT}/decide/test_requests_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",
         ),
     ),
     Mutant(
@@ -755,7 +755,7 @@ MUTANTS = (
         "given-back-by-stop",
         Never(),
         (
-            f"{UNIT}/decide/test_request_steps.py::"
+            f"{UNIT}/decide/test_requests_steps.py::"
             "test_what_is_given_back_by_a_pod_that_is_not_known_to_stop_waits_for_that_news",
         ),
     ),
@@ -764,7 +764,7 @@ MUTANTS = (
         "given-back-recorded",
         Never(),
         (
-            f"{UNIT}/decide/test_request_steps.py::"
+            f"{UNIT}/decide/test_requests_steps.py::"
             "test_what_a_queue_gave_back_with_its_pod_is_recorded_and_then_acknowledged",
         ),
     ),
@@ -773,7 +773,7 @@ MUTANTS = (
         "recorded-alone",
         Never(),
         (
-            f"{UNIT}/decide/test_request_steps.py::"
+            f"{UNIT}/decide/test_requests_steps.py::"
             "test_what_was_recorded_on_a_lost_queue_and_never_on_it_is_recorded_on_the_next",
         ),
     ),

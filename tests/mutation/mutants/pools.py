@@ -6,7 +6,7 @@ from tests.mutation.operation import Always, Drop, Instead, Never, Value, Withou
 UNIT = "tests/unit/controller"
 
 DECISIONS = f"{UNIT}/decide/test_pools.py"
-ROLLOUT = f"{UNIT}/decide/test_pool_rollout.py"
+ROLLOUT = f"{UNIT}/decide/test_pools_rollout.py"
 STORE = f"{UNIT}/store/test_pools.py"
 FLOWS = f"{UNIT}/store/test_flow_backlog.py"
 RECONCILE = f"{UNIT}/test_reconcile_pools.py"
@@ -26,7 +26,7 @@ MUTANTS = (
         "that many requests which wait for a member of a pool say so one after the other",
         "report-stagger",
         Value("timedelta(0)"),
-        (f"{UNIT}/test_burst_writes.py::test_many_that_wait_for_one_instance_or_pool_say_so_late",),
+        (f"{UNIT}/test_reconcile_burst_writes.py::test_many_that_wait_for_one_instance_or_pool_say_so_late",),
     ),
     Mutant(
         "that only work which may run twice is interrupted for other work",
@@ -68,7 +68,7 @@ MUTANTS = (
         "that the last attempt is not kept from an ephemeral queue and had by it all the same",
         "last-attempt",
         Value("True"),
-        (f"{UNIT}/decide/test_request_steps.py::{LOST_QUEUES}",),
+        (f"{UNIT}/decide/test_requests_steps.py::{LOST_QUEUES}",),
     ),
     Mutant(
         "the mark in the status before work is interrupted for other work",

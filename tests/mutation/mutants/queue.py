@@ -10,7 +10,7 @@ MUTANTS = (
         "the process number of another host, which is none of this one",
         "foreign-pid",
         Never(),
-        ("tests/unit/client/local/test_shared_queue.py::test_every_command_says_which_host_serves_the_queue",),
+        ("tests/unit/client/local/test_hosts.py::test_every_command_says_which_host_serves_the_queue",),
     ),
     Mutant(
         "the bound of what is read at once of a flood of events on the queue's files",
@@ -49,7 +49,9 @@ MUTANTS = (
         "the removal of the old name where two links of one file were renamed",
         "renamed-link",
         Drop(),
-        (f"{UNIT}/test_hard_links.py::test_an_acknowledged_link_of_the_archived_answer_is_not_reported_again",),
+        (
+            f"{UNIT}/test_durable_hard_links.py::test_an_acknowledged_link_of_the_archived_answer_is_not_reported_again",
+        ),
     ),
     # A full volume
     Mutant(
@@ -178,7 +180,7 @@ MUTANTS = (
         "kept-bytes",
         Never(),
         (
-            f"{UNIT}/test_memory.py::test_a_request_that_would_take_more_memory_than_there_is_is_refused_with_what_to_do",
+            f"{UNIT}/test_limits_memory.py::test_a_request_that_would_take_more_memory_than_there_is_is_refused_with_what_to_do",
         ),
     ),
     Mutant(

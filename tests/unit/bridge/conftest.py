@@ -142,3 +142,10 @@ def start(place: Path) -> Iterator[Starter]:
         process.wait()
         assert process.stderr is not None
         process.stderr.close()
+
+
+async def eventually(ask: Callable[[], Awaitable[int]], expected: int) -> None:
+    """Ask until the answer is `expected`; each question is a round trip, so no pause is needed."""
+    async with asyncio.timeout(TIMEOUT):
+        while await ask() != expected:
+            continue

@@ -11,7 +11,7 @@ from efrit.bridge.work_log_sse import offset_in
 from efrit.protocol import LogEnd, Outcome, RequestReason, request_id
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop
-from tests.unit.bridge.test_event_stream import Reader, reading
+from tests.unit.bridge.test_events_over_http import Reader, reading
 
 PATH = "/v1/requests/a/progress"
 

@@ -140,3 +140,9 @@ def test_top_shows_running_work_then_waiting_then_the_latest_and_fits_the_screen
     small = screen("local", "here", instances, requests, NOW, (20, 6)).splitlines()
     assert len(small) == 5
     assert max(len(line) for line in small) <= 20
+
+
+def test_what_others_wrote_moves_no_cursor_and_keeps_the_columns() -> None:
+    text = table(("A", "B"), [("\x1b[2Jx\r", 1), ("日本", 2)])
+    assert "\x1b" not in text
+    assert [line.split()[-1] for line in text.splitlines()] == ["B", "1", "2"]

@@ -22,7 +22,7 @@ from tests.support.mcp_tasks import Params, Tasks, ask, begin
 from tests.unit.mcp.clients import COMMAND, Person, run
 from tests.unit.mcp.scripted import ScriptedBackend, at, broken, evaluated, needs_input
 from tests.unit.mcp.test_http import URL, Site, site
-from tests.unit.mcp.tools.test_permissions import Reviewer
+from tests.unit.mcp.tools.test_registry_permissions import Reviewer
 
 __all__ = ["site"]
 

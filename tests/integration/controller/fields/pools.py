@@ -16,7 +16,7 @@ POOLS = "../test_pools.py::test_{}".format
 CLAIMS = "../test_claims.py::test_{}".format
 DECIDED = f"{UNIT}/decide/test_pools.py::test_{{}}".format
 SCALING = f"{UNIT}/decide/test_pool_scaling.py::test_{{}}".format
-ROLLOUT = f"{UNIT}/decide/test_pool_rollout.py::test_{{}}".format
+ROLLOUT = f"{UNIT}/decide/test_pools_rollout.py::test_{{}}".format
 STORE = f"{UNIT}/store/test_pools.py::test_{{}}".format
 PLACEMENT = f"{UNIT}/decide/test_placement.py::test_{{}}".format
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.store.from_kubernetes import MOST_SECRET_MOUNTS, claim_view, pod_view, statefulset_view
-from tests.unit.controller.manifests.test_pod import statefulset
+from tests.unit.controller.manifests.test_statefulset import statefulset
 
 META: dict[str, Any] = {"name": "x", "namespace": "team", "uid": "u"}
 TIME = "2026-03-01T12:00:00Z"

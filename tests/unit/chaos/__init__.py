@@ -1,1 +1,0 @@
-"""The fault harness itself: schedules, invariants, and what reads their evidence."""

@@ -6,13 +6,12 @@ before its first byte, and whoever reaches the port may open any.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import time
 import weakref
 from collections import Counter
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -52,12 +51,14 @@ class OpenConnections(Generic[T]):
         self._addresses: dict[T, str] = {}
         """Of each, the oldest first."""
 
-    def add(self, connection: T, transport: asyncio.BaseTransport) -> T | None:
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._addresses)
+
+    def add(self, connection: T, peer: tuple[Any, ...] | None) -> T | None:
         """Count a connection. Return the one that the caller has to end for it, None where there is room.
 
         It is the oldest of the address that has most: whoever fills a port ends connections of their own.
         """
-        peer = transport.get_extra_info("peername")
         self._addresses[connection] = str(peer[0]) if peer else ""
         if len(self._addresses) <= self._most:  # gate: probe-connections
             return None

@@ -19,7 +19,28 @@ FRAME_BYTES = 16
 MOST_HEADERS = 100
 MOST_PIPELINED = 4
 """Requests that wait for the answer to one before them; the connection ends after these where there are more."""
+INVALID_HTTP = "not a valid HTTP/1.1 request of a known method, or its head is too long; send a valid one"
 _VERSIONS = ("1.0", "1.1")
+
+
+def receive_timeout_message(seconds: float) -> str:
+    """Return why a request is refused that is not there after so long."""
+    return f"the request was not there within {seconds:.0f} s; send it without pauses"
+
+
+def check_head(version: str, hosts: int) -> None:
+    """Raise `ValueError` where a head has another version of HTTP or does not say, once, whom it is for."""
+    if version not in _VERSIONS or hosts > 1 or (version == "1.1" and not hosts):
+        raise ValueError
+
+
+def http_response(status: int, content_type: str, body: bytes, *, with_body: bool = True) -> bytes:
+    """Return the last answer on a connection; without its body, that to HEAD."""
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+        f"content-type: {content_type}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body if with_body else head.encode()
 
 
 class TimedConnection(HttpToolsProtocol):
@@ -103,8 +124,7 @@ class TimedConnection(HttpToolsProtocol):
         """Begin to answer, unless it has another version of HTTP or does not say whom it is for."""
         version = self.parser.get_http_version()
         hosts = sum(name == b"host" for name, _ in self.headers)
-        if version not in _VERSIONS or hosts > 1 or (version == "1.1" and not hosts):
-            raise ValueError
+        check_head(version, hosts)
         if self.parser.should_upgrade():  # gate: no-other-protocol
             self._head_to_replay = self._head_without_upgrade(version)
             return
@@ -176,10 +196,10 @@ class TimedConnection(HttpToolsProtocol):
 
     def _on_receive_timeout(self) -> None:
         self._receive_timer = None
-        self._refuse(408, f"the request was not there within {self.receive_seconds:.0f} s; send it without pauses")
+        self._refuse(408, receive_timeout_message(self.receive_seconds))
 
     def _refuse_invalid_http(self) -> None:
-        self._refuse(400, "not a valid HTTP/1.1 request of a known method, or its head is too long; send a valid one")
+        self._refuse(400, INVALID_HTTP)
 
     def refusal(self, status: int, message: str) -> tuple[str, bytes]:
         """Return content type and body of a refusal; a subclass answers as its routes do."""
@@ -197,16 +217,8 @@ class TimedConnection(HttpToolsProtocol):
             return
         # An answer may be on its way already: then the connection only ends.
         if not self._in_body or not self.cycle.response_started:
-            self.transport.write(self._response(status, message))
+            self.transport.write(http_response(status, *self.refusal(status, message)))
         if self._in_body:
             # There is no second answer to it.
             self.cycle.disconnected = True
         self.transport.close()
-
-    def _response(self, status: int, message: str) -> bytes:
-        content_type, body = self.refusal(status, message)
-        head = (
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
-            f"content-type: {content_type}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        return head.encode() + body

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 
+import httpx
 import psutil
 import pytest
 
@@ -14,6 +15,7 @@ from efrit.bridge.routes import MOST_STREAMS
 from efrit.protocol import ErrorBody
 from tests.support.bridge_instance import Instance, until
 from tests.support.certificates import TOKEN, trusting
+from tests.support.plain_http import NO_TLS
 from tests.support.timeout import TIMEOUT
 
 AUTH = f"Host: bridge\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -84,6 +86,19 @@ def test_what_is_no_http_is_refused_in_json(instance: Instance, name: str) -> No
         status, body = read_response(wrapped)
     assert status in (400, 413, 422), body
     assert len(ErrorBody.parse(body).error.message) > 10
+    alive(instance)
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_no_http_ends_the_connection_of_a_probe(instance: Instance, name: str) -> None:
+    with socket.create_connection(("127.0.0.1", instance.probe_port), timeout=TIMEOUT) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(MALFORMED[name])
+            # What was sent and is not read may end the connection before its answer comes.
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+            assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 404 ")), answer
+    probe = httpx.get(f"http://127.0.0.1:{instance.probe_port}/healthz", trust_env=False, verify=NO_TLS)
+    assert probe.status_code == 200
     alive(instance)
 
 

@@ -18,8 +18,9 @@ from efrit.bridge.departure import depart
 from efrit.bridge.events import EventLog
 from efrit.bridge.install import install
 from efrit.bridge.metrics import Metrics
+from efrit.bridge.probes import ProbeServer
 from efrit.bridge.process import give_memory_back, hide_from_emacs
-from efrit.bridge.routes import make_app, make_probes
+from efrit.bridge.routes import make_app
 from efrit.bridge.server import Server, listen
 from efrit.bridge.settings import Settings
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
@@ -71,7 +72,7 @@ MAX_COUNT = 2**53
 class _Listener:
     """A server and its socket, open from now on."""
 
-    def __init__(self, server: Server, host: str, port: int) -> None:
+    def __init__(self, server: Server | ProbeServer, host: str, port: int) -> None:
         self.server = server
         self._socket = listen(host, port)
         self.port = int(self._socket.getsockname()[1])
@@ -118,7 +119,7 @@ class Bridge:
         self.probe_port: int | None = None
         """The port of the probes, where there is one."""
         if settings.bridge_probe_port is not None:
-            probes = Server(make_probes(self), None)
+            probes = ProbeServer({b"/healthz": self.unhealthy, b"/readyz": self.unready})
             self._listeners.append(_Listener(probes, settings.bridge_host, settings.bridge_probe_port))
             self.probe_port = self._listeners[-1].port
         self._is_ephemeral = settings.ephemeral_queue

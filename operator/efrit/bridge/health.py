@@ -1,6 +1,6 @@
 """Whether the bridge lives and whether the instance takes work, each as the problems that speak against it."""
 
-from efrit.protocol import EmacsStats
+from efrit.protocol import EmacsStats, ErrorBody
 
 # The longest pause of the slowest loop is the idle scan's 10 s.
 STUCK_SECONDS = 30.0
@@ -27,3 +27,10 @@ def readiness(*, queue_open: bool, emacs: EmacsStats) -> list[str]:
     elif not emacs.responsive:
         problems.append("Emacs does not respond")
     return problems
+
+
+def verdict(problems: list[str]) -> tuple[int, str, bytes]:
+    """Return status, content type and body of the answer to a probe."""
+    if not problems:
+        return 200, "text/plain; charset=utf-8", b"ok\n"
+    return 503, "application/json", ErrorBody.of("NotReady", "; ".join(problems)).to_json().encode()

@@ -16,6 +16,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from efrit.bridge import health
 from efrit.bridge.auth import Tokens
 from efrit.bridge.batch import Batch, read_batch
 from efrit.bridge.events import EventLog
@@ -39,7 +40,6 @@ from efrit.errors import (
 from efrit.protocol import (
     MAX_BATCH_BYTES,
     ErrorBody,
-    ErrorDetail,
     Request,
     RequestId,
     RequestList,
@@ -105,7 +105,7 @@ def status_of(error: EfritError) -> int:
 def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, bridge: BridgeCallbacks) -> Starlette:
     """Return the ASGI application."""
     api = _Api(queue, events, bridge)
-    health = _Health(bridge)
+    probes = _Health(bridge)
 
     def guarded(endpoint: Endpoint) -> Endpoint:
         async def checked(request: HttpRequest) -> HttpResponse:
@@ -127,21 +127,12 @@ def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, bridge: Brid
             Route("/v1/batch", guarded(api.batch), methods=["POST"]),
             Route("/v1/events", guarded(api.events), methods=["GET"]),
             Route("/v1/stats", guarded(api.stats), methods=["GET"]),
-            *health.probes(),
-            Route("/metrics", health.metrics, methods=["GET"]),
+            Route("/healthz", probes.healthz, methods=["GET"]),
+            Route("/readyz", probes.readyz, methods=["GET"]),
+            Route("/metrics", probes.metrics, methods=["GET"]),
         ],
         exception_handlers=_HANDLERS,
     )
-    return _without_redirects(app)
-
-
-def make_probes(bridge: BridgeCallbacks) -> Starlette:
-    """Return the ASGI application that answers the kubelet's probes and nothing else."""
-    app = Starlette(routes=_Health(bridge).probes(), exception_handlers=_HANDLERS)
-    return _without_redirects(app)
-
-
-def _without_redirects(app: Starlette) -> Starlette:
     # A path is one of these or none: no caller is sent to another by the name it gave for us.
     app.router.redirect_slashes = False
     return app
@@ -303,12 +294,6 @@ class _Health:
     def __init__(self, bridge: BridgeCallbacks) -> None:
         self._bridge = bridge
 
-    def probes(self) -> list[Route]:
-        return [
-            Route("/healthz", self.healthz, methods=["GET"]),
-            Route("/readyz", self.readyz, methods=["GET"]),
-        ]
-
     async def healthz(self, http: HttpRequest) -> HttpResponse:
         return _verdict(self._bridge.unhealthy())
 
@@ -348,14 +333,12 @@ def _json(model: WireModel, status: int = 200) -> HttpResponse:
 
 
 def _verdict(problems: list[str]) -> HttpResponse:
-    if not problems:
-        return HttpResponse("ok\n", media_type="text/plain")
-    return _error("NotReady", "; ".join(problems), 503)
+    status, content_type, body = health.verdict(problems)
+    return HttpResponse(body, status, {"content-type": content_type})
 
 
 def _error(code: str, message: str, status: int, headers: dict[str, str] | None = None) -> HttpResponse:
-    body = ErrorBody(error=ErrorDetail(code=code, message=message))
-    return HttpResponse(body.to_json(), status, headers, media_type="application/json")
+    return HttpResponse(ErrorBody.of(code, message).to_json(), status, headers, media_type="application/json")
 
 
 async def _on_error(http: HttpRequest, error: Exception) -> HttpResponse:

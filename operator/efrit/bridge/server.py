@@ -9,23 +9,22 @@ from typing import Any
 import uvicorn
 
 from efrit import tls_buffer
-from efrit.bridge.connection import Connection, ProbeConnection
+from efrit.bridge.connection import Connection
 from efrit.bridge.tls import Certificate
 
 tls_buffer.keep_small()
 
 KEEP_ALIVE_SECONDS = 600
 """Longer than the controller's client keeps an idle connection: the one that uses it closes it."""
-PROBE_KEEP_ALIVE_SECONDS = 5
 
 
 class Server(uvicorn.Server):
-    """Serves until `stop`; leaves signals to whoever started it. Without a certificate it answers probes."""
+    """Serves until `stop`; leaves signals to whoever started it."""
 
-    def __init__(self, app: Any, certificate: Certificate | None) -> None:
+    def __init__(self, app: Any, certificate: Certificate) -> None:
         config = uvicorn.Config(
             app,
-            http=ProbeConnection if certificate is None else Connection,
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -33,12 +32,11 @@ class Server(uvicorn.Server):
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            timeout_keep_alive=PROBE_KEEP_ALIVE_SECONDS if certificate is None else KEEP_ALIVE_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
         )
         config.load()
-        if certificate is not None:
-            config.ssl = certificate.context
+        config.ssl = certificate.context
         super().__init__(config)
         self._stop = asyncio.Event()
 

@@ -55,7 +55,7 @@ class _Connection(Connection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to serve it, at the cost of another if need be."""
         super().connection_made(transport)
-        other = self._opened.add(self, transport)
+        other = self._opened.add(self, transport.get_extra_info("peername"))
         if other is not None:
             other.abort()
 

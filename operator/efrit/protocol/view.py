@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
@@ -217,3 +217,8 @@ class ErrorBody(WireModel, frozen=True, kw_only=True):
     """The body of every answer that is not 2xx."""
 
     error: ErrorDetail
+
+    @classmethod
+    def of(cls, code: str, message: str) -> Self:
+        """Return the body of an answer that fails so."""
+        return cls(error=ErrorDetail(code=code, message=message))

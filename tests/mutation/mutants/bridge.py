@@ -41,9 +41,27 @@ MUTANTS = (
         "oldest-of-most",
         Instead("crowd = next(iter(self._addresses.values()))"),
         (
-            f"{UNIT}/test_connection.py::test_who_fills_the_port_of_the_probes_ends_connections_of_their_own",
+            f"{UNIT}/test_probes.py::test_who_fills_the_port_of_the_probes_ends_connections_of_their_own",
             "tests/unit/controller/test_health.py::test_who_fills_the_port_ends_connections_of_their_own",
         ),
+    ),
+    Mutant(
+        "the bound of the head of a probe",
+        "endless-probe-head",
+        Value("not is_http"),
+        (f"{UNIT}/test_probes.py::test_whatever_comes_has_one_answer",),
+    ),
+    Mutant(
+        "the bound of the headers of a probe",
+        "most-probe-headers",
+        Never(),
+        (f"{UNIT}/test_probes.py::test_whatever_comes_has_one_answer",),
+    ),
+    Mutant(
+        "the pause of a bridge that can open no more files, before it accepts probes again",
+        "accept-later",
+        Never(),
+        (f"{UNIT}/test_probes.py::test_where_no_more_files_can_be_opened_the_next_connection_waits",),
     ),
     Mutant(
         "the difference between headers and what follows a body",

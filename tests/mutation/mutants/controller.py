@@ -461,7 +461,7 @@ MUTANTS = (
         Always(),
         (
             f"{UNIT}/test_health.py::test_connections_that_send_half_a_request_make_place_for_a_probe_and_are_bounded",
-            "tests/unit/bridge/test_connection.py::"
+            "tests/unit/bridge/test_probes.py::"
             "test_connections_to_the_port_of_the_probes_make_place_for_a_probe_and_are_bounded",
         ),
     ),

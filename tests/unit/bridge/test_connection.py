@@ -1,13 +1,12 @@
 """Connections within limits of time."""
 
 import asyncio
-import contextlib
 import re
 
-import httpx
 import pytest
 
 from efrit.bridge import connection
+from efrit.bridge.server import Server
 from efrit.timed_connection import MAX_HEAD_BYTES, MOST_HEADERS, MOST_PIPELINED
 from efrit.tls_buffer import TLS_BUFFER_BYTES
 from tests.support.certificates import TOKEN, trusting
@@ -135,13 +134,18 @@ async def test_a_connection_on_which_a_request_has_begun_does_not_rest(served: S
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
     writer.write(GET + HOST + b"\r\n" + GET)
     assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
-    (held,) = served.bridge._listeners[0].server.server_state.connections
-    assert isinstance(held, connection.Connection)
+    (held,) = connections_of(served)
     assert held.timeout_keep_alive_task is None
     writer.write(HOST + b"\r\n")
     assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
     assert held.timeout_keep_alive_task is not None
     writer.close()
+
+
+def connections_of(served: Served) -> set[connection.Connection]:
+    server = served.bridge._listeners[0].server
+    assert isinstance(server, Server)
+    return {held for held in server.server_state.connections if isinstance(held, connection.Connection)}
 
 
 async def answers(served: Served, sent: bytes) -> bytes:
@@ -156,7 +160,7 @@ async def answers(served: Served, sent: bytes) -> bytes:
 async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     served = await serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
-    await served.until(lambda: bool(served.bridge._listeners[0].server.server_state.connections))
+    await served.until(lambda: bool(connections_of(served)))
     # From its opening on it has longer.
     monkeypatch.setattr(connection.Connection, "receive_seconds", 0.1)
     request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -176,48 +180,5 @@ async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypa
 async def test_a_connection_keeps_a_buffer_of_one_record(serve: Serve) -> None:
     served = await serve()
     await served.client.get("/healthz")
-    (held,) = served.bridge._listeners[0].server.server_state.connections
+    (held,) = connections_of(served)
     assert len(held.transport._ssl_protocol._ssl_buffer) == TLS_BUFFER_BYTES  # type: ignore[attr-defined]
-
-
-async def test_the_probes_have_a_port_without_tls_that_has_nothing_else(serve: Serve) -> None:
-    served = await serve(bridge_probe_port=0)
-    await served.until(lambda: served.bridge.queue.is_open)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{served.bridge.probe_port}", trust_env=False) as client:
-        alive, ready = await client.get("/healthz"), await client.get("/readyz")
-        others = [await client.get(path) for path in ("/metrics", "/v1/stats", "/v1/requests", "/v1/requests/a")]
-    assert (alive.status_code, alive.text) == (200, "ok\n")
-    assert ready.status_code == 503
-    assert ready.json()["error"]["message"] == "Emacs is not running"
-    assert [other.status_code for other in others] == [404] * 4
-
-
-async def test_connections_to_the_port_of_the_probes_make_place_for_a_probe_and_are_bounded(serve: Serve) -> None:
-    served = await serve(bridge_probe_port=0)
-    port = served.bridge.probe_port
-    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(connection.MOST_PROBE_CONNECTIONS + 1)]
-    async with httpx.AsyncClient(trust_env=False) as client:
-        alive = await client.get(f"http://127.0.0.1:{port}/healthz")
-    assert alive.status_code == 200
-    for reader, _ in held[:2]:
-        with contextlib.suppress(ConnectionResetError):
-            assert await asyncio.wait_for(reader.read(), TIMEOUT) == b""
-    assert not any(reader.at_eof() for reader, _ in held[2:])
-    for _, writer in held:
-        writer.transport.abort()
-
-
-async def test_who_fills_the_port_of_the_probes_ends_connections_of_their_own(serve: Serve) -> None:
-    served = await serve(bridge_probe_port=0)
-    port = served.bridge.probe_port
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    crowd = [
-        await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
-        for _ in range(connection.MOST_PROBE_CONNECTIONS)
-    ]
-    with contextlib.suppress(ConnectionResetError):
-        assert await asyncio.wait_for(crowd[0][0].read(), TIMEOUT) == b""
-    writer.write(GET + HOST + CLOSE + b"\r\n")
-    assert (await asyncio.wait_for(reader.read(), TIMEOUT)).endswith(b"ok\n")
-    for _, other in [(reader, writer), *crowd]:
-        other.transport.abort()

@@ -306,6 +306,20 @@ async def test_a_claim_that_has_ended_is_forgotten_and_a_late_version_does_not_b
     assert world.store.claims.snapshot((NAMESPACE, "one")) is None
 
 
+async def test_a_claim_made_anew_after_the_end_of_the_old_one_was_decided_about_is_kept(world: World) -> None:
+    world.store.claims.observe(claim_json("one", status={"phase": "Released"}))
+    assert claim_of(world).claim.final
+    await world.settle()
+
+    anew = claim_json("one", version="60")
+    anew["metadata"]["uid"] = "uid-second"
+    world.store.claims.observe(anew)
+    world.store.claims.drop_if_done((NAMESPACE, "one"))
+
+    assert world.store.claims.open_uids() == {(NAMESPACE, "one"): "uid-second"}
+    assert ("Claim", "one") in await world.due_keys()
+
+
 def claimed_from_pool(world: World) -> tuple[str, ...]:
     return pool_of(world).claimed
 

@@ -138,6 +138,30 @@ async def test_a_plan_made_anew_under_the_name_begins_without_the_old_ones_reque
     assert world.store.plans.open_uids() == {APP: "uid-second"}
 
 
+async def test_a_plan_made_anew_after_the_end_of_the_old_one_was_decided_about_is_kept(world: World) -> None:
+    world.store.plans.observe(plan_json(status=final_status()))
+    assert world.plan().plan.final
+    await world.due_keys()
+
+    world.store.plans.observe(plan_json(uid="uid-second", version="40"))
+    world.store.plans.drop_if_done(APP)
+
+    assert world.store.plans.open_uids() == {APP: "uid-second"}
+    assert await world.due_keys() == {KEY}
+    world.store.plans.observe(plan_json(version="41"))
+    assert world.store.plans.open_uids() == {APP: "uid-second"}, "a late version of the old one"
+
+
+async def test_a_plan_whose_end_was_decided_about_is_dropped(world: World) -> None:
+    world.store.plans.observe(plan_json(status=final_status()))
+    world.store.plans.drop_if_done(APP)
+    assert world.plan().plan.final, "nobody had read that it is final"
+
+    world.store.plans.drop_if_done(APP)
+
+    assert world.store.plans.snapshot(APP) is None
+
+
 async def test_a_plan_that_left_is_verified_unless_it_is_known_to_be_final() -> None:
     world = world_with_plan()
     world.store.plans.observe_left(plan_json())

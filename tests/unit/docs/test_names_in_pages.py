@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.cluster.paths import REPOSITORY
+from tests.unit.docs.modules import unnamed
 from tests.unit.docs.page_names import problems, walks
 
 HOUSE = "docs/dev/architecture.md"
@@ -51,6 +52,18 @@ def test_the_tree_of_the_house_has_each_part_of_it() -> None:
     ]
     named = set(re.findall(r"[\w-]+(?:\.py|/)", tree))
     assert sorted({*modules, *folders} - named) == []
+
+
+def test_each_module_of_what_the_house_walks_through_whole_is_named() -> None:
+    whole = ("controller/watch/", "controller/manifests/", "plan/")
+    assert [path for path in unnamed((REPOSITORY / HOUSE).read_text()) if path.startswith(whole)] == []
+
+
+def test_a_module_is_named_by_a_path_that_is_its_own_alone() -> None:
+    page = "`operator/efrit/plan/tree.py`, `bridge/auth.py` and `controller/resync.py`, but `plans.py` is several."
+    left = set(unnamed(page))
+    assert not left & {"plan/tree.py", "bridge/auth.py", "controller/resync.py"}
+    assert left >= {"controller/store/plans.py", "controller/decide/plans.py", "plan/view.py"}
 
 
 def test_the_modules_that_tests_say_they_are_about_exist() -> None:

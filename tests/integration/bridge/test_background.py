@@ -6,14 +6,15 @@ from functools import partial
 
 from tests.integration.bridge.conftest import Make
 from tests.support.bridge_instance import Instance, until
+from tests.support.lisp_forms import NEVER_ENDS
 
 LEFT = (
     "(run-with-timer 0.05 nil (lambda () (begun) (while t)))",
-    "(run-with-idle-timer 0.05 nil (lambda () (begun) (while t)))",
-    '(make-process :name "l" :command \'("/bin/echo" "x") :filter (lambda (&rest _) (begun) (while t)))',
-    '(make-process :name "l" :command \'("/bin/true") :sentinel (lambda (&rest _) (begun) (while t)))',
-    "(make-thread (lambda () (begun) (while t)))",
-    "(run-with-timer 0.05 nil (lambda () (setq debug-on-event 'sigusr1) (begun) (while t)))",
+    f"(run-with-idle-timer 0.05 nil (lambda () (begun) {NEVER_ENDS}))",
+    f'(make-process :name "l" :command \'("/bin/echo" "x") :filter (lambda (&rest _) (begun) {NEVER_ENDS}))',
+    f'(make-process :name "l" :command \'("/bin/true") :sentinel (lambda (&rest _) (begun) {NEVER_ENDS}))',
+    f"(make-thread (lambda () (begun) {NEVER_ENDS}))",
+    f"(run-with-timer 0.05 nil (lambda () (setq debug-on-event 'sigusr1) (begun) {NEVER_ENDS}))",
 )
 DEAF = "(let ((debug-on-event nil) (inhibit-quit t)) (while t))"
 

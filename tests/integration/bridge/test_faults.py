@@ -8,6 +8,7 @@ import pytest
 from efrit.protocol import RequestReason, RequestState
 from tests.integration.bridge.conftest import Make
 from tests.support.bridge_instance import Instance, until
+from tests.support.lisp_forms import NEVER_ENDS
 from tests.support.timeout import TIMEOUT
 
 # debug-on-event nil takes away what an interrupt works with.
@@ -124,7 +125,7 @@ def test_a_bridge_killed_while_work_runs_loses_nothing(make: Make) -> None:
 
 def test_a_bridge_started_beside_a_busy_emacs_still_ends_what_overruns(make: Make) -> None:
     one = make()
-    one.put("endless", "(while t)", options={"timeout": 8})
+    one.put("endless", NEVER_ENDS, options={"timeout": 8})
     one.until_running("endless")
     one.kill_bridge()
     one.start_bridge()

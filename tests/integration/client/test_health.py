@@ -15,6 +15,7 @@ import pytest
 from tests.integration.client.conftest import laptop
 from tests.support.efrit_program import Program
 from tests.support.kube import until
+from tests.support.lisp_forms import NEVER_ENDS
 from tests.support.timeout import TIMEOUT
 
 
@@ -55,20 +56,20 @@ def test_an_emacs_that_code_outside_a_request_keeps_busy_is_ended_and_the_next_o
 
 
 @pytest.mark.parametrize(
-    "leftover",
+    ("leftover", "form"),
     [
-        "(run-with-timer 0.1 nil #'looping)",
-        "(run-with-idle-timer 0.1 nil #'looping)",
-        '(make-process :name "l" :command \'("/bin/echo" "x") :filter #\'looping)',
-        '(make-process :name "l" :command \'("/bin/true") :sentinel #\'looping)',
-        "(make-thread #'looping)",
+        ("(run-with-timer 0.1 nil #'looping)", "(while t)"),
+        ("(run-with-idle-timer 0.1 nil #'looping)", NEVER_ENDS),
+        ('(make-process :name "l" :command \'("/bin/echo" "x") :filter #\'looping)', NEVER_ENDS),
+        ('(make-process :name "l" :command \'("/bin/true") :sentinel #\'looping)', NEVER_ENDS),
+        ("(make-thread #'looping)", NEVER_ENDS),
     ],
 )
 def test_code_that_a_request_left_running_is_interrupted_and_emacs_keeps_its_state(
-    fresh: Program, leftover: str
+    fresh: Program, leftover: str, form: str
 ) -> None:
     place = fresh.workspace("one") / "looping"
-    loop = f'(defun looping (&rest _) (write-region "" nil "{place}") (while t))'
+    loop = f'(defun looping (&rest _) (write-region "" nil "{place}") {form})'
     fresh.ok("eval", f"(progn (setq kept 5) {loop} {leftover} 1)")
     pid = pid_of(fresh)
     until(lambda: (fresh.workspace("one") / "looping").exists(), "the loop does not begin")
@@ -91,7 +92,7 @@ def test_an_emacs_that_would_answer_wrongly_is_ended_by_who_waits_and_the_next_o
 def test_a_form_of_another_terminal_that_does_not_stop_is_ended_by_who_waits_behind_it(fresh: Program) -> None:
     fresh.ok("eval", "1")
     # No watchdog, as on a machine that has no sleep, and nobody who waits for it.
-    deaf = "(progn (efrit-watchdog-stop) (let ((debug-on-event nil) (inhibit-quit t)) (while t)))"
+    deaf = f"(progn (efrit-watchdog-stop) (let ((debug-on-event nil) (inhibit-quit t)) {NEVER_ENDS}))"
     name = fresh.ok("submit", "--timeout", "1", deaf).strip()
     process = fresh.begin("eval", "(+ 1 2)")
     out, err = process.communicate(timeout=TIMEOUT)

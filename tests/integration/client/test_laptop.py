@@ -21,6 +21,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.integration.client.conftest import laptop
 from tests.support.efrit_program import Program, Terminal
 from tests.support.kube import until
+from tests.support.lisp_forms import NEVER_ENDS
 from tests.support.local_daemons import serving
 from tests.support.timeout import TIMEOUT
 
@@ -299,6 +300,6 @@ def test_the_wheel_alone_is_enough(fresh: Program, tmp_path: Path) -> None:
 
 
 def test_a_deaf_form_past_its_time_is_ended_by_who_waits_for_it(fresh: Program) -> None:
-    done = fresh.run("eval", "--timeout", "1", "(let ((debug-on-event nil) (inhibit-quit t)) (while t))")
+    done = fresh.run("eval", "--timeout", "1", f"(let ((debug-on-event nil) (inhibit-quit t)) {NEVER_ENDS})")
     assert (done.code, done.out) == (5, "")
     assert fresh.ok("eval", "1") == "1\n"

@@ -5,15 +5,17 @@ A real API server and the real controller; pods and bridges are simulated. For e
 ones (FINISHED: the same), prints what controller, API server and etcd take of a processor for each eval of a burst of
 BURST (300), and the time of one of SERIAL (100) one after the other. Each size has a control plane of its own, on
 which the floor is measured before the controller starts: a create and one patch of the status, two watches, beside
-the same objects. What grows there is the API server's.
+the same objects. What grows there is the API server's. Evals begin once the controller rests.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +46,8 @@ BURST = int(os.environ.get("BURST", "300"))
 SERIAL = int(os.environ.get("SERIAL", "100"))
 SECONDS = 900.0
 SETTLE_SECONDS = 1.0
+RESTS_SHARE, REST_SECONDS, MOST_REST_SECONDS = 0.25, 2.0, 120.0
+"""A controller that takes no more of a processor for so long has begun what there is; how long that is waited for."""
 HOLDING = [f"holds{number}" for number in range(10)]
 
 
@@ -83,7 +87,19 @@ async def measured(size: Size, directory: Path) -> Measured:
             await made.launch()
             await made.until_connected(len(holding) + len(answering), SECONDS)
             await made.until_metric("efrit_open_requests", lambda value: value >= size.open, SECONDS)
+            await _until_rests(made)
             return Measured(await _cost(made, target, "eval", load.burst, load.serial), floor)
+
+
+async def _until_rests(made: Crowd) -> None:
+    """Wait until the controller has connected, handed over and written what there was when it started."""
+    ends = time.monotonic() + MOST_REST_SECONDS
+    leaders = {"controller": made.operator.process.pid}
+    spent = math.inf
+    while spent > RESTS_SHARE * REST_SECONDS and time.monotonic() < ends:
+        before = processors.of_sessions(leaders)["controller"]
+        await asyncio.sleep(REST_SECONDS)
+        spent = processors.of_sessions(leaders)["controller"] - before
 
 
 async def _until_stored(made: Crowd, count: int) -> None:

@@ -1,8 +1,8 @@
 """The table of evals: what each form must end with, and that the next one is answered rightly.
 
 The rows are in *.toml here. tests/integration/bridge plays them behind a bridge, on Emacs 28 and 30, and
-images/emacs/test/efrit-evals-test.el those on an Emacs alone whose end is decided by who supervises it. As a program
-this prints the latter as JSON.
+images/emacs/test/efrit-eval-table-test.el those on an Emacs alone whose end is decided by who supervises it. As a
+program this prints the latter as JSON.
 """
 
 from __future__ import annotations

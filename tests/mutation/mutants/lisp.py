@@ -296,7 +296,7 @@ MUTANTS = (
         "the hash of a result's bytes instead of its text, whose encoding a request may change",
         "result-bytes",
         Instead("(encode-coding-string text 'efrit-utf-8 t)", at=(1,)),
-        ("ert:efrit-coding-answers-are-right-whatever-a-request-has-set",),
+        ("ert:efrit-eval-coding-answers-are-right-whatever-a-request-has-set",),
     ),
     Mutant(
         "the pause of one session while it cannot be recorded",

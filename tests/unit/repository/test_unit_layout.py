@@ -1,4 +1,4 @@
-"""tests/unit mirrors operator/efrit, tests/unit/harness what tests stand on: each file is named for what it tests."""
+"""tests/unit mirrors operator/efrit, tests/unit/harness what tests stand on: names are those of what is tested."""
 
 from __future__ import annotations
 
@@ -40,6 +40,18 @@ def problem(file: Path) -> str | None:
 
 def test_each_file_is_named_for_a_module_that_is_in_the_folder_it_mirrors() -> None:
     assert [text for file in FILES if (text := problem(file)) is not None] == []
+
+
+def test_each_file_of_lisp_tests_is_named_for_a_lisp_file() -> None:
+    tests = REPOSITORY / "images/emacs/test"
+    tested = {path.stem for folder in (tests.with_name("lisp"), tests) for path in folder.glob("*.el")}
+    subjects = [path.stem.removesuffix("-test") for path in sorted(tests.glob("*-test.el"))]
+    unnamed = [
+        subject
+        for subject in subjects
+        if subject not in tested and not any(subject.startswith(f"{name}-") for name in tested - {"efrit"})
+    ]
+    assert unnamed == [], "name them FILE-test.el or FILE-SUBJECT-test.el"
 
 
 def test_each_folder_of_no_module_has_tests_and_no_other_name() -> None:

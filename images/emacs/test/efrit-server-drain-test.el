@@ -1,4 +1,4 @@
-;;; efrit-drain-test.el --- Tests of ending without interrupting work  -*- lexical-binding: t; -*-
+;;; efrit-server-drain-test.el --- Tests of ending without interrupting work  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: Apache-2.0
 
@@ -10,7 +10,7 @@
 
 (require 'efrit-test-daemon)
 
-(ert-deftest efrit-drain-a-paused-daemon-claims-nothing-and-goes-on-afterwards ()
+(ert-deftest efrit-server-drain-a-paused-daemon-claims-nothing-and-goes-on-afterwards ()
   (efrit-test-with-daemon ()
     (efrit-test-eval "before" "1")
     (efrit-test-write "control" "pause" "")
@@ -26,7 +26,7 @@
     (delete-file (efrit-files-path "control/pause"))
     (should (equal (alist-get 'result (efrit-test-answer "waits")) "2"))))
 
-(ert-deftest efrit-drain-what-runs-when-the-pause-comes-is-answered ()
+(ert-deftest efrit-server-drain-what-runs-when-the-pause-comes-is-answered ()
   (efrit-test-with-daemon ()
     (efrit-test-write "requests" "req_runs.json"
                       (format "{\"id\": \"runs\", \"type\": \"eval\", \"content\": %S}"
@@ -37,5 +37,5 @@
     (efrit-test-release "runs")
     (should (equal (alist-get 'result (efrit-test-answer "runs")) "done"))))
 
-(provide 'efrit-drain-test)
-;;; efrit-drain-test.el ends here
+(provide 'efrit-server-drain-test)
+;;; efrit-server-drain-test.el ends here

@@ -1,4 +1,4 @@
-;;; efrit-evals-test.el --- Evals that outlast their time, on an Emacs alone  -*- lexical-binding: t; -*-
+;;; efrit-eval-table-test.el --- Evals that outlast their time, on an Emacs alone  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: Apache-2.0
 
@@ -14,23 +14,23 @@
 (require 'efrit-test-queue)
 (require 'efrit-test-daemon)
 
-(defconst efrit-evals-test--file
+(defconst efrit-eval-table-test--file
   (expand-file-name "evals.json"
                     (file-name-directory (or load-file-name buffer-file-name
                                              byte-compile-current-file "./")))
   "The table.")
 
-(defconst efrit-evals-test--next
+(defconst efrit-eval-table-test--next
   "(progn (print \"é\") (message \"said\") (list 40 2 (emacs-pid)))"
   "The eval after each one.")
 
-(defun efrit-evals-test--rows ()
+(defun efrit-eval-table-test--rows ()
   "Return the rows of the table as alists, without what does not matter."
   (with-temp-buffer
-    (insert-file-contents efrit-evals-test--file)
+    (insert-file-contents efrit-eval-table-test--file)
     (append (json-parse-buffer :object-type 'alist :null-object nil :false-object nil) nil)))
 
-(defun efrit-evals-test--differences (row answer)
+(defun efrit-eval-table-test--differences (row answer)
   "Return in which members ANSWER is not what ROW says."
   (let-alist row
     (let (different)
@@ -48,7 +48,7 @@
           (push member different)))
       different)))
 
-(defun efrit-evals-test--play (row)
+(defun efrit-eval-table-test--play (row)
   "Play ROW; return nil, or what was wrong as a list."
   (let-alist row
     (let ((next (concat .name "-next")) (pid (process-id efrit-test-daemon)))
@@ -58,13 +58,13 @@
       (efrit-test-wait (not (member (format "req_%s.json" .name)
                                        (efrit-test-names "requests"))))
       (unless .ends (efrit-test-answer .name))
-      (efrit-test-submit next :content efrit-evals-test--next)
+      (efrit-test-submit next :content efrit-eval-table-test--next)
       (when .ends
         (efrit-test-wait (efrit-test-daemon-gone-p))
         (efrit-test-daemon-start "EFRIT_BRIDGE=0"))
       (let* ((answer (efrit-test-answer .name))
              (after (efrit-test-answer next))
-             (different (efrit-evals-test--differences row answer))
+             (different (efrit-eval-table-test--differences row answer))
              (now (process-id efrit-test-daemon)))
         (when .ends (setq pid now))
         (cond (different (list .name .form different answer))
@@ -73,17 +73,17 @@
                          (equal (alist-get 'messages after) "said\n")))
                (list .name .form 'next pid after)))))))
 
-(ert-deftest efrit-evals-each-ends-as-the-table-says-and-the-next-is-answered-rightly ()
-  (let ((rows (efrit-evals-test--rows)) wrong)
+(ert-deftest efrit-eval-table-each-ends-as-the-table-says-and-the-next-is-answered-rightly ()
+  (let ((rows (efrit-eval-table-test--rows)) wrong)
     (should (>= (length rows) 50))
     (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
       (dolist (row rows)
         (ert-info ((format "%s: %s" (alist-get 'name row) (alist-get 'form row)))
-          (let ((problem (efrit-evals-test--play row)))
+          (let ((problem (efrit-eval-table-test--play row)))
             (when problem (push problem wrong))))))
     ;; As text: of a long list, a report shows little.
     (when wrong
       (ert-fail (mapconcat (lambda (problem) (format "%S" problem)) wrong "\n")))))
 
-(provide 'efrit-evals-test)
-;;; efrit-evals-test.el ends here
+(provide 'efrit-eval-table-test)
+;;; efrit-eval-table-test.el ends here

@@ -31,12 +31,12 @@ from efrit.protocol import MAX_BATCH_ELEMENTS, DiskProblem, DiskStats, RequestSt
 from efrit.queue.durable import Disk
 from efrit.queue.queue import DurableQueue
 from efrit.queue.space import Space
-from efrit.queue.upkeep import DiskTrouble
+from efrit.queue.upkeep import DiskFailure
 
 log = logging.getLogger("efrit.bridge")
 
 _REFRESH_SECONDS = 1.0
-_REST_SECONDS = 10.0
+_IDLE_SECONDS = 10.0
 """The same while nothing goes on. Token and certificate are looked at as often."""
 # The age of the oldest waiting request is reported in steps: a queue that stands still shows in it alone.
 _AGE_STEP_SECONDS = 10.0
@@ -54,15 +54,15 @@ def without_clocks(stats: Stats) -> Stats:
     )
 
 
-def disk_stats(space: Space | None, trouble: DiskTrouble | None) -> DiskStats | None:
+def disk_stats(space: Space | None, failure: DiskFailure | None) -> DiskStats | None:
     """Return the figures of the volume; None before it was looked at."""
-    if space is None and trouble is None:
+    if space is None and failure is None:
         return None
     figures = {} if space is None else {name: min(value, MAX_COUNT) for name, value in structs.asdict(space).items()}
-    if trouble is None:
+    if failure is None:
         return DiskStats(**figures)
-    problem = DiskProblem.FULL if trouble.full else DiskProblem.FAILING
-    return DiskStats(**figures, problem=problem, message=trouble.message[:500], since=from_epoch(trouble.since))
+    problem = DiskProblem.FULL if failure.full else DiskProblem.FAILING
+    return DiskStats(**figures, problem=problem, message=failure.message[:500], since=from_epoch(failure.since))
 
 
 MAX_COUNT = 2**53
@@ -126,7 +126,7 @@ class Bridge:
         self._leaving: asyncio.Task[None] | None = None
         self._started = self._ticked = time.monotonic()
         self._published: Stats | None = None
-        self._stirred = AutoResetEvent()
+        self._activity = AutoResetEvent()
 
     async def run(self) -> None:
         """Serve until `stop`. Raises what made it impossible to go on."""
@@ -200,19 +200,19 @@ class Bridge:
             await self._pause()
 
     async def _pause(self) -> None:
-        if not self._rests():
+        if not self._is_idle():
             await asyncio.sleep(_REFRESH_SECONDS)
             return
-        if await self._stirred.wait(_REST_SECONDS):
+        if await self._activity.wait(_IDLE_SECONDS):
             # What has begun comes first.
             await asyncio.sleep(_REFRESH_SECONDS)
 
-    def _rests(self) -> bool:
-        return self.supervisor.rests and not self.queue.index.open_count and self.queue.upkeep.is_healthy
+    def _is_idle(self) -> bool:
+        return self.supervisor.emacs_is_idle and not self.queue.index.open_count and self.queue.upkeep.is_healthy
 
     def _emacs_changed(self) -> None:
         self._publish_stats()
-        self._stirred.set()
+        self._activity.set()
 
     def _publish_stats(self) -> None:
         stats = self.stats()
@@ -224,7 +224,7 @@ class Bridge:
     def _request_changed(self, view: RequestView) -> None:
         self._metrics.changed(view)
         self.events.append(view)
-        self._stirred.set()
+        self._activity.set()
         self.supervisor.changed(view)
 
     # What the routes ask for
@@ -251,7 +251,7 @@ class Bridge:
             oldest_pending_seconds=0.0 if oldest is None else max(0.0, time.time() - oldest),
             uptime_seconds=now - self._started,
             emacs=self.supervisor.stats(now),
-            disk=disk_stats(self.queue.upkeep.space, self.queue.upkeep.trouble),
+            disk=disk_stats(self.queue.upkeep.space, self.queue.upkeep.failure),
             batch_elements=MAX_BATCH_ELEMENTS,
         )
 

@@ -67,7 +67,7 @@ class Batch:
         self._wake = wake
         self._ready: list[BatchResult] = []
         self._remaining = len(elements)
-        self._news = AutoResetEvent()
+        self._result_ready = AutoResetEvent()
         self._tasks: set[asyncio.Task[None]] = set()
         """Not awaited where the client goes away: what has begun is finished."""
 
@@ -75,7 +75,7 @@ class Batch:
         """Yield lines of results soon after they are known, and whether they are the last."""
         self._begin()
         while self._remaining:
-            await self._news.wait()
+            await self._result_ready.wait()
             ready, self._ready = self._ready, []
             self._remaining -= len(ready)
             yield b"".join(result.to_line() for result in ready), not self._remaining
@@ -131,6 +131,6 @@ class Batch:
         else:
             self._ready.append(BatchResult(index=index, request=None if outcome is None else inlined(outcome)))
         if len(self._ready) == self._remaining:
-            self._news.set()
+            self._result_ready.set()
         else:
-            self._news.set_within(LINGER_SECONDS)
+            self._result_ready.set_within(LINGER_SECONDS)

@@ -127,7 +127,7 @@ def is_occupied(runs: Sequence[Run], current: RequestId | None) -> bool:
     return any(not run.session or run.id == current for run in runs)
 
 
-def silence(emacs: EmacsAlive, now: float) -> float:
+def seconds_without_heartbeat(emacs: EmacsAlive, now: float) -> float:
     """Return for how many seconds Emacs could have written a heartbeat and wrote none; below 0 while it rests."""
     since = max(emacs.last_heartbeat, emacs.since, emacs.occupied)  # gate: silence-occupied
     # What occupied it after its last heartbeat has ended the rest that was reported there.
@@ -173,12 +173,12 @@ def decide(
     if emacs.cause is not None:  # gate: self-check-kill
         return [Kill(None, emacs.cause)]
     # Only sessions that wait, or nothing: an Emacs like that writes its heartbeat every second.
-    silent = silence(emacs, now)
-    if silent >= limits.stall or _is_hung(emacs, limits):
+    without_heartbeat = seconds_without_heartbeat(emacs, now)
+    if without_heartbeat >= limits.stall or _is_hung(emacs, limits):
         return [Kill(None)]
-    if not steps and silent >= WAKE_SECONDS:
+    if not steps and without_heartbeat >= WAKE_SECONDS:
         # Whoever works in it may have bound that signal.
-        return [Wake(insist=not emacs.attended and silent >= WAKE_SECONDS + INTERRUPT_EVERY_SECONDS)]
+        return [Wake(insist=not emacs.attended and without_heartbeat >= WAKE_SECONDS + INTERRUPT_EVERY_SECONDS)]
     return steps
 
 
@@ -194,10 +194,10 @@ def _deadline(
     grace = max(run.stop_since or 0.0, emacs.since, order.first if run.session else 0.0) + limits.grace
     if not run.session or run.id == emacs.current:
         return grace
-    silent = silence(emacs, now) >= limits.grace
+    is_silent = seconds_without_heartbeat(emacs, now) >= limits.grace
     alone = not any(other.session and other.stop_since is None for other in runs)
     # Emacs lives and does not obey, or others would be lost with it: it gets the time of one that hangs.
-    return grace if silent and alone else max(grace, (run.stop_since or 0.0) + limits.stall)
+    return grace if is_silent and alone else max(grace, (run.stop_since or 0.0) + limits.stall)
 
 
 def next_check(

@@ -28,7 +28,7 @@ from efrit.bridge.overrun import (
     decide,
     is_occupied,
     next_check,
-    silence,
+    seconds_without_heartbeat,
 )
 from efrit.errors import EfritError, ProtocolError
 from efrit.protocol import (
@@ -54,13 +54,13 @@ log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 5.0
 _TICK_SECONDS = 1.0
-# A tick later than meant by this says that we were stopped, perhaps with Emacs: silence meanwhile proves nothing.
-_WE_SLEPT_SECONDS = 4.0
-_LONGEST_REST_SECONDS = 15.0
+# So late a tick says that this process was suspended, perhaps with Emacs: a missing heartbeat proves nothing then.
+_SUSPENDED_SECONDS = 4.0
+_MAX_IDLE_SECONDS = 15.0
 """What a heartbeat may announce; less than that after which a loop counts as stuck."""
-_LATE_SECONDS = 1.5
-"""How late a heartbeat after a rest may be before we look: with _WE_SLEPT_SECONDS less than HUNG_SECONDS."""
-_SOON_SECONDS = 0.1
+_HEARTBEAT_TOLERANCE_SECONDS = 1.5
+"""How late the heartbeat of an idle Emacs may be before we look: with _SUSPENDED_SECONDS less than HUNG_SECONDS."""
+_COALESCE_SECONDS = 0.1
 """Within it what changes is looked at together: a busy Emacs begins, ends and writes its heartbeat in a few ms."""
 _LONGEST_PROBLEM = 300
 
@@ -88,7 +88,7 @@ class Supervisor:
         on_restart: Callable[[], None] = lambda: None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_change` is called when Emacs starts, ends or rests no longer."""
+        """`on_change` is called when Emacs starts, ends or is idle no longer."""
         self._queue = queue
         self._settings = settings or SupervisorSettings()
         self._on_signal, self._on_restart, self._on_change = on_signal, on_restart, on_change
@@ -114,7 +114,7 @@ class Supervisor:
         #: Since when a request waits.
         self._waiting: float | None = None
         #: Whether there is nothing to look at before the next heartbeat.
-        self.rests = False
+        self.emacs_is_idle = False
         self.beat = time.monotonic()
         #: When we mean to look again at the latest.
         self._next_check = self.beat + _TICK_SECONDS
@@ -125,14 +125,14 @@ class Supervisor:
 
     def heartbeat(self) -> None:
         """Have the supervisor look soon, as Emacs wrote its heartbeat; at once where none was known."""
-        self._check_within(0.0 if self._process is None else _SOON_SECONDS)
+        self._check_within(0.0 if self._process is None else _COALESCE_SECONDS)
 
     def changed(self, view: RequestView) -> None:
         """Have the supervisor look as soon as a change of a request asks for it."""
         if view.state is RequestState.QUEUED:
-            if self.rests:
+            if self.emacs_is_idle:
                 # Emacs begins it at once; if it does not, that is soon enough to begin to look.
-                self.rests, self._waiting = False, time.monotonic()
+                self.emacs_is_idle, self._waiting = False, time.monotonic()
                 self._check_within(_TICK_SECONDS)
             return
         if view.state is RequestState.ANSWERED:
@@ -141,7 +141,7 @@ class Supervisor:
                 self._occupied = time.monotonic()
         # What is to stop is signalled once Emacs can listen.
         stopping = any(entry.stop is not None for entry in self._queue.index.running())
-        self._check_within(0.0 if stopping else _SOON_SECONDS)
+        self._check_within(0.0 if stopping else _COALESCE_SECONDS)
 
     def _check_within(self, seconds: float) -> None:
         self._next_check = min(self._next_check, time.monotonic() + seconds)
@@ -163,36 +163,36 @@ class Supervisor:
         now = time.monotonic()
         due = next_check(self._runs(), self._alive(), self._asked, self._settings.kill_grace, now)
         seconds = _TICK_SECONDS
-        rested, rest = self.rests, self._rest_seconds(now)
-        self.rests = rest > 0
-        if self.rests:
-            seconds = rest + _LATE_SECONDS
-        elif rested:
+        was_idle, idle_seconds = self.emacs_is_idle, self._idle_seconds(now)
+        self.emacs_is_idle = idle_seconds > 0
+        if self.emacs_is_idle:
+            seconds = idle_seconds + _HEARTBEAT_TOLERANCE_SECONDS
+        elif was_idle:
             self._on_change()
         if due is not None:
             seconds = min(seconds, max(0.01, due - now))
         self._next_check = now + seconds
         await self._poked.wait(seconds)
 
-    def _rest_seconds(self, now: float) -> float:
+    def _idle_seconds(self, now: float) -> float:
         """Return for how long nothing needs to be looked at unless something wakes us."""
         alive, process = self._alive(), self._process
         # Without a pidfd nobody reports the end of Emacs, without inotify nobody a heartbeat.
         notified = process is not None and process.pidfd >= 0 and self._queue.parts.watch.working
         if alive is None or not notified or self._queue.index.open_count:
             return 0.0
-        return max(0.0, -silence(alive, now))
+        return max(0.0, -seconds_without_heartbeat(alive, now))
 
     async def _tick(self) -> None:
         now = time.monotonic()
-        if now - self._next_check > _WE_SLEPT_SECONDS and self._last_heartbeat is not None:  # gate: bridge-frozen
+        if now - self._next_check > _SUSPENDED_SECONDS and self._last_heartbeat is not None:  # gate: bridge-frozen
             self._last_heartbeat = now
             self._unresponsive.restart()
         self.beat = now
         self._read_heartbeat(now)
         runs = self._runs()
         self._note_waiting(now)
-        self._note_silence(runs, now)
+        self._note_no_heartbeat(runs, now)
         alive = self._alive()
         if alive is not None and not can_react(runs, alive, now):
             self._asked.clear()
@@ -248,11 +248,11 @@ class Supervisor:
     def _kill_reason(self, step: Kill, now: float) -> str:
         if step.cause is not None:
             return f"{step.cause.reason}: {step.cause.message}"
-        return f"request {step.id} did not stop" if step.id else self._silence_reason(now)
+        return f"request {step.id} did not stop" if step.id else self._no_heartbeat_reason(now)
 
-    def _silence_reason(self, now: float) -> str:
+    def _no_heartbeat_reason(self, now: float) -> str:
         alive = self._alive()
-        seconds = 0.0 if alive is None else silence(alive, now)
+        seconds = 0.0 if alive is None else seconds_without_heartbeat(alive, now)
         after = "" if self._last_answered is None else f"; the last answer was that of {self._last_answered}"
         return f"silent for {seconds:.0f} s while no request ran{after}"
 
@@ -262,7 +262,7 @@ class Supervisor:
         elif self._waiting is None:
             self._waiting = now
 
-    def _note_silence(self, runs: Sequence[Run], now: float) -> None:
+    def _note_no_heartbeat(self, runs: Sequence[Run], now: float) -> None:
         beat, before = self._heartbeat, self._is_occupied
         self._is_occupied = is_occupied(runs, None if beat is None else beat.current)
         # What ended between two looks occupied Emacs until now, for all we can tell.
@@ -271,7 +271,7 @@ class Supervisor:
             self._occupied = now
         sample = None if self._process is None else self._process.sample()
         alive = self._alive()
-        due = 0.0 if alive is None else silence(alive, now)
+        due = 0.0 if alive is None else seconds_without_heartbeat(alive, now)
         self._unresponsive.note(sample, now, occupied=occupied or due <= 0, due_seconds=due)
 
     def _may_have_ended(self, rid: RequestId | None) -> bool:
@@ -379,17 +379,17 @@ class Supervisor:
             self._unresponsive.seconds,
             beat is not None and beat.attended,
             self._self_check.cause(time.monotonic()),
-            self._rest(),
+            self._announced_idle_seconds(),
             self._waiting,
         )
 
-    def _rest(self) -> float:
+    def _announced_idle_seconds(self) -> float:
         """Return how much later than usual the heartbeat after the last one may come."""
         beat = self._heartbeat
         # One that lay there when we started proves nothing.
         if beat is None or beat.rest is None or self._last_heartbeat is None:
             return 0.0
-        return max(0.0, min(beat.rest, _LONGEST_REST_SECONDS) - _TICK_SECONDS)
+        return max(0.0, min(beat.rest, _MAX_IDLE_SECONDS) - _TICK_SECONDS)
 
     def _runs(self) -> list[Run]:
         now = time.monotonic()
@@ -417,7 +417,11 @@ class Supervisor:
         first = min(busy, key=lambda run: run.since, default=None)
         age = None if self._last_heartbeat is None else max(0.0, now - self._last_heartbeat)
         # What occupied Emacs kept it from its heartbeat, and while it rests none is due.
-        late = self._rest() if self._last_heartbeat is not None and self._last_heartbeat >= self._occupied else 0.0
+        late = (
+            self._announced_idle_seconds()
+            if self._last_heartbeat is not None and self._last_heartbeat >= self._occupied
+            else 0.0
+        )
         fresh = age is not None and min(age - late, now - self._occupied) < FRESH_SECONDS
         limit = self._settings.kill_grace + FRESH_SECONDS
         in_time = any(now - run.since < run.timeout + limit for run in busy)

@@ -31,7 +31,7 @@ LASTING_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
-class DiskTrouble:
+class DiskFailure:
     """Why the queue cannot take work: the volume is `full`, or fails. `since` in epoch seconds."""
 
     full: bool
@@ -57,23 +57,23 @@ class Upkeep:
         self.reserve = Reserve(disk)
         #: What was left of the volume at the last look.
         self.space: Space | None = None
-        self._ours: DiskTrouble | None = None
-        self._of_emacs: DiskTrouble | None = None
+        self._ours: DiskFailure | None = None
+        self._of_emacs: DiskFailure | None = None
         self._walk_due = 0.0
 
     @property
-    def trouble(self) -> DiskTrouble | None:
+    def failure(self) -> DiskFailure | None:
         """Why the volume takes no work; None: it does."""
         now = self._clock()
-        for trouble in (self._ours, self._of_emacs):
-            if trouble is not None and (trouble.full or not trouble.since <= now < trouble.since + LASTING_SECONDS):
-                return trouble
+        for failure in (self._ours, self._of_emacs):
+            if failure is not None and (failure.full or not failure.since <= now < failure.since + LASTING_SECONDS):
+                return failure
         return None
 
     @property
     def short(self) -> bool:
         """Whether little is left of the volume, so that what can be spared is deleted before its time."""
-        full = self.trouble is not None and self.trouble.full
+        full = self.failure is not None and self.failure.full
         return full or (self.space is not None and self.space.low)
 
     @property
@@ -90,7 +90,7 @@ class Upkeep:
 
     def failed(self, error: Exception) -> None:
         """Note that a step failed on the volume; the next `tick` finds out whether it still does."""
-        self._ours = _continued_trouble(self._ours, DiskTrouble(is_full(error), str(error), self._clock()))
+        self._ours = _continued_failure(self._ours, DiskFailure(is_full(error), str(error), self._clock()))
 
     def report_emacs_problem(self, problem: str | None) -> None:
         """Note why Emacs cannot write to the queue; None means that it can."""
@@ -98,7 +98,7 @@ class Upkeep:
             self._of_emacs = None
             return
         full = any(os.strerror(number) in problem for number in (errno.ENOSPC, errno.EDQUOT))
-        self._of_emacs = _continued_trouble(self._of_emacs, DiskTrouble(full, f"Emacs: {problem}", self._clock()))
+        self._of_emacs = _continued_failure(self._of_emacs, DiskFailure(full, f"Emacs: {problem}", self._clock()))
 
     # On the disk thread
 
@@ -159,8 +159,8 @@ class Upkeep:
         return more
 
     def _maintain_reserve(self) -> None:
-        trouble = self._of_emacs
-        if trouble is not None and trouble.full:
+        failure = self._of_emacs
+        if failure is not None and failure.full:
             # Half of it is for answers that Emacs holds back, the rest for orders to stop.
             if len(self.reserve) > self.reserve.size // 2:
                 self.reserve.release_one()
@@ -180,6 +180,6 @@ class Upkeep:
         self._ours = None
 
 
-def _continued_trouble(earlier: DiskTrouble | None, trouble: DiskTrouble) -> DiskTrouble:
-    """Return the trouble with the time and text it had first, while it is of one kind."""
-    return earlier if earlier is not None and earlier.full == trouble.full else trouble
+def _continued_failure(earlier: DiskFailure | None, failure: DiskFailure) -> DiskFailure:
+    """Return the failure with the time and text it had first, while it is of one kind."""
+    return earlier if earlier is not None and earlier.full == failure.full else failure

@@ -146,7 +146,7 @@ class Supervised:
     async def until_resting(self, emacs: LookAlike) -> None:
         await self.until(lambda: self.stats()["alive"])
         self.beat(emacs.pid, number=1, rest=10)
-        await self.until(lambda: self.supervisor.rests)
+        await self.until(lambda: self.supervisor.emacs_is_idle)
 
     def beat(
         self, pid: int, boot: str = "boot1", number: int = 0, current: str | None = None, **others: object
@@ -368,10 +368,10 @@ async def test_an_emacs_that_rests_is_looked_at_seldom_and_woken_for_a_request_i
 ) -> None:
     await supervised.until_resting(emacs)
     await supervised.check(8.5)
-    assert supervised.supervisor.rests
+    assert supervised.supervisor.emacs_is_idle
     assert supervised.stats()["responsive"]
     await supervised.queue.submit(a_request("a"))
-    await supervised.until(lambda: not supervised.supervisor.rests)
+    await supervised.until(lambda: not supervised.supervisor.emacs_is_idle)
     assert emacs.signals() == []
     await supervised.check(3.1)
     await supervised.until(emacs.interrupts)
@@ -379,7 +379,7 @@ async def test_an_emacs_that_rests_is_looked_at_seldom_and_woken_for_a_request_i
     supervised.beat(emacs.pid, number=2, rest=10)
     await supervised.check()
     assert supervised.signals == []
-    assert not supervised.supervisor.rests
+    assert not supervised.supervisor.emacs_is_idle
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ async def test_an_emacs_that_rests_is_not_taken_for_silent_while_the_bridge_stoo
     await supervised.until_resting(emacs)
     if waits:
         await supervised.queue.submit(a_request("a"))
-        await supervised.until(lambda: not supervised.supervisor.rests)
+        await supervised.until(lambda: not supervised.supervisor.emacs_is_idle)
     # All processes of the pod go on at the same moment.
     await supervised.check(seconds, late=True)
     await supervised.check()

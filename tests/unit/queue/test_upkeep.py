@@ -212,12 +212,12 @@ async def test_the_volume_is_reported_to_be_full_and_to_have_room_again(start: S
     running, disk = await full(start, root)
     with pytest.raises(NoSpace):
         await running.queue.submit(a_request("a"))
-    trouble = running.queue.upkeep.trouble
-    assert trouble is not None
-    assert trouble.full
-    assert "No space left" in trouble.message
+    failure = running.queue.upkeep.failure
+    assert failure is not None
+    assert failure.full
+    assert "No space left" in failure.message
     disk.room = 10_000
-    await running.until(lambda: running.queue.upkeep.trouble is None)
+    await running.until(lambda: running.queue.upkeep.failure is None)
     await running.queue.submit(a_request("a"))
 
 
@@ -242,17 +242,17 @@ def test_what_emacs_cannot_write_counts_at_once_if_the_volume_is_full_and_else_w
     now = [1000.0]
     upkeep = Upkeep(Disk(root), KEPT, lambda request_id: False, clock=lambda: now[0])
     upkeep.report_emacs_problem("Writing to file: No space left on device, /queue/tmp/x")
-    assert upkeep.trouble is not None
-    assert upkeep.trouble.full
+    assert upkeep.failure is not None
+    assert upkeep.failure.full
     upkeep.report_emacs_problem(None)
-    assert upkeep.trouble is None
+    assert upkeep.failure is None
     upkeep.report_emacs_problem("Writing to file: Input/output error, /queue/tmp/x")
-    assert upkeep.trouble is None, "it may be over in a moment"
+    assert upkeep.failure is None, "it may be over in a moment"
     now[0] += LASTING_SECONDS
     upkeep.report_emacs_problem("Writing to file: Input/output error, /queue/tmp/y")
-    assert upkeep.trouble is not None
-    assert (upkeep.trouble.full, upkeep.trouble.since) == (False, 1000.0)
-    assert "/tmp/x" in upkeep.trouble.message
+    assert upkeep.failure is not None
+    assert (upkeep.failure.full, upkeep.failure.since) == (False, 1000.0)
+    assert "/tmp/x" in upkeep.failure.message
 
 
 async def test_half_of_the_reserve_is_given_up_for_answers_that_emacs_holds_back(start: Start, root: Path) -> None:
@@ -285,11 +285,11 @@ async def test_a_failing_disk_is_reported_as_failing_and_found_to_work_again(sta
     disk.number = errno.EIO
     with pytest.raises(StorageError):
         await running.queue.submit(a_request("a"))
-    await running.until(lambda: running.queue.upkeep.trouble is not None)
-    assert running.queue.upkeep.trouble is not None
-    assert not running.queue.upkeep.trouble.full
+    await running.until(lambda: running.queue.upkeep.failure is not None)
+    assert running.queue.upkeep.failure is not None
+    assert not running.queue.upkeep.failure.full
     disk.number = 0
-    await running.until(lambda: running.queue.upkeep.trouble is None)
+    await running.until(lambda: running.queue.upkeep.failure is None)
 
 
 @pytest.mark.parametrize(

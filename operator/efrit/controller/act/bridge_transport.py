@@ -144,17 +144,17 @@ class _Lines:
     """Server-sent events out of the slices of a stream."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
+        self._buffer = bytearray()
         self._id = ""
 
     def feed(self, piece: bytes) -> Iterator[tuple[str, str, str]]:
         """Yield name, data and id of the events that are whole with this piece. An id holds for those after it."""
-        searched = max(0, len(self._rest) - 1)
-        self._rest += piece
-        if (end := self._rest.rfind(b"\n\n", searched)) < 0:
+        searched = max(0, len(self._buffer) - 1)
+        self._buffer += piece
+        if (end := self._buffer.rfind(b"\n\n", searched)) < 0:
             return
-        whole = bytes(self._rest[:end])
-        del self._rest[: end + 2]
+        whole = bytes(self._buffer[:end])
+        del self._buffer[: end + 2]
         for block in whole.decode("utf-8", "replace").split("\n\n"):
             name, data = "", list[str]()
             for line in block.split("\n"):

@@ -120,7 +120,7 @@ class Results:
 
     def __init__(self, count: int) -> None:
         self._missing = set(range(count))
-        self._rest = bytearray()
+        self._buffer = bytearray()
 
     @property
     def missing(self) -> Sequence[int]:
@@ -129,15 +129,15 @@ class Results:
 
     def feed(self, part: bytes) -> Iterator[BatchResult]:
         """Yield the results that are whole with this part. Raises `BridgeError`, `ProtocolError`."""
-        before = len(self._rest)
-        self._rest += part
+        before = len(self._buffer)
+        self._buffer += part
         # Only the new bytes are searched: a part may be a single byte.
-        if (end := self._rest.rfind(b"\n", before)) < 0:
-            self._require_short(self._rest)
+        if (end := self._buffer.rfind(b"\n", before)) < 0:
+            self._require_short(self._buffer)
             return
-        lines = bytes(self._rest[:end]).split(b"\n")
-        del self._rest[: end + 1]
-        self._require_short(self._rest)
+        lines = bytes(self._buffer[:end]).split(b"\n")
+        del self._buffer[: end + 1]
+        self._require_short(self._buffer)
         for line in lines:
             self._require_short(line)
             result = BatchResult.parse(line)

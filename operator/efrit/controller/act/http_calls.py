@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._paused = self._writes = self._ended = False
-        self.rests_since = 0.0
+        self.idle_since = 0.0
 
     @property
     def is_usable(self) -> bool:
@@ -129,13 +129,13 @@ class Connection(asyncio.Protocol):
     async def head(self, seconds: float) -> Head:
         """Return the head of the answer. Raises `TransportError`; seconds: between two bytes."""
         while self._head is None:
-            await self._news(seconds)
+            await self._wait_for_data(seconds)
         return self._head
 
     async def read(self, seconds: float) -> bytes:
         """Return what has come of the body, empty at its end. Raises `TransportError`; seconds: between two bytes."""
         while not self._body and not self._complete:
-            await self._news(seconds)
+            await self._wait_for_data(seconds)
         part = bytes(self._body)
         self._body.clear()
         if self._paused and self._transport is not None:
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _news(self, seconds: float) -> None:
+    async def _wait_for_data(self, seconds: float) -> None:
         """Wait until something comes. Raises the error of the connection."""
         if self._error is not None:
             raise self._error
@@ -310,12 +310,12 @@ class Place(NamedTuple):
 class Connections:
     """At most so many connections to one place; the one that was used last is used next."""
 
-    def __init__(self, place: Place, most: int, rest_seconds: float) -> None:
-        """Keep connections that rest for `rest_seconds`."""
+    def __init__(self, place: Place, most: int, idle_seconds: float) -> None:
+        """Keep idle connections for `idle_seconds`."""
         self._place = place
         self._places = asyncio.Semaphore(most)
-        self._rest_seconds = rest_seconds
-        self._resting: list[Connection] = []
+        self._idle_seconds = idle_seconds
+        self._idle: list[Connection] = []
         self._used: set[Connection] = set()
         host = f"[{place.host}]" if ":" in place.host else place.host
         self._authority = f"{host}:{place.port}"
@@ -347,8 +347,8 @@ class Connections:
         self._places.release()
         now = asyncio.get_running_loop().time()
         if connection.is_usable and not self._closed:
-            connection.rests_since = now
-            self._resting.append(connection)
+            connection.idle_since = now
+            self._idle.append(connection)
         else:
             connection.abort()
         self._drop_rested(now)
@@ -356,13 +356,13 @@ class Connections:
     def close(self) -> None:
         """End all connections, and the calls on them."""
         self._closed = True
-        for connection in (*self._resting, *self._used):
+        for connection in (*self._idle, *self._used):
             connection.abort()
-        self._resting.clear()
+        self._idle.clear()
 
     def _drop_rested(self, now: float) -> None:
-        while self._resting and now - self._resting[0].rests_since > self._rest_seconds:
-            self._resting.pop(0).abort()
+        while self._idle and now - self._idle[0].idle_since > self._idle_seconds:
+            self._idle.pop(0).abort()
 
     async def _take(self, timeouts: Timeouts) -> Connection:
         try:
@@ -380,8 +380,8 @@ class Connections:
 
     def _rested(self) -> Connection | None:
         self._drop_rested(asyncio.get_running_loop().time())
-        while self._resting:
-            if (connection := self._resting.pop()).is_usable:
+        while self._idle:
+            if (connection := self._idle.pop()).is_usable:
                 return connection
         return None
 

@@ -168,7 +168,7 @@ def _create(snapshot: PoolSnapshot, count: int, now: datetime) -> list[Action]:
     ends = _refill_pause(snapshot, now)
     if ends is not None:
         starting = sum(not (member.serves or member.deleting) for member in snapshot.members)
-        at_once = _started_at_once(snapshot, count, _claims_of_late(snapshot, now))
+        at_once = _started_at_once(snapshot, count, _recent_claims(snapshot, now))
         count = min(count, CREATED_AT_ONCE, max(0, at_once - starting))
     manifest = pool_member(snapshot.pool, snapshot.template, snapshot.revision)
     create = CreateMember(snapshot.pool.key, snapshot.pool.metadata.uid, manifest)
@@ -190,7 +190,7 @@ def _refill_pause(snapshot: PoolSnapshot, now: datetime) -> datetime | None:
     return taken + REFILL_PAUSE if _idle(snapshot) or not snapshot.pending else None  # gate: refill-pause
 
 
-def _claims_of_late(snapshot: PoolSnapshot, now: datetime) -> int:
+def _recent_claims(snapshot: PoolSnapshot, now: datetime) -> int:
     """Return how many claims have taken a member within a second, or wait for one."""
     return sum(taken > now - REFILL_PAUSE for taken in snapshot.claims_taken) + snapshot.claims
 

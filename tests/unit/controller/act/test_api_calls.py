@@ -151,7 +151,7 @@ async def test_a_connection_that_the_api_server_closed_while_it_rested_is_not_us
     async with serving(answer(b"{}"), LEAVES, DONE) as server, calling(server) as kube:
         assert await patch(kube) == {}
         assert kube._calls is not None
-        while any(resting.is_usable for resting in kube._calls._connections._resting):  # noqa: ASYNC110 - the loop tells the connection, and nobody else
+        while any(resting.is_usable for resting in kube._calls._connections._idle):  # noqa: ASYNC110 - the loop tells the connection, and nobody else
             await asyncio.sleep(0)
         assert await patch(kube) == {"status": {"phase": "x"}}
         assert server.opened == 2

@@ -45,7 +45,7 @@ class Caller:
     most: int = 2
 
     def __post_init__(self) -> None:
-        self.connections = Connections(Place("127.0.0.1", self.port), self.most, rest_seconds=60)
+        self.connections = Connections(Place("127.0.0.1", self.port), self.most, idle_seconds=60)
         self.transport = BridgeTransport(self.connections, self.large_bodies)
 
     @property
@@ -181,13 +181,13 @@ async def test_what_comes_after_an_answer_is_nobody_s_and_ends_the_connection(mo
     async with answering(WHOLE + more, again=True) as client:
         assert [(await client.get())[1] for _ in range(2)] == [b"ok"] * 2
         assert client.opened == 2
-        assert not client.connections._resting
+        assert not client.connections._idle
 
 
 async def test_a_connection_at_rest_on_which_something_comes_is_dropped() -> None:
     async with answering(WHOLE, again=True) as client:
         await client.get()
-        (resting,) = client.connections._resting
+        (resting,) = client.connections._idle
         resting.data_received(WHOLE)
         assert not resting.is_usable
         assert (await client.get())[1] == b"ok"
@@ -198,7 +198,7 @@ async def test_a_connection_that_the_bridge_has_closed_is_not_used_again() -> No
     async with answering(WHOLE) as client:
         for _ in range(2):
             assert (await client.get())[1] == b"ok"
-            (resting,) = client.connections._resting
+            (resting,) = client.connections._idle
             while resting.is_usable:  # noqa: ASYNC110 - the loop tells the connection, and nobody else
                 await asyncio.sleep(0)
         assert client.opened == 2
@@ -207,7 +207,7 @@ async def test_a_connection_that_the_bridge_has_closed_is_not_used_again() -> No
 async def test_a_connection_that_has_rested_for_long_is_dropped() -> None:
     async with answering(WHOLE, again=True) as client:
         await client.get()
-        client.connections._resting[0].rests_since -= 61
+        client.connections._idle[0].idle_since -= 61
         await client.get()
         assert client.opened == 2
 

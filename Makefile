@@ -104,6 +104,10 @@ test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a
 conformance: .venv/ready ## the official MCP conformance suite and inspector (Node 22 or newer: NODE=path, npm); writes docs/dev/mcp-conformance.md
 	$(BIN)/python -m tests.conformance docs/dev/mcp-conformance.md
 
+.PHONY: version-skew
+version-skew: .venv/ready tools-test ## the tests of controller and bridge with an earlier build of either beside this one (FROM=commit)
+	$(ON_CLUSTER) $(BIN)/python -m tests.version_skew '$(FROM)' $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
+
 .PHONY: upstream
 upstream: .venv/ready tools-test ## the original's TypeScript client and Emacs at our queues (UPSTREAM=its clone, or network; Node 20 or newer, npm)
 	UPSTREAM='$(UPSTREAM)' $(BIN)/python -m tests.upstream.source

@@ -12,10 +12,10 @@ from tests.cluster.paths import REPOSITORY
 LISP = REPOSITORY / "images" / "emacs" / "lisp"
 
 
-def compiled_lisp(target: Path, path: str | None = None) -> Path:
+def compiled_lisp(target: Path, path: str | None = None, source: Path = LISP) -> Path:
     """Return the Lisp files as the operator's image has them: sources, and files compiled by the Emacs on `path`."""
     target.mkdir()
-    names = [shutil.copy2(source, target) for source in sorted(LISP.glob("*.el"))]
+    names = [shutil.copy2(file, target) for file in sorted(source.glob("*.el"))]
     # As in images/emacs/test/run: else the collector takes most of the time.
     batch = ["emacs", "-Q", "--batch", "--eval", "(setq gc-cons-threshold (* 100 1024 1024))"]
     command = [*batch, "-L", str(target), "-f", "batch-byte-compile", *names]

@@ -14,6 +14,7 @@ import httpx
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.ports import free_port
 from tests.support.chart import Installed, token
+from tests.support.earlier_build import Part, earlier_build
 from tests.support.kube import Kube, until
 from tests.support.operator_pod import OperatorPod
 from tests.support.plain_http import NO_TLS
@@ -71,7 +72,8 @@ class Operator:
         """Start it and return at once; a process that it had has ended, which its kubelet says now at the latest."""
         self._pod.container_starts()
         self._port = free_port()
-        program = Path(sys.executable).with_name("efrit-operator")
+        earlier = earlier_build(Part.CONTROLLER)
+        program = (Path(sys.executable).parent if earlier is None else earlier.programs) / "efrit-operator"
         self._env |= env
         whole = {
             **self._env,

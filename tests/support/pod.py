@@ -15,9 +15,12 @@ from pathlib import Path
 
 from efrit import resources
 from tests.cluster.ports import free_port
+from tests.support.earlier_build import Part, earlier_build
 from tests.support.kube import Json
 from tests.support.processes import Process
 
+BRIDGE = "bridge"
+"""The name of its container."""
 EMACS_PROGRAM = Path(__file__).parent / "bin"
 """Has an `emacs` that ends with run-emacs however that ends, so that none outlives a test run that is killed."""
 
@@ -149,6 +152,9 @@ class Pod:
             "EFRIT_LISP_SOURCE": str(self._lisp),
             "EFRIT_KILL_GRACE_SECONDS": "5",
         }
+        earlier = earlier_build(Part.BRIDGE) if container["name"] == BRIDGE else None
+        if earlier is not None:
+            env |= {"PATH": f"{earlier.programs}:{env['PATH']}", "EFRIT_LISP_SOURCE": str(earlier.lisp)}
         env |= self.environment
         env.setdefault("HOME", str(self._directory))
         command = [_moved(word, mounts) for word in container["command"]]
@@ -205,6 +211,12 @@ class Pod:
         """SIGKILL to the bridge; whoever runs the pod starts it again."""
         assert self._bridge is not None
         self._bridge.kill()
+
+    @property
+    def bridge_pid(self) -> int:
+        """The process of the bridge that was started last."""
+        assert self._bridge is not None
+        return self._bridge.pid
 
     def freeze_bridge(self, frozen: bool) -> None:
         assert self._bridge is not None

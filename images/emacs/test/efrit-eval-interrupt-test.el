@@ -185,8 +185,10 @@ MEMBERS are as in a request."
 
 (ert-deftest efrit-interrupt-code-that-ignores-signals-is-ended-with-its-emacs-without-a-bridge ()
   (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
+    ;; A loop that computes would take a processor until it is ended, and is as deaf.
     (efrit-test-submit "deaf" :options '(:timeout 0.5)
-                       :content "(let ((debug-on-event nil) (inhibit-quit t)) (while t))")
+                       :content "(let ((debug-on-event nil) (inhibit-quit t))
+                                   (while t (call-process \"sleep\" nil nil nil \"1\")))")
     (efrit-test-wait (efrit-test-daemon-gone-p))
     (efrit-test-daemon-start "EFRIT_BRIDGE=0")
     (should (equal (alist-get 'reason (efrit-test-answer "deaf")) "TimedOut"))

@@ -16,8 +16,8 @@ MAX_HEAD_BYTES = 64 * 1024
 middle of what one read brought, as much may come: at most `TLS_BUFFER_BYTES` by TLS in a bridge, else 256 KiB."""
 FRAME_BYTES = 16
 """So much more of it may come with each byte of a body: whoever sends small chunks has a frame around each."""
-MOST_HEADERS = 100
-MOST_PIPELINED = 4
+MAX_HEADERS = 100
+MAX_PIPELINED_REQUESTS = 4
 """Requests that wait for the answer to one before them; the connection ends after these where there are more."""
 INVALID_HTTP = "not a valid HTTP/1.1 request of a known method, or its head is too long; send a valid one"
 _VERSIONS = ("1.0", "1.1")
@@ -106,7 +106,7 @@ class TimedConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a request."""
-        if len(self.pipeline) >= MOST_PIPELINED:  # gate: most-pipelined
+        if len(self.pipeline) >= MAX_PIPELINED_REQUESTS:  # gate: most-pipelined
             raise ValueError
         self._in_head = True
         self._unset_keepalive_if_required()
@@ -116,7 +116,7 @@ class TimedConnection(HttpToolsProtocol):
         """Take in a header. Trailers are none: what they say was not there when the request began."""
         if not self._in_head:  # gate: trailers-are-no-headers
             return
-        if len(self.headers) >= MOST_HEADERS:  # gate: most-headers
+        if len(self.headers) >= MAX_HEADERS:  # gate: most-headers
             raise ValueError
         super().on_header(name, value.rstrip(b" \t"))
 

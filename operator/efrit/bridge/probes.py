@@ -21,7 +21,7 @@ import httptools
 from efrit.bridge import health
 from efrit.connection_limit import OpenConnections
 from efrit.protocol import ErrorBody
-from efrit.timed_connection import INVALID_HTTP, MOST_HEADERS, check_head, http_response, receive_timeout_message
+from efrit.timed_connection import INVALID_HTTP, MAX_HEADERS, check_head, http_response, receive_timeout_message
 
 MOST_CONNECTIONS = 32
 """A probe opens one and ends it."""
@@ -172,7 +172,7 @@ class _Connection:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header."""
-        if self._headers >= MOST_HEADERS:  # gate: most-probe-headers
+        if self._headers >= MAX_HEADERS:  # gate: most-probe-headers
             raise ValueError
         self._headers += 1
         self._hosts += name.lower() == b"host"

@@ -7,7 +7,7 @@ import pytest
 
 from efrit.bridge import connection
 from efrit.bridge.server import Server
-from efrit.timed_connection import MAX_HEAD_BYTES, MOST_HEADERS, MOST_PIPELINED
+from efrit.timed_connection import MAX_HEAD_BYTES, MAX_HEADERS, MAX_PIPELINED_REQUESTS
 from efrit.tls_buffer import TLS_BUFFER_BYTES
 from tests.support.certificates import TOKEN, trusting
 from tests.support.timeout import TIMEOUT
@@ -54,8 +54,8 @@ def endless(begun: bytes) -> bytes:
 
 ANSWERED_ONCE = {
     "a head without end": (endless(GET + HOST + b"X: "), b"400"),
-    "too many headers": (GET + HOST + b"X: y\r\n" * (MOST_HEADERS - 1) + b"Connection: close\r\n\r\n", b"400"),
-    "as many headers as may be": (GET + HOST + b"X: y\r\n" * (MOST_HEADERS - 1) + b"\r\nno HTTP", b"200"),
+    "too many headers": (GET + HOST + b"X: y\r\n" * (MAX_HEADERS - 1) + b"Connection: close\r\n\r\n", b"400"),
+    "as many headers as may be": (GET + HOST + b"X: y\r\n" * (MAX_HEADERS - 1) + b"\r\nno HTTP", b"200"),
     "no host": (GET + b"\r\n", b"400"),
     "two hosts": (GET + HOST + HOST + b"\r\n", b"400"),
     "an older version": (b"GET /healthz\r\n\r\n", b"400"),
@@ -92,10 +92,10 @@ async def test_what_is_not_http_after_a_request_does_not_take_its_answer(served:
 
 
 async def test_requests_sent_together_are_answered_in_turn_up_to_a_bound(served: Served) -> None:
-    paths = [b"/healthz", b"/v1/nothing"] * MOST_PIPELINED
+    paths = [b"/healthz", b"/v1/nothing"] * MAX_PIPELINED_REQUESTS
     answer = await answers(served, b"".join(b"GET " + path + b" HTTP/1.1\r\nHost: a\r\n\r\n" for path in paths))
     statuses = re.findall(rb"HTTP/1.1 (\d+)", answer)
-    assert statuses == [{b"/healthz": b"200"}.get(path, b"404") for path in paths[: 1 + MOST_PIPELINED]]
+    assert statuses == [{b"/healthz": b"200"}.get(path, b"404") for path in paths[: 1 + MAX_PIPELINED_REQUESTS]]
 
 
 async def test_what_follows_a_body_is_no_header(served: Served) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from efrit.bridge.probes import MAX_HEAD_BYTES, MOST_CONNECTIONS, ProbeServer
 from efrit.bridge.server import listen
-from efrit.timed_connection import MOST_HEADERS
+from efrit.timed_connection import MAX_HEADERS
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve
 
@@ -87,10 +87,10 @@ ANSWERED_ONCE = {
     "two requests": (GET + HOST + b"\r\nPOST /readyz HTTP/1.1\r\n" + HOST + b"\r\n", b"200"),
     "a request, and what is no HTTP": (GET + HOST + b"\r\nno HTTP\r\n\r\n", b"200"),
     "another protocol": (GET + HOST + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n", b"200"),
-    "as many headers as may be": (GET + HOST + b"X: y\r\n" * (MOST_HEADERS - 1) + b"\r\n", b"200"),
+    "as many headers as may be": (GET + HOST + b"X: y\r\n" * (MAX_HEADERS - 1) + b"\r\n", b"200"),
     "a body": (b"POST /healthz HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\n", b"405"),
     "another path": (b"GET /metrics HTTP/1.1\r\n" + HOST + b"\r\n", b"404"),
-    "too many headers": (GET + HOST + b"X: y\r\n" * MOST_HEADERS + b"\r\n", b"400"),
+    "too many headers": (GET + HOST + b"X: y\r\n" * MAX_HEADERS + b"\r\n", b"400"),
     "a head without end": ((GET + HOST + b"X: ").ljust(MAX_HEAD_BYTES, b"x"), b"400"),
     "no host": (GET + b"\r\n", b"400"),
     "two hosts": (GET + HOST + b"hOST: b\r\n\r\n", b"400"),

@@ -21,6 +21,9 @@ FILES = ["tests/version_skew", *(f"tests/integration/controller/test_{subject}.p
 
 
 def main(words: list[str]) -> int:
+    if words[:1] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
     if not words or not words[0] or words[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 64

@@ -6,6 +6,7 @@ import ast
 import re
 
 from tests.cluster.paths import REPOSITORY
+from tests.support.command_line import parser
 from tests.unit.docs.code_names import PACKAGE, python_files
 
 PAGE = "docs/dev/architecture.md"
@@ -30,5 +31,6 @@ def purpose(module: str) -> str:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     for module in unnamed((REPOSITORY / PAGE).read_text()):
         print(f"{module}: {purpose(module)}")

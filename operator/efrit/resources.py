@@ -62,6 +62,7 @@ QUOTAS = Resource("v1", "ResourceQuota", "resourcequotas")
 SECRETS = Resource("v1", "Secret", "secrets")
 SERVICES = Resource("v1", "Service", "services")
 SERVICE_ACCOUNTS = Resource("v1", "ServiceAccount", "serviceaccounts")
+CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
 DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments")
 STATEFULSETS = Resource("apps/v1", "StatefulSet", "statefulsets")
 TOKEN_REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
@@ -113,6 +114,7 @@ RESOURCES = (
     SECRETS,
     SERVICES,
     SERVICE_ACCOUNTS,
+    CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     STATEFULSETS,
     TOKEN_REVIEWS,

@@ -23,7 +23,7 @@ from efrit.controller.manifests.pod_network_policy import build_pod_network_poli
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.config import ControllerConfig
 from efrit.kube.media_types import MERGE_PATCH
-from efrit.resources import INSTANCES, resource_of
+from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, resource_of
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -110,7 +110,7 @@ def admin() -> Iterator[tuple[ControlPlane, Kube]]:
             for manifest in yaml_documents.load_all(text):
                 # Where one release serves a namespace, no other does: its members are for its own account alone.
                 if manifest is None or (
-                    release != "efrit-operator" and manifest["metadata"]["name"].endswith("-members")
+                    release != "efrit-operator" and manifest["metadata"]["name"].endswith(("-members", "-revisions"))
                 ):
                     continue
                 if manifest["kind"] in INSTALLED:
@@ -431,6 +431,74 @@ def test_nobody_but_the_controller_makes_an_instance_a_member_of_a_pool(
     assert controller.create(member(POOL, name="crew-m1"))[0] == 201
     for change in ({"labels": {"mine": "x"}}, {"ownerReferences": None}):
         assert refusal("PATCH", f"{where}/crew-m1", {"metadata": change}, content_type=MERGE_PATCH) == ""
+
+
+def template(*owners: Json, name: str = "crew-abc", namespace: str = TEAM) -> Json:
+    """Return what keeps a template of a pool."""
+    metadata = {"name": name, "namespace": namespace, "ownerReferences": list(owners)}
+    return CONTROLLER_REVISIONS.manifest(metadata, data={}, revision=1)
+
+
+ONLY_POOLS = "only ControllerRevisions of an EfritPool"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (template(POOL), ""),
+        (template(), ONLY_POOLS),
+        (template(OWNER), ONLY_POOLS),
+        (template(resources.STATEFULSETS.reference("crew", "p", controller=True)), ONLY_POOLS),
+        (template(POOL, name="other-abc"), ONLY_POOLS),
+        (template(POOL, namespace=SYSTEM), "writes nothing in the namespaces of Kubernetes"),
+    ],
+)
+def test_the_controller_keeps_only_templates_of_pools(controller: Account, body: Json, message: str) -> None:
+    until(lambda: ONLY_POOLS in controller.create(template())[1], "no policy holds")
+    path = resource_of(body).path(body["metadata"]["namespace"]) + DRY_RUN
+    status, text = controller.write("POST", path, body)
+    assert (status, message in text) == (422 if message else 201, True), text
+
+
+def test_the_controller_neither_changes_nor_deletes_what_a_stateful_set_can_go_back_to(
+    controller: Account, admin: tuple[ControlPlane, Kube]
+) -> None:
+    where = CONTROLLER_REVISIONS.path(TEAM)
+    until(lambda: ONLY_POOLS in controller.create(template())[1], "no policy holds")
+    admin[1].call("POST", where, template(name="crew-theirs"))
+    # Its role has no right to change one.
+    assert controller.write("PATCH", f"{where}/crew-theirs", {"revision": 9}, "merge-patch+json")[0] == 403
+    status, text = controller.write("DELETE", f"{where}/crew-theirs", {})
+    assert (status, ONLY_POOLS in text) == (422, True), text
+    assert controller.write("POST", where, template(POOL, name="crew-ours"))[0] == 201
+    assert controller.write("DELETE", f"{where}/crew-ours", {})[0] == 200
+
+
+def test_nobody_but_the_controller_keeps_a_template_of_a_pool(
+    controller: Account, admin: tuple[ControlPlane, Kube]
+) -> None:
+    kube, where = admin[1], CONTROLLER_REVISIONS.path(TEAM)
+    alone = "alone keeps the templates of an EfritPool"
+
+    def refusal(method: str, name: str, body: Json | None, **options: str) -> str:
+        try:
+            kube.call(method, f"{where}{name}", body, **options)
+        except Refused as refused:
+            return refused.message
+        return ""
+
+    until(lambda: alone in refusal("POST", "", template(POOL, name="crew-f"), dryRun="All"), "no policy holds")
+    assert alone in refusal("POST", "", template({**POOL, "controller": False}, name="crew-f"))
+    # Those of others are none of its concern.
+    assert refusal("POST", "", template(name="crew-f")) == ""
+    forged = {"metadata": {"ownerReferences": [POOL]}}
+    assert alone in refusal("PATCH", "/crew-f", forged, content_type=MERGE_PATCH)
+
+    assert controller.write("POST", where, template(POOL, name="crew-t"))[0] == 201
+    assert alone in refusal("PATCH", "/crew-t", {"revision": 7}, content_type=MERGE_PATCH)
+    for change in ({"labels": {"mine": "x"}}, {"ownerReferences": None}):
+        assert refusal("PATCH", "/crew-t", {"metadata": change}, content_type=MERGE_PATCH) == ""
+    assert refusal("DELETE", "/crew-f", None) == ""
 
 
 CLAIM = resources.EXCLUSIVE_CLAIMS.reference("ada", "c", controller=True)

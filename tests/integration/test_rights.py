@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -202,6 +203,25 @@ def _pools(site: Site) -> None:
         return bool(status.get("ready") == 1)
 
     until(is_ready, "the pool has no member")
+    # A template that comes back, and one that is kept no more.
+    _until_numbered(site, 1)
+    _patch_pool(site, updateStrategy={"type": "OnDelete"}, template={"metadata": {"labels": {"team": "blue"}}})
+    _until_numbered(site, 1, 2)
+    _patch_pool(site, template={"metadata": None})
+    _until_numbered(site, 2, 3)
+    _patch_pool(site, revisionHistoryLimit=0)
+    _until_numbered(site, 3)
+
+
+def _patch_pool(site: Site, **spec: Any) -> None:
+    site.kube.patch("efritpools", site.namespace, "crew", {"spec": spec})
+
+
+def _until_numbered(site: Site, *numbers: int) -> None:
+    def kept() -> list[int]:
+        return sorted(each["revision"] for each in site.kube.list("controllerrevisions", site.namespace))
+
+    until(lambda: kept() == list(numbers), lambda: f"the templates that are kept have the numbers {kept()}")
 
 
 def _claims(site: Site) -> None:

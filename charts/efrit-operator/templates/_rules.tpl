@@ -21,6 +21,10 @@ those of a pool, whose owner changes with a claim) and no reading of Secrets: `p
 - apiGroups: ["apps"]
   resources: ["statefulsets"]
   verbs: ["list", "watch", "create", "patch"]
+# Former templates of pools.
+- apiGroups: ["apps"]
+  resources: ["controllerrevisions"]
+  verbs: ["list", "create", "delete"]
 - apiGroups: [""]
   resources: ["pods"]
   verbs: ["list", "watch"]

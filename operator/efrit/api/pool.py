@@ -30,6 +30,7 @@ LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 MAX_FLOW_CHARS = 256
 DEFAULT_AFFINITY_WAIT_SECONDS = 60
+DEFAULT_REVISION_HISTORY_LIMIT = 10
 MAX_FLOWS = 10
 """Flows that a status names."""
 
@@ -344,6 +345,13 @@ class PoolSpec(ApiModel):
         "beginning. One of another flow is interrupted only where that flow has more than its share.",
     )
     update_strategy: UpdateStrategy = Field(default=UpdateStrategy(), description=UpdateStrategy.__doc__)
+    revision_history_limit: int = Field(
+        default=DEFAULT_REVISION_HISTORY_LIMIT,
+        ge=0,
+        le=100,
+        description="How many former templates are kept to go back to, beside those that the pool or a member has. "
+        "Each is a ControllerRevision.",
+    )
     disruption_budget: DisruptionBudget = Field(
         default=DisruptionBudget.BUSY_MEMBERS,
         description="BusyMembers: the operator keeps a PodDisruptionBudget, so that a node drain waits for members "

@@ -118,6 +118,17 @@ PLAN_COMMANDS = (
     Command("report", "plan_history:run_report", "print the whole history of a plan", (), options.plan_report),
 )
 
+ROLLOUT_COMMANDS = (
+    Command(
+        "history",
+        "rollout:run_history",
+        "list the templates that a pool has and had, or show one",
+        (_output,),
+        options.rollout_history,
+    ),
+    Command("undo", "rollout:run_undo", "give a pool a former template again", (_output,), options.rollout_undo),
+)
+
 COMMANDS = (
     Command(
         "eval",
@@ -184,6 +195,7 @@ COMMANDS = (
     Command("stats", "instances:run_stats", "print statistics of queues", (_output,), options.some_instances),
     Command("pools", "pools:run_pools", "list the pools, or show some (cluster)", (_output,), options.some_pools),
     Command("scale", "pools:run_scale", "set how many members a pool has (cluster)", (_output,), options.scale),
+    Command("rollout", "", "go back to a former template of a pool (cluster)", commands=ROLLOUT_COMMANDS),
     Command(
         "claim",
         "claims:run_claim",

@@ -213,7 +213,7 @@ def _kind(command: tuple[str, ...], action: argparse.Action) -> str | None:
         return by_option.get(action.dest)
     if command[:1] == ("plan",) and action.dest == "name":
         return "plans"
-    if command[:1] in (("pools",), ("scale",)) or (command[:1] == ("claim",) and action.dest == "pool"):
+    if command[:1] in (("pools",), ("scale",), ("rollout",)) or (command[:1] == ("claim",) and action.dest == "pool"):
         return "pools"
     if command[:1] in (("claims",), ("release",)):
         return "claims"

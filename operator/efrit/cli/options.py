@@ -209,6 +209,20 @@ def scale(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("replicas", type=_count_or_all, metavar="N", help="desired number of members")
 
 
+def rollout_history(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `rollout history`."""
+    parser.add_argument("name", help="name of the pool")
+    parser.add_argument("--revision", type=_count, metavar="N", help="show the template of this one (default: all)")
+
+
+def rollout_undo(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `rollout undo`."""
+    parser.add_argument("name", help="name of the pool")
+    parser.add_argument(
+        "--to-revision", type=_count, metavar="N", help="go back to this one (default: the one before the current)"
+    )
+
+
 def claim(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `claim`."""
     parser.add_argument("pool", help="name of the pool")

@@ -38,7 +38,7 @@ from efrit.client.interface import (
 )
 from efrit.client.outcomes import raise_for_outcome
 from efrit.client.place import Place
-from efrit.client.pools import Pool, Scaled
+from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
 from efrit.client.whole_result import completed
 
 _log = logging.getLogger("efrit.client")
@@ -307,6 +307,17 @@ class AsyncClient:
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set how many members a pool is to have. Raises `PoolNotFound`, and `Refused` for one that scales itself."""
         return await (await self.backend()).scale_pool(name, replicas)
+
+    async def pool_history(self, name: str) -> Sequence[PoolRevision]:
+        """Return the templates of a pool that are kept, the oldest first. Raises `PoolNotFound`, `Refused`."""
+        return await (await self.backend()).pool_history(name)
+
+    async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
+        """Give a pool a former template again: that of `to_revision`, or the one before the current.
+
+        Raises `PoolNotFound`, `NotFound` where it is not kept, `NotReady`, `Conflict`, `Refused`.
+        """
+        return await (await self.backend()).undo_pool(name, to_revision)
 
     # Exclusive claims on members of pools
 

@@ -65,7 +65,7 @@ from efrit.client.outcomes import (
 )
 from efrit.client.place import Place
 from efrit.client.plans import Change, Intent, NewPlan, PlanPhase, PlanReason, PlanState, Task
-from efrit.client.pools import Pool, PoolCondition, PoolFlow, PoolScale, Scaled
+from efrit.client.pools import Pool, PoolCondition, PoolFlow, PoolRevision, PoolScale, Scaled, Undone
 from efrit.client.sync_client import Client, Plans, Session, connect
 
 __all__ = [
@@ -116,6 +116,7 @@ __all__ = [
     "PoolCondition",
     "PoolFlow",
     "PoolNotFound",
+    "PoolRevision",
     "PoolScale",
     "Progress",
     "Refused",
@@ -139,6 +140,7 @@ __all__ = [
     "Started",
     "Stopped",
     "Task",
+    "Undone",
     "Update",
     "Usage",
     "WaitTimeout",

@@ -26,7 +26,7 @@ from efrit.protocol.session import Progress, Session, Usage
 if TYPE_CHECKING:
     from efrit.client.claims import Claim, NewClaim
     from efrit.client.plans import Plans
-    from efrit.client.pools import Pool, Scaled
+    from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
 
 __all__ = [
     "ANY_INSTANCE",
@@ -362,6 +362,15 @@ class Backend(Protocol):
 
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set how many members the pool is to have. Raises `PoolNotFound`, `Refused` for one that scales itself."""
+
+    async def pool_history(self, name: str) -> Sequence[PoolRevision]:
+        """Return the templates of the pool that are kept, the oldest first. Raises `PoolNotFound`, `Refused`."""
+
+    async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
+        """Give the pool a former template again: that of `to_revision`, or the one before the current.
+
+        Raises `PoolNotFound`, `NotFound` where it is not kept, `NotReady`, `Conflict`, `Refused`.
+        """
 
     # Exclusive claims
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
@@ -73,3 +74,31 @@ class Scaled(Struct, frozen=True):
     pool: str
     desired: int
     members: int = 0
+
+
+class PoolRevision(Struct, frozen=True):
+    """A template that a pool has or had: the `current` one has the highest number once the operator has seen it.
+
+    `members` were made from it, None where that may not be seen. `digest` is `Pool.revision` while it is the current
+    one; `template` leaves out what has its default.
+    """
+
+    number: int
+    digest: str
+    current: bool = False
+    members: int | None = None
+    created: datetime | None = None
+    template: dict[str, Any] = {}
+
+
+class Undone(Struct, frozen=True):
+    """The answer to `undo_pool`: `pool` has the template of `revision`, and not `changed` where it had it already.
+
+    `fields` of the template are other ones than before, as far as that is known.
+    """
+
+    message: str
+    pool: str
+    revision: int
+    changed: bool = False
+    fields: Sequence[str] = ()

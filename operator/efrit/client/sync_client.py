@@ -28,7 +28,7 @@ from efrit.client.interface import (
     Update,
 )
 from efrit.client.plans import Intent, PlanState
-from efrit.client.pools import Pool, Scaled
+from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
 
 
 def connect(*, notify: Callable[[str], None] | None = None, **place: Unpack[PlaceOptions]) -> Client:
@@ -197,6 +197,17 @@ class Client:
     def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set how many members a pool is to have. Raises `PoolNotFound`, and `Refused` for one that scales itself."""
         return self._running.run(self._client.scale_pool, name, replicas)
+
+    def pool_history(self, name: str) -> Sequence[PoolRevision]:
+        """Return the templates of a pool that are kept, the oldest first. Raises `PoolNotFound`, `Refused`."""
+        return self._running.run(self._client.pool_history, name)
+
+    def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
+        """Give a pool a former template again: that of `to_revision`, or the one before the current.
+
+        Raises `PoolNotFound`, `NotFound` where it is not kept, `NotReady`, `Conflict`, `Refused`.
+        """
+        return self._running.run(self._client.undo_pool, name, to_revision)
 
     # Exclusive claims on members of pools
 

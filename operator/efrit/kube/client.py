@@ -274,7 +274,7 @@ class KubeClient:
         accept: str = JSON,
         timeout: aiohttp.ClientTimeout = CALL_TIMEOUT,  # noqa: ASYNC109 - the transport's own
     ) -> aiohttp.ClientResponse:
-        options: dict[str, Any] = {} if body is None else {"data": json.dumps(body).encode()}
+        options: dict[str, Any] = {} if body is None else {"data": encoded(body)}
         url = self._configuration.host + path + query_string(query)
         with self._raise_unreachable(method, path):
             headers = await self._head(accept, content_type)
@@ -320,6 +320,18 @@ def _connecting(configuration: Configuration) -> dict[str, Any]:
         "proxy_headers": configuration.proxy_headers,
     }
     return {name: value for name, value in options.items() if value}
+
+
+def encoded(body: Body) -> bytes:
+    """Return a body as the API server itself writes JSON.
+
+    What it keeps as text, the data of a ControllerRevision, would otherwise be another one after any patch of the
+    object, which it refuses: nobody could label it, and no garbage collector take its owner away.
+    """
+    text = json.dumps(body, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text.encode()
 
 
 def json_of(data: bytes | None) -> Json:

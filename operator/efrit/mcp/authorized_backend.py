@@ -27,7 +27,7 @@ from efrit.client.interface import (
     Update,
     Work,
 )
-from efrit.client.pools import Pool, Scaled
+from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
 from efrit.mcp.access_review import Authorizer, Caller, Permission
 from efrit.mcp.authorized_plans import AuthorizedPlans
 
@@ -119,6 +119,14 @@ class AuthorizedBackend:
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set how many members a pool has. Needs `patch` of its scale."""
         return await (await self._authorized(self._permission("patch", POOL_SCALES, name))).scale_pool(name, replicas)
+
+    async def pool_history(self, name: str) -> Sequence[PoolRevision]:
+        """Raise `Forbidden`: the server has no right to what keeps former templates."""
+        raise Forbidden(f"the history of {name} is not shown over MCP", "Use kubectl efrit rollout history.")
+
+    async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
+        """Raise `Forbidden`: over MCP nobody changes the template of a pool."""
+        raise Forbidden(f"the template of {name} is not changed over MCP", "Use kubectl efrit rollout undo.")
 
     async def claims(self) -> Sequence[Claim]:
         """Return all claims. Needs `list`."""

@@ -11,6 +11,7 @@ STORE = f"{UNIT}/store/test_pools.py"
 FLOWS = f"{UNIT}/store/test_flow_backlog.py"
 RECONCILE = f"{UNIT}/test_reconcile_pools.py"
 DISRUPTION = f"{UNIT}/decide/test_pool_disruption.py"
+HISTORY = f"{UNIT}/decide/test_pool_history.py"
 GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarded"
 SCALING = f"{UNIT}/decide/test_pool_scaling.py"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
@@ -375,6 +376,42 @@ MUTANTS = (
         "budget-claimed",
         Value("busy"),
         (f"{DISRUPTION}::{GUARDED}",),
+    ),
+    Mutant(
+        "that a template which a member or a claim has is not removed",
+        "revision-used",
+        Value("{snapshot.revision}"),
+        (f"{HISTORY}::test_a_template_in_use_is_never_removed",),
+    ),
+    Mutant(
+        "that a template which is the last one already is not written again",
+        "revision-kept",
+        Never(),
+        (f"{HISTORY}::test_nothing_is_written_while_the_last_template_is_the_current_one",),
+    ),
+    Mutant(
+        "the pause after the API server has refused to keep a template",
+        "history-refused",
+        Instead("pass"),
+        (f"{HISTORY}::test_after_a_refusal_nothing_is_tried_for_a_while_and_an_event_says_why",),
+    ),
+    Mutant(
+        "the owner of what is taken for a template of a pool",
+        "revision-owner",
+        Never(),
+        (f"{HISTORY}::test_what_somebody_else_has_made_is_none_of_the_pools_templates",),
+    ),
+    Mutant(
+        "the bound of what is read of the templates of a pool",
+        "history-bound",
+        Never(),
+        (f"{RECONCILE}::test_so_many_that_somebody_must_have_made_them_are_not_read",),
+    ),
+    Mutant(
+        "that a template is removed only as it was read",
+        "revision-version",
+        Value("None"),
+        (f"{RECONCILE}::test_former_templates_beyond_the_limit_are_removed_and_not_one_that_was_changed_since",),
     ),
     Mutant(
         "that a budget is left alone while it does not change",

@@ -14,10 +14,11 @@ import pytest
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit
 from efrit.cli.pools import pool_text, pools_table, run_pools, run_scale
+from efrit.cli.rollout import history_table, run_history, run_undo
 from efrit.cli.top import _state, screen
-from efrit.client.errors import Forbidden
+from efrit.client.errors import Forbidden, NotFound
 from efrit.client.interface import Backend, Instance, InstanceStatus, RequestState
-from efrit.client.pools import POOL_LABEL, Pool, PoolCondition, PoolFlow, PoolScale, Scaled
+from efrit.client.pools import POOL_LABEL, Pool, PoolCondition, PoolFlow, PoolRevision, PoolScale, Scaled, Undone
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 EVIL = "blue\x1b[2J"
@@ -66,6 +67,15 @@ class Crews:
 
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         return Scaled(f"{name} is to have {replicas} members; it has 2", name, replicas, 2)
+
+    async def pool_history(self, name: str) -> Sequence[PoolRevision]:
+        return [
+            PoolRevision(1, "aaaa", members=2, created=NOW, template={"spec": {"image": "good"}}),
+            PoolRevision(2, "bbbb", current=True, members=1, created=NOW, template={"spec": {"image": "broken"}}),
+        ]
+
+    async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
+        return Undone(f"{name} has the template of revision {to_revision or 1} again", name, to_revision or 1, True)
 
 
 def backend(**known: object) -> Backend:
@@ -119,6 +129,34 @@ async def test_scale_says_what_the_pool_is_to_have(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "crew is to have 5 members; it has 2\n"
     await run_scale(backend(), read("scale", "crew", "5", "-o", "json"))
     assert json.loads(capsys.readouterr().out)["desired"] == 5
+
+
+async def test_the_history_is_a_table_the_current_one_last(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await run_history(backend(), read("rollout", "history", "crew")) is Exit.DONE
+    head, first, last = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head == ["REVISION", "TEMPLATE", "CURRENT", "MEMBERS", "AGE"]
+    assert (first[:4], last[:4]) == (["1", "aaaa", "no", "2"], ["2", "bbbb", "yes", "1"])
+    assert history_table([PoolRevision(1, "aaaa")], NOW).splitlines()[1].startswith("1 ")
+
+
+async def test_one_template_of_the_history_is_shown_and_programs_get_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await run_history(backend(), read("rollout", "history", "crew", "--revision", "1")) is Exit.DONE
+    assert "image: good" in capsys.readouterr().out
+    with pytest.raises(NotFound, match="crew has no revision 7"):
+        await run_history(backend(), read("rollout", "history", "crew", "--revision", "7"))
+    await run_history(backend(), read("rollout", "history", "crew", "-o", "json"))
+    assert [each["number"] for each in json.loads(capsys.readouterr().out)] == [1, 2]
+    await run_history(backend(), read("rollout", "history", "crew", "-o", "name"))
+    assert capsys.readouterr().out == "1\n2\n"
+
+
+async def test_undo_says_what_the_pool_has_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await run_undo(backend(), read("rollout", "undo", "crew", "--to-revision", "3")) is Exit.DONE
+    assert capsys.readouterr().out == "crew has the template of revision 3 again\n"
+    await run_undo(backend(), read("rollout", "undo", "crew", "-o", "json"))
+    assert json.loads(capsys.readouterr().out)["changed"]
+    await run_undo(backend(), read("rollout", "undo", "crew", "-o", "name"))
+    assert capsys.readouterr().out == "crew\n"
 
 
 @pytest.mark.parametrize("count", ["-1", "many", "1.5"])

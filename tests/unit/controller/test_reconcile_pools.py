@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from efrit import resources
+from efrit.controller.act import pool_actor
 from efrit.errors import ApiError
 from efrit.protocol import RequestReason
 from tests.support.factory import POD_UID, QUEUE_ID, Json, answered, request_json, view
@@ -329,3 +330,125 @@ async def test_a_run_that_was_interrupted_is_not_acknowledged_before_that_is_rec
     await rig.reconcile()
     assert rig.status["preemption"]["count"] == 1
     assert rig.bridge_calls[-1] == ("DELETE", "/v1/requests/uid-work")
+
+
+REVISIONS = resources.CONTROLLER_REVISIONS.path("team")
+
+
+async def roll_out(rig: Rig, generation: int, **spec: Any) -> str:
+    """Give the pool another template, and return the path of what keeps it."""
+    template = {"spec": {"limits": {"requestTimeoutSeconds": generation}}}
+    obj = pool_json(generation=generation, **{"replicas": 0, "template": template, **spec})
+    rig.store.pools.observe(rig.api.put(POOL, obj))
+    await keep(rig)
+    return revision(rig)
+
+
+async def keep(rig: Rig) -> None:
+    """Reconcile the pool as often as it takes to read, keep and leave alone."""
+    for _ in range(3):
+        await rig.reconcile("EfritPool", "crew")
+
+
+def revision(rig: Rig) -> str:
+    snapshot = rig.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    return f"{REVISIONS}/crew-{snapshot.revision}"
+
+
+def history_calls(rig: Rig) -> list[str]:
+    return [call.method for call in rig.api.calls if call.path.startswith(REVISIONS)]
+
+
+def numbers(rig: Rig) -> dict[str, int]:
+    return {path: obj["revision"] for path, obj in rig.api.objects.items() if path.startswith(REVISIONS)}
+
+
+async def test_each_template_is_kept_by_one_write_and_none_follows(rig: Rig) -> None:
+    await listed_pool(rig)
+    await keep(rig)
+    first = revision(rig)
+    assert history_calls(rig) == ["GET", "POST"]
+    second = await roll_out(rig, 2)
+    assert history_calls(rig) == ["GET", "POST", "POST"]
+    assert rig.api.objects[second]["data"] == {
+        "spec": {"template": {"spec": {"limits": {"requestTimeoutSeconds": 2}}}}
+    }
+    # A template that comes back gets its own again.
+    assert await roll_out(rig, 3, template={}) == first
+    assert history_calls(rig) == ["GET", "POST", "POST", "DELETE", "POST"]
+    assert numbers(rig) == {first: 3, second: 2}
+
+
+async def test_who_leads_next_or_beside_keeps_no_template_twice(rig: Rig, other: Rig) -> None:
+    await listed_pool(rig)
+    await listed_pool(other)
+    # Both have read that none is kept.
+    await rig.reconcile("EfritPool", "crew")
+    await keep(other)
+    await keep(rig)
+    assert numbers(rig) == {revision(rig): 1}
+    assert history_calls(rig) == ["GET", "GET", "POST", "POST", "GET"]
+
+
+async def test_former_templates_beyond_the_limit_are_removed_and_not_one_that_was_changed_since(rig: Rig) -> None:
+    await listed_pool(rig, revisionHistoryLimit=0)
+    await keep(rig)
+    first = revision(rig)
+    rig.api.put(first, rig.api.objects[first])
+    second = await roll_out(rig, 2, revisionHistoryLimit=0)
+    # It was read again, as it is by now, before it was deleted.
+    assert history_calls(rig) == ["GET", "POST", "POST", "DELETE", "GET", "DELETE"]
+    assert numbers(rig).keys() == {second}
+
+
+async def test_what_somebody_else_has_made_by_its_name_is_left_alone_and_the_pool_goes_on(rig: Rig) -> None:
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(replicas=0)))
+    path = revision(rig)
+    theirs = {"metadata": {"name": path.rpartition("/")[2]}, "data": {}, "revision": 9}
+    rig.api.put(path, theirs)
+    await listed_pool(rig)
+    await keep(rig)
+    assert numbers(rig) == {path: 9}
+    assert rig.api.objects[POOL]["status"]["desiredReplicas"] == 0
+    snapshot = rig.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    assert snapshot.history_refusal is not None
+    assert "is not of this EfritPool: delete it" in snapshot.history_refusal.sentence
+    # Once more soon, for it may have gone, and then seldom.
+    rig.clock.passed += timedelta(seconds=10)
+    await keep(rig)
+    rig.api.calls.clear()
+    rig.clock.passed += timedelta(minutes=9)
+    await keep(rig)
+    assert history_calls(rig) == []
+    del rig.api.objects[path]
+    rig.clock.passed += timedelta(minutes=1)
+    await keep(rig)
+    assert numbers(rig) == {path: 1}
+
+
+async def test_a_pool_goes_on_where_its_templates_cannot_be_read(rig: Rig) -> None:
+    rig.api.fail("GET", REVISIONS, 403, {"message": "forbidden", "reason": "Forbidden", "code": 403})
+    await listed_pool(rig)
+    assert rig.api.objects[POOL]["status"]["desiredReplicas"] == 0
+    await keep(rig)
+    assert history_calls(rig) == ["GET"]
+    rig.clock.passed += timedelta(seconds=10)
+    await keep(rig)
+    assert numbers(rig) == {revision(rig): 1}
+
+
+async def test_so_many_that_somebody_must_have_made_them_are_not_read(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_actor, "MOST_READ", 3)
+    for number in range(4):
+        rig.api.put(f"{REVISIONS}/crew-{number}", {"metadata": {"name": f"crew-{number}"}, "revision": 1})
+    await listed_pool(rig)
+    await keep(rig)
+    snapshot = rig.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    assert snapshot.history_refusal is not None
+    assert snapshot.history_refusal.sentence.startswith("More than 3 ControllerRevisions")
+    assert history_calls(rig) == ["GET"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from efrit.errors import (
     ApiTooLarge,
     ApiUnavailable,
 )
-from efrit.kube.client import KubeClient
+from efrit.kube.client import KubeClient, encoded
 from efrit.resources import PODS, REQUESTS
 from tests.unit.controller.fake_api import FakeApi
 
@@ -215,3 +216,8 @@ async def test_a_list_that_is_throttled_says_for_how_long(api: FakeApi, kube: Ku
     with pytest.raises(ApiUnavailable) as raised:
         _ = [obj async for obj in kube.pages(REQUESTS, "team")]
     assert raised.value.retry_after == 3
+
+
+def test_a_body_is_written_as_the_api_server_writes_it() -> None:
+    assert encoded({"a": ["<b> & c", 1]}) == b'{"a":["\\u003cb\\u003e \\u0026 c",1]}'
+    assert json.loads(encoded({"a": "<b> & \u00e4"})) == {"a": "<b> & \u00e4"}

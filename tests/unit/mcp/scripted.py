@@ -45,7 +45,7 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.plans import Plans
-from efrit.client.pools import Pool, Scaled
+from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
 from efrit.protocol.enums import ClaimPhase
 from tests.support.timeout import TIMEOUT
 
@@ -137,6 +137,12 @@ class ScriptedBackend:
             raise Refused("say how many members there are to be: either spec.replicas or spec.autoscaling")
         self.crews[name] = replace(pool, desired=replicas)
         return Scaled(f"{name} is to have {replicas} members; it has {pool.members}", name, replicas, pool.members)
+
+    async def pool_history(self, name: str) -> Sequence[PoolRevision]:
+        raise AssertionError("no tool shows it")
+
+    async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
+        raise AssertionError("no tool does it")
 
     async def claims(self) -> Sequence[Claim]:
         return [self.held[name] for name in sorted(self.held)]

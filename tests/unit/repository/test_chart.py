@@ -41,6 +41,7 @@ CONTROLLER_RULES = [
         ["patch"],
     ),
     (["apps"], ["statefulsets"], ["list", "watch", "create", "patch"]),
+    (["apps"], ["controllerrevisions"], ["list", "create", "delete"]),
     ([""], ["pods"], ["list", "watch"]),
     ([""], ["persistentvolumeclaims"], ["get", "list", "watch", "create", "patch"]),
     ([""], ["secrets"], ["create", "patch"]),

@@ -14,7 +14,7 @@ from typing import Any
 import efrit.client.eval_log as eval_log
 import efrit.client.resource_fields as resource_fields
 from efrit.client.claims import Claim, NewClaim
-from efrit.client.cluster import claims, convert, pools
+from efrit.client.cluster import claims, convert, pool_history, pools
 from efrit.client.cluster.api import Api, Json, decoded, load_connection
 from efrit.client.cluster.doctor import examine
 from efrit.client.cluster.plans import ClusterPlans
@@ -52,7 +52,7 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.placement import default_instance, least_loaded
-from efrit.client.pools import Pool, Scaled
+from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
 from efrit.client.whole_result import without_texts
 from efrit.client.work_log import entry, model_text
 from efrit.protocol.enums import UNSTORED_RESULT
@@ -240,6 +240,14 @@ class ClusterBackend:
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set spec.replicas through /scale; the operator does the rest."""
         return await pools.scale_pool(self.api, self.namespace, name, replicas)
+
+    async def pool_history(self, name: str) -> Sequence[PoolRevision]:
+        """Return the ControllerRevisions of the pool, the oldest first."""
+        return await pool_history.pool_history(self.api, self.namespace, name)
+
+    async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
+        """Set spec.template to a former one; the operator does the rest."""
+        return await pool_history.undo_pool(self.api, self.namespace, name, to_revision)
 
     # Exclusive claims
 

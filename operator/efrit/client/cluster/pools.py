@@ -17,7 +17,7 @@ from efrit.resources import EXCLUSIVE_CLAIMS, INSTANCES, POOLS
 
 Json = Mapping[str, Any]
 
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+POOL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 """What can be the name of a pool or the value of the label: it becomes a part of a URL."""
 
 
@@ -70,7 +70,7 @@ async def get_pool(api: Api, namespace: str, name: str) -> Pool:
     try:
         return pool_of(await api.get(POOLS, namespace, name))
     except NotFound as error:
-        raise _no_pool(name, namespace) from error
+        raise no_pool(name, namespace) from error
 
 
 async def scale_pool(api: Api, namespace: str, name: str, replicas: int) -> Scaled:
@@ -78,7 +78,7 @@ async def scale_pool(api: Api, namespace: str, name: str, replicas: int) -> Scal
     try:
         scale = await api.patch_scale(POOLS, namespace, name, replicas)
     except NotFound as error:
-        raise _no_pool(name, namespace) from error
+        raise no_pool(name, namespace) from error
     desired = (scale.get("spec") or {}).get("replicas", 0)
     members = (scale.get("status") or {}).get("replicas", 0)
     return Scaled(f"{name} is set to {_members(desired)}; it has {members}", name, desired, members)
@@ -88,7 +88,8 @@ def _members(count: int) -> str:
     return "1 member" if count == 1 else f"{count} members"
 
 
-def _no_pool(name: str, namespace: str) -> PoolNotFound:
+def no_pool(name: str, namespace: str) -> PoolNotFound:
+    """Return the error for a pool that is not there."""
     return PoolNotFound(f"there is no pool {name!r} in the namespace {namespace}", "see `efrit pools`")
 
 
@@ -102,7 +103,7 @@ async def check_pool(api: Api, namespace: str, name: str) -> None:
 
 
 async def _is_pool(api: Api, namespace: str, name: str) -> bool:
-    if _NAME.fullmatch(name) is None:
+    if POOL_NAME.fullmatch(name) is None:
         return False
     try:
         await api.get(POOLS, namespace, name)

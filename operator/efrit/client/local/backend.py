@@ -57,7 +57,7 @@ from efrit.client.local.work_log import lines_from
 if TYPE_CHECKING:
     from efrit.client.claims import Claim, NewClaim
     from efrit.client.plans import Plans
-    from efrit.client.pools import Pool, Scaled
+    from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
 
 STOP_SECONDS = 30.0
 _MOST_LISTED = 200
@@ -190,6 +190,14 @@ class LocalBackend:
         raise _no_pools()
 
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_pools()
+
+    async def pool_history(self, name: str) -> Sequence[PoolRevision]:
+        """Raise `Refused`: only a cluster has pools."""
+        raise _no_pools()
+
+    async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
         """Raise `Refused`: only a cluster has pools."""
         raise _no_pools()
 

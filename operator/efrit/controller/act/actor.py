@@ -53,15 +53,18 @@ from efrit.controller.model.actions import (
     FindSession,
     IsolatePod,
     KeepChildren,
+    KeepRevision,
     ListRequests,
     Parked,
     PatchStatus,
     PauseHandover,
     PutBack,
     ReadContent,
+    ReadHistory,
     ReadResult,
     ReadWarningEvents,
     Record,
+    RemoveRevision,
     RequeueAfter,
     ReserveUpdate,
     ResumeHandover,
@@ -263,6 +266,12 @@ class Actor:
                 await self._pools.create_member(action)
             case ApplyDisruptionBudget():
                 await self._pools.apply_disruption_budget(action)
+            case ReadHistory():
+                await self._pools.read_history(action)
+            case KeepRevision():
+                await self._pools.keep_revision(action)
+            case RemoveRevision():
+                await self._pools.remove_revision(action)
             case TakeMember():
                 await self._pools.take_member(action)
             case ReturnMember():

@@ -1,7 +1,8 @@
-"""What is done for pools and claims: members made, given to claims and taken back, and the budget of a pool."""
+"""What is done for pools and claims: members made, given to claims and taken back, budgets and templates kept."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -9,16 +10,27 @@ from typing import Any
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.owned_children import OwnedChildren
 from efrit.controller.manifests.member_owner import returned, taken
+from efrit.controller.manifests.pool_history import revision_of, revision_selector
 from efrit.controller.model.actions import (
     ApplyDisruptionBudget,
     CreateMember,
+    KeepRevision,
+    ReadHistory,
+    RemoveRevision,
     ReturnMember,
     Superseded,
     TakeMember,
 )
+from efrit.controller.model.keys import Key
+from efrit.controller.model.names import revision_name
+from efrit.controller.model.pools import PoolRevision
 from efrit.controller.store.store import Store
-from efrit.errors import ApiConflict, ApiError, ApiNamespaceTerminating, ApiNotFound, ApiRefused
-from efrit.resources import INSTANCES
+from efrit.errors import ApiConflict, ApiError, ApiExists, ApiNamespaceTerminating, ApiNotFound, ApiRefused
+from efrit.resources import CONTROLLER_REVISIONS, INSTANCES
+
+MOST_READ = 2000
+"""ControllerRevisions of a pool: anybody may have made some."""
+NOT_OURS = "ControllerRevision {} already exists and is not of this EfritPool: delete it, if nobody needs it."
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +63,84 @@ class PoolActor:
             self._store.pools.budget_refused(action.pool, action.pool_uid, error.sentence)  # gate: budget-refused
         else:
             self._store.pools.budget_applied(action.pool, action.pool_uid, action.manifest)
+
+    async def read_history(self, action: ReadHistory) -> None:
+        """Read which templates of a pool are kept. Where that fails the rest of the decision stands."""
+        try:
+            revisions = await self._revisions(action.pool, action.pool_uid)
+        except ApiError as error:
+            self._history_failed(action, error)
+        else:
+            self._store.pools.history_read(action.pool, action.pool_uid, tuple(revisions))
+
+    async def _revisions(self, pool: Key, uid: str) -> list[PoolRevision]:
+        revisions: list[PoolRevision] = []
+        count = 0
+        async for obj in self._kube.pages(CONTROLLER_REVISIONS, pool[0], labelSelector=revision_selector(pool[1])):
+            count += 1
+            if count > MOST_READ:  # gate: history-bound
+                raise ApiRefused(f"More than {MOST_READ} ControllerRevisions have its label: delete most of them.")
+            revision = revision_of(obj, pool, uid)
+            if revision is not None:
+                revisions.append(revision)
+        return revisions
+
+    async def keep_revision(self, action: KeepRevision) -> None:
+        """Keep a template of a pool. Where that fails the rest of the decision stands.
+
+        One that is kept already is made anew: the API server takes no patch of it, for it compares `data` as text.
+        """
+        try:
+            if action.former is not None:
+                await self._delete_revision(action.pool, action.former)
+            revision = await self._create_revision(action)
+        except ApiError as error:
+            self._history_failed(action, error)
+        else:
+            self._store.pools.revision_kept(action.pool, action.pool_uid, revision)
+
+    async def _create_revision(self, action: KeepRevision) -> PoolRevision:
+        """Create a ControllerRevision, or return the one that this pool has. Raises ApiRefused for another's."""
+        try:
+            obj = await self._kube.create(action.manifest)
+        except ApiExists:
+            revisions = await self._revisions(action.pool, action.pool_uid)
+            revision = next((each for each in revisions if each.digest == action.digest), None)
+        else:
+            revision = revision_of(obj, action.pool, action.pool_uid)
+        if revision is None:
+            raise ApiRefused(NOT_OURS.format(action.manifest["metadata"]["name"]))
+        return revision
+
+    async def remove_revision(self, action: RemoveRevision) -> None:
+        """Delete a ControllerRevision of a pool, if nobody has changed it; where that fails the decision stands."""
+        try:
+            await self._delete_revision(action.pool, action.revision)
+        except ApiError as error:
+            self._history_failed(action, error)
+        else:
+            self._store.pools.revision_removed(action.pool, action.pool_uid, action.revision)
+
+    async def _delete_revision(self, pool: Key, revision: PoolRevision) -> None:
+        name = revision_name(pool[1], revision.digest)
+        with contextlib.suppress(ApiNotFound):
+            await self._kube.delete(
+                CONTROLLER_REVISIONS,
+                pool[0],
+                name,
+                uid=revision.uid,
+                resource_version=revision.resource_version,  # gate: revision-version
+            )
+
+    def _history_failed(self, action: ReadHistory | KeepRevision | RemoveRevision, error: ApiError) -> None:
+        """Read the templates of a pool again: at once where they have changed, else after a while."""
+        log.warning("the history of EfritPool %s/%s: %s", *action.pool, error)
+        pools = self._store.pools
+        if isinstance(error, ApiConflict):
+            pools.history_changed(action.pool, action.pool_uid)
+        else:
+            lasting = isinstance(error, ApiRefused)
+            pools.history_refused(action.pool, action.pool_uid, error.sentence, lasting=lasting)
 
     async def take_member(self, action: TakeMember) -> None:
         """Make an exclusive claim the owner of a member. Raises Superseded where that is not to be had any more.

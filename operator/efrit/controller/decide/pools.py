@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from efrit.api.pool import UpdateType
 from efrit.controller.decide.pool_disruption import disruption_budget
+from efrit.controller.decide.pool_history import pool_history
 from efrit.controller.decide.pool_revision import drain_is_over, failed_member, next_moment, stands_in
 from efrit.controller.decide.pool_scaling import Scaling, scaling
 from efrit.controller.decide.pool_status import pool_status
@@ -69,6 +70,7 @@ def decide_pool(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
         return [*actions, *_create(snapshot, sizing.create, now)]
     if draining != snapshot.draining:
         actions.append(Drain(pool.key, pool.metadata.uid, draining))
+    actions += pool_history(snapshot, now)
     actions += _create(snapshot, sizing.create, now)
     actions += disruption_budget(snapshot, now)
     actions += pool_status(snapshot, sized, sizing.create, draining, now)

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from efrit.api.instance import InstanceHandover
 from efrit.controller.model.keys import Key
+from efrit.controller.model.pools import PoolRevision
 from efrit.controller.model.rollout import UpdateCause
 from efrit.protocol import Request
 
@@ -422,6 +423,35 @@ class ApplyDisruptionBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadHistory:
+    """Learn which templates of a pool are kept; whoever led before may have written some."""
+
+    pool: Key
+    pool_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRevision:
+    """Keep the current template of a pool, by a ControllerRevision with the highest number."""
+
+    pool: Key
+    pool_uid: str
+    digest: str
+    manifest: Mapping[str, Any]
+    former: PoolRevision | None = None
+    """It is kept already, by a lower number."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveRevision:
+    """Keep a former template of a pool no more, if its ControllerRevision is as it was read."""
+
+    pool: Key
+    pool_uid: str
+    revision: PoolRevision
+
+
+@dataclass(frozen=True, slots=True)
 class Scale:
     """Remember how many members a pool needs, and is to have from now on."""
 
@@ -513,6 +543,9 @@ Action = (
     | CancelRequest
     | CreateMember
     | ApplyDisruptionBudget
+    | ReadHistory
+    | KeepRevision
+    | RemoveRevision
     | Drain
     | Scale
     | TakeMember

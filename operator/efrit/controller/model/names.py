@@ -7,6 +7,7 @@ from typing import Any
 from efrit.api import EfritInstance
 from efrit.api_group import GROUP
 from efrit.api_group import POOL_LABEL as POOL_LABEL
+from efrit.api_group import REVISION_LABEL as REVISION_LABEL
 from efrit.resources import INSTANCES
 
 INSTANCE_LABEL = f"{GROUP}/instance"
@@ -17,7 +18,6 @@ SPEC_HASH = f"{GROUP}/spec-hash"
 RELEASE_HASH = f"{GROUP}/release-hash"
 UPDATE_STARTED = f"{GROUP}/update-started"
 UPDATE_TRIAL = f"{GROUP}/update-trial"
-REVISION_LABEL = f"{GROUP}/pool-revision"
 CLAIM_LABEL = f"{GROUP}/claim"
 REQUEST_LABEL = f"{GROUP}/request"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -79,6 +79,11 @@ def claim_name(instance: EfritInstance, volume: str) -> str:
 def claim_names(instance: str) -> tuple[str, str]:
     """Return the names that the claims of an instance of this name may have."""
     return f"{PREFIX}{instance}-queue", f"{PREFIX}{instance}-workspace"
+
+
+def revision_name(pool: str, digest: str) -> str:
+    """Return the name of the ControllerRevision of a template that a pool of this name has or had."""
+    return f"{pool}-{digest}"
 
 
 def disruption_budget_name(pool: str) -> str:

@@ -50,6 +50,17 @@ class MemberView:
         return self.load > 0 or self.plans > 0
 
 
+class PoolRevision(NamedTuple):
+    """A template that a pool has, or had: its ControllerRevision."""
+
+    digest: str
+    """Of the template, as the label of members has it."""
+    number: int
+    """The current template has the highest."""
+    uid: str
+    resource_version: str
+
+
 class Recommendation(NamedTuple):
     """How many members were needed, at a time."""
 
@@ -116,6 +127,12 @@ class PoolSnapshot:
     """When this process last wrote its status."""
     claimed: tuple[str, ...] = ()
     """Names of instances that exclusive claims have, or are becoming the owner of."""
+    claimed_revisions: frozenset[str] = frozenset()
+    """Templates that those were made from."""
+    history: tuple[PoolRevision, ...] | None = None
+    """Templates that are kept; None where that is not known."""
+    history_refusal: Refusal | None = None
+    """The API server did not list or keep them."""
     budget: Mapping[str, Any] | None = None
     """Its PodDisruptionBudget as applied last; None where that is not known."""
     budget_written: datetime | None = None

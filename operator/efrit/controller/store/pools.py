@@ -19,7 +19,7 @@ from efrit.api.pool import MAX_FLOWS, PoolTemplate
 from efrit.controller.decide.pool_scaling import MINUTE
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.names import REVISION_LABEL
-from efrit.controller.model.pools import Growth, MemberView, PoolLoad, PoolSnapshot, Recommendation
+from efrit.controller.model.pools import Growth, MemberView, PoolLoad, PoolRevision, PoolSnapshot, Recommendation
 from efrit.controller.model.snapshots import Refusal
 from efrit.controller.store.flow_backlog import MOST_FLOWS
 from efrit.controller.store.index import Index
@@ -29,6 +29,8 @@ from efrit.controller.store.records import PoolRecord
 from efrit.controller.store.watched_objects import WatchedObjects
 
 REVISION_CHARS = 10
+REFUSED_PAUSE, REFUSED_AGAIN_PAUSE = timedelta(seconds=10), timedelta(minutes=10)
+"""How long nothing is tried with the templates that are kept."""
 NO_TEMPLATE = PoolTemplate()
 
 
@@ -56,7 +58,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         record.object = new.model_copy(update={"spec": spec, "metadata": metadata})
         if is_changed:  # gate: pool-spec-changed
             _keep_template(record, template)
-            record.refusal = None
+            record.refusal = record.history_refusal = None
             self._index.pool_lines.share_anew(new.key)
             if is_first:
                 self._index.pool_lines.admit_all(new.key)
@@ -168,6 +170,44 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             record.budget, record.budget_refusal = None, Refusal(sentence, self._index.clock())
             self.requeue(pool)
 
+    def history_read(self, pool: Key, uid: str, revisions: tuple[PoolRevision, ...]) -> None:
+        """Remember which templates of a pool are kept."""
+        record = self.record(pool, uid)
+        if record is not None:
+            record.history = revisions
+            self.requeue(pool)
+
+    def revision_kept(self, pool: Key, uid: str, revision: PoolRevision) -> None:
+        """Take in that a template of a pool is kept, by this number."""
+        record = self.record(pool, uid)
+        if record is not None and record.history is not None:
+            others = (other for other in record.history if other.digest != revision.digest)
+            record.history, record.history_refusal = (*others, revision), None
+
+    def revision_removed(self, pool: Key, uid: str, revision: PoolRevision) -> None:
+        """Take in that a template of a pool is kept no more."""
+        record = self.record(pool, uid)
+        if record is not None and record.history is not None:
+            record.history = tuple(other for other in record.history if other.uid != revision.uid)
+
+    def history_changed(self, pool: Key, uid: str) -> None:
+        """Have the templates of a pool that are kept read again: they are not what was known of them."""
+        record = self.record(pool, uid)
+        if record is not None:
+            record.history = None
+            self.requeue(pool)
+
+    def history_refused(self, pool: Key, uid: str, sentence: str, *, lasting: bool = True) -> None:
+        """Remember that the API server does not keep the templates of a pool, and why.
+
+        lasting: what it refuses twice it will refuse again.
+        """
+        record = self.record(pool, uid)
+        if record is not None:
+            pause = REFUSED_AGAIN_PAUSE if lasting and record.history_refusal is not None else REFUSED_PAUSE
+            record.history, record.history_refusal = None, Refusal(sentence, self._index.clock(), pause)
+            self.requeue(pool)
+
     def resync_all(self, within: float, scope: str | None = None) -> None:
         """Have the PodDisruptionBudget of each pool of a namespace applied again within so many seconds."""
         for key in self.open_uids(scope):
@@ -185,6 +225,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         record = self._records.get(key)
         if record is None:
             return None
+        claimed = self._index.claim_lines.claimed_from(key)
         # For a label that came too soon after another one.
         self._index.pool_lines.share_anew(key)
         return PoolSnapshot(
@@ -206,7 +247,10 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             growths=tuple(record.growths),
             refusal=record.refusal,
             status_written=record.status_written,
-            claimed=tuple(name for _, name in self._index.claim_lines.claimed_from(key)),
+            claimed=tuple(name for _, name in claimed),
+            claimed_revisions=frozenset(filter(None, map(self._revision_of, claimed))),
+            history=record.history,
+            history_refusal=record.history_refusal,
             budget=record.budget,
             budget_written=record.budget_written,
             budget_refusal=record.budget_refusal,
@@ -220,6 +264,10 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         """Return what waits for a pool, and all of its flows."""
         lines = self._index.pool_lines
         return PoolLoad(lines.backlog(key), lines.oldest(key), tuple(lines.busiest_flows(key, MOST_FLOWS + 1)))
+
+    def _revision_of(self, instance: Key) -> str | None:
+        record = self._index.instances.get(instance)
+        return record.object.metadata.labels.get(REVISION_LABEL) if record is not None and record.object else None
 
     def _members(self, pool: Key) -> list[MemberView]:
         members = []

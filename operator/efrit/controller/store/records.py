@@ -17,7 +17,7 @@ from efrit.api.meta import Resource
 from efrit.controller.model import names
 from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.keys import Key
-from efrit.controller.model.pools import Growth, Recommendation
+from efrit.controller.model.pools import Growth, PoolRevision, Recommendation
 from efrit.controller.model.snapshots import ActionFailure, Handover, Refusal
 from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
 from efrit.controller.store.backlog import Backlog
@@ -380,6 +380,9 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """Of the last minute."""
     claims_taken: deque[datetime] = field(default_factory=lambda: deque(maxlen=MOST_CLAIMS_TAKEN))
     """When the last exclusive claims took a member, as far as this process knows."""
+    history: tuple[PoolRevision, ...] | None = None
+    """Templates that are kept; None where that is not known."""
+    history_refusal: Refusal | None = None
     budget: Mapping[str, Any] | None = None
     """Its PodDisruptionBudget as applied last; None where that is not known."""
     budget_written: datetime | None = None

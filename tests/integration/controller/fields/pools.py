@@ -13,6 +13,7 @@ Tests = tuple[str, ...]
 
 UNIT = "../../../unit/controller"
 POOLS = "../test_pools.py::test_{}".format
+HISTORY = "../test_pool_history.py::test_{}".format
 CLAIMS = "../test_claims.py::test_{}".format
 DECIDED = f"{UNIT}/decide/test_pools.py::test_{{}}".format
 SCALING = f"{UNIT}/decide/test_pool_scaling.py::test_{{}}".format
@@ -84,6 +85,10 @@ POOL_FIELDS: Mapping[str, Tests] = {
     "spec.updateStrategy.minReadySeconds": REPLACED,
     "spec.updateStrategy.drainSeconds": DRAINED,
     "spec.updateStrategy.progressDeadlineSeconds": STOPPED,
+    "spec.revisionHistoryLimit": (
+        HISTORY("a_broken_template_stops_is_undone_and_no_more_former_ones_are_kept_than_may_be"),
+        f"{UNIT}/decide/test_pool_history.py::test_the_oldest_former_templates_are_removed_beyond_the_limit",
+    ),
     "spec.disruptionBudget": (POOLS("evictions_are_to_leave_members_alone_that_have_longer_work_or_are_claimed"),),
 }
 

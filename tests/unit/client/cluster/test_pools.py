@@ -143,6 +143,7 @@ async def test_pools_are_listed_by_name_and_one_that_is_not_there_is_an_error() 
 
 async def test_this_machine_has_no_pools(tmp_path: Any) -> None:
     backend = LocalBackend.configured(tmp_path / "config.json")
-    for call in (backend.pools(), backend.pool("crew"), backend.scale_pool("crew", 1)):
+    calls = (backend.pools(), backend.pool("crew"), backend.scale_pool("crew", 1))
+    for call in (*calls, backend.pool_history("crew"), backend.undo_pool("crew")):
         with pytest.raises(Refused, match="only a cluster has pools"):
             await call

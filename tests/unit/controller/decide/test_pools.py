@@ -31,7 +31,7 @@ from efrit.controller.model.actions import (
     PauseHandover,
     RequeueAfter,
 )
-from efrit.controller.model.pools import MemberView, PoolSnapshot
+from efrit.controller.model.pools import MemberView, PoolRevision, PoolSnapshot
 from efrit.controller.model.snapshots import Refusal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,6 +52,7 @@ def member(name: str, revision: str = NEW, **facts: Any) -> MemberView:
 def snapshot(replicas: int, *members: MemberView, strategy: Any = None, **facts: Any) -> PoolSnapshot:
     crew = pool(replicas, strategy)
     known: dict[str, Any] = {"template": {"spec": {}}, "listed": True, "budget": build_disruption_budget(crew, ())}
+    known["history"] = (PoolRevision(NEW, 1, "uid-1", "9"),)
     return PoolSnapshot(crew, revision=NEW, members=members, **{**known, **facts})
 
 

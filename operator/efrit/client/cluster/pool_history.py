@@ -1,0 +1,147 @@
+"""The templates that a pool had: listed, and one of them made the current one again.
+
+The operator keeps each as a ControllerRevision. What a user may not read or change, the API server refuses; it checks
+a template that comes back like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from efrit.api_group import REVISION_LABEL
+from efrit.client.cluster.api import Api
+from efrit.client.cluster.pools import POOL_NAME, no_pool
+from efrit.client.errors import Conflict, Forbidden, NotFound, NotReady, Refused
+from efrit.client.pools import POOL_LABEL, PoolRevision, Undone
+from efrit.protocol.times import parse_time
+from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, POOLS
+
+Json = Mapping[str, Any]
+
+MAX_CHANGES = 10
+"""Fields that an answer names."""
+_DIGEST = re.compile(r"[0-9a-f]{1,64}")
+
+
+async def pool_history(api: Api, namespace: str, name: str) -> Sequence[PoolRevision]:
+    """Return the templates of a pool that are kept, the oldest first. Raises `PoolNotFound`."""
+    pool = await _pool(api, namespace, name)
+    return await _revisions(api, namespace, pool, await _members(api, namespace, pool))
+
+
+async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None) -> Undone:
+    """Give a pool a former template again: that of `to_revision`, or the one before the current.
+
+    Raises `PoolNotFound`, `NotFound` where that is not kept, `NotReady` while the operator has yet to see the last
+    change, `Conflict` where somebody changes the pool meanwhile, `Refused` with the API server's sentence.
+    """
+    pool = await _pool(api, namespace, name)
+    meta, status = pool["metadata"], pool.get("status") or {}
+    if status.get("observedGeneration") != meta["generation"]:
+        # Which template is the current one is not known.
+        raise NotReady(f"the operator has not seen the last change of {name} yet", "try again")
+    revisions = await _revisions(api, namespace, pool, {})
+    current = next((revision for revision in revisions if revision.current), None)
+    target = _target(name, revisions, to_revision)
+    if target.current:
+        return Undone(f"{name} has the template of revision {target.number} already", name, target.number)
+    operations = [
+        {"op": "test", "path": "/metadata/uid", "value": meta["uid"]},
+        # Not the resourceVersion: with each status there is another one.
+        {"op": "test", "path": "/metadata/generation", "value": meta["generation"]},
+        {"op": "add", "path": "/spec/template", "value": target.template},
+    ]
+    try:
+        await api.json_patch(POOLS, namespace, name, operations)
+    except Refused as error:
+        now = (await _pool(api, namespace, name))["metadata"]
+        if (now["uid"], now["generation"]) != (meta["uid"], meta["generation"]):
+            raise Conflict(f"{name} has changed meanwhile; nothing was done", "try again") from error
+        raise
+    changes = sorted(changed_fields(current.template, target.template)) if current is not None else []
+    return Undone(_message(name, target.number, changes), name, target.number, changed=True, fields=tuple(changes))
+
+
+def _target(name: str, revisions: Sequence[PoolRevision], number: int | None) -> PoolRevision:
+    numbers = ", ".join(str(revision.number) for revision in revisions) or "none"
+    if number is None:
+        former = [revision for revision in revisions if not revision.current]
+        if not former:
+            raise NotFound(f"{name} has no former template to go back to", f"see `efrit rollout history {name}`")
+        return former[-1]
+    named = next((revision for revision in revisions if revision.number == number), None)
+    if named is None:
+        raise NotFound(f"{name} has no revision {number}", f"name one of those there are: {numbers}")
+    return named
+
+
+def _message(name: str, number: int, changes: Sequence[str]) -> str:
+    more = f" and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
+    listed = f"; changed: {', '.join(changes[:MAX_CHANGES])}{more}" if changes else ""
+    return f"{name} has the template of revision {number} again{listed}"
+
+
+def changed_fields(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths at which two templates differ; a list counts as one value. Pure."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in before.keys() | after.keys():
+            yield from changed_fields(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+    elif before != after:
+        yield path
+
+
+async def _pool(api: Api, namespace: str, name: str) -> Json:
+    if POOL_NAME.fullmatch(name) is None:
+        raise no_pool(name, namespace)
+    try:
+        return await api.get(POOLS, namespace, name)
+    except NotFound as error:
+        raise no_pool(name, namespace) from error
+
+
+async def _revisions(
+    api: Api, namespace: str, pool: Json, members: Mapping[str, int] | None
+) -> Sequence[PoolRevision]:
+    selector = f"{POOL_LABEL}={pool['metadata']['name']}"
+    revisions = [
+        revision
+        async for obj in api.pages(CONTROLLER_REVISIONS, namespace, labelSelector=selector)
+        if (revision := revision_of(obj, pool, members)) is not None
+    ]
+    return sorted(revisions, key=lambda revision: revision.number)
+
+
+def revision_of(obj: Json, pool: Json, members: Mapping[str, int] | None) -> PoolRevision | None:
+    """Return what a ControllerRevision keeps; None for one of another owner, whatever its labels say. Pure."""
+    meta, of_pool = obj["metadata"], pool["metadata"]
+    digest = (meta.get("labels") or {}).get(REVISION_LABEL, "")
+    owners = [owner for owner in meta.get("ownerReferences") or () if owner.get("controller")]
+    is_owned = [(owner["kind"], owner["uid"]) for owner in owners] == [(POOLS.kind, of_pool["uid"])]
+    data = obj.get("data") or {}
+    template = (data.get("spec") or {}).get("template") if isinstance(data, Mapping) else None
+    if not is_owned or _DIGEST.fullmatch(digest) is None or not isinstance(template, Mapping):
+        return None
+    return PoolRevision(
+        obj["revision"],
+        digest,
+        current=digest == (pool.get("status") or {}).get("revision"),
+        members=None if members is None else members.get(digest, 0),
+        created=parse_time(meta.get("creationTimestamp")),
+        template=dict(template),
+    )
+
+
+async def _members(api: Api, namespace: str, pool: Json) -> Mapping[str, int] | None:
+    """Return how many members have each template, None for who may not see instances."""
+    meta, counts = pool["metadata"], Counter[str]()
+    try:
+        async for obj in api.pages(INSTANCES, namespace, labelSelector=f"{POOL_LABEL}={meta['name']}"):
+            owners = obj["metadata"].get("ownerReferences") or ()
+            if any(owner.get("uid") == meta["uid"] for owner in owners):
+                counts[obj["metadata"]["labels"].get(REVISION_LABEL, "")] += 1
+    except Forbidden:
+        return None
+    return counts

@@ -1,0 +1,186 @@
+"""The templates that a pool had, in the client's words, and what becomes the current one again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
+
+import pytest
+
+from efrit.client.cluster.api import Api
+from efrit.client.cluster.pool_history import changed_fields, pool_history, undo_pool
+from efrit.client.errors import Conflict, Forbidden, NotFound, NotReady, PoolNotFound, Refused
+from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, Resource
+
+GOOD, BROKEN, SLOW = "aaaa", "bbbb", "cccc"
+OWNER = {"kind": "EfritPool", "name": "crew", "uid": "u", "controller": True}
+
+
+def revision(number: int, digest: str, owner: Any = OWNER, **template: Any) -> dict[str, Any]:
+    labels = {"efrit.dev/pool": "crew", "efrit.dev/pool-revision": digest}
+    metadata = {"name": f"crew-{digest}", "labels": labels, "ownerReferences": [owner]}
+    return {"metadata": metadata, "revision": number, "data": {"spec": {"template": template}}}
+
+
+def member(digest: str, owner: Any = OWNER) -> dict[str, Any]:
+    labels = {"efrit.dev/pool": "crew", "efrit.dev/pool-revision": digest}
+    return {"metadata": {"labels": labels, "ownerReferences": [owner]}}
+
+
+class Server:
+    """An API server with one pool, what keeps its templates, and members."""
+
+    def __init__(self, *revisions: dict[str, Any], current: str = BROKEN, observed: int = 4) -> None:
+        self.pool = {
+            "metadata": {"name": "crew", "uid": "u", "generation": 4},
+            "spec": {"replicas": 2, "template": {"spec": {"image": "broken"}}},
+            "status": {"revision": current, "observedGeneration": observed},
+        }
+        self.objects = {
+            CONTROLLER_REVISIONS: list(revisions),
+            INSTANCES: [member(GOOD), member(GOOD), member(BROKEN)],
+        }
+        self.refused: tuple[Resource, ...] = ()
+        self.patches: list[Sequence[dict[str, Any]]] = []
+        self.faster: int | None = None
+        self.error: Exception | None = None
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
+        if name != "crew":
+            raise NotFound("not found")
+        return self.pool
+
+    async def pages(self, resource: Resource, namespace: str, labelSelector: str) -> AsyncIterator[Any]:  # noqa: N803
+        assert labelSelector == "efrit.dev/pool=crew"
+        if resource in self.refused:
+            raise Forbidden("forbidden")
+        for obj in self.objects[resource]:
+            yield obj
+
+    async def json_patch(self, resource: Resource, namespace: str, name: str, operations: Any) -> dict[str, Any]:
+        self.patches.append(operations)
+        if self.faster is not None:
+            self.pool = {**self.pool, "metadata": {**self.pool["metadata"], "generation": self.faster}}
+        if self.error is not None:
+            raise self.error
+        return self.pool
+
+
+def api(server: Server) -> Api:
+    return cast("Api", server)
+
+
+def crew(**facts: Any) -> Server:
+    return Server(
+        revision(3, BROKEN, spec={"image": "broken", "limits": {"a": 1}}),
+        revision(1, GOOD, spec={"limits": {"a": 1}}),
+        revision(2, SLOW, spec={"limits": {"a": 9}}),
+        **facts,
+    )
+
+
+async def test_the_history_has_number_members_and_template_of_each_the_oldest_first() -> None:
+    history = await pool_history(api(crew()), "team", "crew")
+    shown = [(each.number, each.digest, each.current, each.members) for each in history]
+    assert shown == [(1, GOOD, False, 2), (2, SLOW, False, 0), (3, BROKEN, True, 1)]
+    assert history[0].template == {"spec": {"limits": {"a": 1}}}
+
+
+async def test_what_another_owns_is_no_template_of_the_pool_and_no_member() -> None:
+    other = {**OWNER, "uid": "of an earlier one"}
+    server = Server(revision(1, GOOD, other, spec={}), revision(2, BROKEN, {**OWNER, "controller": False}, spec={}))
+    server.objects[CONTROLLER_REVISIONS] += [
+        {**revision(3, SLOW), "data": {"spec": {}}},
+        revision(4, "../x", spec={}),
+    ]
+    assert await pool_history(api(server), "team", "crew") == []
+    server = crew()
+    server.objects[INSTANCES] = [member(GOOD, other)]
+    assert [each.members for each in await pool_history(api(server), "team", "crew")] == [0, 0, 0]
+
+
+async def test_who_may_not_see_instances_sees_the_history() -> None:
+    server = crew()
+    server.refused = (INSTANCES,)
+    assert [each.members for each in await pool_history(api(server), "team", "crew")] == [None, None, None]
+
+
+@pytest.mark.parametrize(("number", "target", "template"), [(None, 2, {"a": 9}), (1, 1, {"a": 1})])
+async def test_a_former_template_is_set_if_the_spec_is_still_the_one_read(
+    number: int | None, target: int, template: dict[str, int]
+) -> None:
+    server = crew()
+    undone = await undo_pool(api(server), "team", "crew", number)
+    assert (undone.revision, undone.changed) == (target, True)
+    assert undone.message.startswith(f"crew has the template of revision {target} again; changed: spec.image")
+    assert server.patches == [
+        [
+            {"op": "test", "path": "/metadata/uid", "value": "u"},
+            {"op": "test", "path": "/metadata/generation", "value": 4},
+            {"op": "add", "path": "/spec/template", "value": {"spec": {"limits": template}}},
+        ]
+    ]
+
+
+async def test_the_one_before_is_the_last_of_the_others_where_the_current_one_is_not_kept() -> None:
+    undone = await undo_pool(api(crew(current="dddd")), "team", "crew", None)
+    assert (undone.revision, undone.fields) == (3, ())
+
+
+async def test_the_current_template_is_not_written_again() -> None:
+    server = crew()
+    undone = await undo_pool(api(server), "team", "crew", 3)
+    assert (undone.message, undone.changed) == ("crew has the template of revision 3 already", False)
+    assert server.patches == []
+
+
+async def test_where_there_is_nothing_to_go_back_to_nothing_is_written() -> None:
+    server = Server(revision(1, BROKEN, spec={}))
+    with pytest.raises(NotFound, match="crew has no former template to go back to"):
+        await undo_pool(api(server), "team", "crew", None)
+    with pytest.raises(NotFound, match="crew has no revision 7") as caught:
+        await undo_pool(api(crew()), "team", "crew", 7)
+    assert caught.value.advice == "name one of those there are: 1, 2, 3"
+    assert server.patches == []
+
+
+async def test_before_the_operator_has_seen_the_last_change_nothing_is_written() -> None:
+    server = crew(observed=3)
+    with pytest.raises(NotReady, match="has not seen the last change of crew yet"):
+        await undo_pool(api(server), "team", "crew", None)
+    assert server.patches == []
+
+
+async def test_a_pool_that_somebody_changes_meanwhile_is_left_alone() -> None:
+    server = crew()
+    server.faster, server.error = 5, Refused("the test failed")
+    with pytest.raises(Conflict, match="crew has changed meanwhile; nothing was done"):
+        await undo_pool(api(server), "team", "crew", None)
+
+
+async def test_what_the_api_server_refuses_is_said_in_its_words() -> None:
+    server = crew()
+    server.error = Refused("Secret key: ada needs the verb use on it")
+    with pytest.raises(Refused, match="ada needs the verb use on it"):
+        await undo_pool(api(server), "team", "crew", None)
+
+
+@pytest.mark.parametrize("name", ["crwe", "../secrets", ""])
+async def test_a_pool_that_is_not_there_has_no_history(name: str) -> None:
+    with pytest.raises(PoolNotFound):
+        await pool_history(api(crew()), "team", name)
+    with pytest.raises(PoolNotFound):
+        await undo_pool(api(crew()), "team", name, None)
+
+
+async def test_of_many_changed_fields_some_are_named() -> None:
+    many = {f"k{number:02}": number for number in range(14)}
+    server = Server(revision(1, GOOD, spec=many), revision(2, BROKEN, spec={}))
+    undone = await undo_pool(api(server), "team", "crew", None)
+    assert undone.message.endswith("spec.k09 and 4 more")
+    assert len(undone.fields) == 14
+
+
+def test_changed_fields_are_paths_and_a_list_is_one_value() -> None:
+    before, after = {"a": {"b": 1, "c": [1]}, "d": 1}, {"a": {"b": 1, "c": [2]}, "e": 1}
+    assert sorted(changed_fields(before, after)) == ["a.c", "d", "e"]

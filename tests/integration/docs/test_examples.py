@@ -14,7 +14,7 @@ from tests.integration.docs.shell import Ran, play
 from tests.integration.docs.test_pages import on_path
 from tests.model.running import Model
 from tests.support.efrit_program import Program
-from tests.support.kube import Kube
+from tests.support.kube import Kube, until
 
 REQUEST = "efrit_1795337179_5aa49131"
 IN_A_CLUSTER = {command: [line for line in lines if " -n team " in f"{line} "] for command, lines in EXAMPLES.items()}
@@ -97,6 +97,14 @@ def test_the_examples_for_a_cluster_do_what_they_say(in_a_cluster: Program, kube
     ephemeral = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
     spec = {"replicas": 1, "template": {"spec": ephemeral}}
     kube.create("efritpools", team, {"metadata": {"name": "crew"}, "spec": spec})
+
+    def kept() -> int:
+        names = [each["metadata"]["name"] for each in kube.list("controllerrevisions", team)]
+        return sum(name.startswith("crew-") for name in names)
+
+    until(lambda: kept() == 1, "the first template of the pool is not kept")
+    kube.patch("efritpools", team, "crew", {"spec": {"template": {"metadata": {"labels": {"tier": "two"}}}}})
+    until(lambda: kept() == 2, "the second template of the pool is not kept")
     lines = [line for command in IN_A_CLUSTER for line in IN_A_CLUSTER[command]]
     # Five members would only take time to start; two are claimed.
     names = {"-n team": f"-n {team}", "crew 5": "crew 2"}

@@ -6,6 +6,7 @@ a template that comes back like any other.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, POOLS
 
 Json = Mapping[str, Any]
 
+READS, PAUSE_SECONDS = 50, 0.2
+"""How often a pool is read until the operator has seen its last change, which takes it up to a second."""
 MAX_CHANGES = 10
 """Fields that an answer names."""
 _DIGEST = re.compile(r"[0-9a-f]{1,64}")
@@ -38,11 +41,8 @@ async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None
     Raises `PoolNotFound`, `NotFound` where that is not kept, `NotReady` while the operator has yet to see the last
     change, `Conflict` where somebody changes the pool meanwhile, `Refused` with the API server's sentence.
     """
-    pool = await _pool(api, namespace, name)
-    meta, status = pool["metadata"], pool.get("status") or {}
-    if status.get("observedGeneration") != meta["generation"]:
-        # Which template is the current one is not known.
-        raise NotReady(f"the operator has not seen the last change of {name} yet", "try again")
+    pool = await _seen_pool(api, namespace, name)
+    meta = pool["metadata"]
     revisions = await _revisions(api, namespace, pool, {})
     current = next((revision for revision in revisions if revision.current), None)
     target = _target(name, revisions, to_revision)
@@ -91,6 +91,16 @@ def changed_fields(before: Any, after: Any, path: str = "") -> Iterator[str]:
             yield from changed_fields(before.get(key), after.get(key), f"{path}.{key}" if path else key)
     elif before != after:
         yield path
+
+
+async def _seen_pool(api: Api, namespace: str, name: str) -> Json:
+    """Return the pool once the operator has seen its last change: before, it does not say which template it has."""
+    for _ in range(READS):
+        pool = await _pool(api, namespace, name)
+        if (pool.get("status") or {}).get("observedGeneration") == pool["metadata"]["generation"]:
+            return pool
+        await asyncio.sleep(PAUSE_SECONDS)
+    raise NotReady(f"the operator has not seen the last change of {name} yet", "try again")
 
 
 async def _pool(api: Api, namespace: str, name: str) -> Json:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from efrit.client.cluster import pool_history as module
 from efrit.client.cluster.api import Api
 from efrit.client.cluster.pool_history import changed_fields, pool_history, undo_pool
 from efrit.client.errors import Conflict, Forbidden, NotFound, NotReady, PoolNotFound, Refused
@@ -144,7 +145,10 @@ async def test_where_there_is_nothing_to_go_back_to_nothing_is_written() -> None
     assert server.patches == []
 
 
-async def test_before_the_operator_has_seen_the_last_change_nothing_is_written() -> None:
+async def test_before_the_operator_has_seen_the_last_change_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
     server = crew(observed=3)
     with pytest.raises(NotReady, match="has not seen the last change of crew yet"):
         await undo_pool(api(server), "team", "crew", None)

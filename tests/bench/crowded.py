@@ -3,9 +3,10 @@
 A real API server and the real controller; pods and bridges are simulated. For each number of instances (INSTANCES: 1,
 10, 100, 1,000), which get the evals in turn, of open requests that others hold (OPEN: 100 to 50,000) and of finished
 ones (FINISHED: the same), prints what controller, API server and etcd take of a processor for each eval of a burst of
-BURST (300), and the time of one of SERIAL (100) one after the other. Each size has a control plane of its own, on
-which the floor is measured before the controller starts: a create and one patch of the status, two watches, beside
-the same objects. What grows there is the API server's. Evals begin once the controller rests.
+BURST (300), what the API server writes for it, and the time of one of SERIAL (100) one after the other. Each size has
+a control plane of its own, on which the floor is measured before the controller starts: a create and one patch of the
+status, two watches, beside the same objects. What grows there is the API server's. Evals begin once the controller
+rests.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from efrit.kube.media_types import METADATA_LIST
 from efrit.resources import REQUESTS
 from tests.bench import cluster, load, processors
 from tests.bench.quantile import quantile
-from tests.support.bench import growth
+from tests.support.bench import api_writes, growth
 from tests.support.bench.growth import KINDS, Cost, Measured
 from tests.support.command_line import parser
 from tests.support.crowd import objects
@@ -126,12 +127,13 @@ async def _cost(
         leaders["controller"] = made.operator.process.pid
     await burst(target, f"{prefix}-warm", 20)
     await asyncio.sleep(SETTLE_SECONDS)
-    before = processors.of_sessions(leaders)
+    written, before = await api_writes.so_far(target.api), processors.of_sessions(leaders)
     await burst(target, f"{prefix}-burst", BURST)
     await asyncio.sleep(SETTLE_SECONDS)
     parts = processors.between(before, processors.of_sessions(leaders), BURST)
+    writes = api_writes.between(written, await api_writes.so_far(target.api), BURST)
     seconds = await serial(target, f"{prefix}-serial", SERIAL)
-    return Cost(parts, quantile(seconds, 0.5) * 1000, quantile(seconds, 0.99) * 1000)
+    return Cost(parts, quantile(seconds, 0.5) * 1000, quantile(seconds, 0.99) * 1000, writes)
 
 
 def measure(kind: str, say: Callable[[str], None]) -> tuple[list[Figure], list[Curves]]:

@@ -12,11 +12,16 @@ KINDS = {"instances": "instances (simulated)", "open": "open requests", "finishe
 
 
 class Cost(NamedTuple):
-    """Milliseconds of a processor for each eval of a burst, and of one eval on the clock, p50 and p99."""
+    """What an eval takes.
+
+    parts: milliseconds of a processor for each of a burst. writes: what the API server writes for it, by resource.
+    p50, p99: milliseconds on the clock of one that comes alone.
+    """
 
     parts: dict[str, float]
     p50: float
     p99: float
+    writes: Mapping[str, float] = {}
 
     @property
     def together(self) -> float:
@@ -37,6 +42,8 @@ def figures_of(kind: str, row: Mapping[int, Measured]) -> Iterator[Figure]:
         for name, value in cost.parts.items():
             yield Figure(f"{title}: {name}", value, "processor ms", floor=floor.together)
         yield Figure(f"{title}: its floor", floor.together, "processor ms", floor=floor.together)
+        most = ", ".join(f"{name} {value:.2f}" for name, value in list(cost.writes.items())[:4])
+        yield Figure(f"{title}: writes for each eval", sum(cost.writes.values()), "writes", detail=f"({most})")
         yield Figure(f"{title}: an eval, p50", cost.p50, "ms", floor=floor.p50)
         yield Figure(f"{title}: an eval, p99", cost.p99, "ms", floor=floor.p99)
         yield Figure(f"{title}: its floor, p50", floor.p50, "ms", detail=f"(p99 {floor.p99:.0f})", floor=floor.p50)

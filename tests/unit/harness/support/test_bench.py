@@ -28,6 +28,14 @@ def test_growth_of_an_eval_and_of_its_floor_are_told_apart() -> None:
     assert list(growth.figures_of("open", {})) == []
 
 
+def test_what_the_api_server_writes_for_an_eval_is_told_by_resource() -> None:
+    written = SMALL._replace(cost=SMALL.cost._replace(writes={"efritrequests": 2.0, "efritinstances": 0.5}))
+    figure = by_name(list(growth.figures_of("instances", {1: written})))[
+        "1 instances (simulated): writes for each eval"
+    ]
+    assert (figure.value, figure.detail) == (2.5, "(efritrequests 2.00, efritinstances 0.50)")
+
+
 def test_each_kind_has_a_curve_of_processor_time_and_one_of_latency_with_the_floor() -> None:
     parts, latencies = growth.curves_of("open", {100: SMALL, 50_000: LARGE})
     assert parts.lines == {

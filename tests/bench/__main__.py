@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.bench import crowded, evals, laptop, mcp, path, starts, turns
 from tests.support import figures, plot
 from tests.support.bench import run as runs
-from tests.support.bench.run import PLACE, Found, Part, Piece, Run
+from tests.support.bench.run import RESULTS_DIRECTORY, Measurement, Piece, PieceResult, Run
 from tests.support.command_line import parser
 from tests.support.figures import Figure
 
@@ -37,36 +37,36 @@ def say(line: str) -> None:
     print(f"[{time.monotonic() - BEGAN:6.0f} s] {line}", file=sys.stderr, flush=True)
 
 
-def _whole_path() -> Found:
+def _whole_path() -> Measurement:
     result = asyncio.run(path.run(say))
     return result.figures, list(result.panels())
 
 
-def _starts() -> Found:
+def _starts() -> Measurement:
     rows, bars = asyncio.run(starts.measure())
     return rows, [*bars]
 
 
-def _beside(kind: str) -> Found:
+def _beside(kind: str) -> Measurement:
     rows, curves = crowded.measure(kind, say)
     return rows, [*curves]
 
 
-def _of_rows(rows: Sequence[tuple[str, str, str]]) -> Found:
+def _of_rows(rows: Sequence[tuple[str, str, str]]) -> Measurement:
     return list(figures.of_rows(rows)), []
 
 
-PARTS: Mapping[str, Part] = {
-    "laptop": Part("an eval on this machine, without a cluster", lambda: _of_rows(laptop.rows(laptop.measure()))),
-    "starts": Part("starts, memory, a Job for each eval", _starts),
-    "plans": Part("plans", lambda: (asyncio.run(starts.with_plans()), [])),
-    "path": Part("evals one after the other, bursts, rates, and their floor", _whole_path),
-    "instances": Part("beside many instances", lambda: _beside("instances")),
-    "open": Part("beside many open requests", lambda: _beside("open")),
-    "finished": Part("beside many finished requests", lambda: _beside("finished")),
-    "turns": Part("turns of a model", lambda: _of_rows(turns.measure()[0])),
-    "mcp": Part("an eval by way of the MCP server", lambda: _of_rows(asyncio.run(mcp.measure())[0])),
-    "evals": Part("hostile evals", lambda: _of_rows(evals.measure()[0])),
+PIECES: Mapping[str, Piece] = {
+    "laptop": Piece("an eval on this machine, without a cluster", lambda: _of_rows(laptop.rows(laptop.measure()))),
+    "starts": Piece("starts, memory, a Job for each eval", _starts),
+    "plans": Piece("plans", lambda: (asyncio.run(starts.with_plans()), [])),
+    "path": Piece("evals one after the other, bursts, rates, and their floor", _whole_path),
+    "instances": Piece("beside many instances", lambda: _beside("instances")),
+    "open": Piece("beside many open requests", lambda: _beside("open")),
+    "finished": Piece("beside many finished requests", lambda: _beside("finished")),
+    "turns": Piece("turns of a model", lambda: _of_rows(turns.measure()[0])),
+    "mcp": Piece("an eval by way of the MCP server", lambda: _of_rows(asyncio.run(mcp.measure())[0])),
+    "evals": Piece("hostile evals", lambda: _of_rows(evals.measure()[0])),
 }
 
 
@@ -78,16 +78,19 @@ def against_jobs(found: Sequence[Figure]) -> Iterator[Figure]:
         yield Figure("a Job per eval beside an eval", job * 1000 / ours, "times")
 
 
-def report(run: Run, pieces: Mapping[str, Piece], kept: figures.Kept) -> list[Figure]:
+def report(run: Run, pieces: Mapping[str, PieceResult], kept: figures.Kept) -> list[Figure]:
     """Print what a run found, write it to build/, and return its figures."""
     found = [figure for piece in pieces.values() for figure in piece.figures]
     found += against_jobs(found)
     print("\n".join(figures.table(found, kept)), end="\n\n")
-    print("\n".join(runs.times(pieces, PARTS)))
+    print("\n".join(runs.times(pieces, PIECES)))
     settings = "".join(f", {name}={value}" for name, value in run.settings.items())
     print(f"\n{figures.machine()}; at {run.state}{settings}")
     if slower := figures.slower(found, kept):
-        print(f"the floors of this run are {slower:.2f} times those kept: so much slower is the machine now")
+        print(
+            f"the floors of this run are {slower:.2f} times those kept: above 1 the machine is slower, or the API "
+            "server does more for each write (rules of the CRDs, admission policies)"
+        )
     worse, release = list(figures.worse(found, kept)), kept.get("release", "nothing kept")
     print(f"\nworse than {release} by more than the noise: {len(worse) or 'nothing'}")
     print("\n".join(worse))
@@ -99,31 +102,31 @@ def report(run: Run, pieces: Mapping[str, Piece], kept: figures.Kept) -> list[Fi
     }
     whole = {"state": run.state, "settings": run.settings, "machine": figures.machine(), "pieces": took}
     rows = [figure._asdict() for figure in found]
-    PLACE.parent.mkdir(exist_ok=True)
-    (PLACE.parent / "bench.json").write_text(json.dumps({**whole, "figures": rows}, indent=1))
-    plot.write(PLACE.parent / "bench.svg", [panel for piece in pieces.values() for panel in piece.panels])
+    RESULTS_DIRECTORY.parent.mkdir(exist_ok=True)
+    (RESULTS_DIRECTORY.parent / "bench.json").write_text(json.dumps({**whole, "figures": rows}, indent=1))
+    plot.write(RESULTS_DIRECTORY.parent / "bench.svg", [panel for piece in pieces.values() for panel in piece.panels])
     return found
 
 
 def main() -> int:
     """Measure what is missing, print, keep."""
-    parts, run = runs.chosen(PARTS, os.environ.get("PIECES", "")), Run.of_this_clone()
+    parts, run = runs.chosen(PIECES, os.environ.get("PIECES", "")), Run.of_this_clone()
     if os.environ.get("FRESH"):
         run.forget(parts)
     if recorded := run.pieces(list(parts)):
         say(f"recorded in {run.directory}, measured anew with FRESH=1: {', '.join(recorded)}")
     failed, left_out = runs.measure(run, parts, BEGAN + MINUTES * 60, say)
-    pieces = run.pieces(list(PARTS))
+    pieces = run.pieces(list(PIECES))
     found = report(run, pieces, figures.load())
     for name in failed:
-        print(f"failed, as said above: {PARTS[name].title}")
+        print(f"failed, as said above: {PIECES[name].title}")
     for name in left_out:
-        print(f"left out, as {MINUTES:g} minutes were over; `make bench` goes on with it: {PARTS[name].title}")
+        print(f"left out, as {MINUTES:g} minutes were over; `make bench` goes on with it: {PIECES[name].title}")
     if release := os.environ.get("KEEP"):
-        if reason := runs.why_not_whole(run, pieces, PARTS):
+        if reason := runs.why_not_whole(run, pieces, PIECES):
             print(f"not kept as {release}: {reason}")
             return 1
-        figures.keep(found, release, max(piece.ended for piece in pieces.values())[:10])
+        figures.keep(found, release, run.state, max(piece.ended for piece in pieces.values())[:10])
     return 1 if failed else 0
 
 

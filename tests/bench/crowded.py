@@ -73,7 +73,7 @@ def _stored(size: Size, namespace: str) -> Iterator[objects.Json]:
         yield objects.finished(f"done{number:05}", namespace, "answers0", ttl=86_400)
 
 
-async def measured(size: Size, directory: Path) -> Measured:
+async def measured(size: Size, directory: Path, say: Callable[[str], None]) -> Measured:
     """Measure one size."""
     async with crowd(directory) as made:
         answering = [f"answers{number}" for number in range(size.instances)]
@@ -88,11 +88,12 @@ async def measured(size: Size, directory: Path) -> Measured:
             await made.launch()
             await made.until_connected(len(holding) + len(answering), SECONDS)
             await made.until_metric("efrit_open_requests", lambda value: value >= size.open, SECONDS)
-            await _until_rests(made)
+            if not await _rests(made):
+                say(f"the controller did not rest within {MOST_REST_SECONDS:g} s")
             return Measured(await _cost(made, target, "eval", load.burst, load.serial), floor)
 
 
-async def _until_rests(made: Crowd) -> None:
+async def _rests(made: Crowd) -> bool:
     """Wait until the controller has connected, handed over and written what there was when it started."""
     ends = time.monotonic() + MOST_REST_SECONDS
     leaders = {"controller": made.operator.process.pid}
@@ -101,6 +102,7 @@ async def _until_rests(made: Crowd) -> None:
         before = processors.of_sessions(leaders)["controller"]
         await asyncio.sleep(REST_SECONDS)
         spent = processors.of_sessions(leaders)["controller"] - before
+    return spent <= RESTS_SHARE * REST_SECONDS
 
 
 async def _until_stored(made: Crowd, count: int) -> None:
@@ -141,7 +143,7 @@ def measure(kind: str, say: Callable[[str], None]) -> tuple[list[Figure], list[C
     row: dict[int, Measured] = {}
     for number, size in sizes(kind).items():
         with tempfile.TemporaryDirectory() as directory:
-            row[number] = asyncio.run(measured(size, Path(directory)))
+            row[number] = asyncio.run(measured(size, Path(directory), say))
         cost, floor = row[number]
         taken = ", ".join(f"{name} {value:.1f}" for name, value in cost.parts.items())
         say(f"{number:,} {KINDS[kind]}: ms of a processor for each eval: {taken}; p50 {cost.p50:.1f} ms")

@@ -139,6 +139,10 @@ class BareCluster:
         """Whether the API server, the node and the add-ons answer."""
         return self._ready(self.inner_plane())
 
+    def made_with(self) -> dict[str, Any]:
+        """Return the options of the cluster that is there, `fsync` and `audit_log`; nothing where there is none."""
+        return {"audit_log": True, **known} if (known := self._known()) else {}
+
     def _known(self) -> dict[str, Any]:
         try:
             recorded = json.loads(self._marker.read_text())

@@ -82,10 +82,10 @@ def load(path: Path = KEPT) -> Kept:
     return kept
 
 
-def keep(figures: Iterable[Figure], release: str, day: str, path: Path = KEPT) -> None:
-    """Keep a run as that of a release; `day` is the one on which it ended."""
+def keep(figures: Iterable[Figure], release: str, commit: str, day: str, path: Path = KEPT) -> None:
+    """Keep a run of a commit as that of a release; `day` is the one on which it ended."""
     values = {figure.name: _kept(figure) for figure in figures}
-    whole = {"release": release, "day": day, "machine": machine(), "figures": values}
+    whole = {"release": release, "commit": commit, "day": day, "machine": machine(), "figures": values}
     path.write_text(json.dumps(whole, indent=1) + "\n")
 
 

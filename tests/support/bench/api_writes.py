@@ -10,7 +10,7 @@ import httpx
 
 WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION")
 NOT_STORED = ("authentication.k8s.io", "authorization.k8s.io")
-"""Groups whose objects are questions."""
+"""API groups whose objects are reviews, and are never stored."""
 SAMPLE = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 

@@ -18,24 +18,34 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.cluster import audit
-from tests.cluster.paths import REPOSITORY, Layout
+from tests.cluster.bare import BareCluster
+from tests.cluster.cli import choose
+from tests.cluster.paths import REPOSITORY
 from tests.support import figures
 from tests.support.figures import Figure
 from tests.support.plot import Bars, Curves
 
-PLACE = REPOSITORY / "build" / "bench"
+RESULTS_DIRECTORY = REPOSITORY / "build" / "bench"
 MEASURED = ("operator", "images", "charts", "tests", "requirements", "pyproject.toml", ":!tests/bench/figures.json")
 """What a run depends on, as git names it."""
 SIZES = (
     *("QUICK", "BURSTS", "SERIAL", "POLLED", "RATE_EVALS", "REST_SECONDS", "PROCESSES"),
     *("INSTANCES", "OPEN", "FINISHED", "BURST"),
-    *("STARTS", "JOBS", "EVALS", "MCP_CALLS", "BENCH_EMACS_IMAGE"),
+    *("STARTS", "JOBS", "EVALS", "MCP_CALLS", "BENCH_EMACS_IMAGE", "API_SERVER_FLAGS"),
 )
 """Variables of the environment that change what the pieces measure."""
 
 
-class Piece(NamedTuple):
+def _unusual_cluster() -> Iterator[tuple[str, str]]:
+    """Yield how the cluster is no bare one whose etcd syncs to disk and whose API server keeps a log."""
+    cluster = choose()
+    if not isinstance(cluster, BareCluster):
+        yield "CLUSTER", cluster.kind
+    elif made := cluster.made_with():
+        yield from ((name, "none") for name in ("fsync", "audit_log") if not made.get(name))
+
+
+class PieceResult(NamedTuple):
     """What one piece found. seconds: how long it took; ended: in UTC, ISO 8601; load: of the machine at its end."""
 
     figures: list[Figure]
@@ -48,26 +58,25 @@ class Piece(NamedTuple):
 class Run:
     """One run. `settings` are the sizes that are not the usual ones."""
 
-    def __init__(self, state: str, machine: str, settings: Mapping[str, str], place: Path = PLACE) -> None:
+    def __init__(
+        self, state: str, machine: str, settings: Mapping[str, str], directory: Path = RESULTS_DIRECTORY
+    ) -> None:
         self.state = state
         self.settings = settings
         identity = hashlib.sha256(json.dumps([state, machine, dict(settings)], sort_keys=True).encode())
-        self.directory = place / f"{state[:12]}-{identity.hexdigest()[:8]}"
+        self.directory = directory / f"{state[:12]}-{identity.hexdigest()[:8]}"
 
     @classmethod
     def of_this_clone(cls) -> Run:
         """Return the run of what this clone and its environment say now."""
         settings = {name: value for name in SIZES if (value := os.environ.get(name))}
-        layout = Layout.of_this_clone()
-        if layout.data.exists() and not audit.flags(layout):
-            settings["audit log"] = "none"
-        return cls(measured_state(REPOSITORY), figures.machine(), settings)
+        return cls(measured_state(REPOSITORY), figures.machine(), settings | dict(_unusual_cluster()))
 
-    def pieces(self, names: Sequence[str]) -> dict[str, Piece]:
+    def pieces(self, names: Sequence[str]) -> dict[str, PieceResult]:
         """Return those of the named pieces that are recorded, in the order of the names."""
         return {name: _read(file) for name in names if (file := self._file(name)).exists()}
 
-    def record(self, name: str, piece: Piece) -> None:
+    def record(self, name: str, piece: PieceResult) -> None:
         """Record a piece that has ended."""
         self.directory.mkdir(parents=True, exist_ok=True)
         panels = [[type(panel).__name__, *panel] for panel in piece.panels]
@@ -85,11 +94,11 @@ class Run:
         return self.directory / f"{name}.json"
 
 
-def _read(file: Path) -> Piece:
+def _read(file: Path) -> PieceResult:
     whole: dict[str, Any] = json.loads(file.read_text())
     whole["figures"] = [Figure(**figure) for figure in whole["figures"]]
     whole["panels"] = [_panel(*panel) for panel in whole["panels"]]
-    return Piece(**whole)
+    return PieceResult(**whole)
 
 
 def _panel(kind: str, *fields: Any) -> Bars | Curves:
@@ -106,70 +115,82 @@ def measured_state(repository: Path) -> str:
         command = ["git", "-C", str(repository), *words, "--", *MEASURED]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    commit, changed = git("log", "-1", "--format=%H").strip(), git("status", "--porcelain")
+    commit = git("log", "-1", "--format=%H").strip()
+    changed = git("status", "--porcelain", "--untracked-files=all")
     if not changed:
         return commit
-    return f"{commit} changed {hashlib.sha256((changed + git('diff', 'HEAD')).encode()).hexdigest()[:12]}"
+    digest = hashlib.sha256((changed + git("diff", "HEAD")).encode())
+    for name in git("ls-files", "-z", "--others", "--exclude-standard").split("\0"):
+        if name:
+            digest.update((repository / name).read_bytes())
+    return f"{commit} changed {digest.hexdigest()[:12]}"
 
 
-Found = tuple[list[Figure], list[Bars | Curves]]
+Measurement = tuple[list[Figure], list[Bars | Curves]]
 
 
-class Part(NamedTuple):
-    """One piece of the bench."""
+class Piece(NamedTuple):
+    """One piece of the bench: what it is called, and what measures it."""
 
     title: str
-    measure: Callable[[], Found]
+    measure: Callable[[], Measurement]
 
 
 def measure(
-    run: Run, parts: Mapping[str, Part], until: float, say: Callable[[str], None]
+    run: Run,
+    pieces: Mapping[str, Piece],
+    until: float,
+    say: Callable[[str], None],
+    state: Callable[[], str] = lambda: measured_state(REPOSITORY),
 ) -> tuple[list[str], list[str]]:
     """Measure and record what is not recorded yet; the names of those that failed, and of those that were left out.
 
-    None is begun after `until`, by the monotonic clock.
+    None is begun after `until`, by the monotonic clock. Raises SystemExit where `state` is another after a piece,
+    which is not recorded: it may be of both.
     """
-    recorded, failed, left_out = run.pieces(list(parts)), [], []
-    for name, part in parts.items():
+    recorded, failed, left_out = run.pieces(list(pieces)), [], []
+    for name, piece in pieces.items():
         if name in recorded:
             continue
         began = time.monotonic()
         if began > until:
             left_out.append(name)
             continue
-        say(part.title)
+        say(piece.title)
         try:
-            found, panels = part.measure()
+            found, panels = piece.measure()
         except Exception:  # noqa: BLE001 - whatever it is, it is reported
             traceback.print_exc()
             failed.append(name)
-        else:
-            ended = datetime.now(UTC).isoformat(timespec="seconds")
-            run.record(name, Piece(found, panels, time.monotonic() - began, ended, os.getloadavg()[1]))
+            continue
+        if state() != run.state:
+            raise SystemExit(f"{name} is not recorded: the code changed meanwhile. Run `make bench` again.")
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        run.record(name, PieceResult(found, panels, time.monotonic() - began, ended, os.getloadavg()[1]))
     return failed, left_out
 
 
-def chosen(parts: Mapping[str, Part], words: str) -> dict[str, Part]:
+def chosen(pieces: Mapping[str, Piece], names: str) -> dict[str, Piece]:
     """Return the pieces that are named, separated by commas; all of them where none is."""
-    names = [name for name in words.split(",") if name] or list(parts)
-    if unknown := [name for name in names if name not in parts]:
-        raise SystemExit(f"PIECES: {', '.join(unknown)}: no such piece; there are {', '.join(parts)}")
-    return {name: parts[name] for name in names}
+    chosen_names = [name for name in names.split(",") if name] or list(pieces)
+    if unknown := [name for name in chosen_names if name not in pieces]:
+        raise SystemExit(f"PIECES: {', '.join(unknown)}: no such piece; there are {', '.join(pieces)}")
+    return {name: pieces[name] for name in chosen_names}
 
 
-def why_not_whole(run: Run, pieces: Mapping[str, Piece], parts: Iterable[str]) -> str:
+def why_not_whole(run: Run, results: Mapping[str, PieceResult], pieces: Iterable[str]) -> str:
     """Return why a run cannot be kept, nothing if it can."""
-    if absent := [name for name in parts if name not in pieces]:
+    if absent := [name for name in pieces if name not in results]:
         return f"these pieces are missing: {', '.join(absent)}"
-    return "it is of QUICK=1, whose sizes are smaller" if "QUICK" in run.settings else ""
+    settings = ", ".join(f"{name}={value}" for name, value in run.settings.items())
+    return f"it is not of the usual cluster and sizes: {settings}" if settings else ""
 
 
-def times(pieces: Mapping[str, Piece], parts: Mapping[str, Part]) -> Iterator[str]:
+def times(results: Mapping[str, PieceResult], pieces: Mapping[str, Piece]) -> Iterator[str]:
     """Yield the lines of a table that says how long each piece took, and when."""
     rows = [("piece", "took", "load", "ended")]
-    for name, piece in pieces.items():
-        rows.append(
-            (f"{name}: {parts[name].title}", f"{piece.seconds / 60:.1f} min", f"{piece.load:.1f}", piece.ended)
-        )
-    rows.append(("together", f"{sum(piece.seconds for piece in pieces.values()) / 60:.1f} min", "", ""))
+    for name, result in results.items():
+        took = f"{result.seconds / 60:.1f} min"
+        rows.append((f"{name}: {pieces[name].title}", took, f"{result.load:.1f}", result.ended))
+    rows.append(("together", f"{sum(result.seconds for result in results.values()) / 60:.1f} min", "", ""))
     return figures.columns(rows)

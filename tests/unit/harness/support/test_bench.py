@@ -81,7 +81,7 @@ def test_the_p99_of_a_sustained_rate_is_a_figure_and_that_of_each_is_a_point() -
     highest, *p99s = rates.figures_of(tried, 0.05)
     assert highest.value == 20.0
     assert highest.detail == "(30/s: p99 300 ms)"
-    assert [(round(figure.value), figure.floor) for figure in p99s] == [(100, 50.0), (200, 50.0)]
+    assert [(round(figure.value), figure.floor) for figure in p99s] == [(100, 50.0), (200, 50.0), (300, 50.0)]
     assert rates.curve_of(tried).lines["p50"] == [(10.0, 10.0), (20.0, 20.0), (30.0, 100.0)]
 
 

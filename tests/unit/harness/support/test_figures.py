@@ -32,7 +32,7 @@ def test_worse_is_what_differs_by_more_than_the_noise_in_the_bad_direction(figur
 
 
 def test_a_run_that_is_kept_is_what_the_next_one_is_compared_with(tmp_path: Path) -> None:
-    figures.keep([Figure("a", 12.34, "ms", floor=6.17)], "1.0.0", "2026-01-02", tmp_path / "kept.json")
+    figures.keep([Figure("a", 12.34, "ms", floor=6.17)], "1.0.0", "0123", "2026-01-02", tmp_path / "kept.json")
     kept = figures.load(tmp_path / "kept.json")
     assert figures.change(Figure("a", 12.34, "ms"), kept) == 0
     assert figures.change_by_floor(Figure("a", 24.68, "ms", floor=6.17), kept) == 1

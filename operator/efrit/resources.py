@@ -1,6 +1,7 @@
 """The table of resources: which group, kind and plural each has, and the URL paths that follow from them.
 
-Product, chart and tests take every name from here. Light to import: no library, no models.
+The product, its generated CRDs and the tests take every name from here; the chart's templates spell theirs.
+Light to import: no library, no models.
 """
 
 from __future__ import annotations
@@ -98,48 +99,7 @@ VALIDATING_WEBHOOKS = Resource(
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
 API_SERVICES = Resource("apiregistration.k8s.io/v1", "APIService", "apiservices")
 
-RESOURCES = (
-    INSTANCES,
-    REQUESTS,
-    PLANS,
-    POOLS,
-    EXCLUSIVE_CLAIMS,
-    CONFIG_MAPS,
-    EVENTS,
-    LIMIT_RANGES,
-    NAMESPACES,
-    VOLUME_CLAIMS,
-    PODS,
-    QUOTAS,
-    SECRETS,
-    SERVICES,
-    SERVICE_ACCOUNTS,
-    CONTROLLER_REVISIONS,
-    DEPLOYMENTS,
-    STATEFULSETS,
-    TOKEN_REVIEWS,
-    ACCESS_REVIEWS,
-    SELF_ACCESS_REVIEWS,
-    LEASES,
-    NETWORK_POLICIES,
-    DISRUPTION_BUDGETS,
-    ROLES,
-    ROLE_BINDINGS,
-    STORAGE_CLASSES,
-    PRIORITY_CLASSES,
-    RUNTIME_CLASSES,
-    JOBS,
-    AUTOSCALERS,
-    CLUSTER_ROLES,
-    CLUSTER_ROLE_BINDINGS,
-    MUTATING_POLICIES,
-    MUTATING_POLICY_BINDINGS,
-    VALIDATING_POLICIES,
-    VALIDATING_POLICY_BINDINGS,
-    VALIDATING_WEBHOOKS,
-    DEFINITIONS,
-    API_SERVICES,
-)
+RESOURCES = tuple(value for value in tuple(globals().values()) if isinstance(value, Resource))
 _BY_NAME = {name: resource for resource in RESOURCES for name in (resource.kind, resource.plural)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -25,8 +26,10 @@ async def run_history(backend: Backend, args: Namespace) -> Exit:
             print(revision.number)
     elif args.output:
         write(args.output, revisions)
-    else:
+    elif revisions:
         print(history_table(revisions, datetime.now(UTC)))
+    else:
+        print(f"no templates of {args.name} are kept", file=sys.stderr)
     return Exit.DONE
 
 

@@ -69,6 +69,8 @@ class Crews:
         return Scaled(f"{name} is to have {replicas} members; it has 2", name, replicas, 2)
 
     async def pool_history(self, name: str) -> Sequence[PoolRevision]:
+        if name == "new":
+            return []
         return [
             PoolRevision(1, "aaaa", members=2, created=NOW, template={"spec": {"image": "good"}}),
             PoolRevision(2, "bbbb", current=True, members=1, created=NOW, template={"spec": {"image": "broken"}}),
@@ -137,6 +139,15 @@ async def test_the_history_is_a_table_the_current_one_last(capsys: pytest.Captur
     assert head == ["REVISION", "TEMPLATE", "CURRENT", "MEMBERS", "AGE"]
     assert (first[:4], last[:4]) == (["1", "aaaa", "no", "2"], ["2", "bbbb", "yes", "1"])
     assert history_table([PoolRevision(1, "aaaa")], NOW).splitlines()[1].startswith("1 ")
+
+
+async def test_a_history_of_no_templates_is_said_where_it_is_not_read_by_a_program(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert await run_history(backend(), read("rollout", "history", "new")) is Exit.DONE
+    assert capsys.readouterr() == ("", "no templates of new are kept\n")
+    assert await run_history(backend(), read("rollout", "history", "new", "-o", "json")) is Exit.DONE
+    assert capsys.readouterr() == ("[]\n", "")
 
 
 async def test_one_template_of_the_history_is_shown_and_programs_get_all(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,14 @@ READS, PAUSE_SECONDS = 50, 0.2
 """How often a pool is read until the operator has seen its last change, which takes it up to a second."""
 MAX_CHANGES = 10
 """Fields that an answer names."""
+NOT_SEEN = (
+    "is it running, and does it serve this namespace? "
+    "`kubectl get pods -A -l app.kubernetes.io/name=efrit-operator` shows its pods; then try again"
+)
+MAY_NOT_LIST = (
+    "ask for `list` of controllerrevisions (apps): the roles view, edit and admin of Kubernetes have it, "
+    "a role of your own may lack it"
+)
 _DIGEST = re.compile(r"[0-9a-f]{1,64}")
 
 
@@ -45,7 +53,7 @@ async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None
     meta = pool["metadata"]
     revisions = await _revisions(api, namespace, pool, {})
     current = next((revision for revision in revisions if revision.current), None)
-    target = _target(name, revisions, to_revision)
+    target = _target(namespace, name, revisions, to_revision)
     if target.current:
         return Undone(f"{name} has the template of revision {target.number} already", name, target.number)
     operations = [
@@ -65,16 +73,21 @@ async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None
     return Undone(_message(name, target.number, changes), name, target.number, changed=True, fields=tuple(changes))
 
 
-def _target(name: str, revisions: Sequence[PoolRevision], number: int | None) -> PoolRevision:
-    numbers = ", ".join(str(revision.number) for revision in revisions) or "none"
+def _target(namespace: str, name: str, revisions: Sequence[PoolRevision], number: int | None) -> PoolRevision:
+    former = [revision for revision in revisions if not revision.current]
+    correct = (
+        "apply a corrected template; where templates could not be kept, "
+        f"`kubectl describe efp -n {namespace} {name}` shows the Event HistoryRefused"
+    )
     if number is None:
-        former = [revision for revision in revisions if not revision.current]
         if not former:
-            raise NotFound(f"{name} has no former template to go back to", f"see `efrit rollout history {name}`")
+            raise NotFound(f"{name} has no former template to go back to", correct)
         return former[-1]
     named = next((revision for revision in revisions if revision.number == number), None)
     if named is None:
-        raise NotFound(f"{name} has no revision {number}", f"name one of those there are: {numbers}")
+        numbers = ", ".join(str(revision.number) for revision in revisions)
+        advice = f"name one of those there are: {numbers}" if former else correct
+        raise NotFound(f"{name} has no revision {number}", advice)
     return named
 
 
@@ -100,7 +113,7 @@ async def _seen_pool(api: Api, namespace: str, name: str) -> Json:
         if (pool.get("status") or {}).get("observedGeneration") == pool["metadata"]["generation"]:
             return pool
         await asyncio.sleep(PAUSE_SECONDS)
-    raise NotReady(f"the operator has not seen the last change of {name} yet", "try again")
+    raise NotReady(f"the operator has not seen the last change of {name} yet", NOT_SEEN)
 
 
 async def _pool(api: Api, namespace: str, name: str) -> Json:
@@ -116,11 +129,14 @@ async def _revisions(
     api: Api, namespace: str, pool: Json, members: Mapping[str, int] | None
 ) -> Sequence[PoolRevision]:
     selector = f"{POOL_LABEL}={pool['metadata']['name']}"
-    revisions = [
-        revision
-        async for obj in api.pages(CONTROLLER_REVISIONS, namespace, labelSelector=selector)
-        if (revision := revision_of(obj, pool, members)) is not None
-    ]
+    try:
+        revisions = [
+            revision
+            async for obj in api.pages(CONTROLLER_REVISIONS, namespace, labelSelector=selector)
+            if (revision := revision_of(obj, pool, members)) is not None
+        ]
+    except Forbidden as error:
+        raise Forbidden(error.message, MAY_NOT_LIST) from error
     return sorted(revisions, key=lambda revision: revision.number)
 
 

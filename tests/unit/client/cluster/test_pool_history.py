@@ -106,6 +106,16 @@ async def test_who_may_not_see_instances_sees_the_history() -> None:
     assert [each.members for each in await pool_history(api(server), "team", "crew")] == [None, None, None]
 
 
+async def test_who_may_not_list_what_keeps_templates_is_told_what_to_ask_for() -> None:
+    server = crew()
+    server.refused = (CONTROLLER_REVISIONS,)
+    for call in (pool_history(api(server), "team", "crew"), undo_pool(api(server), "team", "crew", None)):
+        with pytest.raises(Forbidden, match="forbidden") as caught:
+            await call
+        assert caught.value.advice.startswith("ask for `list` of controllerrevisions (apps)")
+    assert server.patches == []
+
+
 @pytest.mark.parametrize(("number", "target", "template"), [(None, 2, {"a": 9}), (1, 1, {"a": 1})])
 async def test_a_former_template_is_set_if_the_spec_is_still_the_one_read(
     number: int | None, target: int, template: dict[str, int]
@@ -137,8 +147,13 @@ async def test_the_current_template_is_not_written_again() -> None:
 
 async def test_where_there_is_nothing_to_go_back_to_nothing_is_written() -> None:
     server = Server(revision(1, BROKEN, spec={}))
-    with pytest.raises(NotFound, match="crew has no former template to go back to"):
-        await undo_pool(api(server), "team", "crew", None)
+    for number, message in ((None, "crew has no former template to go back to"), (7, "crew has no revision 7")):
+        with pytest.raises(NotFound, match=message) as caught:
+            await undo_pool(api(server), "team", "crew", number)
+        assert caught.value.advice == (
+            "apply a corrected template; where templates could not be kept, "
+            "`kubectl describe efp -n team crew` shows the Event HistoryRefused"
+        )
     with pytest.raises(NotFound, match="crew has no revision 7") as caught:
         await undo_pool(api(crew()), "team", "crew", 7)
     assert caught.value.advice == "name one of those there are: 1, 2, 3"
@@ -150,8 +165,9 @@ async def test_before_the_operator_has_seen_the_last_change_nothing_is_written(
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
     server = crew(observed=3)
-    with pytest.raises(NotReady, match="has not seen the last change of crew yet"):
+    with pytest.raises(NotReady, match="has not seen the last change of crew yet") as caught:
         await undo_pool(api(server), "team", "crew", None)
+    assert caught.value.advice.startswith("is it running, and does it serve this namespace?")
     assert server.patches == []
 
 

@@ -45,7 +45,7 @@ MEANINGS = {
     Exit.TIMED_OUT: "the time limit was reached",
     Exit.CANCELLED: "it was cancelled",
     Exit.UNKNOWN: "Interrupted: Emacs died during the work; what it did is unknown",
-    Exit.NOT_FOUND: "there is no such request, plan or instance, or the result is no longer kept",
+    Exit.NOT_FOUND: "no such request, plan, instance, pool, claim or revision, or the result is no longer kept",
     Exit.NOT_READY: "temporarily unavailable: no Emacs, cluster or ready instance, a full queue, or --for elapsed",
     Exit.REJECTED: "the request or plan was rejected: it never ran",
     Exit.TRUNCATED: "done, but only the beginning of the result could be printed; standard error says why",

@@ -226,7 +226,9 @@ def rollout_undo(parser: argparse.ArgumentParser) -> None:
 def claim(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `claim`."""
     parser.add_argument("pool", help="name of the pool")
-    parser.add_argument("--name", help="name of the claim; one that is open goes on (default: made from POOL)")
+    parser.add_argument(
+        "--name", metavar="NAME", help="name of the claim; one that is open goes on (default: made from POOL)"
+    )
     parser.add_argument(
         "--ttl",
         type=argument_type(up_to(MONTH)),

@@ -11,11 +11,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from efrit.cli.commands import COMMANDS
 from efrit.client.interface import Backend, Handle
 from efrit.client.place import BACKEND_VARIABLE, Place
 
 _OPTIONS = ("backend", "config", "kubeconfig", "context", "namespace")
-_COMMAND = r"\befrit (?=(?:eval|submit|wait|logs|result|requests|instances|start|stop|restart|doctor)\b)"
+_COMMAND = rf"\befrit (?=(?:{'|'.join(command.name for command in COMMANDS)})\b)"
 
 
 def place_of(args: Namespace) -> Place:

@@ -192,11 +192,15 @@ def _table(actions: list[argparse.Action]) -> str:
 
 def _spelled(action: argparse.Action) -> str:
     if not action.option_strings:
-        word = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+        word = _choices(action)
         word = f"{word} …" if action.nargs in ("*", "+") else word
         return f"`{_cell(f'[{word}]' if action.nargs == '*' else word)}`"
-    value = "" if action.nargs == 0 else f" {action.metavar or '{' + ','.join(map(str, action.choices or ())) + '}'}"
+    value = "" if action.nargs == 0 else f" {action.metavar or _choices(action)}"
     return ", ".join(f"`{text}{value}`" for text in action.option_strings)
+
+
+def _choices(action: argparse.Action) -> str:
+    return "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
 
 
 def _cell(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from efrit.cli.commands import COMMANDS
 from efrit.cli.place import Invocation
 from efrit.client.interface import (
     Backend,
@@ -19,12 +20,24 @@ from tests.unit.cli.listed import Listed
     [
         ("run `efrit doctor`", "run `kubectl efrit --namespace a doctor`"),
         ("stop it first: efrit stop one", "stop it first: kubectl efrit --namespace a stop one"),
+        ("see `efrit plan list`", "see `kubectl efrit --namespace a plan list`"),
+        (
+            "efrit requests, then efrit cancel",
+            "kubectl efrit --namespace a requests, then kubectl efrit --namespace a cancel",
+        ),
         ("install efrit-operator again", "install efrit-operator again"),
         ("efrit is a word", "efrit is a word"),
     ],
 )
 def test_what_is_suggested_reaches_the_same_place(text: str, suggestion: str) -> None:
     assert Invocation("kubectl efrit", " --namespace a").in_text(text) == suggestion
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_each_command_is_suggested_for_the_same_place(command: str) -> None:
+    assert (
+        Invocation("efrit", " --context b").in_text(f"see `efrit {command}`") == f"see `efrit --context b {command}`"
+    )
 
 
 def test_an_invocation_repeats_what_was_given_and_quotes_it() -> None:

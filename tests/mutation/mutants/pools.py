@@ -355,9 +355,15 @@ MUTANTS = (
     ),
     Mutant(
         "that a request which an earlier process let wait is not turned away",
-        "let-wait",
-        Without(1),
+        "was-admitted",
+        Never(),
         (f"{UNIT}/store/test_pools.py::test_the_next_process_turns_nothing_away_that_was_let_wait",),
+    ),
+    Mutant(
+        "that none is let wait before all requests are known",
+        "admit-listed",
+        Without(1),
+        (f"{UNIT}/store/test_pools.py::test_of_requests_that_are_seen_after_their_pool_at_a_start_the_oldest_wait",),
     ),
     Mutant(
         "that a request which cannot be bound leaves its place on the member to others",

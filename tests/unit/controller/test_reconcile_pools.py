@@ -161,6 +161,7 @@ async def test_a_status_that_waits_reports_why_the_size_was_changed_before(rig: 
 
 
 async def test_a_request_that_is_one_too_many_of_its_flow_ends_rejected(rig: Rig) -> None:
+    rig.store.first_list_complete(None)
     rig.store.pools.observe(rig.api.put(POOL, pool_json(fairness={"maxPendingPerFlow": 1})))
     rig.store.requests.observe(request_json("first", target=None, poolRef={"name": "crew"}))
     wait_for_pool(rig)

@@ -98,6 +98,7 @@ class Index:
         for pool in self.pools:
             if namespace in (None, pool[0]):
                 self.queue.add(WorkKey(EfritPool.kind, *pool))
+                self.pool_lines.admit_all(pool)
                 self.pool_lines.requeue_listed(pool)  # gate: listed-requeue
         for claim in self.claims:
             if namespace in (None, claim[0]):

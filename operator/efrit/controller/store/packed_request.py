@@ -39,8 +39,6 @@ class PackedRequest:
     final: bool
     cancelled: bool
     """Whether its user wants it stopped."""
-    let_wait: bool
-    """Whether its status says what it waits for or which instance it got: it was not turned away when it came."""
     run_id: str
     """Id of the work on the queue of an instance."""
     pool: Key | None
@@ -74,7 +72,6 @@ class PackedRequest:
             target=target_of(request),
             final=request.final,
             cancelled=request.spec.cancel,
-            let_wait=bool(request.status.reason or request.status.instance_name),
             run_id=request.run_id,
             pool=pool_key(request),
             rank=rank(request),

@@ -60,7 +60,7 @@ class PoolLines:
             self.requeue_key(pool)
         self.changed(pool)
         flow = line.known(_flow(record, line))
-        if pool in self._index.pools:
+        if pool in self._index.pools and self._index.is_listed(pool[0]):  # gate: admit-listed
             self._admit(record, pool, line.waiting_of(flow))
         line.add(record.packed.key, record.packed.rank, flow, record.packed.created)
 
@@ -70,21 +70,26 @@ class PoolLines:
         Return whether it waits.
         """
         most = self._fairness(pool).max_pending_per_flow
-        if not record.waited and not record.packed.let_wait and most is not None:  # gate: let-wait
+        if not record.admitted and most is not None:
             record.turned_away = waiting >= most
-        record.waited = True
+        record.admitted = True
         return not record.turned_away
 
     def admit_all(self, pool: Key) -> None:
-        """Decide which requests wait that came before their pool was seen: those that were let wait, then by age."""
+        """Decide which requests wait that came before their pool, or all of them, were known.
+
+        First those that were let wait before, then by age.
+        """
         line = self._lines.get(pool)
-        if line is None:
+        if line is None or not self._index.is_listed(pool[0]):
             return
-        records = [self._index.requests[key] for key in line.waiting]
         waiting = Counter[str]()
-        for record in sorted(records, key=lambda each: (not each.packed.let_wait, each.packed.created)):
+        records = [self._index.requests[key] for key in line.waiting]
+        for record in sorted(records, key=lambda each: (not each.admitted, each.packed.created)):
             flow = line.flow_of(record.packed.key) or ""
             waiting[flow] += self._admit(record, pool, waiting[flow])
+            if record.turned_away:
+                self._index.requeue_request(record.packed.key)
 
     def _line(self, pool: Key) -> FlowBacklog:
         line = self._lines.get(pool)

@@ -279,8 +279,8 @@ class RequestRecord(Record):
     """The flow that it counts for while a member of the pool has it."""
     paid: bool = False
     """Whether its flow has paid for it."""
-    waited: bool = False
-    """Whether it has been in the line of its pool."""
+    admitted: bool = False
+    """Whether it has been decided that it may wait for its pool, or is turned away."""
     turned_away: bool = False
     """Whether as many of its flow waited when it came as the pool lets wait."""
 

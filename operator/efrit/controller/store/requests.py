@@ -29,7 +29,7 @@ from efrit.controller.store.records import (
 )
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiRefused, EfritError
-from efrit.protocol import RequestView
+from efrit.protocol import RequestReason, RequestView
 
 MAX_SENTENCE_CHARS = 512
 MOST_LABEL_CHARS = 1024
@@ -38,6 +38,9 @@ MOST_RECORDED_QUEUES = 4
 """A request that this process records on more counts as handed over, if its status names one of the first."""
 SENTENCE_KEPT = timedelta(seconds=10)
 """A failure whose code changes is reported anew at most this often: each report is a write of the status."""
+
+ADMITTED_REASONS = (RequestReason.BACKPRESSURE, RequestReason.PREEMPTING, RequestReason.PREEMPTED)
+"""Reasons of a request that waits for a member of its pool. One without a pool waits for that, for another reason."""
 
 
 class Requests(WatchedObjects[EfritRequest, RequestRecord]):
@@ -71,6 +74,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
                 handover=self._handover_seen_at_start(new),
                 first_seen=self._index.monotonic(),
                 listed_at_start=not self._index.is_listed(new.metadata.namespace),
+                admitted=_was_admitted(new),
             )
             self._index.request_keys[new.run_id] = new.key
         self._index.requests[new.key].labels = _flow_labels(
@@ -398,6 +402,15 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if stats is None or stats.pending + stats.processing + len(entry.backlog) <= limit:
             return 0
         return entry.backlog.ahead_of(key)
+
+
+def _was_admitted(request: EfritRequest) -> bool:
+    """Return whether the status says that an earlier process let the request wait for its pool."""
+    status = request.status
+    if status.instance_name is not None or status.reason in ADMITTED_REASONS:  # gate: was-admitted
+        return True
+    # It waits for the member that has its session, and why is that member's reason.
+    return request.spec.session is not None and status.reason is not None
 
 
 def _left_by_session(request: EfritRequest, pool: PoolRecord, instance: InstanceSnapshot) -> bool:

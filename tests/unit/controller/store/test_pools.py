@@ -358,6 +358,7 @@ async def test_who_made_a_request_is_not_believed_where_users_can_write_it(world
 
 @on_virtual_time
 async def test_one_request_more_than_may_wait_is_turned_away_and_those_before_it_are_not(world: World) -> None:
+    world.store.first_list_complete(None)
     world.store.pools.observe(pool_json(fairness={"maxPendingPerFlow": 2}))
     for number in range(3):
         world.store.requests.observe(pool_request(f"r{number}"))
@@ -372,6 +373,13 @@ def turned_away(world: World, *requests: str) -> list[int | None]:
     return [place.turned_away if place else None for place in places]
 
 
+def request_of(number: int, reason: str | None = None) -> Json:
+    """Return a request that was created after all of smaller numbers."""
+    obj = pool_request(f"r{number}", labels={"flow": "ab"[number % 2]})
+    obj["metadata"]["creationTimestamp"] = (NOW + timedelta(seconds=number)).isoformat()
+    return obj | ({"status": {"phase": "Pending", "reason": reason}} if reason else {})
+
+
 @on_virtual_time
 async def test_the_next_process_turns_nothing_away_that_was_let_wait(world: World) -> None:
     # Meanwhile its user let fewer wait, and one was interrupted and waits again.
@@ -382,6 +390,7 @@ async def test_the_next_process_turns_nothing_away_that_was_let_wait(world: Worl
             world.store.requests.observe(obj)
     world.store.requests.observe(pool_request("new"))
     world.store.pools.observe(pool_json(fairness={"maxPendingPerFlow": 1}))
+    world.store.first_list_complete(None)
     world.store.requests.observe(pool_request("newer"))
     assert turned_away(world, "backpressure-0", "backpressure-1", "preempted-0", "preempted-1") == [None] * 4
     assert turned_away(world, "new", "newer") == [1, 1]
@@ -389,13 +398,24 @@ async def test_the_next_process_turns_nothing_away_that_was_let_wait(world: Worl
 
 @on_virtual_time
 async def test_of_requests_that_are_seen_before_their_pool_the_oldest_wait(world: World) -> None:
-    # Created in this order, listed in the other.
+    world.store.first_list_complete(None)
     for number in (3, 2, 1, 0):
-        obj = pool_request(f"r{number}", labels={"flow": "ab"[number % 2]})
-        obj["metadata"]["creationTimestamp"] = (NOW + timedelta(seconds=number)).isoformat()
-        world.store.requests.observe(obj)
+        # Why they wait without a pool does not say that one let them wait.
+        world.store.requests.observe(request_of(number, "InstanceNotReady"))
+    await world.due_keys()
     world.store.pools.observe(pool_json(fairness={"flowLabel": "flow", "maxPendingPerFlow": 1}))
     assert turned_away(world, "r0", "r1", "r2", "r3") == [None, None, 1, 1]
+    assert {("Request", "r2"), ("Request", "r3")} <= await world.due_keys()
+
+
+@on_virtual_time
+async def test_of_requests_that_are_seen_after_their_pool_at_a_start_the_oldest_wait(world: World) -> None:
+    world.store.pools.observe(pool_json(fairness={"flowLabel": "flow", "maxPendingPerFlow": 1}))
+    for number in (3, 2, 1, 0):
+        world.store.requests.observe(request_of(number, "Backpressure" if number == 3 else None))
+    world.store.first_list_complete(None)
+    # Of flow b the youngest was let wait before.
+    assert turned_away(world, "r0", "r1", "r2", "r3") == [None, 1, 1, None]
 
 
 @on_virtual_time

@@ -23,10 +23,10 @@ OF_NO_MODULE = {
 
 def problem(file: Path) -> str | None:
     """Return what is wrong with the place or the name of a file of tests below tests/unit; None where nothing is."""
-    room = file.parts[0]
-    if room in OF_NO_MODULE:
+    folder_name = file.parts[0]
+    if folder_name in OF_NO_MODULE:
         return None
-    folder = TESTED[room].joinpath(*file.parent.parts[1:]) if room in TESTED else PRODUCT / file.parent
+    folder = TESTED[folder_name].joinpath(*file.parent.parts[1:]) if folder_name in TESTED else PRODUCT / file.parent
     where = folder.relative_to(REPOSITORY)
     if not folder.is_dir():
         return f"tests/unit/{file} mirrors {where}, which is not there"
@@ -55,9 +55,9 @@ def test_each_file_of_lisp_tests_is_named_for_a_lisp_file() -> None:
 
 
 def test_each_folder_of_no_module_has_tests_and_no_other_name() -> None:
-    for room in OF_NO_MODULE:
-        assert any(file.parts[0] == room for file in FILES)
-        assert not (PRODUCT / room).exists()
+    for folder_name in OF_NO_MODULE:
+        assert any(file.parts[0] == folder_name for file in FILES)
+        assert not (PRODUCT / folder_name).exists()
 
 
 @pytest.mark.parametrize(

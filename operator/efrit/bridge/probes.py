@@ -15,6 +15,7 @@ import contextlib
 import errno
 import socket
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import httptools
 
@@ -25,6 +26,10 @@ from efrit.timed_connection import INVALID_HTTP, MAX_HEADERS, check_head, http_r
 
 MOST_CONNECTIONS = 32
 """A probe opens one and ends it."""
+ACCEPTED_AT_ONCE = 32
+"""In one round of the loop; others have their turn before the next."""
+BACKLOG = 2048
+"""Connections that may wait to be accepted, as on the port of the calls."""
 MAX_HEAD_BYTES = 8 * 1024
 """The head of a probe of the kubelet has 150; nothing behind a head is read."""
 RECEIVE_SECONDS = 5.0
@@ -55,6 +60,7 @@ class ProbeServer:
         loop = asyncio.get_running_loop()
         for listening in sockets:
             listening.setblocking(False)
+            listening.listen(BACKLOG)
             loop.add_reader(listening, self._accept, listening)
         try:
             await self._stop.wait()
@@ -66,13 +72,21 @@ class ProbeServer:
                 connection.close()
 
     def _accept(self, listening: socket.socket) -> None:
-        try:
-            opened, peer = listening.accept()
-        except OSError as error:
-            if error.errno in _OUT_OF_RESOURCES:  # gate: accept-later
-                self._accept_later(listening)
-            # Otherwise it was closed before it was accepted.
-            return
+        """Accept what waits, some of it at a time: others have their turn before the next."""
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                opened, peer = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in _OUT_OF_RESOURCES:  # gate: accept-later
+                    self._accept_later(listening)
+                    return
+                # Otherwise it was closed before it was accepted.
+                continue
+            self._accepted(opened, peer)
+
+    def _accepted(self, opened: socket.socket, peer: tuple[Any, ...]) -> None:
         opened.setblocking(False)
         connection = _Connection(self, opened)
         other = self.connections.add(connection, peer)

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpx
 import pytest
+import uvicorn
 
-from efrit.bridge.probes import MAX_HEAD_BYTES, MOST_CONNECTIONS, ProbeServer
+from efrit.bridge.probes import ACCEPTED_AT_ONCE, MAX_HEAD_BYTES, MOST_CONNECTIONS, ProbeServer
 from efrit.bridge.server import listen
 from efrit.timed_connection import MAX_HEADERS
 from tests.support.timeout import TIMEOUT
@@ -143,6 +144,55 @@ async def test_where_no_more_files_can_be_opened_the_next_connection_waits(
     assert opened.asked == 1
     opened.full = False
     assert (await answer).endswith(b"ok\n")
+
+
+class Counted(socket.socket):
+    """A listening socket that says how many it has accepted in each round of the loop."""
+
+    def begin(self) -> None:
+        self.rounds = [0]
+        self.backlog = 0
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        self.rounds.append(0)
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def listen(self, backlog: int = 0, /) -> None:
+        self.backlog = backlog
+        super().listen(backlog)
+
+    def accept(self) -> tuple[socket.socket, object]:
+        accepted = super().accept()
+        self.rounds[-1] += 1
+        return accepted
+
+
+async def test_all_that_wait_are_accepted_at_once_up_to_a_bound(answering: Probes) -> None:
+    opened = Counted()
+    opened.begin()
+    opened.bind(("127.0.0.1", 0))
+    opened.listen(ACCEPTED_AT_ONCE + 8)
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(opened.getsockname())) for _ in range(ACCEPTED_AT_ONCE + 8)
+        ]
+        for client in clients:
+            client.sendall(PROBE)
+        await answering(opened)
+        await until(lambda: sum(opened.rounds) == len(clients))
+        assert [count for count in opened.rounds if count] == [ACCEPTED_AT_ONCE, 8]
+        for client in clients:
+            assert client.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_as_many_may_wait_as_on_the_port_of_the_calls(answering: Probes) -> None:
+    opened = Counted()
+    opened.begin()
+    opened.bind(("127.0.0.1", 0))
+    opened.listen()
+    await answers(await answering(opened), PROBE)
+    assert opened.backlog == uvicorn.Config("").backlog
 
 
 async def test_connections_that_are_open_end_with_the_server() -> None:

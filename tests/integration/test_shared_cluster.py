@@ -224,6 +224,7 @@ def test_the_quota_bounds_open_requests(member: Member, admin: Kube) -> None:
     assert {
         f"count/efrit{kind}.efrit.dev" for kind in ("requests", "instances", "plans", "pools", "claims")
     } <= quota.keys()
+    assert "count/controllerrevisions.apps" in quota
     admin.call("PATCH", where, {"spec": {"hard": hard}}, content_type=MERGE_PATCH)
     status = {"status": {"hard": hard, "used": {"count/efritrequests.efrit.dev": "0"}}}
     admin.call("PATCH", where + "/status", status, content_type=MERGE_PATCH)

@@ -1,4 +1,4 @@
-"""The group and version of the custom resources, and labels that clients read. Light to import: no pydantic."""
+"""The group and version of the custom resources, and what clients read beside them. Light to import: no pydantic."""
 
 GROUP = "efrit.dev"
 VERSION = "v1alpha1"
@@ -8,3 +8,10 @@ POOL_LABEL = f"{GROUP}/pool"
 """Label of an instance that is a member of a pool; also what makes a pool where there is no EfritPool."""
 REVISION_LABEL = f"{GROUP}/pool-revision"
 """Label of the template, by its digest: of each member that was made from it, and of what keeps it."""
+LARGEST_REVISION = 2**52
+"""No pool has had so many templates: what has a larger number was written by somebody else."""
+
+
+def revision_name(pool: str, digest: str) -> str:
+    """Return the name of the ControllerRevision of a template that a pool of this name has or had."""
+    return f"{pool}-{digest}"

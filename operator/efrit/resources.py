@@ -47,6 +47,16 @@ class Resource(NamedTuple):
         """Return a reference to an object of this resource, as an owner has it in `ownerReferences`."""
         return {"apiVersion": self.api_version, "kind": self.kind, "name": name, "uid": uid, **fields}
 
+    def owner_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return name and UID of the object of this resource, in any version, that controls what has this metadata.
+
+        None where nothing does, or an object of another resource.
+        """
+        owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
+        if [(owner["apiVersion"].rpartition("/")[0], owner["kind"]) for owner in owners] != [(self.group, self.kind)]:
+            return None
+        return owners[0]["name"], owners[0]["uid"]
+
 
 INSTANCES = Resource(API_VERSION, "EfritInstance", "efritinstances")
 REQUESTS = Resource(API_VERSION, "EfritRequest", "efritrequests")

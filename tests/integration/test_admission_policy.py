@@ -20,6 +20,7 @@ from efrit.controller.act.identity import new_identity
 from efrit.controller.manifests import build
 from efrit.controller.manifests.disruption_budget import MOST_NAMED, build_disruption_budget
 from efrit.controller.manifests.pod_network_policy import build_pod_network_policy
+from efrit.controller.manifests.pool_history import build_revision
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.config import ControllerConfig
 from efrit.kube.media_types import MERGE_PATCH
@@ -321,13 +322,15 @@ def test_the_controller_makes_no_other_objects_than_an_instance_can_ask_for(
     assert (status, message in text) == (422, True), text
 
 
+CREW = EfritPool.model_validate(
+    {"metadata": {"name": "crew", "namespace": TEAM, "uid": "p"}, "spec": {"replicas": 1}}
+)
 POOL = resources.POOLS.reference("crew", "p", controller=True)
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 
 
 def budget(*members: str, change: Callable[[Json], object] = lambda body: None) -> Json:
-    crew = {"metadata": {"name": "crew", "namespace": TEAM, "uid": "p"}, "spec": {"replicas": 1}}
-    body = build_disruption_budget(EfritPool.model_validate(crew), members)
+    body = build_disruption_budget(CREW, members)
     change(body)
     return body
 
@@ -433,9 +436,9 @@ def test_nobody_but_the_controller_makes_an_instance_a_member_of_a_pool(
         assert refusal("PATCH", f"{where}/crew-m1", {"metadata": change}, content_type=MERGE_PATCH) == ""
 
 
-def template(*owners: Json, name: str = "crew-abc", namespace: str = TEAM) -> Json:
+def template(*owners: Json, name: str = "crew-abc", namespace: str = TEAM, **labels: str) -> Json:
     """Return what keeps a template of a pool."""
-    metadata = {"name": name, "namespace": namespace, "ownerReferences": list(owners)}
+    metadata = {"name": name, "namespace": namespace, "ownerReferences": list(owners), "labels": labels}
     return CONTROLLER_REVISIONS.manifest(metadata, data={}, revision=1)
 
 
@@ -488,17 +491,51 @@ def test_nobody_but_the_controller_keeps_a_template_of_a_pool(
         return ""
 
     until(lambda: alone in refusal("POST", "", template(POOL, name="crew-f"), dryRun="All"), "no policy holds")
-    assert alone in refusal("POST", "", template({**POOL, "controller": False}, name="crew-f"))
+    for owner in ({**POOL, "controller": False}, {**POOL, "apiVersion": "x.example/v1"}):
+        assert alone in refusal("POST", "", template(owner, name="crew-f"))
     # Those of others are none of its concern.
     assert refusal("POST", "", template(name="crew-f")) == ""
-    forged = {"metadata": {"ownerReferences": [POOL]}}
-    assert alone in refusal("PATCH", "/crew-f", forged, content_type=MERGE_PATCH)
+    for owner in (POOL, {**POOL, "apiVersion": "x.example/v1"}):
+        forged = {"metadata": {"ownerReferences": [owner]}}
+        assert alone in refusal("PATCH", "/crew-f", forged, content_type=MERGE_PATCH)
 
     assert controller.write("POST", where, template(POOL, name="crew-t"))[0] == 201
     assert alone in refusal("PATCH", "/crew-t", {"revision": 7}, content_type=MERGE_PATCH)
     for change in ({"labels": {"mine": "x"}}, {"ownerReferences": None}):
         assert refusal("PATCH", "/crew-t", {"metadata": change}, content_type=MERGE_PATCH) == ""
     assert refusal("DELETE", "/crew-f", None) == ""
+
+
+LABELS: dict[str, str] = build_revision(CREW, {}, "abc", 1)["metadata"]["labels"]
+
+
+def test_nobody_but_the_controller_makes_what_it_reads_for_the_templates_of_a_pool(
+    controller: Account, admin: tuple[ControlPlane, Kube]
+) -> None:
+    kube, where = admin[1], CONTROLLER_REVISIONS.path(TEAM)
+    alone = "alone makes ControllerRevisions with the labels"
+
+    def refusal(method: str, name: str, body: Json | None, **options: str) -> str:
+        try:
+            kube.call(method, f"{where}{name}", body, **options)
+        except Refused as refused:
+            return refused.message
+        return ""
+
+    until(lambda: alone in refusal("POST", "", template(name="crew-g", **LABELS), dryRun="All"), "no policy holds")
+    # A StatefulSet's has the labels of its pods, and the members of a pool have some of these.
+    of_member = {**LABELS, "efrit.dev/instance": "crew-x1"}
+    owner = resources.STATEFULSETS.reference("efrit-crew-x1", "s", controller=True)
+    assert refusal("POST", "", template(owner, name="efrit-crew-x1-7f", **of_member)) == ""
+    del of_member["efrit.dev/pool-revision"]
+    assert refusal("POST", "", template(owner, name="efrit-crew-x1-8a", **of_member)) == ""
+    assert refusal("POST", "", template(name="crew-g")) == ""
+    assert alone in refusal("PATCH", "/crew-g", {"metadata": {"labels": LABELS}}, content_type=MERGE_PATCH)
+
+    # A garbage collector leaves the labels as they are, and takes the owner away.
+    assert controller.write("POST", where, template(POOL, name="crew-h", **LABELS))[0] == 201
+    for change in ({"labels": {"mine": "x"}}, {"ownerReferences": None}, {"labels": {"mine": "y"}}):
+        assert refusal("PATCH", "/crew-h", {"metadata": change}, content_type=MERGE_PATCH) == ""
 
 
 CLAIM = resources.EXCLUSIVE_CLAIMS.reference("ada", "c", controller=True)

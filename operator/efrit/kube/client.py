@@ -325,13 +325,14 @@ def _connecting(configuration: Configuration) -> dict[str, Any]:
 def encoded(body: Body) -> bytes:
     """Return a body as the API server itself writes JSON.
 
-    What it keeps as text, the data of a ControllerRevision, would otherwise be another one after any patch of the
+    What it keeps as text, the data of a ControllerRevision, would otherwise be another one after a patch of the
     object, which it refuses: nobody could label it, and no garbage collector take its owner away.
     """
-    text = json.dumps(body, separators=(",", ":"))
-    for character in "<>&":
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text.encode()
+    # Half a surrogate pair has no bytes in UTF-8.
+    return text.encode(errors="backslashreplace")
 
 
 def json_of(data: bytes | None) -> Json:

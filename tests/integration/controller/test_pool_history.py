@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from efrit.controller.manifests.pool_history import revision_selector
+from efrit.controller.model.names import INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL, POOL_LABEL, REVISION_LABEL
+from efrit.resources import CONTROLLER_REVISIONS
 from tests.support.efrit_program import Program
 from tests.support.kube import Json, until
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 ABSENT: Json = {"volumes": [{"name": "data", "secret": {"secretName": "absent"}}]}
 
 
@@ -107,7 +111,7 @@ def test_a_broken_template_stops_is_undone_and_no_more_former_ones_are_kept_than
     )
 
     # Another one: of the former ones only the last is kept.
-    env = [{"name": "GREETING", "value": "<hello> & goodbye, \u00e4\u2028"}]
+    env = [{"name": "GREETING", "value": "<hello> & goodbye, \u00e4\u2028\U0001f600"}]
     _patch(site, template={"spec": {"limits": {"requestTimeoutSeconds": 77}, "podTemplate": {"env": env}}})
     other = _until(site, "MembersUnchanged", ready=1, updated=1, draining=0)["revision"]
     assert _until_numbered(site, 3, 4) == {3: good, 4: other}
@@ -116,4 +120,19 @@ def test_a_broken_template_stops_is_undone_and_no_more_former_ones_are_kept_than
     # What a user, or a garbage collector, does with it is not refused for its data.
     change = {"metadata": {"labels": {"mine": "x"}}}
     site.kube.patch("controllerrevisions", site.namespace, f"crew-{other}", change)
+    path = CONTROLLER_REVISIONS.path(site.namespace, f"crew-{other}")
+    change["metadata"]["labels"]["mine"] = "y"
+    site.kube.call("PATCH", path, change, content_type=STRATEGIC_MERGE_PATCH)
     assert "requestTimeoutSeconds: 77" in program.ok("rollout", "history", "crew", "--revision", "4")
+    # Those of the StatefulSets of members have the labels of their pods.
+    of_pod = {MANAGED_BY_LABEL: MANAGED_BY, POOL_LABEL: "crew", INSTANCE_LABEL: "crew-x"}
+    for name, labels in (("efrit-crew-x-1", of_pod), ("efrit-crew-x-2", {**of_pod, REVISION_LABEL: "abc"})):
+        theirs = CONTROLLER_REVISIONS.manifest({"name": name, "labels": labels}, data={}, revision=1)
+        site.kube.call("POST", CONTROLLER_REVISIONS.path(site.namespace), theirs)
+    read = site.kube.list("controllerrevisions", site.namespace, labelSelector=revision_selector("crew"))
+    assert {each["metadata"]["name"] for each in read} == {f"crew-{good}", f"crew-{other}"}
+
+    uid = site.kube.get("efritpools", site.namespace, "crew")["metadata"]["uid"]
+    orphan = {"metadata": {"ownerReferences": [{"$patch": "delete", "uid": uid}]}}
+    kept = site.kube.call("PATCH", path, orphan, content_type=STRATEGIC_MERGE_PATCH)
+    assert kept["metadata"].get("ownerReferences", []) == []

@@ -408,6 +408,36 @@ MUTANTS = (
         (f"{HISTORY}::test_what_somebody_else_has_made_is_none_of_the_pools_templates",),
     ),
     Mutant(
+        "that a template whose object is being deleted is not taken for one that is kept",
+        "revision-deleting",
+        Never(),
+        (f"{HISTORY}::test_what_somebody_else_has_made_is_none_of_the_pools_templates",),
+    ),
+    Mutant(
+        "that the number of a template is one that the operator itself reads",
+        "largest-revision",
+        Value("max(others, default=0)"),
+        (f"{HISTORY}::test_what_the_operator_writes_next_to_any_other_is_taken_for_the_pools",),
+    ),
+    Mutant(
+        "that what is likely to pass is no Event of a pool",
+        "history-reported",
+        Without(1),
+        (f"{HISTORY}::test_what_is_likely_to_pass_is_not_reported",),
+    ),
+    Mutant(
+        "that the templates of a former pool of the name are waited for, and not for long",
+        "former-pool",
+        Never(),
+        (f"{RECONCILE}::test_what_a_former_pool_of_the_name_had_is_soon_gone_and_not_reported_before",),
+    ),
+    Mutant(
+        "that the templates of a pool are read again at the resync",
+        "history-resync",
+        Instead("pass"),
+        (f"{RECONCILE}::test_the_resync_has_templates_made_anew_that_somebody_has_deleted",),
+    ),
+    Mutant(
         "the bound of what is read of the templates of a pool",
         "history-bound",
         Never(),

@@ -415,7 +415,7 @@ async def test_what_somebody_else_has_made_by_its_name_is_left_alone_and_the_poo
     snapshot = rig.store.pools.snapshot(CREW)
     assert snapshot is not None
     assert snapshot.history_refusal is not None
-    assert "is not of this EfritPool: delete it" in snapshot.history_refusal.sentence
+    assert "not as the operator makes it for this EfritPool: delete it" in snapshot.history_refusal.sentence
     # Once more soon, for it may have gone, and then seldom.
     rig.clock.passed += timedelta(seconds=10)
     await keep(rig)
@@ -453,3 +453,82 @@ async def test_so_many_that_somebody_must_have_made_them_are_not_read(
     assert snapshot.history_refusal is not None
     assert snapshot.history_refusal.sentence.startswith("More than 3 ControllerRevisions")
     assert history_calls(rig) == ["GET"]
+
+
+def put_kept(rig: Rig, **meta: Any) -> str:
+    """Have somebody else's ControllerRevision by the name of the template's, and return its path."""
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(replicas=0)))
+    path = revision(rig)
+    rig.api.put(path, {"metadata": {"name": path.rpartition("/")[2], **meta}, "data": {}, "revision": 9})
+    return path
+
+
+def history_refusal(rig: Rig) -> Any:
+    snapshot = rig.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    return snapshot.history_refusal
+
+
+async def test_what_a_former_pool_of_the_name_had_is_soon_gone_and_not_reported_before(rig: Rig) -> None:
+    path = put_kept(rig, ownerReferences=[resources.POOLS.reference("crew", "uid-former", controller=True)])
+    await listed_pool(rig)
+    for reported in (False, True, True):
+        await keep(rig)
+        assert history_refusal(rig).sentence.endswith("of a former EfritPool of this name is not deleted yet.")
+        assert history_refusal(rig).is_reported == reported
+        rig.clock.passed += timedelta(seconds=10)
+    del rig.api.objects[path]
+    await keep(rig)
+    assert numbers(rig) == {path: 1}
+    assert history_refusal(rig) is None
+
+
+async def test_a_template_whose_object_is_being_deleted_is_kept_once_that_is_gone(rig: Rig) -> None:
+    owner = resources.POOLS.reference("crew", "uid-crew", controller=True)
+    path = put_kept(rig, ownerReferences=[owner], deletionTimestamp="2026-01-01T00:00:00Z")
+    await listed_pool(rig)
+    await keep(rig)
+    assert "is still being deleted: see its finalizers" in history_refusal(rig).sentence
+    del rig.api.objects[path]
+    rig.clock.passed += timedelta(seconds=10)
+    await keep(rig)
+    assert numbers(rig) == {path: 1}
+
+
+async def test_what_is_gone_when_it_is_looked_for_is_made(rig: Rig) -> None:
+    exists = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": "already exists"}
+    rig.api.fail("POST", REVISIONS, 409, exists)
+    await listed_pool(rig)
+    await keep(rig)
+    await keep(rig)
+    assert numbers(rig) == {revision(rig): 1}
+    assert history_refusal(rig) is None
+
+
+async def test_the_resync_has_templates_made_anew_that_somebody_has_deleted(rig: Rig) -> None:
+    await listed_pool(rig)
+    await keep(rig)
+    del rig.api.objects[revision(rig)]
+    await keep(rig)
+    assert numbers(rig) == {}
+    rig.store.pools.resync_all(0)
+    await keep(rig)
+    assert numbers(rig) == {revision(rig): 1}
+
+
+async def test_a_refusal_that_is_over_is_not_reported_with_the_resync(rig: Rig) -> None:
+    await listed_pool(rig)
+    await keep(rig)
+    rig.api.fail("GET", REVISIONS, 403, {"message": "forbidden", "reason": "Forbidden", "code": 403})
+    for _ in range(2):
+        rig.store.pools.resync_all(0)
+        rig.clock.passed += timedelta(seconds=10)
+        await keep(rig)
+    assert history_refusal(rig) is not None
+    rig.clock.passed += timedelta(minutes=10)
+    await keep(rig)
+    rig.api.calls.clear()
+    rig.store.pools.resync_all(0)
+    await keep(rig)
+    assert history_calls(rig) == ["GET"]
+    assert [call.path for call in rig.api.calls if "/events" in call.path] == []

@@ -220,4 +220,6 @@ async def test_a_list_that_is_throttled_says_for_how_long(api: FakeApi, kube: Ku
 
 def test_a_body_is_written_as_the_api_server_writes_it() -> None:
     assert encoded({"a": ["<b> & c", 1]}) == b'{"a":["\\u003cb\\u003e \\u0026 c",1]}'
-    assert json.loads(encoded({"a": "<b> & \u00e4"})) == {"a": "<b> & \u00e4"}
+    assert encoded({"a": "\u00e4\u2028\u2029\U0001f600"}) == b'{"a":"\xc3\xa4\\u2028\\u2029\xf0\x9f\x98\x80"}'
+    for text in ("<b> & \u00e4\u2028\U0001f600", "half of a pair: \ud83d"):
+        assert json.loads(encoded({"a": text})) == {"a": text}

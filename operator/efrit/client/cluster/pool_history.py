@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from efrit.api_group import REVISION_LABEL
+from efrit.api_group import LARGEST_REVISION, REVISION_LABEL, revision_name
 from efrit.client.cluster.api import Api
 from efrit.client.cluster.pools import POOL_NAME, no_pool
 from efrit.client.errors import Conflict, Forbidden, NotFound, NotReady, Refused
@@ -24,6 +24,8 @@ Json = Mapping[str, Any]
 
 READS, PAUSE_SECONDS = 50, 0.2
 """How often a pool is read until the operator has seen its last change, which takes it up to a second."""
+HISTORY_READS = 10
+"""How often the templates are read until the current one is among them: where none can be kept it never is."""
 MAX_CHANGES = 10
 """Fields that an answer names."""
 NOT_SEEN = (
@@ -51,8 +53,7 @@ async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None
     """
     pool = await _seen_pool(api, namespace, name)
     meta = pool["metadata"]
-    revisions = await _revisions(api, namespace, pool, {})
-    current = next((revision for revision in revisions if revision.current), None)
+    revisions, current = await _kept_revisions(api, namespace, pool)
     target = _target(namespace, name, revisions, to_revision)
     if target.current:
         return Undone(f"{name} has the template of revision {target.number} already", name, target.number)
@@ -116,6 +117,17 @@ async def _seen_pool(api: Api, namespace: str, name: str) -> Json:
     raise NotReady(f"the operator has not seen the last change of {name} yet", NOT_SEEN)
 
 
+async def _kept_revisions(api: Api, namespace: str, pool: Json) -> tuple[Sequence[PoolRevision], PoolRevision | None]:
+    """Return the templates of a pool, and the current one of them: the operator keeps it after its status says it."""
+    for reads_left in reversed(range(HISTORY_READS)):
+        revisions = await _revisions(api, namespace, pool, {})
+        current = next((revision for revision in revisions if revision.current), None)
+        if current is not None or not reads_left:
+            break
+        await asyncio.sleep(PAUSE_SECONDS)
+    return revisions, current
+
+
 async def _pool(api: Api, namespace: str, name: str) -> Json:
     if POOL_NAME.fullmatch(name) is None:
         raise no_pool(name, namespace)
@@ -128,7 +140,8 @@ async def _pool(api: Api, namespace: str, name: str) -> Json:
 async def _revisions(
     api: Api, namespace: str, pool: Json, members: Mapping[str, int] | None
 ) -> Sequence[PoolRevision]:
-    selector = f"{POOL_LABEL}={pool['metadata']['name']}"
+    # The StatefulSets of members have some with the first label alone.
+    selector = f"{POOL_LABEL}={pool['metadata']['name']},{REVISION_LABEL}"
     try:
         revisions = [
             revision
@@ -143,15 +156,15 @@ async def _revisions(
 def revision_of(obj: Json, pool: Json, members: Mapping[str, int] | None) -> PoolRevision | None:
     """Return what a ControllerRevision keeps; None for one of another owner, whatever its labels say. Pure."""
     meta, of_pool = obj["metadata"], pool["metadata"]
-    digest = (meta.get("labels") or {}).get(REVISION_LABEL, "")
-    owners = [owner for owner in meta.get("ownerReferences") or () if owner.get("controller")]
-    is_owned = [(owner["kind"], owner["uid"]) for owner in owners] == [(POOLS.kind, of_pool["uid"])]
+    digest, number = (meta.get("labels") or {}).get(REVISION_LABEL, ""), obj.get("revision", 0)
+    is_owned = POOLS.owner_of(meta) == (of_pool["name"], of_pool["uid"]) and meta.get("deletionTimestamp") is None
+    is_named = _DIGEST.fullmatch(digest) is not None and meta["name"] == revision_name(of_pool["name"], digest)
     data = obj.get("data") or {}
     template = (data.get("spec") or {}).get("template") if isinstance(data, Mapping) else None
-    if not is_owned or _DIGEST.fullmatch(digest) is None or not isinstance(template, Mapping):
+    if not (is_owned and is_named and 0 < number <= LARGEST_REVISION and isinstance(template, Mapping)):
         return None
     return PoolRevision(
-        obj["revision"],
+        number,
         digest,
         current=digest == (pool.get("status") or {}).get("revision"),
         members=None if members is None else members.get(digest, 0),

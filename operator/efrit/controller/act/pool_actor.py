@@ -26,11 +26,16 @@ from efrit.controller.model.names import revision_name
 from efrit.controller.model.pools import PoolRevision
 from efrit.controller.store.store import Store
 from efrit.errors import ApiConflict, ApiError, ApiExists, ApiNamespaceTerminating, ApiNotFound, ApiRefused
-from efrit.resources import CONTROLLER_REVISIONS, INSTANCES
+from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, POOLS
 
 MOST_READ = 2000
 """ControllerRevisions of a pool: anybody may have made some."""
-NOT_OURS = "ControllerRevision {} already exists and is not of this EfritPool: delete it, if nobody needs it."
+NOT_OURS = (
+    "ControllerRevision {} already exists and is not as the operator makes it for this EfritPool: "
+    "delete it, if nobody needs it."
+)
+DELETED = "ControllerRevision {} is still being deleted: see its finalizers."
+OF_FORMER_POOL = "ControllerRevision {} of a former EfritPool of this name is not deleted yet."
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +93,7 @@ class PoolActor:
     async def keep_revision(self, action: KeepRevision) -> None:
         """Keep a template of a pool. Where that fails the rest of the decision stands.
 
-        One that is kept already is made anew: the API server takes no patch of it, for it compares `data` as text.
+        One that is kept already is made anew, for the operator has no right to change one.
         """
         try:
             if action.former is not None:
@@ -100,16 +105,21 @@ class PoolActor:
             self._store.pools.revision_kept(action.pool, action.pool_uid, revision)
 
     async def _create_revision(self, action: KeepRevision) -> PoolRevision:
-        """Create a ControllerRevision, or return the one that this pool has. Raises ApiRefused for another's."""
+        """Create a ControllerRevision, or return the one that this pool has. Raises ApiError for another's."""
+        name = action.manifest["metadata"]["name"]
         try:
             obj = await self._kube.create(action.manifest)
         except ApiExists:
-            revisions = await self._revisions(action.pool, action.pool_uid)
-            revision = next((each for each in revisions if each.digest == action.digest), None)
-        else:
-            revision = revision_of(obj, action.pool, action.pool_uid)
+            # By its name, for its labels may be anything. The role has no right to `get` one.
+            objects, _ = await self._kube.list(
+                CONTROLLER_REVISIONS, action.pool[0], fieldSelector=f"metadata.name={name}"
+            )
+            if not objects:
+                raise
+            obj = objects[0]
+        revision = revision_of(obj, action.pool, action.pool_uid)
         if revision is None:
-            raise ApiRefused(NOT_OURS.format(action.manifest["metadata"]["name"]))
+            raise _not_usable(obj["metadata"], action)
         return revision
 
     async def remove_revision(self, action: RemoveRevision) -> None:
@@ -174,3 +184,12 @@ class PoolActor:
                 self._store.instances.observe_gone(action.instance, action.uid)
             raise Superseded("the member has changed") from error
         self._store.instances.observe_written(obj)
+
+
+def _not_usable(meta: Mapping[str, Any], action: KeepRevision) -> ApiError:
+    """Return why what has the name of a ControllerRevision is not taken for it; ApiRefused where that lasts."""
+    name, owner = meta["name"], POOLS.owner_of(meta)
+    if owner is not None and owner[0] == action.pool[1] and owner[1] != action.pool_uid:  # gate: former-pool
+        # The garbage collector deletes it.
+        return ApiError(OF_FORMER_POOL.format(name))
+    return ApiRefused((NOT_OURS if meta.get("deletionTimestamp") is None else DELETED).format(name))

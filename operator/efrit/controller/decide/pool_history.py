@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from efrit.api_group import LARGEST_REVISION
 from efrit.controller.manifests.pool_history import build_revision
 from efrit.controller.model.actions import Action, KeepRevision, ReadHistory, Record, RemoveRevision, RequeueAfter
 from efrit.controller.model.pools import PoolRevision, PoolSnapshot
@@ -23,7 +24,7 @@ def pool_history(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
     uid = pool.metadata.uid
     if snapshot.history is None:
         actions: list[Action] = [ReadHistory(pool.key, uid)]
-        if refusal is not None:
+        if refusal is not None and refusal.is_reported:  # gate: history-reported
             message = f"The template cannot be kept to go back to it: {refusal.sentence}"
             actions.append(Record("EfritPool", pool.key, uid, "Warning", "HistoryRefused", message))
         return actions
@@ -36,7 +37,9 @@ def _keep(snapshot: PoolSnapshot, history: tuple[PoolRevision, ...]) -> list[Act
     if template is None:
         return []
     former = next((revision for revision in history if revision.digest == snapshot.revision), None)
-    before = max((revision.number for revision in history if revision is not former), default=0)
+    others = [revision.number for revision in history if revision is not former]
+    # Somebody has given one the largest: the next would not be taken for the pool's.
+    before = max((number for number in others if number < LARGEST_REVISION), default=0)  # gate: largest-revision
     if former is not None and former.number > before:  # gate: revision-kept
         return []
     manifest = build_revision(pool, template, snapshot.revision, before + 1)

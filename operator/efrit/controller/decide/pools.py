@@ -70,17 +70,17 @@ def decide_pool(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
         return [*actions, *_create(snapshot, sizing.create, now)]
     if draining != snapshot.draining:
         actions.append(Drain(pool.key, pool.metadata.uid, draining))
-    actions += pool_history(snapshot, now)
     actions += _create(snapshot, sizing.create, now)
     actions += disruption_budget(snapshot, now)
     actions += pool_status(snapshot, sized, sizing.create, draining, now)
     moment = next_moment(snapshot, sizing.drain, now)
     if moment is not None:
         actions.append(RequeueAfter(moment))
-    # Last: where one turns out to have work, the rest of the decision does not stand.
+    # Where one turns out to have work, the rest of the decision does not stand.
     for member in sizing.drain:
         actions += _take_out(snapshot, member, now)
-    return actions
+    # Last: nothing waits until the templates that are kept are read.
+    return [*actions, *pool_history(snapshot, now)]
 
 
 def _scale(snapshot: PoolSnapshot, sized: Scaling) -> list[Action]:

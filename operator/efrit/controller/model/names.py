@@ -8,6 +8,7 @@ from efrit.api import EfritInstance
 from efrit.api_group import GROUP
 from efrit.api_group import POOL_LABEL as POOL_LABEL
 from efrit.api_group import REVISION_LABEL as REVISION_LABEL
+from efrit.api_group import revision_name as revision_name
 from efrit.resources import INSTANCES
 
 INSTANCE_LABEL = f"{GROUP}/instance"
@@ -79,11 +80,6 @@ def claim_name(instance: EfritInstance, volume: str) -> str:
 def claim_names(instance: str) -> tuple[str, str]:
     """Return the names that the claims of an instance of this name may have."""
     return f"{PREFIX}{instance}-queue", f"{PREFIX}{instance}-workspace"
-
-
-def revision_name(pool: str, digest: str) -> str:
-    """Return the name of the ControllerRevision of a template that a pool of this name has or had."""
-    return f"{pool}-{digest}"
 
 
 def disruption_budget_name(pool: str) -> str:

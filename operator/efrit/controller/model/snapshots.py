@@ -220,6 +220,8 @@ class Refusal:
     sentence: str
     when: datetime
     pause: timedelta = timedelta(seconds=10)
+    is_reported: bool = True
+    """False: it is likely to pass, and nobody needs to know."""
 
     @property
     def until(self) -> datetime:

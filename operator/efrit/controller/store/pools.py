@@ -180,9 +180,11 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
     def revision_kept(self, pool: Key, uid: str, revision: PoolRevision) -> None:
         """Take in that a template of a pool is kept, by this number."""
         record = self.record(pool, uid)
-        if record is not None and record.history is not None:
-            others = (other for other in record.history if other.digest != revision.digest)
-            record.history, record.history_refusal = (*others, revision), None
+        if record is not None:
+            record.history_refusal = None
+            if record.history is not None:
+                others = (other for other in record.history if other.digest != revision.digest)
+                record.history = (*others, revision)
 
     def revision_removed(self, pool: Key, uid: str, revision: PoolRevision) -> None:
         """Take in that a template of a pool is kept no more."""
@@ -200,18 +202,24 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
     def history_refused(self, pool: Key, uid: str, sentence: str, *, lasting: bool = True) -> None:
         """Remember that the API server does not keep the templates of a pool, and why.
 
-        lasting: what it refuses twice it will refuse again.
+        lasting: what it refuses twice it will refuse again. Otherwise it is reported the second time.
         """
         record = self.record(pool, uid)
         if record is not None:
-            pause = REFUSED_AGAIN_PAUSE if lasting and record.history_refusal is not None else REFUSED_PAUSE
-            record.history, record.history_refusal = None, Refusal(sentence, self._index.clock(), pause)
+            again = record.history_refusal is not None
+            pause = REFUSED_AGAIN_PAUSE if lasting and again else REFUSED_PAUSE
+            refusal = Refusal(sentence, self._index.clock(), pause, is_reported=lasting or again)
+            record.history, record.history_refusal = None, refusal
             self.requeue(pool)
 
     def resync_all(self, within: float, scope: str | None = None) -> None:
-        """Have the PodDisruptionBudget of each pool of a namespace applied again within so many seconds."""
+        """Have what each pool of a namespace owns applied or read again within so many seconds."""
         for key in self.open_uids(scope):
-            self._records[key].budget = None  # gate: budget-resync
+            record = self._records[key]
+            record.budget = None  # gate: budget-resync
+            if record.history is not None:
+                # Whatever was refused before has been done since.
+                record.history = record.history_refusal = None  # gate: history-resync
             self._index.requeue_within(WorkKey(EfritPool.kind, *key), within)
 
     def requeue_waiting(self, pool: Key) -> None:

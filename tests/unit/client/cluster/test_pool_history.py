@@ -7,14 +7,15 @@ from typing import Any, cast
 
 import pytest
 
+from efrit.api_group import LARGEST_REVISION
 from efrit.client.cluster import pool_history as module
 from efrit.client.cluster.api import Api
 from efrit.client.cluster.pool_history import changed_fields, pool_history, undo_pool
 from efrit.client.errors import Conflict, Forbidden, NotFound, NotReady, PoolNotFound, Refused
-from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, Resource
+from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, POOLS, Resource
 
 GOOD, BROKEN, SLOW = "aaaa", "bbbb", "cccc"
-OWNER = {"kind": "EfritPool", "name": "crew", "uid": "u", "controller": True}
+OWNER = POOLS.reference("crew", "u", controller=True)
 
 
 def revision(number: int, digest: str, owner: Any = OWNER, **template: Any) -> dict[str, Any]:
@@ -44,6 +45,9 @@ class Server:
         self.refused: tuple[Resource, ...] = ()
         self.patches: list[Sequence[dict[str, Any]]] = []
         self.faster: int | None = None
+        self.reads = 0
+        self.keeps_after: int | None = None
+        self.keeps: dict[str, Any] = {}
         self.error: Exception | None = None
 
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
@@ -52,11 +56,15 @@ class Server:
         return self.pool
 
     async def pages(self, resource: Resource, namespace: str, labelSelector: str) -> AsyncIterator[Any]:  # noqa: N803
-        assert labelSelector == "efrit.dev/pool=crew"
+        kept = ",efrit.dev/pool-revision" if resource == CONTROLLER_REVISIONS else ""
+        assert labelSelector == f"efrit.dev/pool=crew{kept}"
         if resource in self.refused:
             raise Forbidden("forbidden")
         for obj in self.objects[resource]:
             yield obj
+        self.reads += 1
+        if resource == CONTROLLER_REVISIONS and self.reads == self.keeps_after:
+            self.objects[resource].append(self.keeps)
 
     async def json_patch(self, resource: Resource, namespace: str, name: str, operations: Any) -> dict[str, Any]:
         self.patches.append(operations)
@@ -93,7 +101,13 @@ async def test_what_another_owns_is_no_template_of_the_pool_and_no_member() -> N
     server.objects[CONTROLLER_REVISIONS] += [
         {**revision(3, SLOW), "data": {"spec": {}}},
         revision(4, "../x", spec={}),
+        revision(5, "dddd", {**OWNER, "apiVersion": "x.example/v1"}, spec={}),
+        revision(0, "eeee", spec={}),
+        revision(LARGEST_REVISION + 1, "eeee", spec={}),
     ]
+    for change in ({"name": "crew-other"}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}):
+        obj = revision(6, "ffff", spec={})
+        server.objects[CONTROLLER_REVISIONS].append({**obj, "metadata": {**obj["metadata"], **change}})
     assert await pool_history(api(server), "team", "crew") == []
     server = crew()
     server.objects[INSTANCES] = [member(GOOD, other)]
@@ -133,7 +147,18 @@ async def test_a_former_template_is_set_if_the_spec_is_still_the_one_read(
     ]
 
 
-async def test_the_one_before_is_the_last_of_the_others_where_the_current_one_is_not_kept() -> None:
+async def test_the_current_template_is_waited_for_until_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
+    server = crew(current="dddd")
+    server.keeps_after, server.keeps = 2, revision(4, "dddd", spec={"image": "last"})
+    undone = await undo_pool(api(server), "team", "crew", None)
+    assert (undone.revision, undone.fields) == (3, ("spec.image", "spec.limits"))
+
+
+async def test_the_one_before_is_the_last_of_the_others_where_the_current_one_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
     undone = await undo_pool(api(crew(current="dddd")), "team", "crew", None)
     assert (undone.revision, undone.fields) == (3, ())
 

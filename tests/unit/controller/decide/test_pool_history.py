@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,12 +10,21 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritPool
+from efrit.api_group import LARGEST_REVISION
 from efrit.controller.decide.pool_history import REMOVED_AT_ONCE, pool_history
 from efrit.controller.decide.pools import decide_pool
-from efrit.controller.manifests.pool_history import LARGEST_NUMBER, build_revision, revision_of
-from efrit.controller.model.actions import KeepRevision, ReadHistory, Record, RemoveRevision, RequeueAfter
+from efrit.controller.manifests.pool_history import build_revision, revision_of
+from efrit.controller.model.actions import (
+    CreateMember,
+    KeepRevision,
+    ReadHistory,
+    Record,
+    RemoveRevision,
+    RequeueAfter,
+)
 from efrit.controller.model.pools import MemberView, PoolRevision, PoolSnapshot
 from efrit.controller.model.snapshots import Refusal
+from efrit.resources import POOLS
 from tests.unit.controller.decide.test_pools import NEW, NOW, OLD, member, of, pool, snapshot
 
 CREW = ("ns", "crew")
@@ -50,6 +60,9 @@ def test_the_first_template_is_kept_and_is_the_pools() -> None:
         ((kept(NEW, 1), kept("b", 4)), 5, kept(NEW, 1)),
         # Two that led at a time have given one number twice.
         ((kept(NEW, 4), kept("b", 4)), 5, kept(NEW, 4)),
+        # Somebody has given one the largest number that there may be.
+        ((kept("a", 3), kept("b", LARGEST_REVISION)), 4, None),
+        ((kept("b", LARGEST_REVISION - 1),), LARGEST_REVISION, None),
     ],
 )
 def test_a_template_gets_the_highest_number(
@@ -94,6 +107,21 @@ def test_nothing_is_read_before_all_open_requests_and_instances_are_known() -> N
     assert of(decide_pool(snapshot(0, history=None, listed=False), NOW), ReadHistory) == []
 
 
+def test_members_budget_and_status_do_not_wait_until_the_templates_are_read() -> None:
+    members = (member("m", OLD), member("n", NEW))
+    actions = decide_pool(snapshot(1, *members, history=None, budget=None), NOW)
+    assert {"Delete", "PatchStatus", "ApplyDisruptionBudget"} <= {type(action).__name__ for action in actions}
+    assert actions[-1] == ReadHistory(CREW, "u")
+    actions = decide_pool(snapshot(2, history=None), NOW)
+    assert len(of(actions, CreateMember)) == 2
+    assert actions[-1] == ReadHistory(CREW, "u")
+
+
+def test_what_is_likely_to_pass_is_not_reported() -> None:
+    refusal = Refusal("of a former pool", NOW - timedelta(seconds=10), is_reported=False)
+    assert pool_history(snapshot(0, history=None, history_refusal=refusal), NOW) == [ReadHistory(CREW, "u")]
+
+
 def test_after_a_refusal_nothing_is_tried_for_a_while_and_an_event_says_why() -> None:
     refused = snapshot(0, history=None, history_refusal=Refusal("exceeded quota: few", NOW - timedelta(seconds=4)))
     assert pool_history(refused, NOW) == [RequeueAfter(timedelta(seconds=6))]
@@ -119,7 +147,7 @@ def test_what_was_made_for_a_pool_is_read_as_its_template() -> None:
     assert revision_of(_object(), CREW, "u") == kept(NEW, 3)
 
 
-OWNER = {"kind": "EfritPool", "uid": "u", "controller": True}
+OWNER = POOLS.reference("crew", "u", controller=True)
 
 
 @pytest.mark.parametrize(
@@ -129,14 +157,34 @@ OWNER = {"kind": "EfritPool", "uid": "u", "controller": True}
         {"ownerReferences": [{**OWNER, "uid": "of an earlier pool of the name"}]},
         {"ownerReferences": [{**OWNER, "kind": "StatefulSet"}]},
         {"ownerReferences": [{**OWNER, "controller": False}]},
+        {"ownerReferences": [{**OWNER, "apiVersion": "x.example/v1"}]},
+        {"deletionTimestamp": "2026-01-01T00:00:00Z"},
         {"name": "crew-other"},
         {"labels": {}},
         {"number": 0},
-        {"number": LARGEST_NUMBER},
+        {"number": LARGEST_REVISION + 1},
     ],
 )
 def test_what_somebody_else_has_made_is_none_of_the_pools_templates(changes: dict[str, Any]) -> None:
     assert revision_of(_object(**changes), CREW, "u") is None
+
+
+def test_an_owner_of_another_version_of_the_api_is_the_pool() -> None:
+    owner = {**OWNER, "apiVersion": "efrit.dev/v2"}
+    assert revision_of(_object(ownerReferences=[owner]), CREW, "u") == kept(NEW, 3)
+
+
+@pytest.mark.parametrize("number", [1, LARGEST_REVISION])
+def test_what_the_operator_writes_next_to_any_other_is_taken_for_the_pools(number: int) -> None:
+    (keep,) = of(pool_history(with_history(kept("a", number)), NOW), KeepRevision)
+    written = {**keep.manifest, "metadata": {**keep.manifest["metadata"], "uid": "u", "resourceVersion": "9"}}
+    assert revision_of(written, CREW, "u") is not None
+
+
+def test_a_template_is_written_with_its_keys_in_order() -> None:
+    template = {"spec": {"b": {"z": 1, "a": [{"d": 1, "c": 2}]}, "a": 1}, "metadata": {}}
+    written = build_revision(pool(), template, NEW, 1)["data"]
+    assert json.dumps(written) == json.dumps({"spec": {"template": template}}, sort_keys=True)
 
 
 def test_the_limit_is_ten_as_for_a_stateful_set() -> None:

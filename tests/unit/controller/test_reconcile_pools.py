@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from efrit import resources
+from efrit.api.meta import rfc3339
 from efrit.controller.act import pool_actor
 from efrit.errors import ApiError
 from efrit.protocol import RequestReason
@@ -532,3 +533,33 @@ async def test_a_refusal_that_is_over_is_not_reported_with_the_resync(rig: Rig) 
     await keep(rig)
     assert history_calls(rig) == ["GET"]
     assert [call.path for call in rig.api.calls if "/events" in call.path] == []
+
+
+async def test_a_woken_member_whose_pod_a_quota_refuses_says_so_and_keeps_its_request(rig: Rig) -> None:
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(replicas=1)))
+    asleep: Json = {"suspendedIdle": True, "handover": {"state": "Open", "id": "h"}}
+    member = {**member_json(), "spec": {"idle": {"suspendAfterSeconds": 60}}, "status": asleep}
+    rig.store.instances.observe(rig.api.put(ALPHA, member))
+    rig.store.first_list_complete(None)
+    wait_for_pool(rig)
+    await rig.reconcile()
+    await rig.reconcile("EfritInstance", "alpha")
+    assert rig.api.objects[resources.STATEFULSETS.path("team", "efrit-alpha")]["spec"]["replicas"] == 1
+
+    event = {"type": "Warning", "reason": "FailedCreate", "message": "pods is forbidden: exceeded quota: few"}
+    about = {"name": "efrit-alpha", "kind": "StatefulSet"}
+    metadata = {"name": "refused", "creationTimestamp": rfc3339(rig.clock())}
+    rig.api.put(resources.EVENTS.path("team", "refused"), {**event, "involvedObject": about, "metadata": metadata})
+    for _ in range(2):
+        rig.clock.passed += timedelta(minutes=1)
+        await rig.reconcile("EfritInstance", "alpha")
+        rig.store.instances.observe(rig.api.objects[ALPHA])
+        await rig.reconcile()
+    ready = rig.api.objects[ALPHA]["status"]["conditions"][0]
+    assert (ready["reason"], ready["message"]) == ("ChildRefused", f"The pod cannot be created: {event['message']}")
+    assert (rig.status["instanceName"], rig.status["reason"]) == ("alpha", "InstanceNotReady")
+
+    # The quota has room again.
+    ready_member(rig)
+    await rig.reconcile()
+    assert rig.bridge_calls == [("PUT", "/v1/requests/uid-work")]

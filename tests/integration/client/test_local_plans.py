@@ -141,8 +141,10 @@ def test_a_goal_is_divided_and_who_looks_on_takes_over_from_one_that_dies(
         with machine.begin("plan", "watch", "goal") as second:
             assert second.stdout is not None
             assert next(second.stdout)
-            machine.ok("plan", "suspend", "goal")
             os.kill(first.pid, signal.SIGKILL)
+            first.wait()
+            # Who looks on writes of it, and so has taken over.
+            machine.ok("plan", "suspend", "goal")
             (tmp_path / "goal-may-go").touch()
             until(lambda: machine.run("plan", "show", "goal", "-o", "json").json["reason"] == "Suspended", "it acts")
             # No hint to watch what is watched.

@@ -44,6 +44,7 @@ from efrit.protocol import (
 )
 from tests.support.kube import Json, Kube, until
 from tests.support.timeout import TIMEOUT
+from tests.support.transports import abort_all
 
 T = TypeVar("T")
 FLOOD = 64
@@ -256,6 +257,7 @@ class SimulatedNode:
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
+            await abort_all(self._loop)
 
         self._wait_for(end())
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -22,7 +22,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
@@ -36,12 +36,11 @@ from tests.support.faults.api_proxy.calls import OPERATIONS, Call, CallLog, Json
 from tests.support.faults.api_proxy.rules import FOR_EVER, KILLING_EFFECTS, ArmedFault, Effect, Fault, FaultRules
 from tests.support.faults.api_proxy.streams import Cut, Holds, Stream
 from tests.support.timeout import TIMEOUT
+from tests.support.transports import abort_all
 
 HOP_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "keep-alive"}
 LONGEST_LINE = 2**24
 START_SECONDS = TIMEOUT
-ROUNDS_TO_END, MOST_ROUNDS = 20, 1000
-"""Of the event loop: without a connection, until there will be none; and with those that others still know."""
 
 REFUSALS = {
     Effect.CONFLICT_409: (
@@ -177,7 +176,7 @@ class Proxy:
                 await runner.cleanup()
                 if self._opening:
                     await asyncio.wait(self._opening, timeout=1)
-                await _abort_all(self._loop)
+                await abort_all(self._loop)
 
     def _inject(self, armed: ArmedFault) -> None:
         for stream in self._streams:
@@ -342,28 +341,6 @@ def _reset(request: web.Request) -> None:
             if connection is not None:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
-
-
-async def _abort_all(loop: asyncio.AbstractEventLoop) -> None:
-    """Close what is still open. TLS would wait for the other side's goodbye, longer than this loop lives."""
-    # No public name leads to connections that no request has come over, or that wait for that goodbye.
-    transports: Mapping[int, asyncio.Transport] = getattr(loop, "_transports", {})
-    # Aborting is done by a callback of the loop's next round; who was accepted last has no transport before.
-    without = 0
-    for _ in range(MOST_ROUNDS):
-        without = 0 if _abort(transports) else without + 1
-        if without == ROUNDS_TO_END:
-            return
-        await asyncio.sleep(0)
-
-
-def _abort(transports: Mapping[int, asyncio.Transport]) -> bool:
-    """Abort what is open; return whether there is any transport yet."""
-    there = list(transports.values())
-    for transport in there:
-        if not transport.is_closing():
-            transport.abort()
-    return bool(there)
 
 
 def _closed(opening: asyncio.Future[aiohttp.ClientResponse]) -> None:

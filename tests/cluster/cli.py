@@ -110,7 +110,10 @@ def _alone() -> AbstractContextManager[None]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.command in ("tools", "images", "up", "down", "load"):
+    if options.command == "images":
+        # They change no cluster, and have a lock of their own: programs are built meanwhile.
+        return _change(options)
+    if options.command in ("tools", "up", "down", "load"):
         with _alone():
             return _change(options)
     match options.command:

@@ -104,9 +104,11 @@ def build(image_names: Sequence[str] = (), *, refresh: bool = False) -> Archives
         for image in IMAGES:
             if image.short in image_names or not (image_names or image.on_demand):
                 done[image.name] = _build(image, engine, anew=refresh)
-    record = paths.state() / "images.json"
-    record.parent.mkdir(parents=True, exist_ok=True)
-    record.write_text(json.dumps({name: str(path) for name, path in {**built(), **done}.items()}, indent=1))
+        record = paths.state() / "images.json"
+        record.parent.mkdir(parents=True, exist_ok=True)
+        written = record.with_suffix(".new")
+        written.write_text(json.dumps({name: str(path) for name, path in {**built(), **done}.items()}, indent=1))
+        written.replace(record)
     return done
 
 

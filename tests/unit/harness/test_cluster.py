@@ -354,6 +354,20 @@ def test_of_two_clones_that_build_images_one_waits_for_the_other(
     assert began == ["emacs28"]
 
 
+def test_images_are_built_while_another_command_has_the_cluster(
+    monkeypatch: pytest.MonkeyPatch, own_state: Path
+) -> None:
+    began, path = record_builds(monkeypatch, own_state), paths.state() / "lock"
+    path.parent.mkdir()
+    with ThreadPoolExecutor() as pool, path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        beside = pool.submit(cli.main, ["images", "emacs28"])
+        wait_until(lambda: beside.done() or waits_for_lock(path), "an end", timeout=TIMEOUT, pause=0.01)
+        assert beside.done()
+    assert beside.result() == 0
+    assert began == ["emacs28"]
+
+
 def test_archives_that_the_cache_lost_are_not_loaded(own_state: Path) -> None:
     archive = own_state / "kept.tar"
     archive.touch()

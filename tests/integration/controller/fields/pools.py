@@ -1,4 +1,4 @@
-"""Every field of the specs of an EfritPool and an EfritClaim: which tests show what it does.
+"""Every field of the specs of an EfritPool and an EfritClaim: which tests show what it does, and a change of it.
 
 What is below the template's spec is that of an EfritInstance, which a member gets as it is.
 """
@@ -6,7 +6,11 @@ What is below the template's spec is that of an EfritInstance, which a member ge
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+from tests.integration.controller.fields.rig import merged
+from tests.support.kube import Json
 from tests.support.manifest_schema import VALUE
 
 Tests = tuple[str, ...]
@@ -106,3 +110,81 @@ CLAIM_FIELDS: Mapping[str, Tests] = {
     "spec.release": RETURNED,
     "spec.released": RETURNED,
 }
+
+
+@dataclass(frozen=True)
+class PoolChange:
+    """A change of a pool's spec, and all that differs in its members, its budget and its status for it."""
+
+    title: str
+    change: Json
+    effect: dict[str, Any] = field(default_factory=dict)
+    base: Json = field(default_factory=lambda: FIXED)
+    replaces: bool = False
+    """Whether other members take the place of those there are."""
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def before(self) -> Json:
+        return merged({"template": {"spec": EPHEMERAL}}, self.base)
+
+    @property
+    def after(self) -> Json:
+        return merged(self.before, self.change)
+
+
+EPHEMERAL: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
+FIXED: Json = {"replicas": 1}
+SCALES: Json = {"autoscaling": {"minReplicas": 1, "maxReplicas": 2, "scaleDown": {"stabilizationSeconds": 0}}}
+TWO: dict[str, Any] = {f"status.{name}": 2 for name in ("desiredReplicas", "replicas", "ready", "idle", "updated")}
+WITHIN: Json = {
+    "condition[ScalingLimited].status": "False",
+    "condition[ScalingLimited].reason": "WithinBounds",
+    "condition[ScalingLimited].message": "As many members as are needed are allowed.",
+}
+BLUE: Json = {"metadata": {"labels": {"team": "blue"}}}
+
+
+def _autoscaling(**change: Any) -> Json:
+    return {"autoscaling": change}
+
+
+def _strategy(**change: Any) -> Json:
+    return {"updateStrategy": change}
+
+
+CHANGES: tuple[PoolChange, ...] = (
+    PoolChange("replicas", {"replicas": 2}, TWO),
+    PoolChange("autoscaling", {}, base=SCALES),
+    PoolChange("minReplicas", _autoscaling(minReplicas=2), TWO, base=SCALES),
+    PoolChange("maxReplicas", _autoscaling(maxReplicas=1), base=SCALES),
+    PoolChange("targetLoadPerInstance", _autoscaling(targetLoadPerInstance=3), base=SCALES),
+    PoolChange("scaleUp", _autoscaling(scaleUp={"maxPerMinute": 1}), base=SCALES),
+    PoolChange("scaleDown", _autoscaling(scaleDown={"stabilizationSeconds": 7}), base=SCALES),
+    PoolChange("spares", {"warm": {"spares": 2}}, {**TWO, **WITHIN}, base=SCALES),
+    PoolChange("labels", {"template": BLUE}, {"member.labels": None, "member.labels.team": "blue"}, replaces=True),
+    PoolChange(
+        "template",
+        {"template": {"spec": {"limits": {"requestTimeoutSeconds": 77}}}},
+        {"member.spec.limits.requestTimeoutSeconds": 77},
+        replaces=True,
+    ),
+    PoolChange("strategy", {"placement": {"strategy": "Packed"}}),
+    PoolChange("maxLoadPerInstance", {"placement": {"maxLoadPerInstance": 9}}),
+    PoolChange("affinity", {"placement": {"sessionAffinity": "Preferred", "affinityWaitSeconds": 9}}),
+    PoolChange("flowLabel", {"fairness": {"flowLabel": "team"}}),
+    PoolChange("weights", {"fairness": {"weights": {"blue": 2}}}),
+    PoolChange("maxRunningPerFlow", {"fairness": {"maxRunningPerFlow": 3}}),
+    PoolChange("maxPendingPerFlow", {"fairness": {"maxPendingPerFlow": 3}}),
+    PoolChange("preemption", {"preemption": "LowerPriority"}),
+    PoolChange("type", _strategy(type="OnDelete")),
+    PoolChange("maxSurge", _strategy(maxSurge=2)),
+    PoolChange("maxUnavailable", _strategy(maxUnavailable=1)),
+    PoolChange("minReadySeconds", _strategy(minReadySeconds=1)),
+    PoolChange("drainSeconds", _strategy(drainSeconds=9)),
+    PoolChange("progressDeadlineSeconds", _strategy(progressDeadlineSeconds=300)),
+    PoolChange("revisionHistoryLimit", {"revisionHistoryLimit": 0}),
+    PoolChange("disruptionBudget", {"disruptionBudget": "None"}),
+)

@@ -10,7 +10,7 @@ from typing import Any
 from tests.cluster.paths import REPOSITORY
 from tests.integration.controller.fields.changes import Change, changes
 from tests.integration.controller.fields.fixed import BEHAVIOUR, NO_CHOICE, choices
-from tests.integration.controller.fields.pools import CLAIM_FIELDS, POOL_FIELDS
+from tests.integration.controller.fields.pools import CHANGES, CLAIM_FIELDS, POOL_FIELDS, PoolChange
 from tests.integration.controller.fields.requests import TRIED
 from tests.support.manifest_schema import ITEM, VALUE, ours
 
@@ -29,7 +29,7 @@ def _written(path: tuple[str, ...]) -> str:
     return ".".join(path).replace(f".{ITEM}", ITEM).replace(f".{VALUE}", VALUE)
 
 
-def touched(case: Change) -> set[str]:
+def touched(case: Change | PoolChange) -> set[str]:
     """Return the fields whose value a case changes, and all that contain them."""
     return set(_touched(case.before, case.after, "spec")) - {"spec"}
 
@@ -76,6 +76,11 @@ def test_every_field_of_a_pool_and_of_a_claim_has_a_test_that_shows_what_it_does
     of_pools = {field for field in fields("efritpools") if not field.startswith(of_instances)}
     assert of_pools == POOL_FIELDS.keys(), f"next is {HERE / 'pools.py'}"
     assert fields("efritclaims") == CLAIM_FIELDS.keys(), f"next is {HERE / 'pools.py'}"
+
+
+def test_every_field_of_a_pool_is_changed_and_taken_back() -> None:
+    tried = {path for case in CHANGES for path in touched(case)}
+    assert POOL_FIELDS.keys() - tried == set(), f"next is CHANGES in {HERE / 'pools.py'}"
 
 
 def test_every_field_of_a_pool_and_of_a_claim_is_in_its_page() -> None:

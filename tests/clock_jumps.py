@@ -18,7 +18,7 @@ import pytest
 
 CHANCE = 0.1
 LONGEST_SECONDS = 1.5
-MOST_SECONDS = 8.0
+MAX_SECONDS = 8.0
 """In one test."""
 
 
@@ -36,7 +36,7 @@ class JumpingClock:
     def begin(self, name: str) -> None:
         """Begin to jump, for the test of that name, by the same amounts each time."""
         self._chance = random.Random(f"{self._seed} {name}")  # noqa: S311 - no secret
-        self._left = MOST_SECONDS
+        self._left = MAX_SECONDS
 
     def end(self) -> None:
         """Go as the real one does."""

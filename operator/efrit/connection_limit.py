@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class ConnectionLimit(Generic[T]):
-    """At most `most` at once. Where there are that many, garbage is collected, at most every `collect_seconds`."""
+    """At most `limit` at once. Where there are that many, garbage is collected, at most every `collect_seconds`."""
 
-    def __init__(self, most: int, collect_seconds: float) -> None:
-        self._most = most
+    def __init__(self, limit: int, collect_seconds: float) -> None:
+        self._limit = limit
         self._collect_seconds = collect_seconds
         # One whose handshake fails is never notified that it is lost: it is gone when nobody holds it any more.
         self._alive: weakref.WeakSet[T] = weakref.WeakSet()
@@ -31,11 +31,11 @@ class ConnectionLimit(Generic[T]):
 
     def check(self) -> None:
         """Raise `ConnectionRefusedError` where one more is too many: before TLS there is nobody else to answer."""
-        if len(self._alive) >= self._most and time.monotonic() - self._collected > self._collect_seconds:
+        if len(self._alive) >= self._limit and time.monotonic() - self._collected > self._collect_seconds:
             # A failed handshake leaves a cycle.
             gc.collect()
             self._collected = time.monotonic()
-        if len(self._alive) >= self._most:  # gate: connection-limit
+        if len(self._alive) >= self._limit:  # gate: connection-limit
             raise ConnectionRefusedError("too many connections")
 
     def add(self, connection: T) -> None:
@@ -44,10 +44,10 @@ class ConnectionLimit(Generic[T]):
 
 
 class OpenConnections(Generic[T]):
-    """Those that are open, of which one more than `most` has another one ended: a new one is never refused."""
+    """Those that are open, of which one more than `limit` has another one ended: a new one is never refused."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._addresses: dict[T, str] = {}
         """Of each, the oldest first."""
 
@@ -60,7 +60,7 @@ class OpenConnections(Generic[T]):
         It is the oldest of the address that has most: whoever fills a port ends connections of their own.
         """
         self._addresses[connection] = str(peer[0]) if peer else ""
-        if len(self._addresses) <= self._most:  # gate: probe-connections
+        if len(self._addresses) <= self._limit:  # gate: probe-connections
             return None
         ((crowd, _),) = Counter(self._addresses.values()).most_common(1)  # gate: oldest-of-most
         oldest = next(opened for opened, address in self._addresses.items() if address == crowd)

@@ -47,7 +47,7 @@ BURST = int(os.environ.get("BURST", "300"))
 SERIAL = int(os.environ.get("SERIAL", "100"))
 SECONDS = 900.0
 SETTLE_SECONDS = 1.0
-RESTS_SHARE, REST_SECONDS, MOST_REST_SECONDS = 0.25, 2.0, 120.0
+RESTS_SHARE, REST_SECONDS, MAX_REST_SECONDS = 0.25, 2.0, 120.0
 """A controller that takes no more of a processor for so long has begun what there is; how long that is waited for."""
 HOLDING = [f"holds{number}" for number in range(10)]
 
@@ -89,13 +89,13 @@ async def measured(size: Size, directory: Path, say: Callable[[str], None]) -> M
             await made.until_connected(len(holding) + len(answering), SECONDS)
             await made.until_metric("efrit_open_requests", lambda value: value >= size.open, SECONDS)
             if not await _rests(made):
-                say(f"the controller did not rest within {MOST_REST_SECONDS:g} s")
+                say(f"the controller did not rest within {MAX_REST_SECONDS:g} s")
             return Measured(await _cost(made, target, "eval", load.burst, load.serial), floor)
 
 
 async def _rests(made: Crowd) -> bool:
     """Wait until the controller has connected, handed over and written what there was when it started."""
-    ends = time.monotonic() + MOST_REST_SECONDS
+    ends = time.monotonic() + MAX_REST_SECONDS
     leaders = {"controller": made.operator.process.pid}
     spent = math.inf
     while spent > RESTS_SHARE * REST_SECONDS and time.monotonic() < ends:

@@ -25,7 +25,7 @@ from tests.support.crowd.crowd import Crowd, crowd
 from tests.support.kube import Json
 
 COUNTS = (100, 1000)
-MOST_POOLS = int(os.environ.get("POOLS", "50"))
+MAX_POOLS = int(os.environ.get("POOLS", "50"))
 IDLE_SECONDS = float(os.environ.get("IDLE_SECONDS", "30"))
 SETTLED_SECONDS = 3600.0
 EPHEMERAL: Json = {"workspace": {"ephemeral": True}, "queue": {"ephemeral": True}}
@@ -60,7 +60,7 @@ def _processor(made: Crowd) -> float:
 
 async def measured(members: int, directory: Path) -> str:
     """Return the line of one number of members."""
-    pools = min(MOST_POOLS, members)
+    pools = min(MAX_POOLS, members)
     async with crowd(directory) as made:
         await made.launch()
         await made.until_leading()

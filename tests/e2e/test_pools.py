@@ -16,7 +16,7 @@ from tests.support.cluster_kube import Json, Kube, kubectl, until
 from tests.support.timeout import TIMEOUT
 
 POOL = "crew"
-MOST = int(os.environ.get("POOL_MEMBERS", "3"))
+MAX_MEMBERS = int(os.environ.get("POOL_MEMBERS", "3"))
 REQUESTS = int(os.environ.get("POOL_REQUESTS", "100"))
 """2,000 are for a machine that does nothing else."""
 COLUMNS = ["NAME", "WANTED", "MEMBERS", "READY", "BUSY", "PENDING", "AVAILABLE", "AGE"]
@@ -124,7 +124,7 @@ def _sizes(namespace: str) -> Iterator[set[int]]:
 def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_at_zero_again(
     kube: Kube, namespace: str
 ) -> None:
-    autoscaling = {"maxReplicas": MOST, "targetLoadPerInstance": 10, "scaleDown": {"stabilizationSeconds": 1}}
+    autoscaling = {"maxReplicas": MAX_MEMBERS, "targetLoadPerInstance": 10, "scaleDown": {"stabilizationSeconds": 1}}
     _apply(namespace, autoscaling=autoscaling)
     _until(kube, namespace, desiredReplicas=0, replicas=0)
     assert _pool_condition(kube, namespace, "Available")["status"] == "True"
@@ -134,9 +134,9 @@ def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_a
         contents = [held(go, f"(+ 1 {number})") for number in range(REQUESTS)]
         to_pool: Json = {"poolRef": {"name": POOL}, "timeoutSeconds": 600}
         requests = [send(kube, namespace, content, **to_pool) for content in contents]
-        until(lambda: MOST in sizes, lambda: f"the pool wanted {sizes}\n{_diagnostics(namespace)}")
+        until(lambda: MAX_MEMBERS in sizes, lambda: f"the pool wanted {sizes}\n{_diagnostics(namespace)}")
         members = until(
-            lambda: made if len(made := kube.list("EfritInstance", namespace)) == MOST else None,
+            lambda: made if len(made := kube.list("EfritInstance", namespace)) == MAX_MEMBERS else None,
             lambda: f"not all members are there\n{_diagnostics(namespace)}",
         )
         for member in members:
@@ -145,7 +145,7 @@ def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_a
         assert [answer["result"] for answer in answers] == [str(number + 1) for number in range(REQUESTS)]
         assert {answer["attempt"] for answer in answers} == {1}
         _until(kube, namespace, desiredReplicas=0, replicas=0, draining=0, pending=0)
-    assert max(sizes) == MOST
+    assert max(sizes) == MAX_MEMBERS
     until(lambda: not kube.list("EfritInstance", namespace), lambda: f"members are left\n{_diagnostics(namespace)}")
 
 

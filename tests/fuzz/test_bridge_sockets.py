@@ -10,8 +10,8 @@ import httpx
 import psutil
 import pytest
 
-from efrit.bridge.connection import MOST_CONNECTIONS
-from efrit.bridge.routes import MOST_STREAMS
+from efrit.bridge.connection import MAX_CONNECTIONS
+from efrit.bridge.routes import MAX_STREAMS
 from efrit.protocol import ErrorBody
 from tests.support.bridge_instance import Instance, until
 from tests.support.certificates import TOKEN, trusting
@@ -179,12 +179,12 @@ def test_beyond_the_limit_connections_are_dropped_and_taken_again_later(instance
     with contextlib.ExitStack() as stack:
         mine = [
             stack.enter_context(socket.create_connection(("127.0.0.1", instance.port), timeout=TIMEOUT))
-            for _ in range(3 * MOST_CONNECTIONS)
+            for _ in range(3 * MAX_CONNECTIONS)
         ]
         # Those of earlier tests may still count for a moment: at most as many as allowed are kept.
-        until(lambda: sum(map(_hung_up, mine)) >= 2 * MOST_CONNECTIONS)
+        until(lambda: sum(map(_hung_up, mine)) >= 2 * MAX_CONNECTIONS)
         assert process.memory_info().rss < 192 << 20
-        print(f"{process.memory_info().rss >> 20} MiB with {3 * MOST_CONNECTIONS} connections opened")
+        print(f"{process.memory_info().rss >> 20} MiB with {3 * MAX_CONNECTIONS} connections opened")
     until(lambda: _takes_connections(instance))
     alive(instance)
 
@@ -202,7 +202,7 @@ def _hung_up(plain: socket.socket) -> bool:
 def _takes_connections(instance: Instance) -> bool:
     """Many at once: those hung up on must be forgotten, not just some of them."""
     with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-        for _ in range(MOST_CONNECTIONS // 2):
+        for _ in range(MAX_CONNECTIONS // 2):
             stack.enter_context(opened(instance))
         return True
     return False
@@ -210,7 +210,7 @@ def _takes_connections(instance: Instance) -> bool:
 
 def test_readers_beyond_the_limit_are_refused_with_retry_after(instance: Instance) -> None:
     with contextlib.ExitStack() as stack:
-        for _ in range(MOST_STREAMS):
+        for _ in range(MAX_STREAMS):
             reader = stack.enter_context(opened(instance))
             reader.sendall(f"GET /v1/events HTTP/1.1\r\n{AUTH}Last-Event-ID: {'9' * 900}\r\n\r\n".encode())
             assert read_response(reader)[0] == 200

@@ -18,7 +18,7 @@ from efrit import resources
 from efrit.api import EfritInstance, EfritPool
 from efrit.controller.act.identity import new_identity
 from efrit.controller.manifests import build
-from efrit.controller.manifests.disruption_budget import MOST_NAMED, build_disruption_budget
+from efrit.controller.manifests.disruption_budget import MAX_NAMED, build_disruption_budget
 from efrit.controller.manifests.pod_network_policy import build_pod_network_policy
 from efrit.controller.manifests.pool_history import build_revision
 from efrit.controller.manifests.result_secret import result_secret
@@ -351,7 +351,7 @@ OTHERS = "PodDisruptionBudgets only for pods of instances of a pool"
     [
         (budget(), ""),
         (budget("crew-a", "crew-b"), ""),
-        (budget(*(f"crew-{number}" for number in range(MOST_NAMED + 1))), ""),
+        (budget(*(f"crew-{number}" for number in range(MAX_NAMED + 1))), ""),
         (budget(change=lambda body: body["metadata"].update(ownerReferences=[])), UNOWNED),
         (budget(change=lambda body: body["metadata"].update(ownerReferences=[OWNER])), UNOWNED),
         (

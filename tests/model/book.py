@@ -12,7 +12,7 @@ from .scenario import Scenario
 from .usage import PromptCache
 
 Json = dict[str, Any]
-MOST_ENTRIES = 5000
+MAX_ENTRIES = 5000
 
 
 class Book:
@@ -107,7 +107,7 @@ class Book:
             self._number += 1
             entry: Json = {"number": self._number, "time": time.time(), "ended": None, **fields}
             self._entries.append(entry)
-            del self._entries[:-MOST_ENTRIES]
+            del self._entries[:-MAX_ENTRIES]
             return entry
 
     def note(self, entry: Json, **fields: Any) -> None:

@@ -44,7 +44,7 @@ BLOCKS = {
     "user": {"text", "image", "document", "tool_result", "search_result"},
     "assistant": {"text", "tool_use", "thinking", "redacted_thinking"},
 }
-MOST_CACHE_MARKS = 4
+MAX_CACHE_MARKS = 4
 
 
 @dataclass
@@ -98,8 +98,8 @@ def check_body(body: object) -> Json:
     _check_tools(body)
     _check_messages(body["messages"])
     marks = _count_marks(body)
-    if marks > MOST_CACHE_MARKS:
-        raise invalid(f"A maximum of {MOST_CACHE_MARKS} blocks with cache_control may be provided. Found {marks}.")
+    if marks > MAX_CACHE_MARKS:
+        raise invalid(f"A maximum of {MAX_CACHE_MARKS} blocks with cache_control may be provided. Found {marks}.")
     return body
 
 

@@ -33,7 +33,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 LIBRARIES = Path(__file__).with_name("libraries.py")
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 """What the name of a directory may have."""
 PRODUCT = "efrit"
 OURS = (PRODUCT, "tests")
@@ -197,7 +197,7 @@ def main(seconds: float, copies: socket.socket) -> None:
     product = import_product()
     whole = str(Path.cwd())
     while True:
-        root, descriptors, _, _ = socket.recv_fds(copies, MOST_BYTES, 1)
+        root, descriptors, _, _ = socket.recv_fds(copies, MAX_BYTES, 1)
         if not root:
             break
         if os.fork() == 0:

@@ -31,7 +31,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 ANOTHER = b"another"
 DOOR = b"door"
 SHIM = "EFRIT_CHAOS_SHIM"
@@ -101,7 +101,7 @@ def serve(connection: socket.socket) -> Job:
             if ready in running:
                 _tell_end(ready, running.pop(ready))
                 continue
-            message, descriptors, _, _ = socket.recv_fds(connections[ready], MOST_BYTES, 4)
+            message, descriptors, _, _ = socket.recv_fds(connections[ready], MAX_BYTES, 4)
             if not message:
                 if connections[ready] is connection:
                     os._exit(0)

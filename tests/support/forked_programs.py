@@ -28,7 +28,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.support.fork_server import ANOTHER, DOOR, SHIM
 
 PROGRAMS = frozenset({"efrit-operator", "efrit-bridge", "efrit", "efrit-mcp"})
-MOST_BYTES = 100_000
+MAX_BYTES = 100_000
 """What a program's words and environment may have; a message on a local socket has twice that."""
 
 _READ_AT_THE_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "COVERAGE", "TZ")
@@ -46,7 +46,7 @@ def can_be_forked(command: Sequence[str], env: Mapping[str, str]) -> bool:
         program.name in PROGRAMS
         and program.parent == Path(sys.executable).parent
         and _at_the_start(env).items() <= os.environ.items()
-        and len(_message(command, env, Path(), session=False)) <= MOST_BYTES
+        and len(_message(command, env, Path(), session=False)) <= MAX_BYTES
     )
 
 
@@ -102,7 +102,7 @@ def stand_ins(directory: Path) -> Path:
         python=Path(sys.executable).resolve(),
         programs=str(Path(sys.executable).parent),
         prefixes=_READ_AT_THE_START,
-        most=MOST_BYTES,
+        most=MAX_BYTES,
         start=_at_the_start(os.environ),
         door=door,
     )

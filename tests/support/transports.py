@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-ROUNDS_TO_END, MOST_ROUNDS = 20, 1000
+ROUNDS_TO_END, MAX_ROUNDS = 20, 1000
 """Of the event loop: without a connection, until there will be none; and with those that others still know."""
 
 
@@ -15,7 +15,7 @@ async def abort_all(loop: asyncio.AbstractEventLoop) -> None:
     transports: Mapping[int, asyncio.Transport] = getattr(loop, "_transports", {})
     # Aborting is done by a callback of the loop's next round; who was accepted last has no transport before.
     without = 0
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         without = 0 if _abort(transports) else without + 1
         if without == ROUNDS_TO_END:
             return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from efrit.controller.act.bulkhead import MOST_CALLS
-from efrit.controller.act.handover_batch import MOST_BATCHES
+from efrit.controller.act.bulkhead import MAX_CALLS
+from efrit.controller.act.handover_batch import MAX_BATCHES
 from efrit.controller.act.stream_rate import BURST
 from tests.support.kube import until
 from tests.support.simulated_bridge import FLOOD, Mode
@@ -14,7 +14,7 @@ from tests.support.tenants import Tenants
 WAITING = 130
 
 
-@pytest.mark.parametrize(("batches", "most"), [(True, MOST_BATCHES), (False, MOST_CALLS)])
+@pytest.mark.parametrize(("batches", "most"), [(True, MAX_BATCHES), (False, MAX_CALLS)])
 def test_a_hung_disk_holds_few_calls_and_another_tenant_is_answered(
     tenants: Tenants, batches: bool, most: int
 ) -> None:

@@ -37,7 +37,7 @@
   :group 'efrit-do
   :type 'natnum)
 
-(defcustom efrit-do-most-waiting 100
+(defcustom efrit-do-max-waiting 100
   "Most requests by hand that wait for the one under way."
   :group 'efrit-do
   :type 'natnum)
@@ -141,8 +141,8 @@ It waits while another is under way."
   (unless (efrit-settings-model-p)
     (user-error "Set `efrit-model-name' and `efrit-model-base-url' first"))
   (cond ((null efrit-do--session) (efrit-do--begin type text id))
-        ((>= (length efrit-do--waiting) efrit-do-most-waiting)
-         (user-error "%d requests wait already: let some end first" efrit-do-most-waiting))
+        ((>= (length efrit-do--waiting) efrit-do-max-waiting)
+         (user-error "%d requests wait already: let some end first" efrit-do-max-waiting))
         (t (setq efrit-do--waiting (append efrit-do--waiting (list (list type text id))))
            (message "Efrit will do that next"))))
 

@@ -32,7 +32,7 @@
 (defconst efrit-background--silence 2.5
   "Periods of the heartbeat without one after which code is stopped.")
 
-(defconst efrit-background--most-owned 2000
+(defconst efrit-background--max-owned 2000
   "Most timers, processes and threads that are looked at after a request.")
 
 ;;;; Who left what behind
@@ -40,7 +40,7 @@
 (defvar efrit-background--owners (make-hash-table :test 'eq :weakness 'key)
   "The timers, processes and threads that exist, and the request that left them.")
 
-(defconst efrit-background--most-stops 3
+(defconst efrit-background--max-stops 3
   "How often the same code is stopped before this Emacs ends.")
 
 (defconst efrit-background--stops-seconds 60.0
@@ -60,7 +60,7 @@
   (let (objects (count 0))
     (dolist (list (list timer-list timer-idle-list (process-list)
                         (and (fboundp 'all-threads) (all-threads))))
-      (while (and (consp list) (< count efrit-background--most-owned))
+      (while (and (consp list) (< count efrit-background--max-owned))
         (push (pop list) objects)
         (setq count (1+ count))))
     objects))
@@ -100,7 +100,7 @@ What was there before the first request counts as its own."
     (while (and quiet objects)
       (setq object (pop objects)
             count (1+ count)
-            quiet (and (< count efrit-background--most-owned)
+            quiet (and (< count efrit-background--max-owned)
                        (or (and (timerp object)
                                 (efrit-background--own-p (timer--function object)))
                            (null (gethash object efrit-background--owners 'unknown))))))
@@ -252,7 +252,7 @@ The same code that another request has left is another loop."
     (setq efrit-background--stops
           (cons (list name (if again (nth 1 last-stop) owner) now count)
                 (seq-take (remq last-stop efrit-background--stops) 19)))
-    (>= count efrit-background--most-stops)))
+    (>= count efrit-background--max-stops)))
 
 (defun efrit-background--forward-stop ()
   "Have the thread stop that a signal is meant for, which has come to another one."

@@ -13,7 +13,7 @@
 (require 'seq)
 (require 'efrit-print)
 
-(defconst efrit-context--most-buffers 200
+(defconst efrit-context--max-buffers 200
   "How many buffer names are listed.")
 
 (defconst efrit-context--longest-text 1024
@@ -30,7 +30,7 @@ Buffers whose name begins with a space are Emacs's own and left out."
   (let ((buffers (seq-remove (lambda (name) (string-prefix-p " " name))
                              (delq nil (mapcar #'buffer-name (buffer-list))))))
     `((buffers . ,(vconcat (mapcar #'efrit-context--text
-                                   (seq-take buffers efrit-context--most-buffers))))
+                                   (seq-take buffers efrit-context--max-buffers))))
       (buffer_count . ,(length buffers))
       (current_buffer . ,(or (efrit-context--text (buffer-name)) :null))
       (cursor_position . ,(point))

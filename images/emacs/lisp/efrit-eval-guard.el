@@ -76,7 +76,7 @@
   "Variables that never change while the server runs, as constants do not.
 Those whose symbol has the property `efrit-guard-lasting' are others.")
 
-(defconst efrit-guard--most-timers 10000
+(defconst efrit-guard--max-timers 10000
   "A longer list of timers is not looked through.")
 
 (defvar efrit-guard--recorded nil
@@ -215,7 +215,7 @@ Where it is read-only, Emacs does not take what a process writes."
   (let ((bound-p (symbol-function 'boundp))
         (proper-p (symbol-function 'proper-list-p))
         (timer-p (symbol-function 'timerp))
-        (most efrit-guard--most-timers))
+        (most efrit-guard--max-timers))
     (lambda ()
       (let ((variables '(timer-list timer-idle-list)) variable count rest timers others)
         (while variables

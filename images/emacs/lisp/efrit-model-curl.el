@@ -312,13 +312,13 @@ not have been its turn yet.")
      (efrit-curl--add-text curl bytes)
      (efrit-curl--read-head curl))))
 
-(defconst efrit-curl--most-text 65536
+(defconst efrit-curl--max-text 65536
   "Bytes beyond which neither a head nor a report is read.")
 
 (defun efrit-curl--add-text (curl bytes)
   "Add BYTES to the head or the report of CURL."
   (setf (efrit-curl-text curl) (concat (efrit-curl-text curl) bytes))
-  (when (> (length (efrit-curl-text curl)) efrit-curl--most-text)
+  (when (> (length (efrit-curl-text curl)) efrit-curl--max-text)
     (efrit-curl--report-end curl (efrit-curl--make-end
                                 :message "The head of the response is too long"
                                 :connected t))))

@@ -136,9 +136,9 @@ CHANCE is a number from 0 to 1, by which clients that failed together part."
                (>= attempts efrit-model-max-attempts))
            nil)
           ((and retry-after (> retry-after 0))
-           (min retry-after efrit-model-most-delay))
+           (min retry-after efrit-model-max-delay))
           (t
-           (* (min efrit-model-most-delay
+           (* (min efrit-model-max-delay
                    (* efrit-model-first-delay (expt 2.0 (1- attempts))))
               (- 1.0 (* 0.25 chance)))))))
 

@@ -36,7 +36,7 @@ STREAM and DRAFT, or TEXT, the body of a response that is not a stream."
 (defconst efrit-model--api-version "2023-06-01"
   "The version of the API that is spoken.")
 
-(defconst efrit-model--most-text 65536
+(defconst efrit-model--max-text 65536
   "Bytes kept of a response that is not a stream.")
 
 (defconst efrit-model--end-grace-seconds 1.0
@@ -177,7 +177,7 @@ A proxy that is reached by https, too, gets it as it is."
 (defun efrit-model--on-body (call bytes)
   "Take BYTES of the body of the response to CALL."
   (cond ((not (efrit-model--streaming-p call))
-         (let ((room (- efrit-model--most-text (length (efrit-model-call-text call)))))
+         (let ((room (- efrit-model--max-text (length (efrit-model-call-text call)))))
            (setf (efrit-model-call-text call)
                  (concat (efrit-model-call-text call)
                          (substring bytes 0 (min room (length bytes)))))))

@@ -170,7 +170,7 @@ Those that ROOT has as its submodules are left out."
 
 ;;;; What a step has changed
 
-(defconst efrit-plan-environment--most-names 50
+(defconst efrit-plan-environment--max-names 50
   "Most files that are named in a report of what has changed.")
 
 (defconst efrit-plan-environment--names-bytes 262144
@@ -220,7 +220,7 @@ MOST characters of the diff are returned."
 (defun efrit-plan-environment--names (list)
   "Return the first paths of LIST, of git's --numstat."
   (let ((entries (split-string list "\0" t)) names)
-    (while (and entries (< (length names) efrit-plan-environment--most-names))
+    (while (and entries (< (length names) efrit-plan-environment--max-names))
       (let ((entry (pop entries)))
         (when (string-match "\\`[-0-9]+\t[-0-9]+\t" entry)
           (let ((name (substring entry (match-end 0))))

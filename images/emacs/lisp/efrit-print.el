@@ -24,7 +24,7 @@
 (defconst efrit-print--deepest 1000
   "Nesting that C code prints without danger to its stack.")
 
-(defconst efrit-print--most-objects 100000
+(defconst efrit-print--max-objects 100000
   "Objects in a value beyond which C code would need long to prepare.")
 
 (cl-defstruct (efrit-print (:constructor efrit-print-make))
@@ -115,7 +115,7 @@ Otherwise `deep' or `unknown'."
           (setq objects (1+ objects))
           ;; Small values are not worth a table; a circle grows until it has one.
           (when (= objects 500) (setq visited (make-hash-table :test #'eq)))
-          (cond ((or (> objects efrit-print--most-objects) (> bytes most-bytes))
+          (cond ((or (> objects efrit-print--max-objects) (> bytes most-bytes))
                  (setq verdict 'unknown))
                 ((> depth efrit-print--deepest) (setq verdict 'deep))
                 ((symbolp object)
@@ -136,7 +136,7 @@ Otherwise `deep' or `unknown'."
                         ;; A list is long, not deep.
                         (enter depth (cdr object)))
                        ((vectorp object)
-                        (if (> (+ objects (length object)) efrit-print--most-objects)
+                        (if (> (+ objects (length object)) efrit-print--max-objects)
                             (setq verdict 'unknown)
                           (mapc (lambda (element) (enter (1+ depth) element)) object)))
                        ((recordp object)
@@ -148,7 +148,7 @@ Otherwise `deep' or `unknown'."
                             (args-out-of-range nil))))
                        ((hash-table-p object)
                         (if (> (+ objects (hash-table-count object))
-                               efrit-print--most-objects)
+                               efrit-print--max-objects)
                             (setq verdict 'unknown)
                           (maphash (lambda (key element)
                                      (enter (1+ depth) key)

@@ -163,7 +163,7 @@ settled the request, and perhaps runs it again."
   (regexp-opt '("No space left on device" "Disk quota exceeded"))
   "What a full disk says.")
 
-(defconst efrit-answer--most-failures 5
+(defconst efrit-answer--max-failures 5
   "How often a large result is written before it is cut, within about two seconds.")
 
 (defun efrit-answer--keep-result (answer)
@@ -179,7 +179,7 @@ Whatever code has made of the workspace, the requests that wait must go on."
        (unless (or (string-match-p efrit-answer--lasting message)
                    (string-match-p efrit-answer--full message)
                    (>= (cl-incf (efrit-answer-failures answer))
-                       efrit-answer--most-failures))
+                       efrit-answer--max-failures))
          (signal (car err) (cdr err)))
        (condition-case nil
            (efrit-results-delete (efrit-answer-id answer))

@@ -24,7 +24,7 @@
 (defconst efrit-host--piece 16384
   "How many bytes of a file of the system Emacs reads at once.")
 
-(defconst efrit-host--most-bytes (* 4 1024 1024)
+(defconst efrit-host--max-bytes (* 4 1024 1024)
   "How many bytes of such a file are read, which is more than 10,000 mounts take.")
 
 (defun efrit-host--read (path)
@@ -34,7 +34,7 @@
         (efrit-files-with-buffer
           (let ((start 0) (more t))
             ;; Such a file says that it is empty, and Emacs reads one piece of it then.
-            (while (and more (< start efrit-host--most-bytes))  ; gate: whole-mounts
+            (while (and more (< start efrit-host--max-bytes))  ; gate: whole-mounts
               (goto-char (point-max))
               (setq more (< 0 (cadr (insert-file-contents
                                      path nil start (+ start efrit-host--piece))))

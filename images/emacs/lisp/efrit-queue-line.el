@@ -18,7 +18,7 @@
 SORTED has most of them in their order, ARRIVALS those that came since."
   before-p gone-p sorted arrivals)
 
-(defconst efrit-queue-line--most-arrivals 32
+(defconst efrit-queue-line--max-arrivals 32
   "How many arrivals are looked through before they are sorted into the others.")
 
 (defun efrit-queue-line-add (line entry)
@@ -27,7 +27,7 @@ SORTED has most of them in their order, ARRIVALS those that came since."
 
 (defun efrit-queue-line-first (line)
   "Return the entry of LINE that comes first, or nil."
-  (when (> (length (efrit-queue-line-arrivals line)) efrit-queue-line--most-arrivals)
+  (when (> (length (efrit-queue-line-arrivals line)) efrit-queue-line--max-arrivals)
     (efrit-queue-line--sort line))
   (let ((gone-p (efrit-queue-line-gone-p line))
         (before-p (efrit-queue-line-before-p line)))

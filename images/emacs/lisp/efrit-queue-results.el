@@ -18,7 +18,7 @@
 (require 'efrit-files)
 (require 'efrit-queue-claim)
 
-(defconst efrit-results--most-per-call 20
+(defconst efrit-results--max-per-call 20
   "How many results one look checks.")
 
 (defconst efrit-results--pause 60
@@ -96,7 +96,7 @@ takes a disk that fails for a file that is gone."
                      (not (< -0.001 (- (float-time) efrit-results--round-end)
                              efrit-results--pause))))
         (setq efrit-results--unchecked (copy-sequence efrit-results--ids)))
-      (let ((remaining efrit-results--most-per-call))
+      (let ((remaining efrit-results--max-per-call))
         (while (and efrit-results--unchecked (> remaining 0))
           (setq remaining (1- remaining))
           (efrit-results--check (pop efrit-results--unchecked))

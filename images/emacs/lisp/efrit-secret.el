@@ -14,7 +14,7 @@
 (require 'efrit-settings)
 (require 'efrit-files)
 
-(defconst efrit-secret--most-bytes 8192
+(defconst efrit-secret--max-bytes 8192
   "Size beyond which a file holds no key.")
 
 (defconst efrit-secret--fewest-characters 8
@@ -72,7 +72,7 @@ Code that has run may have read one that came after the last call of the model."
         (efrit-files-with-buffer
           (set-buffer-multibyte nil)
           (insert-file-contents-literally efrit-model-api-key-file nil
-                                          0 efrit-secret--most-bytes)
+                                          0 efrit-secret--max-bytes)
           (buffer-string)))
     (file-error
      (signal 'efrit-error

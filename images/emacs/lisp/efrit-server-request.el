@@ -206,7 +206,7 @@ Where no JSON can be made of RESULT, the answer says so."
   (efrit-health-set-problem nil)
   t)
 
-(defconst efrit-server--most-failures 6
+(defconst efrit-server--max-failures 6
   "Failures in a row, in about six seconds, for which functions are blamed.")
 
 (defun efrit-server-trouble (err)
@@ -222,7 +222,7 @@ Where no JSON can be made of RESULT, the answer says so."
     ;; Not every such error is the disk's.
     (when (and (> efrit-server-failures 1) (efrit-limits-error-p message))
       (efrit-server-give-up "a limit of this process keeps it from the queue"))
-    (when (and (>= efrit-server-failures efrit-server--most-failures)
+    (when (and (>= efrit-server-failures efrit-server--max-failures)
                (efrit-guard-altered-p))
       (efrit-server-give-up "the queue cannot be written with the functions as they are now"))
     (efrit-server-resume-in delay)))

@@ -28,7 +28,7 @@
   "Seconds between two checks; a failure has another one at the next tick.
 A request has one before the next request is claimed.")
 
-(defconst efrit-self-check--most-failures 2  ; gate: check-failures
+(defconst efrit-self-check--max-failures 2  ; gate: check-failures
   "Failures in a row after which the check has failed.")
 
 (defconst efrit-self-check--time-limit 2.0
@@ -222,7 +222,7 @@ With EXPECTED, a string, the part from a little before where TEXT differs."
   "Check this Emacs; return what is wrong when that is certain now and was not."
   (let* ((failures efrit-self-check--failures)
          ;; What is known for certain is reported in the same words until it is over.
-         (certain (and (>= failures efrit-self-check--most-failures)
+         (certain (and (>= failures efrit-self-check--max-failures)
                        efrit-self-check--problem)))
     ;; Ahead of the check: one that is left by a throw has failed.
     (setq efrit-self-check--requested nil
@@ -233,7 +233,7 @@ With EXPECTED, a string, the part from a little before where TEXT differs."
     (let ((problem (funcall efrit-self-check--function)))
       (setq efrit-self-check--problem (and problem (or certain problem))))
     (unless efrit-self-check--problem (setq efrit-self-check--failures 0))
-    (and (= efrit-self-check--failures efrit-self-check--most-failures)
+    (and (= efrit-self-check--failures efrit-self-check--max-failures)
          efrit-self-check--problem)))
 
 (defun efrit-self-check-holds-p ()
@@ -244,7 +244,7 @@ With EXPECTED, a string, the part from a little before where TEXT differs."
   "Return what the heartbeat says of the check, as a JSON alist, or :null."
   (if (or (null efrit-self-check--time) (efrit-background-attended-p))
       :null
-    (let ((failed (>= efrit-self-check--failures efrit-self-check--most-failures)))
+    (let ((failed (>= efrit-self-check--failures efrit-self-check--max-failures)))
       `((passed . ,(if failed :false t))
         (time . ,(efrit-answer-time efrit-self-check--time))
         (problem . ,(if failed efrit-self-check--problem :null))))))

@@ -132,14 +132,14 @@ Timers and events come in any thread that waits, those of a request included."
 (defvar efrit-server-breakdowns 0
   "How often in a row the work ended in an error that is none of the queue.")
 
-(defconst efrit-server--most-breakdowns 3
+(defconst efrit-server--max-breakdowns 3
   "After how many such errors this Emacs ends.")
 
 (defun efrit-server-note-breakdown ()
   "Note that the work ended in an error of the server itself, and try again.
 Code of requests must have broken it: when that goes on, another one is needed."
   (setq efrit-server-breakdowns (1+ efrit-server-breakdowns))
-  (if (>= efrit-server-breakdowns efrit-server--most-breakdowns)
+  (if (>= efrit-server-breakdowns efrit-server--max-breakdowns)
       (efrit-server-give-up "it no longer works, whatever requests have done to it")
     (efrit-server-resume-in 0.25 #'efrit-server-rescan)))
 

@@ -28,7 +28,7 @@ QUESTION-NUMBER the number of its message."
   whole short (whole-bytes 0) (short-bytes 0) (count 0) (dropped 0)
   question (question-number 0))
 
-(defconst efrit-conversation-most-bytes 400000
+(defconst efrit-conversation-max-bytes 400000
   "Most bytes of JSON that the messages of one turn have.")
 
 (defconst efrit-conversation-question-bytes 300000
@@ -79,7 +79,7 @@ QUESTION-NUMBER the number of its message."
 
 (defun efrit-conversation--budget (conversation)
   "Return how many bytes more CONVERSATION may have; negative when it is too long."
-  (- efrit-conversation-most-bytes efrit-conversation--reserve
+  (- efrit-conversation-max-bytes efrit-conversation--reserve
      (efrit-conversation-whole-bytes conversation)
      (efrit-conversation-short-bytes conversation)))
 
@@ -108,7 +108,7 @@ Nil when all of them do."
   "Cut the oldest whole messages of CONVERSATION until half the limit is free."
   (let ((entries (reverse (efrit-conversation-whole conversation))) next)
     (while (and (> (efrit-conversation-whole-bytes conversation)
-                   (/ efrit-conversation-most-bytes 2))
+                   (/ efrit-conversation-max-bytes 2))
                 (setq next (efrit-conversation--next-start entries)))
       (while (not (eq entries next))
         (let* ((entry (pop entries))

@@ -40,7 +40,7 @@ record.  TORN: the last line may lack its end."
   "Return the path of the session ID."
   (efrit-files-path "sessions" (concat id ".ndjson")))
 
-(defconst efrit-history--most-bytes 134217728
+(defconst efrit-history--max-bytes 134217728
   "Size beyond which the file of a session is not read.")
 
 (defun efrit-history-known-p (id)
@@ -56,9 +56,9 @@ To open a pipe would keep this Emacs until somebody writes to it."
           ((not (efrit-files-regular-p attributes))  ; gate: session-file
            (format "The history of the session %s is not an ordinary file: remove %s"
                    id (efrit-history-path id)))
-          ((> (file-attribute-size attributes) efrit-history--most-bytes)
+          ((> (file-attribute-size attributes) efrit-history--max-bytes)
            (format "The history of the session %s has %d bytes, of at most %d: begin another session"
-                   id (file-attribute-size attributes) efrit-history--most-bytes)))))
+                   id (file-attribute-size attributes) efrit-history--max-bytes)))))
 
 ;;;; Reading
 
@@ -192,7 +192,7 @@ Where power is lost, a disk may have zeros for what was not on it yet."
   "Histories that need not be read again, the newest first, as (STAMP . HISTORY).
 STAMP is that of the file which HISTORY is all of.")
 
-(defconst efrit-history--most-cached 8
+(defconst efrit-history--max-cached 8
   "How many histories are kept.")
 
 (defun efrit-history-cache (history)
@@ -202,7 +202,7 @@ A session that is continued is not read again from its beginning each time."
     (when (and stamp (not (efrit-history-torn history)))
       (setq efrit-history--cache
             (seq-take (cons (cons stamp history) efrit-history--cache)
-                      efrit-history--most-cached)))))
+                      efrit-history--max-cached)))))
 
 (defun efrit-history--take-cached (id)
   "Return the history of the session ID that was kept, if its file is the same.

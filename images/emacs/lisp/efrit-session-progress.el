@@ -23,7 +23,7 @@
 LINE is called with each line as well, unless it is nil."
   id (bytes 0) (step 0) (message "") (tool-calls 0) (tokens 0) session line)
 
-(defconst efrit-progress--most-bytes 8388608
+(defconst efrit-progress--max-bytes 8388608
   "How long a work log may become.")
 
 (defun efrit-progress-path (id)
@@ -50,7 +50,7 @@ A line that cannot be written is left out: no work may end for its log."
   (let ((bytes (+ (efrit-progress-bytes progress) (string-bytes line))))
     (when (efrit-progress-line progress)
       (funcall (efrit-progress-line progress) line))
-    (when (and (efrit-progress-id progress) (<= bytes efrit-progress--most-bytes))
+    (when (and (efrit-progress-id progress) (<= bytes efrit-progress--max-bytes))
       (efrit-files-isolated
         (efrit-files-note (efrit-progress-path (efrit-progress-id progress)) line))
       (setf (efrit-progress-bytes progress) bytes))))

@@ -48,7 +48,7 @@ How it works:
 
 ;;;; The world, once
 
-(defconst efrit-prompt--most-names 200
+(defconst efrit-prompt--max-names 200
   "How many buffers and how many files are listed.")
 
 (defconst efrit-prompt--name-bytes 512
@@ -76,7 +76,7 @@ SESSION is the id of its session, MESSAGES how many that has."
   (condition-case nil
       (let ((names (directory-files default-directory nil
                                     directory-files-no-dot-files-regexp)))
-        (vconcat (mapcar #'efrit-prompt--name (seq-take names efrit-prompt--most-names))))
+        (vconcat (mapcar #'efrit-prompt--name (seq-take names efrit-prompt--max-names))))
     (file-error [])))
 
 (defun efrit-prompt--buffers ()
@@ -92,7 +92,7 @@ SESSION is the id of its session, MESSAGES how many that has."
                    (mode . ,(efrit-prompt--name (symbol-name major-mode)))
                    (modified . ,(if (buffer-modified-p) t :false))
                    (size . ,(buffer-size)))))
-             (seq-take buffers efrit-prompt--most-names)))))
+             (seq-take buffers efrit-prompt--max-names)))))
 
 (provide 'efrit-session-prompt)
 ;;; efrit-session-prompt.el ends here

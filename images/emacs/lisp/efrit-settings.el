@@ -239,7 +239,7 @@ The server collects while it is idle, so that a request seldom waits for it."
   :group 'efrit-model
   :type 'number)
 
-(defcustom efrit-model-most-delay 60
+(defcustom efrit-model-max-delay 60
   "Most seconds before the model is asked again, even if its API wants more."
   :group 'efrit-model
   :type 'number)

@@ -140,7 +140,7 @@ line; null when point is in none."
   (efrit-text-cut (efrit-json-clean (buffer-substring-no-properties start end))
                   (/ efrit-tool-result-bytes 2)))
 
-(defconst efrit-tools-buffers--most-changes 50
+(defconst efrit-tools-buffers--max-changes 50
   "How many changes of a buffer are returned.")
 
 (efrit-define-tool recent_changes (input _context)
@@ -153,8 +153,8 @@ where text was inserted, and which text was deleted."
                                      (and (listp buffer-undo-list) buffer-undo-list)))))
       (efrit-tool-json
        `((modified . ,(if (buffer-modified-p) t :false))
-         (changes . ,(vconcat (seq-take changes efrit-tools-buffers--most-changes)))
-         (left_out . ,(max 0 (- (length changes) efrit-tools-buffers--most-changes))))))))
+         (changes . ,(vconcat (seq-take changes efrit-tools-buffers--max-changes)))
+         (left_out . ,(max 0 (- (length changes) efrit-tools-buffers--max-changes))))))))
 
 (defun efrit-tools-buffers--change (entry)
   "Return what ENTRY of `buffer-undo-list' says of a text, for JSON, or nil."

@@ -19,7 +19,7 @@
 (defvar vc-follow-symlinks)
 (defvar vc-handled-backends)
 
-(defconst efrit-tools-files--most-bytes 8388608
+(defconst efrit-tools-files--max-bytes 8388608
   "Bytes of a file that are looked at.")
 
 ;;;; Reading
@@ -42,16 +42,16 @@
            (format "%s\n[from the buffer %s, which has changes that are not saved]"
                    (funcall lines) (buffer-name)))
        (with-temp-buffer
-         (insert-file-contents path nil 0 efrit-tools-files--most-bytes)
+         (insert-file-contents path nil 0 efrit-tools-files--max-bytes)
          (concat (funcall lines) (efrit-tools-files--unseen path)))))))
 
 (defun efrit-tools-files--unseen (path)
   "Return a line that says what of the file PATH was not looked at, if any."
   (let ((size (file-attribute-size (file-attributes (file-truename path)))))
-    (if (<= size efrit-tools-files--most-bytes)
+    (if (<= size efrit-tools-files--max-bytes)
         ""
       (format "\n[only the first %d of its %d bytes were looked at]"
-              efrit-tools-files--most-bytes size))))
+              efrit-tools-files--max-bytes size))))
 
 (defun efrit-tools-files--existing (path)
   "Return PATH as an absolute name; it is an error unless that is a file."

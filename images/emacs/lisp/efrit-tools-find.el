@@ -182,7 +182,7 @@ it is matched against file names at any depth, else against paths below the dire
 
 ;;;; One directory
 
-(defconst efrit-tools-find--most-files 1000
+(defconst efrit-tools-find--max-files 1000
   "Entries of a directory that are listed.")
 
 (efrit-define-tool directory_files (input _context)
@@ -191,7 +191,7 @@ it is matched against file names at any depth, else against paths below the dire
   :input ((path string "The directory; the workspace when not given"))
   (let* ((directory (efrit-tool-path (or (alist-get 'path input) ".")))
          (names (directory-files directory nil directory-files-no-dot-files-regexp))
-         (listed (seq-take names efrit-tools-find--most-files)))
+         (listed (seq-take names efrit-tools-find--max-files)))
     (efrit-tool-json
      `((directory . ,(efrit-json-clean directory))
        (entries . ,(vconcat (mapcar (lambda (name)

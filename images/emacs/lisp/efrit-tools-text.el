@@ -15,7 +15,7 @@
 (require 'efrit-json)
 (require 'efrit-tool-context)
 
-(defconst efrit-tools-text--most-lines 2000
+(defconst efrit-tools-text--max-lines 2000
   "Lines that are given back when a call does not say.")
 
 (defconst efrit-tools-text--longest-line 2000
@@ -33,7 +33,7 @@ what is left out."
       (goto-char (point-min))
       (let* ((total (efrit-tools-text--count-lines))
              (first (or first 1))
-             (last (min total (+ first -1 (or count efrit-tools-text--most-lines))))
+             (last (min total (+ first -1 (or count efrit-tools-text--max-lines))))
              (lines nil) (bytes 0) (number first))
         (forward-line (1- first))
         (while (and (<= number last) (< bytes efrit-tool-result-bytes))

@@ -203,7 +203,7 @@
     (should (string-match-p
              "2 requests wait"
              (efrit-do-test--value
-              "(let ((efrit-do-most-waiting 2))
+              "(let ((efrit-do-max-waiting 2))
                  (efrit-do \"Number one. (scenario=slow)\")
                  (efrit-do (make-string 300000 ?x))
                  (efrit-chat \"Good day, who are you? (scenario=chat)\")

@@ -76,7 +76,7 @@
 
 (ert-deftest efrit-model-retry-pauses-grow-and-end ()
   (let ((efrit-model-max-attempts 6) (efrit-model-first-delay 0.5)
-        (efrit-model-most-delay 6))
+        (efrit-model-max-delay 6))
     (cl-flet ((delay (attempts chance &rest more)
                 (efrit-model-retry-delay
                  (apply #'efrit-model-failure "429" "" :attempts attempts more) chance)))

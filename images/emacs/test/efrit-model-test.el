@@ -183,7 +183,7 @@
                          collect (list (nth (% n 2) heads) (substring bytes 0 cut) 'close))
                 (list '(close) (list (substring (car heads) 0 20) 'close)
                       (efrit-test-http-reply "at last")))
-      (let ((efrit-model-most-delay 0.001))
+      (let ((efrit-model-max-delay 0.001))
         (should (equal (efrit-model-test--text (efrit-model-test--outcome)) "at last")))
       (should (equal (efrit-model-test--kinds) (make-list (+ 2 (length cuts)) "cut")))
       (should-not (efrit-model-test--left)))))

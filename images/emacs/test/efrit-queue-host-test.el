@@ -74,7 +74,7 @@
 ;; A host of many containers has a table of mounts of more than a hundred kilobytes.
 (ert-deftest efrit-host-what-the-system-reports-is-read-whole-within-a-bound ()
   (should (> (length (efrit-host--read "/proc/self/smaps")) (* 4 efrit-host--piece)))
-  (let ((efrit-host--most-bytes (1+ efrit-host--piece)))
+  (let ((efrit-host--max-bytes (1+ efrit-host--piece)))
     (should (<= (length (efrit-host--read "/proc/self/smaps")) (* 2 efrit-host--piece))))
   (should-not (efrit-host--read "/proc/nothing")))
 

@@ -81,10 +81,10 @@
 
 (ert-deftest efrit-results-one-look-checks-a-few-only ()
   (efrit-results-test--with
-    (dotimes (number (* 3 efrit-results--most-per-call))
+    (dotimes (number (* 3 efrit-results--max-per-call))
       (efrit-results-test--make (format "r%d" number)))
     (efrit-results-delete-stale)
-    (should (= (length (efrit-results-test--left)) (* 2 efrit-results--most-per-call)))
+    (should (= (length (efrit-results-test--left)) (* 2 efrit-results--max-per-call)))
     (efrit-results-delete-stale)
     (efrit-results-delete-stale)
     (should-not (efrit-results-test--left))))

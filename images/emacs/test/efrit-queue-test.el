@@ -652,7 +652,7 @@ REMEMBERED is t when it remembers answers of all requests, nil when of none."
                     (efrit-result-make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
       (cl-letf (((symbol-function 'efrit-answer--write-result)
                  (lambda (_) (signal 'file-error '("Write error" "Input/output error" "x")))))
-        (dotimes (_ (1- efrit-answer--most-failures))
+        (dotimes (_ (1- efrit-answer--max-failures))
           (should-error (efrit-answer-store answer) :type 'efrit-answer-failed))
         (should (efrit-answer-store answer)))
       (let ((stored (efrit-test-json "responses" "resp_a.json")))

@@ -42,7 +42,7 @@ Return it."
   (let* ((sent (efrit-conversation-to-send conversation))
          (bytes (string-bytes (efrit-json-text sent)))
          previous)
-    (should (<= bytes efrit-conversation-most-bytes))
+    (should (<= bytes efrit-conversation-max-bytes))
     (should (equal (alist-get 'role (aref sent 0)) "user"))
     (seq-doseq (message sent)
       (should-not (equal (alist-get 'role message) (alist-get 'role previous)))
@@ -82,7 +82,7 @@ sent is checked after the first and the last turn, and CHECK-EVERY so many."
 (defmacro efrit-conversation-test--limited (&rest body)
   "Run BODY with limits a tenth of the usual ones."
   (declare (indent 0) (debug t))
-  `(let ((efrit-conversation-most-bytes 40000)
+  `(let ((efrit-conversation-max-bytes 40000)
          (efrit-conversation--reserve 2000)
          (efrit-conversation--short-bytes 4000)
          (efrit-conversation--short 40)

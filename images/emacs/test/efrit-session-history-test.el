@@ -198,7 +198,7 @@
         (let ((history (efrit-history-open (format "s%d" number))))
           (efrit-history-test--say history "user" (efrit-history-text "x"))
           (efrit-history-cache history)))
-      (should (= (length efrit-history--cache) efrit-history--most-cached))
+      (should (= (length efrit-history--cache) efrit-history--max-cached))
       (should (equal (efrit-history-id (cdar efrit-history--cache)) "s19")))))
 
 (ert-deftest efrit-history-text-with-a-nul-is-recorded ()

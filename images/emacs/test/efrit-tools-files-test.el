@@ -87,7 +87,7 @@ Buffers that came to visit files are killed."
 
 (ert-deftest efrit-tools-files-of-a-huge-file-the-beginning-is-read ()
   (efrit-tools-files-test-with nil
-    (let ((efrit-tools-files--most-bytes 100))
+    (let ((efrit-tools-files--max-bytes 100))
       (efrit-tools-files-test--write "huge" (make-string 1000 ?\n))
       (should (string-suffix-p
                "   100\t\n\n[only the first 100 of its 1000 bytes were looked at]"

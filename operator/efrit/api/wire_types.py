@@ -40,8 +40,8 @@ def _word(kind: type[StrEnum]) -> list[Any]:
 RetryPolicyField = Annotated[RetryPolicy, *_word(RetryPolicy)]
 
 
-def _at_most(most: int, description: str) -> Any:
-    return Annotated[int | None, Meta(ge=1, le=most, description=description)]
+def _at_most(limit: int, description: str) -> Any:
+    return Annotated[int | None, Meta(ge=1, le=limit, description=description)]
 
 
 BudgetField = Annotated[

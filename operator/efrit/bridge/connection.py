@@ -11,9 +11,9 @@ from efrit.connection_limit import ConnectionLimit
 from efrit.protocol import ErrorBody
 from efrit.timed_connection import TimedConnection
 
-MOST_CONNECTIONS = 160
+MAX_CONNECTIONS = 160
 """A controller opens nine."""
-_limit: ConnectionLimit[Connection] = ConnectionLimit(MOST_CONNECTIONS, collect_seconds=1.0)
+_limit: ConnectionLimit[Connection] = ConnectionLimit(MAX_CONNECTIONS, collect_seconds=1.0)
 
 
 class Connection(TimedConnection):

@@ -24,7 +24,7 @@ from efrit.connection_limit import OpenConnections
 from efrit.protocol import ErrorBody
 from efrit.timed_connection import INVALID_HTTP, MAX_HEADERS, check_head, http_response, receive_timeout_message
 
-MOST_CONNECTIONS = 32
+MAX_CONNECTIONS = 32
 """A probe opens one and ends it."""
 ACCEPTED_AT_ONCE = 32
 """In one round of the loop; others have their turn before the next."""
@@ -48,7 +48,7 @@ class ProbeServer:
     def __init__(self, paths: Mapping[bytes, Problems], receive_seconds: float = RECEIVE_SECONDS) -> None:
         self.paths = paths
         self.receive_seconds = receive_seconds
-        self.connections: OpenConnections[_Connection] = OpenConnections(MOST_CONNECTIONS)
+        self.connections: OpenConnections[_Connection] = OpenConnections(MAX_CONNECTIONS)
         self._stop = asyncio.Event()
 
     def stop(self) -> None:

@@ -72,7 +72,7 @@ _STATUS: tuple[tuple[type[EfritError], int], ...] = (
 # Escaped as \uXXXX, content may take six bytes for one; the rest of a request is small.
 _ESCAPED = 6
 _ENVELOPE_BYTES = 64 * 1024
-MOST_STREAMS = 32
+MAX_STREAMS = 32
 """Readers of the event stream: a controller is one, two while one follows another. As many may follow work logs."""
 LISTED_AT_ONCE = 64
 """Requests in one part of a list as it is sent."""
@@ -210,8 +210,8 @@ class _Api:
     async def events(self, http: HttpRequest) -> HttpResponse:
         if not self._queue.is_open:
             raise QueueNotReady("the queue is not open yet; try again")
-        if self._readers >= MOST_STREAMS:
-            raise TooManyStreams(f"{MOST_STREAMS} readers follow the events already; close one, or try again later")
+        if self._readers >= MAX_STREAMS:
+            raise TooManyStreams(f"{MAX_STREAMS} readers follow the events already; close one, or try again later")
         return StreamingResponse(
             self._follow(http), media_type="text/event-stream", headers={"cache-control": "no-store"}
         )
@@ -233,8 +233,8 @@ class _Api:
     async def progress(self, http: HttpRequest) -> HttpResponse:
         rid = _known_id(http)
         await self._queue.view(rid, response=False)
-        if self._log_readers >= MOST_STREAMS:
-            raise TooManyStreams(f"{MOST_STREAMS} readers follow work logs already; close one, or try again later")
+        if self._log_readers >= MAX_STREAMS:
+            raise TooManyStreams(f"{MAX_STREAMS} readers follow work logs already; close one, or try again later")
         return StreamingResponse(
             self._follow_log(rid, http), media_type="text/event-stream", headers={"cache-control": "no-store"}
         )

@@ -26,7 +26,7 @@ SECONDS = 3.0
 """How long the names of a cluster may take: a person waits at the prompt."""
 SECONDS_VARIABLE = "EFRIT_COMPLETION_SECONDS"
 
-_MOST = 200
+_MAX_SHOWN = 200
 _FILES, _NO_FILES = ":0", ":4"
 _PLACE_OPTIONS = ("backend", "config", "kubeconfig", "context", "namespace")
 
@@ -42,7 +42,7 @@ def run_complete(program: str, words: Sequence[str]) -> Exit:
     line = CommandLine.read(program, list(words) or [""])
     # The shell prints them: what controls its terminal is not offered.
     matches = (item for item in line.candidates() if item[0].startswith(line.prefix) and item[0].isprintable())
-    for value, description in itertools.islice(matches, _MOST):
+    for value, description in itertools.islice(matches, _MAX_SHOWN):
         print(line.before + value + (f"\t{sanitized_line(description)}" if description else ""))
     print(_FILES if line.completes_files() else _NO_FILES)
     return Exit.DONE
@@ -255,7 +255,7 @@ async def _backend_names(kind: str, args: Namespace, backend: Backend) -> list[s
         instances = await backend.instances()
         labels = {f"{key}={value}" for instance in instances for key, value in instance.labels.items()}
         return [instance.id for instance in instances] if kind == "instances" else sorted(labels)
-    requests = await backend.requests(getattr(args, "instance", None), limit=_MOST)
+    requests = await backend.requests(getattr(args, "instance", None), limit=_MAX_SHOWN)
     if kind == "requests":
         return [state.handle.id for state in reversed(requests)]
     return list(dict.fromkeys(state.session.id for state in reversed(requests) if state.session and state.session.id))

@@ -13,7 +13,7 @@ from typing import TextIO
 from efrit.cli.streams import is_terminal
 
 _NAMES = {"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down"}
-_MOST = 64
+_MAX_KEYS = 64
 
 
 @contextlib.asynccontextmanager
@@ -22,7 +22,7 @@ async def pressed_keys(stream: TextIO) -> AsyncIterator[asyncio.Queue[str]]:
 
     The terminal is as it was afterwards. Keys beyond 64 that nobody has taken are dropped.
     """
-    keys: asyncio.Queue[str] = asyncio.Queue(_MOST)
+    keys: asyncio.Queue[str] = asyncio.Queue(_MAX_KEYS)
     if not is_terminal(stream):
         yield keys
         return

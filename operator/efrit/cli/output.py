@@ -120,7 +120,7 @@ def duration_text(seconds: float | None) -> str | None:
     )
 
 
-def shortened(text: str | None, most: int = 60) -> str:
-    """Return the beginning of `text` on one line, at most `most` characters."""
+def shortened(text: str | None, limit: int = 60) -> str:
+    """Return the beginning of `text` on one line, at most `limit` characters."""
     line = " ".join((text or "").split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -17,7 +17,7 @@ from efrit.cli.streams import printable
 from efrit.cli.wait import Detached, display_for, wait
 from efrit.cli.work import work_of
 from efrit.client.errors import ResultTruncated
-from efrit.client.interface import MOST_LISTED, Backend, Handle, RequestState, RequestType
+from efrit.client.interface import MAX_LISTED, Backend, Handle, RequestState, RequestType
 
 
 async def run_submit(backend: Backend, args: Namespace) -> Exit:
@@ -112,7 +112,7 @@ TABLE_ROWS = 30
 async def _newest_requests(backend: Backend, args: Namespace) -> tuple[list[RequestState], int]:
     """Return the newest requests, newest first, and how many older ones the limit leaves out."""
     limit = (0 if args.output else TABLE_ROWS) if args.limit is None else args.limit
-    limit = limit or MOST_LISTED
+    limit = limit or MAX_LISTED
     states = list(reversed(await backend.requests(args.instance, limit=limit + 1)))
     return states[:limit], max(0, len(states) - limit)
 
@@ -136,7 +136,7 @@ async def run_requests(backend: Backend, args: Namespace) -> Exit:
     else:
         print(f"no requests in {backend.place}", file=sys.stderr)
     if older and not args.limit:
-        hint = "--limit N lists more" if len(states) >= MOST_LISTED else "--limit 0 lists all"
+        hint = "--limit N lists more" if len(states) >= MAX_LISTED else "--limit 0 lists all"
         print(f"efrit: only the newest {len(states)} requests are listed; {hint}", file=sys.stderr)
     return Exit.TRUNCATED if incomplete else Exit.DONE
 

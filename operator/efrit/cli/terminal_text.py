@@ -34,11 +34,11 @@ def _character_width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in _WIDE else 1
 
 
-def cut(text: str, most: int | None, mark: str = "…") -> str:
-    """Return `text` in at most `most` columns, with `mark` where something is left out; None: all of it."""
-    if most is None or display_width(text) <= most:
+def cut(text: str, limit: int | None, mark: str = "…") -> str:
+    """Return `text` in at most `limit` columns, with `mark` where something is left out; None: all of it."""
+    if limit is None or display_width(text) <= limit:
         return text
-    available, used = most - display_width(mark), 0
+    available, used = limit - display_width(mark), 0
     for index, character in enumerate(text):
         used += _character_width(character)
         if used > available:

@@ -19,7 +19,7 @@ from efrit.client.backends import open_backend
 from efrit.client.claims import Claim, NewClaim, bound_claim
 from efrit.client.errors import Refused, WaitTimeout, check_directory
 from efrit.client.interface import (
-    MOST_LISTED,
+    MAX_LISTED,
     Backend,
     Budget,
     Finding,
@@ -242,7 +242,7 @@ class AsyncClient:
             async for line in lines:
                 yield line
 
-    async def requests(self, instance: str | None = None, *, limit: int = MOST_LISTED) -> Sequence[RequestState]:
+    async def requests(self, instance: str | None = None, *, limit: int = MAX_LISTED) -> Sequence[RequestState]:
         """Return the newest `limit` requests, oldest first: the open ones and those still kept.
 
         Raises `Refused` where `limit` is less than one.

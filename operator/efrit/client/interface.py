@@ -63,7 +63,7 @@ __all__ = [
 ANY_INSTANCE = "*"
 """In place of an instance's name: the least loaded one. No instance can be called so."""
 
-MOST_LISTED = 10_000
+MAX_LISTED = 10_000
 """Requests that a list of all of them has at most: whoever wants more says how many."""
 
 

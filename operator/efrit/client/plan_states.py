@@ -38,7 +38,7 @@ LONGEST_NAME = 63
 _LONGEST_SLUG = 40
 
 
-MOST_BRIEF_CHARACTERS = 200
+MAX_BRIEF_CHARACTERS = 200
 
 
 def without_texts(state: PlanState) -> PlanState:
@@ -49,10 +49,10 @@ def without_texts(state: PlanState) -> PlanState:
     current = [replace(task, lessons=()) for task in state.tree if task.id == state.current_task][:1]
     return replace(
         state,
-        intent=Intent(state.intent.description[:MOST_BRIEF_CHARACTERS]),
-        message=state.message[:MOST_BRIEF_CHARACTERS],
+        intent=Intent(state.intent.description[:MAX_BRIEF_CHARACTERS]),
+        message=state.message[:MAX_BRIEF_CHARACTERS],
         amendments=(),
-        tree=tuple(replace(task, description=task.description[:MOST_BRIEF_CHARACTERS]) for task in current),
+        tree=tuple(replace(task, description=task.description[:MAX_BRIEF_CHARACTERS]) for task in current),
         commits=(),
         observations=(),
     )

@@ -14,7 +14,7 @@ from efrit.client.async_plans import AsyncPlans, PlanOptions
 from efrit.client.claims import Claim
 from efrit.client.event_loop import EventLoop
 from efrit.client.interface import (
-    MOST_LISTED,
+    MAX_LISTED,
     Finding,
     Handle,
     Instance,
@@ -137,7 +137,7 @@ class Client:
         """Yield the lines of its work log (JSON objects); with `follow`, until it is over."""
         return self._running.iterate(self._client.log(request, follow=follow))
 
-    def requests(self, instance: str | None = None, *, limit: int = MOST_LISTED) -> Sequence[RequestState]:
+    def requests(self, instance: str | None = None, *, limit: int = MAX_LISTED) -> Sequence[RequestState]:
         """Return the newest `limit` requests, oldest first: the open ones and those still kept."""
         return self._running.run(self._client.requests, instance, limit=limit)
 

@@ -27,14 +27,14 @@ from efrit.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS, VOLUME_CLAI
 
 log = logging.getLogger(__name__)
 
-MOST_REQUESTS = 16
+MAX_REQUESTS = 16
 """Requests that are read: of the largest as many fit into a page."""
 PAGE_REQUESTS = 100
-MOST_PAGES = 4
+MAX_PAGES = 4
 """Pages of requests to choose from, their metadata alone."""
-MOST_LEFT_OUT = 16
+MAX_LEFT_OUT = 16
 """Namespaces that a page is read without, those with most requests so far: their names are in the URL."""
-MOST_INSTANCES = 4
+MAX_INSTANCES = 4
 """Instances that are read, each with five calls."""
 READ_SECONDS = 5.0
 """How long the mass waits for what is read here, at most: where the API server is slow, there is no head start."""
@@ -75,7 +75,7 @@ async def _first_targets(
     oldest = await _oldest(kube, scope)
     namespaces = sorted({namespace for namespace, _ in oldest})
     shuffle(namespaces)
-    chosen = islice(in_turns(oldest, namespaces), MOST_REQUESTS)
+    chosen = islice(in_turns(oldest, namespaces), MAX_REQUESTS)
     targets: dict[Key, None] = {}
     for obj in await asyncio.gather(*(_read(kube, key) for key in chosen)):
         if obj is None:
@@ -83,7 +83,7 @@ async def _first_targets(
         store.requests.observe(obj)
         snapshot = store.requests.snapshot((obj["metadata"]["namespace"], obj["metadata"]["name"]))
         target = target_of(snapshot.request) if snapshot is not None else None
-        if target is not None and len(targets) < MOST_INSTANCES:
+        if target is not None and len(targets) < MAX_INSTANCES:
             targets[target] = None
     return list(targets)
 
@@ -104,7 +104,7 @@ async def _oldest(kube: Kube, scope: str | None) -> list[Key]:
     """
     ages: dict[Key, str] = {}
     left_out: list[str] = []
-    for _ in range(MOST_PAGES if scope is None else 1):
+    for _ in range(MAX_PAGES if scope is None else 1):
         selector = ",".join([names.OPEN_SELECTOR, *(f"metadata.namespace!={namespace}" for namespace in left_out)])
         count = 0
         pages = kube.pages(REQUESTS, scope, accept=METADATA_LIST, fieldSelector=selector, limit=str(PAGE_REQUESTS))
@@ -116,7 +116,7 @@ async def _oldest(kube: Kube, scope: str | None) -> list[Key]:
                 break
         if count < PAGE_REQUESTS:
             break
-        most = Counter(namespace for namespace, _ in ages).most_common(MOST_LEFT_OUT)
+        most = Counter(namespace for namespace, _ in ages).most_common(MAX_LEFT_OUT)
         left_out = [namespace for namespace, _ in most]  # gate: head-start-turns
     return sorted(ages, key=lambda key: (ages[key], key))
 

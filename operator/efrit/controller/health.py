@@ -21,7 +21,7 @@ from efrit.connection_limit import OpenConnections
 from efrit.controller.listener import Connection, Site, set_up
 
 STUCK_AFTER_SECONDS = 60.0
-MOST_CONNECTIONS = 32
+MAX_CONNECTIONS = 32
 """A probe opens one and ends it, Prometheus keeps one."""
 IDLE_SECONDS = 60.0
 """How long a connection may wait for the head of its next request; longer than between two probes or scrapes."""
@@ -89,6 +89,6 @@ async def serve(
     if with_metrics:
         app.add_routes([web.get("/metrics", metrics)])
     runner = web.AppRunner(app, access_log=None, keepalive_timeout=idle_seconds)
-    server, opened = await set_up(runner), OpenConnections[_Connection](MOST_CONNECTIONS)
+    server, opened = await set_up(runner), OpenConnections[_Connection](MAX_CONNECTIONS)
     await Site(runner, host, port, lambda: _Connection(server(), opened)).start()
     return runner

@@ -19,7 +19,7 @@ from efrit.controller.model.keys import WorkKey
 
 QUANTUM_SECONDS = 0.02
 """What one turn of a lane pays for: a usual reconciliation."""
-MOST_DEBT_SECONDS = 2.0
+MAX_DEBT_SECONDS = 2.0
 """A lane passes no more turns than this, whatever its keys have taken."""
 FIRST = "first"
 """The kind of keys that go first: what is nearly done."""
@@ -132,7 +132,7 @@ class Lanes:
         """Have a lane pay for a key that took so long, beyond what its turn has paid for."""
         lane = self._lanes.get(name)
         if lane is not None:
-            lane.debt = min(lane.debt + max(0.0, seconds - QUANTUM_SECONDS), MOST_DEBT_SECONDS)
+            lane.debt = min(lane.debt + max(0.0, seconds - QUANTUM_SECONDS), MAX_DEBT_SECONDS)
 
     def can_take(self, may_begin: Callable[[str], bool]) -> bool:
         """Return whether `take` would return a key."""

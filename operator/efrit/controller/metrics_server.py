@@ -26,7 +26,7 @@ from efrit.controller.metrics_access import PATH, MetricsAccess
 
 VALID = timedelta(days=3650)
 """Of a certificate that goes with its process, and that nobody can verify: it is there for the encryption."""
-MOST_CONNECTIONS = 32
+MAX_CONNECTIONS = 32
 """Prometheus opens one."""
 HANDSHAKE_SECONDS = 10.0
 UNPROVEN_SECONDS = 10.0
@@ -51,7 +51,7 @@ class _Connections:
     def __init__(self, server: web.Server, seconds: float) -> None:
         self._server = server
         self._seconds = seconds
-        self._limit: ConnectionLimit[_Connection] = ConnectionLimit(MOST_CONNECTIONS, COLLECT_SECONDS)
+        self._limit: ConnectionLimit[_Connection] = ConnectionLimit(MAX_CONNECTIONS, COLLECT_SECONDS)
 
     def __call__(self) -> _Connection:
         self._limit.check()

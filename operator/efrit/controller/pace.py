@@ -9,8 +9,8 @@ from __future__ import annotations
 
 LATE_SECONDS = 0.01
 """A loop whose turn takes longer is late."""
-LEAST = 2.0
-MOST = 32.0
+MIN_LIMIT = 2.0
+MAX_LIMIT = 32.0
 INCREASE = 0.2
 DECREASE = 0.7
 EVERY_SECONDS = 0.1
@@ -22,9 +22,9 @@ FORGET_SECONDS = 5.0
 class Pace:
     """The limit; it begins high, and falls within half a second."""
 
-    def __init__(self, most: float = MOST) -> None:
-        self._most = max(LEAST, most)
-        self._limit = self._most
+    def __init__(self, max_limit: float = MAX_LIMIT) -> None:
+        self._max_limit = max(MIN_LIMIT, max_limit)
+        self._limit = self._max_limit
         self._measured = float("-inf")
 
     @property
@@ -35,20 +35,20 @@ class Pace:
     @property
     def lowered(self) -> bool:
         """Whether it is lower than it may be."""
-        return self._limit < self._most
+        return self._limit < self._max_limit
 
     def is_due(self, now: float) -> bool:
         """Return whether to measure, and count it as done."""
         if now - self._measured < EVERY_SECONDS:
             return False
         if now - self._measured >= FORGET_SECONDS:
-            self._limit = self._most
+            self._limit = self._max_limit
         self._measured = now
         return True
 
     def observe(self, seconds: float) -> None:
         """Take in how long a turn of the loop took."""
         if seconds > LATE_SECONDS:
-            self._limit = max(LEAST, self._limit * DECREASE)
+            self._limit = max(MIN_LIMIT, self._limit * DECREASE)
         else:
-            self._limit = min(self._most, self._limit + INCREASE)
+            self._limit = min(self._max_limit, self._limit + INCREASE)

@@ -19,9 +19,9 @@ from efrit.controller.model.keys import Key
 from efrit.controller.store.flow_backlog import OTHER_FLOWS
 from efrit.controller.store.pools import Pools
 
-MOST_POOLS = 100
+MAX_POOLS = 100
 """Pools with series of their own; all others share one of each."""
-MOST_FLOWS = 5
+MAX_FLOWS = 5
 """Flows of a pool with series of their own, those with the most open requests; all others share one of each."""
 OTHERS = OTHER_FLOWS
 """The name under which pools and flows are counted that have no series of their own."""
@@ -55,13 +55,13 @@ SCALE_DECISIONS = Counter(
 class PoolLabels:
     """Which pools have series of their own: the first ones, until they are gone."""
 
-    def __init__(self, most: int = MOST_POOLS) -> None:
-        self._most = most
+    def __init__(self, limit: int = MAX_POOLS) -> None:
+        self._limit = limit
         self._named: set[Key] = set()
 
     def of(self, pool: Key) -> tuple[str, str]:
         """Return the labels of a pool."""
-        if pool not in self._named and len(self._named) >= self._most:
+        if pool not in self._named and len(self._named) >= self._limit:
             return "", OTHERS
         self._named.add(pool)
         return pool
@@ -137,7 +137,7 @@ class PoolCollector(Collector):
             since = waiting.oldest
             oldest.at_least(max(0.0, (now - since).total_seconds()) if since is not None else 0.0, *pool)
             for place, (name, running, pending_of_flow) in enumerate(waiting.flows):
-                flow = name if place < MOST_FLOWS and pool == key else OTHERS
+                flow = name if place < MAX_FLOWS and pool == key else OTHERS
                 flows.add(running, *pool, flow, "running")
                 flows.add(pending_of_flow, *pool, flow, "pending")
             for condition in status.conditions if pool == key else ():

@@ -25,7 +25,7 @@ from efrit.controller.model.credentials import Identity
 from efrit.controller.model.keys import RESYNC, Key, WorkKey
 from efrit.controller.store.store import Store
 
-MOST_READS = 3
+MAX_READS = 3
 """Decisions about a request in a row: it gets its instance, and its content is read, or its answer, or it ends."""
 
 
@@ -110,7 +110,7 @@ class Reconciler:
         requests = self._store.requests
         await self._confirm_left("EfritRequest", key, work)
         requests.assume(key, None)
-        for decisions_left in reversed(range(MOST_READS)):
+        for decisions_left in reversed(range(MAX_READS)):
             snapshot = requests.snapshot(key)
             actions = decide_request(snapshot, self._clock()) if snapshot is not None else []
             outcome = await self._actor.carry_out_all(work, actions)
@@ -132,7 +132,7 @@ class Reconciler:
                 if not acquired:
                     return
                 with plans.pinned(key):
-                    for _ in range(MOST_READS):
+                    for _ in range(MAX_READS):
                         if not reads_first(actions):
                             break
                         if await self._actor.carry_out_all(work, actions) is DecisionOutcome.SUPERSEDED:

@@ -48,7 +48,7 @@ LISTS_AT_A_TIME = 4
 FIRST_SWEEP_SECONDS = 5.0
 FINAL_EVERY = 10
 """One sweep in so many also looks through final requests for a time to live that has run out."""
-MOST_READ_ALONE = 200
+MAX_READ_ALONE = 200
 """Requests that are read one by one after their metadata were listed; more come with a list of all."""
 
 
@@ -205,7 +205,7 @@ class Resync:
 
     async def _read_requests(self, keys: Sequence[Key]) -> None:
         """Take in open requests of which only the metadata were listed: one by one, or all where that is quicker."""
-        if len(keys) > MOST_READ_ALONE:
+        if len(keys) > MAX_READ_ALONE:
             async for obj in self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR):
                 self._store.requests.observe(obj)
             return

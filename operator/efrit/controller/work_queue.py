@@ -41,7 +41,7 @@ FREE_SHARE = 1 / 4
 More than the calls to one bridge, so that an instance that hangs leaves some to the others of its namespace; few, as
 all take turns on one loop.
 """
-MOST_ASIDE = 16
+MAX_ASIDE = 16
 ASIDE_OF_ONE = 8
 """Keys that are set aside at a time, and those of one namespace: the calls to two bridges that hang."""
 YOUNG_SECONDS = 1.0
@@ -54,7 +54,7 @@ LOADED_LENGTH = 50
 LOADED_WAIT_SECONDS = 0.5
 LOADED_FOR_SECONDS = 5.0
 """A namespace is loaded while so many of its keys wait or one has waited so long, and for so long after that."""
-MOST_LOADED = 1000
+MAX_LOADED = 1000
 """Namespaces whose load is remembered before those are removed that are not loaded any more."""
 
 
@@ -232,7 +232,7 @@ class WorkQueue:
 
     def set_aside(self, key: WorkKey) -> None:
         """Give the worker of a key to others while it waits for what is slow; it stays the only one for its key."""
-        if key not in self._active or key in self._aside or len(self._aside) >= MOST_ASIDE:
+        if key not in self._active or key in self._aside or len(self._aside) >= MAX_ASIDE:
             return
         if (
             sum(aside_key.namespace == key.namespace for aside_key in self._aside) < ASIDE_OF_ONE
@@ -265,7 +265,7 @@ class WorkQueue:
         self._pace = Pace(workers * FREE_SHARE)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick(), name="work-queue-clock")
-            for number in range(workers + MOST_ASIDE):
+            for number in range(workers + MAX_ASIDE):
                 group.create_task(self._work(work), name=f"work-queue-{number}")
 
     async def _tick(self) -> None:
@@ -324,8 +324,8 @@ class WorkQueue:
             loop.call_soon(lambda: self._pace.observe(loop.time() - began))
 
     def _background_is_due(self) -> bool:
-        most = max(1, self._workers // BACKGROUND_SHARE)
-        return self._in_background < most and self._background.can_take(self._may_begin)
+        max_in_background = max(1, self._workers // BACKGROUND_SHARE)
+        return self._in_background < max_in_background and self._background.can_take(self._may_begin)
 
     def _take(self) -> tuple[Waiting, bool] | None:
         """Take the next key out, and say whether it comes from the background."""
@@ -467,7 +467,7 @@ class WorkQueue:
         now = _now()
         if self._loaded.get(namespace, now) > now + LOADED_FOR_SECONDS / 2:
             return
-        if len(self._loaded) >= MOST_LOADED:
+        if len(self._loaded) >= MAX_LOADED:
             self._loaded = {
                 loaded_namespace: until for loaded_namespace, until in self._loaded.items() if until > now
             }

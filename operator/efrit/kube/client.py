@@ -41,7 +41,7 @@ MAX_PAGE_BYTES = 1 << 20
 class KubeClient:
     """A connection to the API server. Close it when done."""
 
-    most_output_bytes = MAX_OUTPUT_BYTES
+    max_output_bytes = MAX_OUTPUT_BYTES
     """Of a command in a container: a server of many has less."""
     output_budget: OutputBudget | None = None
     """Of all outputs that are read at once, where many share the memory."""
@@ -215,20 +215,20 @@ class KubeClient:
     ) -> bytes:
         """Return what `command` writes to standard output in a container.
 
-        Raises ApiTooLarge where that is more than `max_bytes` or `most_output_bytes`, ApiUnavailable where the budget
+        Raises ApiTooLarge where that is more than `max_bytes` or `max_output_bytes`, ApiUnavailable where the budget
         has no more for it now, ApiCommandFailed, ApiError.
         """
-        most = self.most_output_bytes if max_bytes is None else min(max_bytes, self.most_output_bytes)
+        limit = self.max_output_bytes if max_bytes is None else min(max_bytes, self.max_output_bytes)
         parts = []
         size = 0
-        budget = self.output_budget or OutputBudget(most, most)
+        budget = self.output_budget or OutputBudget(limit, limit)
         with budget.reading(self.output_reader) as count:
             async with contextlib.aclosing(self.exec_stream(namespace, pod, container, command)) as output:
                 async for data in output:
                     parts.append(data)
                     size += len(data)
-                    if size > most:  # gate: output-bytes
-                        raise ApiTooLarge(f"{command[0]} in the pod {pod} writes more than {most} bytes")
+                    if size > limit:  # gate: output-bytes
+                        raise ApiTooLarge(f"{command[0]} in the pod {pod} writes more than {limit} bytes")
                     count(len(data))  # gate: output-budget
             return b"".join(parts)
 
@@ -351,12 +351,12 @@ def _items(page: Json) -> list[Json]:
     return page.get("items") or []
 
 
-async def _read(response: aiohttp.ClientResponse, most: int) -> bytes | bytearray | None:
-    """Return the body, None where it is longer than `most` bytes: the connection is then closed."""
+async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes | bytearray | None:
+    """Return the body, None where it is longer than `limit` bytes: the connection is then closed."""
     data = bytearray()
     async for part in response.content.iter_any():
         data += part
-        if len(data) > most:
+        if len(data) > limit:
             abandon(response)
             return None
     return data

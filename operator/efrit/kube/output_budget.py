@@ -15,10 +15,10 @@ SMALL_OUTPUT_BYTES = 64 << 10
 class OutputBudget:
     """Refuses what is beyond: to wait would let a command that never ends keep the others waiting."""
 
-    def __init__(self, most_bytes: int, most_bytes_of_one: int) -> None:
-        """most_bytes_of_one: of the readers with one name."""
-        self._most = most_bytes
-        self._most_of_one = most_bytes_of_one
+    def __init__(self, max_bytes: int, max_bytes_of_reader: int) -> None:
+        """max_bytes_of_reader: of the readers with one name."""
+        self._max_bytes = max_bytes
+        self._max_bytes_of_reader = max_bytes_of_reader
         self._held: Counter[str] = Counter()
 
     @property
@@ -35,7 +35,7 @@ class OutputBudget:
             nonlocal size, counted
             size += more
             beyond = max(0, size - SMALL_OUTPUT_BYTES) - counted
-            if self._held[reader] + beyond > self._most_of_one or self.held_bytes + beyond > self._most:
+            if self._held[reader] + beyond > self._max_bytes_of_reader or self.held_bytes + beyond > self._max_bytes:
                 raise ApiUnavailable(
                     "the long results and logs that are being read take all the memory there is for them"
                 )

@@ -53,9 +53,9 @@ from efrit.mcp.tools.call import GRACE_SECONDS
 
 log = logging.getLogger(__name__)
 
-MOST_OUTPUT_BYTES = 8 << 20
+MAX_OUTPUT_BYTES = 8 << 20
 """Of a file that is read in a pod, and of all that one caller has read at once: `kubectl efrit` reads more."""
-MOST_OUTPUT_BYTES_AT_ONCE = 16 << 20
+MAX_OUTPUT_BYTES_AT_ONCE = 16 << 20
 """Of all files that are read in pods at once, for all callers share the memory."""
 CERTIFICATE_CHECK_SECONDS = 10.0
 NAMESPACE = r"/namespaces/{namespace:str}/mcp"
@@ -188,14 +188,14 @@ async def open_bounded(place: Place, namespace: str | None, output_budget: Outpu
 
 
 def _bound_output(api: Api, output_budget: OutputBudget) -> None:
-    api.most_output_bytes, api.output_budget = MOST_OUTPUT_BYTES, output_budget
+    api.max_output_bytes, api.output_budget = MAX_OUTPUT_BYTES, output_budget
 
 
 async def serve_http(settings: Settings, http: Http) -> None:
     """Serve until the process gets a signal to stop; running work continues."""
     place = settings.place
 
-    output_budget = OutputBudget(MOST_OUTPUT_BYTES_AT_ONCE, MOST_OUTPUT_BYTES)
+    output_budget = OutputBudget(MAX_OUTPUT_BYTES_AT_ONCE, MAX_OUTPUT_BYTES)
 
     async def open_namespace(namespace: str | None) -> Backend:
         return await open_bounded(place, namespace, output_budget if http.authenticated else None)

@@ -94,8 +94,8 @@ class Cycle:
         if max_tokens is not None:
             remaining_tokens = max(max_tokens - tokens_spent(self._snapshot, self._cursor), 1)
             # What is left for the plan may be more than the instance allows one request.
-            most = min(remaining_tokens, self._snapshot.max_session_tokens or remaining_tokens)
-            budget = replace(budget, max_tokens=min(budget.max_tokens or most, most))
+            limit = min(remaining_tokens, self._snapshot.max_session_tokens or remaining_tokens)
+            budget = replace(budget, max_tokens=min(budget.max_tokens or limit, limit))
         bounds = to_resource(budget)
         return {
             "type": "command",
@@ -118,8 +118,8 @@ class Cycle:
     def _report_for_repository(self, act: EfritRequest) -> Mapping[str, Any]:
         """Return what the executor said as the repository keeps it, within what a request may have."""
         # Quoted as JSON in Lisp, a byte becomes four at most.
-        most = min(LONGEST_RESULT, self._max_bytes // 8)
-        text = messages.truncate_middle(_CONTROL.sub("\ufffd", self._report(act)), most)
+        limit = min(LONGEST_RESULT, self._max_bytes // 8)
+        text = messages.truncate_middle(_CONTROL.sub("\ufffd", self._report(act)), limit)
         outcome = act.status.outcome or Outcome.FAILURE
         return lisp_calls.packed(json.dumps({"task": self._task.id, "outcome": outcome, "text": text}))
 

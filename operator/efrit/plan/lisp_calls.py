@@ -19,7 +19,7 @@ from efrit.protocol.json_limits import exceeds_part_limit
 LONGEST_PLAIN = 20_000
 """Characters of a JSON text beyond which it is packed."""
 
-_MOST_UNPACKED = 8 * 1024 * 1024
+_MAX_UNPACKED = 8 * 1024 * 1024
 """Bytes of a value that is packed: as many tasks as a tree may have, with the longest descriptions."""
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
 _FORM = re.compile(rf"\(efrit-plan-[a-z-]+ ({_STRING.pattern})\)", re.DOTALL)
@@ -80,7 +80,7 @@ def unpacked(payload: object) -> Any:
 def _unzipped(data: str) -> str:
     try:
         stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        text = stream.decompress(base64.b64decode(data, validate=True), _MOST_UNPACKED)
+        text = stream.decompress(base64.b64decode(data, validate=True), _MAX_UNPACKED)
         if not stream.eof:
             raise InvalidPlanRecord("A packed value is truncated, or larger than 8 MiB.")
         if exceeds_part_limit(text):

@@ -18,7 +18,7 @@ from efrit.plan.tree import (
     FAILED_FOR_GOOD,
     LONGEST_DESCRIPTION,
     LONGEST_LESSON,
-    MOST_LESSONS,
+    MAX_LESSONS,
     ROOT,
     TaskTree,
     find,
@@ -30,14 +30,14 @@ from efrit.plan.tree import (
 )
 from efrit.protocol.plan_enums import TaskState, TaskType
 
-MOST_OPERATIONS = 100
+MAX_OPERATIONS = 100
 LONGEST_REASON = 2_000
-_MOST_SENTENCES = 10
+_MAX_SENTENCES = 10
 
 _Id = Annotated[str, Field(max_length=64, description="The id of a task of the tree.")]
 _Description = Annotated[str, Field(min_length=1, max_length=LONGEST_DESCRIPTION)]
 _Lessons = Annotated[
-    tuple[Annotated[str, Field(min_length=1, max_length=LONGEST_LESSON)], ...], Field(max_length=MOST_LESSONS)
+    tuple[Annotated[str, Field(min_length=1, max_length=LONGEST_LESSON)], ...], Field(max_length=MAX_LESSONS)
 ]
 
 
@@ -114,7 +114,7 @@ class Answer(_Output):
 
     verdict: Verdict
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
-    operations: Annotated[tuple[Operation, ...], Field(max_length=MOST_OPERATIONS)] = ()
+    operations: Annotated[tuple[Operation, ...], Field(max_length=MAX_OPERATIONS)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def apply(tree: TaskTree, visited: str, answer: Answer, step: int) -> TaskTree |
             sentences.append(f"Operation {number} ({operation.operation}): {error}")
     # After a failed operation the tree is not the one that was meant: its problems would only confuse.
     sentences = sentences or [*_result_problems(tree, after, visited, answer)] or problems(after)
-    return Refused(tuple(sentences[:_MOST_SENTENCES])) if sentences else after
+    return Refused(tuple(sentences[:_MAX_SENTENCES])) if sentences else after
 
 
 def _verdict_problems(task: TaskTree, answer: Answer) -> Iterator[str]:
@@ -186,7 +186,7 @@ def _with_verdict(task: TaskTree, answer: Answer) -> TaskTree:
 
 
 def _with_lessons(task: TaskTree, lessons: tuple[str, ...]) -> tuple[str, ...]:
-    return (*task.lessons, *lessons)[-MOST_LESSONS:]
+    return (*task.lessons, *lessons)[-MAX_LESSONS:]
 
 
 def _apply_operation(tree: TaskTree, operation: Operation, new_ids: Iterator[str]) -> TaskTree:

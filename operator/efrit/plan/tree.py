@@ -19,11 +19,11 @@ from efrit.protocol.plan_enums import TaskState, TaskType
 ROOT = "root"
 """Id of the root of every tree; its description is the intent's."""
 
-MOST_TASKS = 2_000
+MAX_TASKS = 2_000
 DEEPEST = 20
 LONGEST_DESCRIPTION = 4_000
 LONGEST_LESSON = 2_000
-MOST_LESSONS = 20
+MAX_LESSONS = 20
 
 FAILED_FOR_GOOD = 1.0
 RISE_PER_FAILURE = 0.2
@@ -48,7 +48,7 @@ class TaskTree(BaseModel):
     state: TaskState = TaskState.PENDING
     attempts: Annotated[int, Field(ge=0, le=2**31)] = 0
     """How many visits ended with a verdict."""
-    lessons: Annotated[tuple[Lesson, ...], Field(max_length=MOST_LESSONS)] = ()
+    lessons: Annotated[tuple[Lesson, ...], Field(max_length=MAX_LESSONS)] = ()
     """What earlier attempts taught, oldest first."""
     children: tuple[TaskTree, ...] = ()
 
@@ -142,8 +142,8 @@ def problems(tree: TaskTree) -> list[str]:
     """Return what is wrong with the tree as a whole, in sentences; empty for a sound one."""
     sentences = []
     every = list(walk(tree))
-    if len(every) > MOST_TASKS:
-        sentences.append(f"The tree would have {len(every)} tasks; at most {MOST_TASKS} are allowed.")
+    if len(every) > MAX_TASKS:
+        sentences.append(f"The tree would have {len(every)} tasks; at most {MAX_TASKS} are allowed.")
     deepest, depth = max(every, key=lambda item: item[1])
     if depth > DEEPEST:
         sentences.append(f"Task {deepest.id} would lie {depth} levels deep; at most {DEEPEST} are allowed.")

@@ -13,7 +13,7 @@ from efrit.errors import InvalidTree
 
 KEYS = frozenset({"id", "type", "description", "failure_threshold", "children"})
 DEEPEST = 100
-MOST = 0.9
+MAX_THRESHOLD = 0.9
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -61,8 +61,8 @@ def _check(task: object, where: str) -> None:
     if not isinstance(task.get("description"), str) or not task["description"]:
         raise InvalidTree(f"{where} has no description.")
     threshold, children = task.get("failure_threshold", 0), task.get("children", [])
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= MOST:
-        raise InvalidTree(f"the failure_threshold of {where} must be a number from 0 to {MOST}.")
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= MAX_THRESHOLD:
+        raise InvalidTree(f"the failure_threshold of {where} must be a number from 0 to {MAX_THRESHOLD}.")
     if not isinstance(children, list) or (children and task["type"] == "atomic"):
         raise InvalidTree(f"{where} has children: only a parent has, as a list.")
 

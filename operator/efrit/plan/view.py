@@ -18,7 +18,7 @@ from efrit.plan.snapshot import Snapshot
 from efrit.plan.tree import TaskTree, counts, ids_of, path_to, walk
 from efrit.protocol.plan_enums import Perspective
 
-MOST_BYTES = 48 * 1024
+MAX_BYTES = 48 * 1024
 _TREE_BYTES = 28 * 1024
 _COMMIT_BYTES = _OBSERVATION_BYTES = 9 * 1024
 # What a node gains when the tasks below it are left out.
@@ -36,7 +36,7 @@ _FIELDS = ("tree", "commits", "observations", "counts", "cost", "commitCount", "
 
 
 def describe(snapshot: Snapshot, decision: Decision) -> dict[str, Any]:
-    """Return fields of a PlanStatus in wire form, at most `MOST_BYTES` of JSON; those not known yet as they were."""
+    """Return fields of a PlanStatus in wire form, at most `MAX_BYTES` of JSON; those not known yet as they were."""
     cursor = decision.cursor
     if cursor is None:
         status = snapshot.plan.status.to_wire()

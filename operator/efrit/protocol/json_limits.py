@@ -18,9 +18,9 @@ def exceeds_part_limit(data: bytes) -> bool:
     return len(data) > _UNCHECKED_BYTES and has_more_parts(data, MAX_PARTS)
 
 
-def has_more_parts(data: bytes, most: int) -> bool:
-    """Return whether `data` has more than `most` commas, brackets and braces outside of strings."""
+def has_more_parts(data: bytes, limit: int) -> bool:
+    """Return whether `data` has more than `limit` commas, brackets and braces outside of strings."""
     # Nearly every text has few, even with those in its strings, for which alone it is looked through.
-    if data.count(b",") + data.count(b"[") + data.count(b"{") <= most:
+    if data.count(b",") + data.count(b"[") + data.count(b"{") <= limit:
         return False
-    return re.match(b"(?:%b){%d}+" % (_PART, most + 1), data, re.DOTALL) is not None
+    return re.match(b"(?:%b){%d}+" % (_PART, limit + 1), data, re.DOTALL) is not None

@@ -141,9 +141,9 @@ def _forget_sessions(disk: Disk, before: float, sessions: Sessions) -> int:
 
 
 def prune_sessions(
-    disk: Disk, *, before: float, most: int, sessions: Sessions, is_known: Callable[[RequestId], bool]
+    disk: Disk, *, before: float, limit: int, sessions: Sessions, is_known: Callable[[RequestId], bool]
 ) -> int:
-    """Delete the `most` sessions that were left alone longest, of those not touched since `before`; return how many.
+    """Delete the `limit` sessions that were left alone longest, of those not touched since `before`; return how many.
 
     `before` is an epoch time in seconds. None is deleted while there is a request that `is_known` does not know, in
     requests/ or processing/: it may continue any of them.
@@ -161,7 +161,7 @@ def prune_sessions(
         changed = max(status.st_ctime, status.st_mtime)
         if changed < bound:
             sessions_found.append((changed, name))
-    return sum(disk.remove(Area.SESSIONS, name) for _, name in heapq.nsmallest(most, sessions_found))
+    return sum(disk.remove(Area.SESSIONS, name) for _, name in heapq.nsmallest(limit, sessions_found))
 
 
 def _forget_logs(disk: Disk, before: float, is_live: Callable[[RequestId], bool]) -> int:

@@ -70,7 +70,7 @@ class Housekeeping:
         deleted = prune_sessions(
             self._parts.disk,
             before=time.time() - min(self._parts.limits.session_seconds, self._parts.limits.archive_seconds),
-            most=SESSIONS_AT_ONCE,
+            limit=SESSIONS_AT_ONCE,
             sessions=sessions,
             is_known=request_ids.__contains__,
         )

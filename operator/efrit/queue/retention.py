@@ -107,8 +107,8 @@ class Retention:
         if item is not None:
             self.index.put(rid, item)
 
-    def walk(self, now: float, most: int = SLICE) -> bool:
-        """Look at the next `most` names of archive/; return True at the end of a walk; the next call begins anew."""
+    def walk(self, now: float, limit: int = SLICE) -> bool:
+        """Look at the next `limit` names of archive/; return True at the end of a walk; the next call begins anew."""
         if self._walk is None:
             self._walk = self._disk.entries(Area.ARCHIVE)
         for count, entry in enumerate(self._walk, start=1):
@@ -117,7 +117,7 @@ class Retention:
                 item = self._measure(key, now)
                 if item is not None:
                     self.index.put(key, item)
-            if count == most:
+            if count == limit:
                 return False
         self._walk, self.complete = None, True
         return True

@@ -19,7 +19,7 @@ from tests.support.timeout import TIMEOUT
 Json = dict[str, Any]
 TRANSACTION_BYTES = 1_000_000
 """etcd takes a megabyte and a half."""
-MOST_OPERATIONS = 100
+MAX_OPERATIONS = 100
 PLURALS = {resource.kind: resource.plural for resource in (REQUESTS, EXCLUSIVE_CLAIMS)}
 
 
@@ -82,7 +82,7 @@ def _transactions(objects: Iterable[Json]) -> Iterator[list[Json]]:
     size = 0
     for obj in objects:
         value = json.dumps(obj).encode()
-        if operations and (size + len(value) > TRANSACTION_BYTES or len(operations) == MOST_OPERATIONS):
+        if operations and (size + len(value) > TRANSACTION_BYTES or len(operations) == MAX_OPERATIONS):
             yield operations
             operations, size = [], 0
         meta = obj["metadata"]

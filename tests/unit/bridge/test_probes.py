@@ -14,7 +14,7 @@ import httpx
 import pytest
 import uvicorn
 
-from efrit.bridge.probes import ACCEPTED_AT_ONCE, MAX_HEAD_BYTES, MOST_CONNECTIONS, ProbeServer
+from efrit.bridge.probes import ACCEPTED_AT_ONCE, MAX_CONNECTIONS, MAX_HEAD_BYTES, ProbeServer
 from efrit.bridge.server import listen
 from efrit.timed_connection import MAX_HEADERS
 from tests.support.timeout import TIMEOUT
@@ -227,7 +227,7 @@ async def test_the_probes_have_a_port_without_tls_that_has_nothing_else(serve: S
 async def test_connections_to_the_port_of_the_probes_make_place_for_a_probe_and_are_bounded(serve: Serve) -> None:
     served = await serve(bridge_probe_port=0)
     port = served.bridge.probe_port
-    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS + 1)]
+    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS + 1)]
     async with httpx.AsyncClient(trust_env=False) as client:
         alive = await client.get(f"http://127.0.0.1:{port}/healthz")
     assert alive.status_code == 200
@@ -244,7 +244,7 @@ async def test_who_fills_the_port_of_the_probes_ends_connections_of_their_own(se
     port = served.bridge.probe_port
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     crowd = [
-        await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(MOST_CONNECTIONS)
+        await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(MAX_CONNECTIONS)
     ]
     with contextlib.suppress(ConnectionResetError):
         assert await asyncio.wait_for(crowd[0][0].read(), TIMEOUT) == b""

@@ -158,7 +158,7 @@ async def test_a_log_is_only_for_who_has_the_token(served: Served) -> None:
 async def test_readers_of_logs_are_limited_and_take_no_place_of_the_event_stream(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("efrit.bridge.routes.MOST_STREAMS", 1)
+    monkeypatch.setattr("efrit.bridge.routes.MAX_STREAMS", 1)
     await begin(served)
     served.emacs.append_work_log("a", "turn")
     async with reading(served, path=PATH) as first:

@@ -14,7 +14,7 @@ from efrit.cli import wait
 from efrit.cli.exit_codes import Exit
 from efrit.cli.requests import TABLE_ROWS, run_logs, run_requests, run_wait
 from efrit.client.interface import (
-    MOST_LISTED,
+    MAX_LISTED,
     Handle,
     Update,
 )
@@ -23,7 +23,7 @@ from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import load
 from tests.unit.cli.listed import Listed, run
 
-BOUNDED = f"only the newest {MOST_LISTED} requests are listed; --limit N lists more"
+BOUNDED = f"only the newest {MAX_LISTED} requests are listed; --limit N lists more"
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ BOUNDED = f"only the newest {MOST_LISTED} requests are listed; --limit N lists m
         (40, 40, None, 40, ""),
         (40, None, "name", 40, ""),
         (40, 2, "name", 2, ""),
-        (MOST_LISTED + 1, 0, "name", MOST_LISTED, BOUNDED),
-        (MOST_LISTED + 1, None, "name", MOST_LISTED, BOUNDED),
-        (MOST_LISTED + 1, MOST_LISTED + 1, "name", MOST_LISTED + 1, ""),
+        (MAX_LISTED + 1, 0, "name", MAX_LISTED, BOUNDED),
+        (MAX_LISTED + 1, None, "name", MAX_LISTED, BOUNDED),
+        (MAX_LISTED + 1, MAX_LISTED + 1, "name", MAX_LISTED + 1, ""),
     ],
 )
 def test_requests_are_listed_newest_first_up_to_the_limit_which_is_reported(

@@ -71,7 +71,7 @@ TEMPLATE = PoolTemplate().to_wire()
 """What the API server puts where none is given."""
 MAX_SURGE = 1
 """Of a pool that says nothing else."""
-MOST_STEPS = 3000
+MAX_STEPS = 3000
 """Reconciliations after one event; more of them never end."""
 
 
@@ -387,7 +387,7 @@ class PoolWorld:
     def settle(self) -> None:
         """Reconcile until nothing is left to do, and whoever dies meanwhile is replaced."""
         until = self.time + SETTLED_WITHIN
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             for key in [key for key, due in self.queue.later.items() if due <= self.time]:
                 del self.queue.later[key]
                 self.queue.add(key)

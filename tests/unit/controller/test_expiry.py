@@ -36,7 +36,7 @@ def test_what_is_due_comes_in_order_and_once() -> None:
 
 
 def test_of_very_many_those_that_are_due_first_are_kept_and_the_others_are_looked_for_again() -> None:
-    expirations = Expirations(most=10)
+    expirations = Expirations(limit=10)
     for number in reversed(range(100)):
         expirations.add(expiration(number))
         assert len(expirations) <= 20

@@ -18,9 +18,9 @@ from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.kube import Kube
 from efrit.controller.head_start import (
     HEAD_START_SECONDS,
-    MOST_INSTANCES,
-    MOST_PAGES,
-    MOST_REQUESTS,
+    MAX_INSTANCES,
+    MAX_PAGES,
+    MAX_REQUESTS,
     PAGE_REQUESTS,
     read_first,
 )
@@ -138,7 +138,7 @@ async def test_the_lists_of_all_wait_for_the_first_answer_for_two_seconds_at_mos
 
 
 async def test_a_few_instances_of_a_page_of_requests_are_read_at_first_and_no_more(api: FakeApi, kube: Kube) -> None:
-    for number in range(3 * MOST_REQUESTS):
+    for number in range(3 * MAX_REQUESTS):
         api.put(f"{REQUESTS.path(NAMESPACE)}/r{number:03}", request_json(f"r{number:03}", target=f"i{number:03}"))
 
     await read_first(kube, Store(WorkQueue(), CONFIG, lambda: datetime.now(UTC)), None)
@@ -146,8 +146,8 @@ async def test_a_few_instances_of_a_page_of_requests_are_read_at_first_and_no_mo
     reads = Counter(call.path for call in api.calls)
     assert reads.pop(REQUESTS.path(None)) == 1
     requests = [path for path in reads if path.startswith(f"{REQUESTS.path(NAMESPACE)}/")]
-    assert [reads.pop(path) for path in requests] == [1] * MOST_REQUESTS
-    assert sum(reads.values()) == 5 * MOST_INSTANCES
+    assert [reads.pop(path) for path in requests] == [1] * MAX_REQUESTS
+    assert sum(reads.values()) == 5 * MAX_INSTANCES
 
 
 def put_request(api: FakeApi, namespace: str, name: str, age: int) -> None:
@@ -185,11 +185,11 @@ async def test_requests_of_one_namespace_keep_none_of_another_from_being_among_t
         ("aa-loud", "r001"),
         ("quiet", "new"),
     ]
-    assert len(keys) == MOST_REQUESTS
+    assert len(keys) == MAX_REQUESTS
 
 
 async def test_the_lot_decides_which_of_many_namespaces_is_first(api: FakeApi, kube: Kube) -> None:
-    for number in range(3 * MOST_REQUESTS):
+    for number in range(3 * MAX_REQUESTS):
         put_request(api, f"team-{number:03}", "one", age=number)
 
     assert (await first_requests(kube, "team-047"))[0] == ("team-047", "one")
@@ -200,18 +200,18 @@ async def test_of_a_namespace_the_oldest_requests_are_first(api: FakeApi, kube: 
     for number in range(PAGE_REQUESTS):
         put_request(api, NAMESPACE, f"r{number:03}", age=number)
 
-    assert await first_requests(kube) == [(NAMESPACE, f"r{99 - number:03}") for number in range(MOST_REQUESTS)]
+    assert await first_requests(kube) == [(NAMESPACE, f"r{99 - number:03}") for number in range(MAX_REQUESTS)]
 
 
 async def test_few_pages_are_read_however_many_namespaces_have_very_many_requests(api: FakeApi, kube: Kube) -> None:
-    for number in range((MOST_PAGES + 2) * PAGE_REQUESTS):
+    for number in range((MAX_PAGES + 2) * PAGE_REQUESTS):
         put_request(api, f"team-{number // PAGE_REQUESTS}", f"r{number:03}", age=1)
 
     keys = await first_requests(kube)
 
     lists = [call for call in api.calls if call.path == REQUESTS.path(None)]
-    assert [call.query["limit"] for call in lists] == [str(PAGE_REQUESTS)] * MOST_PAGES
-    assert {namespace for namespace, _ in keys} == {f"team-{number}" for number in range(MOST_PAGES)}
+    assert [call.query["limit"] for call in lists] == [str(PAGE_REQUESTS)] * MAX_PAGES
+    assert {namespace for namespace, _ in keys} == {f"team-{number}" for number in range(MAX_PAGES)}
 
 
 async def test_a_request_that_is_gone_since_it_was_listed_is_left_out(api: FakeApi, kube: Kube) -> None:

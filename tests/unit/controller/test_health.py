@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from efrit.controller.health import MOST_CONNECTIONS, STUCK_AFTER_SECONDS, Health, serve
+from efrit.controller.health import MAX_CONNECTIONS, STUCK_AFTER_SECONDS, Health, serve
 from tests.support.timeout import TIMEOUT
 
 HALF = b"GET /healthz HTTP/1.1\r\nX-Slow: "
@@ -90,7 +90,7 @@ async def end_of(reader: asyncio.StreamReader) -> bytes:
 
 async def test_connections_that_send_half_a_request_make_place_for_a_probe_and_are_bounded(probe: Probe) -> None:
     url = probe.client.base_url
-    halves = [await half_a_request(url.host, url.port or 0) for _ in range(MOST_CONNECTIONS + 1)]
+    halves = [await half_a_request(url.host, url.port or 0) for _ in range(MAX_CONNECTIONS + 1)]
 
     assert await probe.get("/healthz") == (200, "ok\n")
     for reader, _ in halves[:2]:
@@ -105,8 +105,7 @@ async def test_who_fills_the_port_ends_connections_of_their_own(probe: Probe) ->
     url = probe.client.base_url
     reader, writer = await asyncio.open_connection(url.host, url.port)
     crowd = [
-        await asyncio.open_connection(url.host, url.port, local_addr=("127.0.0.2", 0))
-        for _ in range(MOST_CONNECTIONS)
+        await asyncio.open_connection(url.host, url.port, local_addr=("127.0.0.2", 0)) for _ in range(MAX_CONNECTIONS)
     ]
 
     assert await end_of(crowd[0][0]) == b""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.controller.lanes import FIRST, MOST_DEBT_SECONDS, QUANTUM_SECONDS, Lanes
+from efrit.controller.lanes import FIRST, MAX_DEBT_SECONDS, QUANTUM_SECONDS, Lanes
 from efrit.controller.model.keys import WorkKey
 
 
@@ -108,7 +108,7 @@ def test_a_debt_has_an_end_and_keeps_nobody_waiting_who_is_alone() -> None:
     assert order(lanes, 1) == ["dear"]
     lanes.put(key("cheap", 0), 0)
     lanes.charge("dear", 1_000_000)
-    turns = round(MOST_DEBT_SECONDS / QUANTUM_SECONDS)
+    turns = round(MAX_DEBT_SECONDS / QUANTUM_SECONDS)
     for number in range(1, 2 * turns):
         lanes.put(key("cheap", number), 0)
     assert "dear" in order(lanes, turns + 2)

@@ -14,7 +14,7 @@ import pytest
 
 from efrit.controller import metrics_access
 from efrit.controller.metrics_access import KEPT_SECONDS, LONGEST_TOKEN, MAX_KEPT, MAX_REVIEWS, MetricsAccess
-from efrit.controller.metrics_server import MOST_CONNECTIONS, serve_metrics
+from efrit.controller.metrics_server import MAX_CONNECTIONS, serve_metrics
 from efrit.errors import ApiUnavailable
 from efrit.resources import TOKEN_REVIEWS, Resource
 from tests.support.timeout import TIMEOUT
@@ -180,7 +180,7 @@ async def end_of(reader: asyncio.StreamReader) -> bytes:
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 async def test_connections_that_do_not_finish_their_handshake_are_bounded(access: MetricsAccess) -> None:
     runner = await serve_metrics(access, "127.0.0.1", 0, handshake_seconds=600)
-    opened = [await asyncio.open_connection(*runner.addresses[0]) for _ in range(MOST_CONNECTIONS + 1)]
+    opened = [await asyncio.open_connection(*runner.addresses[0]) for _ in range(MAX_CONNECTIONS + 1)]
 
     assert await end_of(opened[-1][0]) == b""
     assert not any(reader.at_eof() for reader, _ in opened[:-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efrit.controller.pace import EVERY_SECONDS, FORGET_SECONDS, LATE_SECONDS, LEAST, Pace
+from efrit.controller.pace import EVERY_SECONDS, FORGET_SECONDS, LATE_SECONDS, MIN_LIMIT, Pace
 
 LATE = 2 * LATE_SECONDS
 
@@ -15,7 +15,7 @@ LATE = 2 * LATE_SECONDS
         ([], 8.0),
         ([0.0] * 10, 8.0),
         ([LATE], 5.6),
-        ([LATE] * 100, LEAST),
+        ([LATE] * 100, MIN_LIMIT),
         ([LATE] * 100 + [0.0] * 30, 8.0),
         ([LATE] * 100 + [0.0] * 5, 3.0),
     ],

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 from efrit.controller import pool_metrics
 from efrit.controller.model.actions import Decision, Placed, Scale
-from efrit.controller.pool_metrics import MOST_FLOWS, OTHERS, PoolCollector, PoolLabels
+from efrit.controller.pool_metrics import MAX_FLOWS, OTHERS, PoolCollector, PoolLabels
 from tests.support.factory import NOW, Json, condition_json, seconds
 from tests.unit.controller.store.test_pools import pool_json, pool_request
 from tests.unit.controller.store.world import World
@@ -24,7 +24,7 @@ ELSEWHERE = {"pool_namespace": "", "pool": OTHERS}
 
 @pytest.fixture(autouse=True)
 def labels(monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolLabels]:
-    labels = PoolLabels(most=2)
+    labels = PoolLabels(limit=2)
     monkeypatch.setattr(pool_metrics, "LABELS", labels)
     yield labels
     labels.forget_all_but(())
@@ -90,7 +90,7 @@ async def test_the_gauges_are_what_the_status_says_and_what_waits_now(world: Wor
     world.store.pools.observe(
         {**named_pool("crew"), "status": {"desiredReplicas": 3, "ready": 2, "busy": 1, "conditions": conditions}}
     )
-    for number in range(MOST_FLOWS + 3):
+    for number in range(MAX_FLOWS + 3):
         name = f"r{number}"
         world.store.requests.observe(pool_request(name, labels={"team": name}, created=NOW - seconds(60)))
     registry = gauges(world, labels)
@@ -100,7 +100,7 @@ async def test_the_gauges_are_what_the_status_says_and_what_waits_now(world: Wor
 
     assert (value("members", state="ready"), value("members", state="busy")) == (2, 1)
     assert value("members_wanted") == 3
-    assert value("pending_requests") == MOST_FLOWS + 3
+    assert value("pending_requests") == MAX_FLOWS + 3
     assert value("oldest_pending_seconds") == 60
     assert value("flow_requests", flow="r0", request_state="pending") == 1
     assert value("flow_requests", flow=OTHERS, request_state="pending") == 3

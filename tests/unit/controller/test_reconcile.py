@@ -17,7 +17,7 @@ from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.config import RolloutLimits
 from efrit.controller.model.keys import RESYNC, WorkKey
-from efrit.controller.reconcile import MOST_READS, Reconciler
+from efrit.controller.reconcile import MAX_READS, Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable, BridgeUnreachable, EfritError
@@ -477,7 +477,7 @@ async def test_what_a_reconciliation_has_read_last_is_decided_with_by_the_next(r
     await rig.api.until(lambda: rig.status.get("phase") == "Succeeded")
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
-    assert rig.bridge_calls.count(("GET", ONE)) == MOST_READS + 1
+    assert rig.bridge_calls.count(("GET", ONE)) == MAX_READS + 1
 
 
 async def test_that_the_next_queue_could_not_be_recorded_does_not_say_that_the_one_before_had_the_request(

@@ -444,7 +444,7 @@ async def test_a_pool_goes_on_where_its_templates_cannot_be_read(rig: Rig) -> No
 async def test_so_many_that_somebody_must_have_made_them_are_not_read(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_actor, "MOST_READ", 3)
+    monkeypatch.setattr(pool_actor, "MAX_READ", 3)
     for number in range(4):
         rig.api.put(f"{REVISIONS}/crew-{number}", {"metadata": {"name": f"crew-{number}"}, "revision": 1})
     await listed_pool(rig)

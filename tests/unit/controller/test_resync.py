@@ -13,7 +13,7 @@ from efrit import resources
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
-from efrit.controller.resync import MOST_READ_ALONE, Resync
+from efrit.controller.resync import MAX_READ_ALONE, Resync
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
@@ -344,12 +344,12 @@ async def test_a_request_that_changed_without_an_event_is_read_and_the_others_ar
 
 
 async def test_a_sweep_that_finds_many_new_requests_lists_them_all(rig: Rig) -> None:
-    for number in range(MOST_READ_ALONE + 1):
+    for number in range(MAX_READ_ALONE + 1):
         rig.api.put(resources.REQUESTS.path("team", f"r{number}"), request_json(f"r{number}"))
 
     await rig.resync.sweep_requests()
 
-    assert len(rig.store.requests.open_uids()) == MOST_READ_ALONE + 1
+    assert len(rig.store.requests.open_uids()) == MAX_READ_ALONE + 1
     assert {call.path for call in rig.api.calls} == {resources.REQUESTS.path()}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from efrit.controller.act.bulkhead import MOST_CALLS
+from efrit.controller.act.bulkhead import MAX_CALLS
 from efrit.controller.model.keys import RESYNC, WorkKey
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import (
@@ -16,7 +16,7 @@ from efrit.controller.work_queue import (
     LOADED_LENGTH,
     LOADED_WAIT_SECONDS,
     LONGEST_WORK_SECONDS,
-    MOST_ASIDE,
+    MAX_ASIDE,
     YOUNG_SECONDS,
     WorkQueue,
 )
@@ -128,7 +128,7 @@ async def test_calls_that_hang_hold_a_share_of_the_workers_and_nobody_else_waits
             queue.add(key(namespace))
         await elapse(1)
 
-        assert MOST_CALLS < work.most["hung"] == 7
+        assert MAX_CALLS < work.most["hung"] == 7
         assert {key.namespace for key in work.ended} == {"a", "b", "c"}
         assert queue.stalled_seconds() == 0
         await elapse(150)
@@ -174,7 +174,7 @@ async def test_many_that_are_set_aside_hold_the_workers_again() -> None:
             for one in list(work.began):
                 queue.set_aside(one)
 
-        assert queue.active <= WORKERS + MOST_ASIDE
+        assert queue.active <= WORKERS + MAX_ASIDE
 
 
 async def test_where_the_loop_is_late_a_burst_has_few_keys_under_way_and_more_where_it_is_not() -> None:

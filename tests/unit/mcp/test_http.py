@@ -30,7 +30,7 @@ from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.admission import MAX_MESSAGE_BYTES
 from efrit.mcp.endpoint import READY_SECONDS, UNREADY_SECONDS, Readiness
-from efrit.mcp.http import MOST_OUTPUT_BYTES, Backends, make_app, open_bounded, transport_security
+from efrit.mcp.http import MAX_OUTPUT_BYTES, Backends, make_app, open_bounded, transport_security
 from efrit.mcp.settings import Http
 from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT
@@ -495,5 +495,5 @@ async def test_all_backends_that_callers_share_read_files_of_pods_within_one_bud
         backend = await open_bounded(Place("cluster", kubeconfig=kubeconfig), namespace, budget)
         assert isinstance(backend, ClusterBackend)
         assert (backend.namespace, backend.api.output_budget) == (namespace, budget)
-        assert backend.api.most_output_bytes == MOST_OUTPUT_BYTES
+        assert backend.api.max_output_bytes == MAX_OUTPUT_BYTES
         await backend.close()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from efrit.plan.operations import Answer, Refused, apply, failure
-from efrit.plan.tree import LONGEST_DESCRIPTION, MOST_TASKS, TaskTree, find, next_task
+from efrit.plan.tree import LONGEST_DESCRIPTION, MAX_TASKS, TaskTree, find, next_task
 from efrit.protocol.plan_enums import TaskState
 from tests.unit.plan.trees import atomic, done, failed, ids, parent
 
@@ -217,7 +217,7 @@ def test_a_parent_with_a_failed_child_does_not_stay_open_for_nothing() -> None:
 
 
 def test_a_tree_does_not_grow_without_bound() -> None:
-    wide = parent("root", *(atomic(f"t{n}") for n in range(MOST_TASKS - 1)))
+    wide = parent("root", *(atomic(f"t{n}") for n in range(MAX_TASKS - 1)))
     one_more = {"operation": "insert", "parent": "root", "tasks": [new("x")]}
     assert "2001 tasks" in refused(wide, "t0", "done", one_more)
     deep = atomic("t19")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from efrit.errors import InvalidPlanRecord
 from efrit.plan import report
-from efrit.plan.tree import MOST_TASKS, TaskTree
+from efrit.plan.tree import MAX_TASKS, TaskTree
 from tests.unit.plan.trees import atomic, done, failed, parent, trees
 
 HOSTILE = "<script>alert('x')</script> & \"quotes\" \x1b[31m \ud800 \0"
@@ -110,8 +110,8 @@ def test_the_terminal_gets_the_same_story() -> None:
 
 
 def test_a_tree_of_two_thousand_tasks_becomes_a_picture() -> None:
-    wide = parent("root", *(atomic(f"t{n}") for n in range(MOST_TASKS - 1)))
-    assert report.svg(history(wide)).count("<circle") == MOST_TASKS - 1
+    wide = parent("root", *(atomic(f"t{n}") for n in range(MAX_TASKS - 1)))
+    assert report.svg(history(wide)).count("<circle") == MAX_TASKS - 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from efrit.errors import InvalidTree
 from efrit.plan.tree import (
     DEEPEST,
-    MOST_TASKS,
+    MAX_TASKS,
     TaskTree,
     counts,
     find,
@@ -82,7 +82,7 @@ def test_a_tree_that_is_none_is_refused_with_what_is_wrong(change: dict[str, obj
 
 
 def test_a_tree_of_too_many_tasks_is_refused() -> None:
-    tree = parent("root", *(atomic(f"t{n}") for n in range(MOST_TASKS)))
+    tree = parent("root", *(atomic(f"t{n}") for n in range(MAX_TASKS)))
     with pytest.raises(InvalidTree, match="2001 tasks"):
         parse_tree(tree.model_dump_json())
 

@@ -10,7 +10,7 @@ from efrit.api.plan import MAX_TREE_NODES, PlanStatus
 from efrit.plan.cursor import Commit, Cursor
 from efrit.plan.engine import Decision, Wait, decide
 from efrit.plan.tree import TaskTree, next_task
-from efrit.plan.view import MOST_BYTES, describe, nodes
+from efrit.plan.view import MAX_BYTES, describe, nodes
 from efrit.protocol.plan_enums import CommitKind, TaskState
 from tests.unit.plan.trees import atomic, done, ids, parent, trees
 from tests.unit.plan.world import START, World, plan_json, scripted
@@ -77,12 +77,12 @@ def test_two_thousand_long_tasks_stay_within_the_bounds() -> None:
     here = running()
     decision = replace(decide(here.snapshot(), here.now), cursor=cursor, task=current)
     description = describe(here.snapshot(), decision)
-    assert size(description) <= MOST_BYTES
+    assert size(description) <= MAX_BYTES
     shown = [node["id"] for node in description["tree"]]
     assert {"root", "g30", "g30.19", "g30.20", "g30.21"} <= set(shown)
     left_out = sum(sum(node["hidden"].values()) for node in description["tree"] if "hidden" in node)
     assert len(shown) + left_out == 2_000
-    assert size(PlanStatus.model_validate(description).to_wire()) <= MOST_BYTES
+    assert size(PlanStatus.model_validate(description).to_wire()) <= MAX_BYTES
 
 
 @given(trees(), st.data())

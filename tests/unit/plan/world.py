@@ -22,7 +22,7 @@ from efrit.plan.engine import Create, Decision, Finish, Snapshot, Wait, decide
 from efrit.plan.tree import TaskTree
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-MOST_TURNS = 5_000
+MAX_TURNS = 5_000
 UID = "0e0e-plan-uid"
 
 Json = dict[str, Any]
@@ -215,7 +215,7 @@ class World:
 
     def run(self) -> Finish:
         """Until the plan is over."""
-        for _ in range(MOST_TURNS):
+        for _ in range(MAX_TURNS):
             try:
                 if (end := self.turn()) is not None:
                     return end

@@ -186,7 +186,7 @@ def test_no_more_is_remembered_than_is_kept_however_much_there_is(disk: Looking,
     now, most = later(root), 0
     more = True
     while more:
-        more = not made.walk(now, most=10)
+        more = not made.walk(now, limit=10)
         most = max(most, len(made.index))
         while made.prune(now):
             pass

@@ -99,7 +99,7 @@ def test_no_session_goes_while_a_request_is_not_known(root: Path, place: str) ->
 
     def prune(all_known: bool) -> int:
         later = time.time() + 60
-        return prune_sessions(disk, before=later, most=5, sessions=Sessions(), is_known=lambda rid: all_known)
+        return prune_sessions(disk, before=later, limit=5, sessions=Sessions(), is_known=lambda rid: all_known)
 
     assert prune(all_known=False) == 0
     assert prune(all_known=True) == 1

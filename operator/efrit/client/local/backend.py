@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
 
 STOP_SECONDS = 30.0
-_MOST_LISTED = 200
+_MAX_LISTED = 200
 
 
 class LocalBackend:
@@ -354,11 +354,11 @@ class LocalBackend:
         """Return the newest `limit`, or the newest 200 of each instance, for callers that list them repeatedly."""
         names = [instance] if instance is not None else list(self._queues.settings.require_instances())
         states: list[RequestState] = []
-        most = limit or _MOST_LISTED
+        count = limit or _MAX_LISTED
         for name in names:
             daemon = self._queues.daemon(name)
             if daemon.instance.queue_dir.is_dir():
-                handles = [Handle(rid, name) for rid in daemon.files.ids()[-most:]]
+                handles = [Handle(rid, name) for rid in daemon.files.ids()[-count:]]
                 states += [state for handle in handles if (state := daemon.files.state(handle)) is not None]
         ordered = sorted(states, key=lambda state: state.created or datetime.fromtimestamp(0, UTC))
         return ordered if limit is None else ordered[-limit:]

@@ -24,7 +24,7 @@ _OLDEST_EMACS = 28
 _SILENT_SECONDS = 10.0
 _LITTLE_SPACE = 64 << 20
 _NO_SPACE = 256 << 10
-_MOST_KEYS = 20
+_MAX_KEYS = 20
 
 
 def examine(settings: LocalSettings) -> list[Finding]:
@@ -45,11 +45,11 @@ def _configuration(settings: LocalSettings) -> Finding:
 
 def _unknown_keys(settings: LocalSettings) -> Iterator[Finding]:
     unknown = unknown_keys(settings.path)
-    for key, meant in unknown[:_MOST_KEYS]:
+    for key, meant in unknown[:_MAX_KEYS]:
         remedy = f"did you mean '{meant}'?" if meant else "remove it"
         yield Finding("configuration", False, f"{settings.path}: unknown key {key[:200]!r} is ignored", remedy)
-    if len(unknown) > _MOST_KEYS:
-        more = len(unknown) - _MOST_KEYS
+    if len(unknown) > _MAX_KEYS:
+        more = len(unknown) - _MAX_KEYS
         yield Finding("configuration", False, f"{settings.path}: {more} more unknown keys are ignored", "remove them")
 
 

@@ -43,7 +43,7 @@ from efrit.client.resource_fields import DIGEST
 from efrit.errors import InvalidTree
 from efrit.plan.initial_tree import initial_tree
 
-MOST_PLANS = 1_000
+MAX_PLANS = 1_000
 """Plans whose records are kept; who has more deletes some."""
 
 QUEUE = f"{GROUP}/queue"
@@ -84,9 +84,9 @@ class LocalPlans:
         fixed = new.name is not None or new.key is not None
         if fixed and (record := self._record(name)).exists:
             return _check_same(record, digest)
-        if len(self._names()) >= MOST_PLANS:
+        if len(self._names()) >= MAX_PLANS:
             raise Refused(
-                f"there are {MOST_PLANS} plans on this machine", f"delete records you no longer need in {self._root}"
+                f"there are {MAX_PLANS} plans on this machine", f"delete records you no longer need in {self._root}"
             )
         instance = await self._instance(named)
         self._need_model(instance.id)

@@ -33,7 +33,7 @@ _BLIND_PAUSE = 0.2
 _SUPERVISE_SECONDS = 1.0
 _FIRST_SUPERVISION_SECONDS = 0.25
 """Most evals are answered by then, and cost no look at Emacs."""
-_MOST_STARTS = 5
+_MAX_STARTS = 5
 
 OVERRUN_SECONDS = 5.0
 """How long after its time an eval may go on: Emacs' own watchdog comes first."""
@@ -172,11 +172,11 @@ class _Supervisor:
         if not self._daemon.instance.auto_start:
             raise NotReady(f"{name} no longer runs, {self._handle.id} waits", f"efrit start {name}")
         self._starts += 1
-        if self._starts > _MOST_STARTS:
+        if self._starts > _MAX_STARTS:
             problem = self._health.problem
             cause = "" if problem is None else f", the last time because its self-check failed ({problem})"
             raise NotReady(
-                f"the Emacs of {name} has died {_MOST_STARTS} times{cause}; {self._handle.id} waits",
+                f"the Emacs of {name} has died {_MAX_STARTS} times{cause}; {self._handle.id} waits",
                 "run `efrit doctor`",
             )
         await asyncio.to_thread(self._daemon.start)

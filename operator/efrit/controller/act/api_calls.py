@@ -44,9 +44,9 @@ class Answer(NamedTuple):
 class ApiCalls:
     """Connections to the API server. Close them when done."""
 
-    def __init__(self, place: Place, root: str, most: int) -> None:
-        """Keep at most `most` connections; root: what the paths of the API begin with."""
-        self._connections = Connections(place, most, REST_SECONDS)
+    def __init__(self, place: Place, root: str, limit: int) -> None:
+        """Keep at most `limit` connections; root: what the paths of the API begin with."""
+        self._connections = Connections(place, limit, REST_SECONDS)
         self._root = root
 
     @classmethod

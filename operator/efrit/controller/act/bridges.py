@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from efrit.controller.act.bridge_transport import BridgeTransport, NotEvents, TooLong, read_events
-from efrit.controller.act.bulkhead import FAILURES, MOST_CALLS, Bulkhead, Depth
-from efrit.controller.act.handover_batch import MAX_ELEMENT_BYTES, MOST_BATCHES
+from efrit.controller.act.bulkhead import FAILURES, MAX_CALLS, Bulkhead, Depth
+from efrit.controller.act.handover_batch import MAX_BATCHES, MAX_ELEMENT_BYTES
 from efrit.controller.act.handover_calls import HandoverCalls
 from efrit.controller.act.http_calls import (
     ConnectError,
@@ -56,7 +56,7 @@ CALL_TIMEOUTS = Timeouts(connect=5.0, read=15.0, pool=15.0)
 CALL_SECONDS = 60
 # The bridge sends a comment every 10 s: half a minute of silence is a broken stream.
 STREAM_TIMEOUTS = Timeouts(connect=5.0, read=30.0, pool=30.0)
-MOST_CONNECTIONS = MOST_CALLS + MOST_BATCHES + 2
+MAX_CONNECTIONS = MAX_CALLS + MAX_BATCHES + 2
 """One for the stream, one for a probe. Each costs the bridge a TLS buffer."""
 REST_SECONDS = 60.0
 """How long a connection is kept on which there are no calls."""
@@ -173,7 +173,7 @@ class Bridges:
             await self._close(target.instance)
         rate = StreamRate(self._rates, asyncio.get_running_loop().time)
         place = Place(target.host, target.port, tls, server_name(target.instance_uid))
-        transport = BridgeTransport(Connections(place, MOST_CONNECTIONS, REST_SECONDS), self._large_bodies)
+        transport = BridgeTransport(Connections(place, MAX_CONNECTIONS, REST_SECONDS), self._large_bodies)
         link = _Link(target, transport, lambda: self._tokens(target.instance_uid), generation, rate)
         link.bulkhead = Bulkhead(_LinkCallbacks(self, link))
         link.batches = HandoverCalls(

@@ -26,9 +26,9 @@ from efrit.controller.model.actions import Parked
 from efrit.controller.model.keys import WorkKey
 from efrit.protocol import MAX_BATCH_ELEMENTS
 
-MOST_CALLS = 4
+MAX_CALLS = 4
 """Calls to one bridge at a time: what arrives together is synced to its disk together."""
-MOST_TOGETHER = 2 * MAX_BATCH_ELEMENTS
+MAX_TOGETHER = 2 * MAX_BATCH_ELEMENTS
 """Elements of batches that wait, or whose answer does: one batch gathers while another is under way."""
 FAILURES = 3
 """Calls in a row that open the circuit breaker, or streams that cannot be read."""
@@ -75,7 +75,7 @@ class Bulkhead:
 
     def __init__(self, callbacks: BulkheadCallbacks) -> None:
         self._callbacks = callbacks
-        self.places = MOST_CALLS
+        self.places = MAX_CALLS
         """Calls and elements of batches at a time: more once the bridge takes batches."""
         self._in_flight = 0
         self._alone = 0
@@ -127,7 +127,7 @@ class Bulkhead:
 
     def take_batches(self, taken: bool) -> None:
         """Take in whether the bridge takes batches."""
-        places = MOST_TOGETHER if taken else MOST_CALLS
+        places = MAX_TOGETHER if taken else MAX_CALLS
         if places != self.places:
             self.places = places
             self._invite_next()
@@ -154,7 +154,7 @@ class Bulkhead:
         if kind.together:
             return True
         alone = sum(invited != key and not other.together for invited, other in self._invited.items())
-        return self._alone + alone < MOST_CALLS
+        return self._alone + alone < MAX_CALLS
 
     def _blocks(self, depth: Depth) -> bool:
         return any(broken_depth <= depth for broken_depth in self._broken)

@@ -17,7 +17,7 @@ from efrit.protocol import MAX_BATCH_BYTES, MAX_BATCH_ELEMENTS, BatchResult
 
 MAX_ELEMENT_BYTES = 32 * 1024
 """A longer line travels alone, by the call of its own."""
-MOST_BATCHES = 2
+MAX_BATCHES = 2
 """Calls with batches that are under way to one bridge at a time: the second passes a first that has stuck."""
 STUCK_SECONDS = 0.25
 """A call that takes longer holds the next ones no more: one of its elements may wait for what takes long."""
@@ -47,7 +47,7 @@ class Gathering(Generic[T]):
     """The elements that wait for a call to one bridge, and the begins of the calls that are under way."""
 
     def __init__(self) -> None:
-        self.most = MAX_BATCH_ELEMENTS
+        self.max_elements = MAX_BATCH_ELEMENTS
         """Elements that one batch may have."""
         self._waiting: deque[Waiting[T]] = deque()
         self._urgent = 0
@@ -69,9 +69,9 @@ class Gathering(Generic[T]):
 
         loaded: whether more waits for the controller than it gets done.
         """
-        if not self._waiting or len(self._under_way) >= MOST_BATCHES:  # gate: few-batches
+        if not self._waiting or len(self._under_way) >= MAX_BATCHES:  # gate: few-batches
             return None
-        is_full = len(self._waiting) >= self.most or self._bytes >= MAX_BATCH_BYTES
+        is_full = len(self._waiting) >= self.max_elements or self._bytes >= MAX_BATCH_BYTES
         at = now if is_full or self._urgent else self._waiting[0].since + LINGER_SECONDS
         free_at = max(self._under_way, default=float("-inf")) + STUCK_SECONDS
         paced_at = self._began + PACE_SECONDS if loaded and not is_full else at
@@ -81,7 +81,7 @@ class Gathering(Generic[T]):
         """Return the elements of a call that begins now, at most as many as a batch may have, in their order."""
         batch: list[Waiting[T]] = []
         size = 0
-        while self._waiting and len(batch) < self.most:
+        while self._waiting and len(batch) < self.max_elements:
             size += len(self._waiting[0].line)
             if batch and size > MAX_BATCH_BYTES:
                 break

@@ -53,7 +53,7 @@ class HandoverCalls:
 
     def limit(self, elements: int) -> None:
         """Take in how many elements the bridge takes at a time."""
-        self._gathering.most = min(elements, MAX_BATCH_ELEMENTS)
+        self._gathering.max_elements = min(elements, MAX_BATCH_ELEMENTS)
 
     async def add(self, line: bytes, *, lingers: bool = False) -> BatchResult:
         """Return what the bridge says of this element. Raises EfritError where the batch got no such answer."""

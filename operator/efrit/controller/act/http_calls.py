@@ -310,10 +310,10 @@ class Place(NamedTuple):
 class Connections:
     """At most so many connections to one place; the one that was used last is used next."""
 
-    def __init__(self, place: Place, most: int, idle_seconds: float) -> None:
+    def __init__(self, place: Place, limit: int, idle_seconds: float) -> None:
         """Keep idle connections for `idle_seconds`."""
         self._place = place
-        self._places = asyncio.Semaphore(most)
+        self._places = asyncio.Semaphore(limit)
         self._idle_seconds = idle_seconds
         self._idle: list[Connection] = []
         self._used: set[Connection] = set()

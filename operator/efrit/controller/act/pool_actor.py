@@ -28,7 +28,7 @@ from efrit.controller.store.store import Store
 from efrit.errors import ApiConflict, ApiError, ApiExists, ApiNamespaceTerminating, ApiNotFound, ApiRefused
 from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, POOLS
 
-MOST_READ = 2000
+MAX_READ = 2000
 """ControllerRevisions of a pool: anybody may have made some."""
 NOT_OURS = (
     "ControllerRevision {} already exists and is not as the operator makes it for this EfritPool: "
@@ -83,8 +83,8 @@ class PoolActor:
         count = 0
         async for obj in self._kube.pages(CONTROLLER_REVISIONS, pool[0], labelSelector=revision_selector(pool[1])):
             count += 1
-            if count > MOST_READ:  # gate: history-bound
-                raise ApiRefused(f"More than {MOST_READ} ControllerRevisions have its label: delete most of them.")
+            if count > MAX_READ:  # gate: history-bound
+                raise ApiRefused(f"More than {MAX_READ} ControllerRevisions have its label: delete most of them.")
             revision = revision_of(obj, pool, uid)
             if revision is not None:
                 revisions.append(revision)

@@ -45,9 +45,9 @@ def _bind_to_member(context: RequestContext, place: PoolPlace) -> list[Action]:
     return _wait_for_member(context, place, max(preemption.RETRY_PREEMPT, seen_for) if retries else None)
 
 
-def _turned_away(context: RequestContext, place: PoolPlace, most: int) -> list[Action]:
+def _turned_away(context: RequestContext, place: PoolPlace, limit: int) -> list[Action]:
     message = (
-        f"EfritPool {place.name} allows {most} waiting requests of a flow (spec.fairness.maxPendingPerFlow), and "
+        f"EfritPool {place.name} allows {limit} waiting requests of a flow (spec.fairness.maxPendingPerFlow), and "
         "this flow had as many: create the request again when some have ended."
     )
     return final_status.never_ran(context.snapshot.request, RequestReason.REJECTED, message, context.now)

@@ -41,13 +41,13 @@ def excess(request: EfritRequest, instance: EfritInstance) -> str | None:
     ]
     if spec.budget is not None:
         # The limits of an instance have the names of a budget's parts.
-        most_of, parts = limits.to_wire(), to_resource(spec.budget)
-        limited += [(f"budget.{field}", value, field, most_of.get(field)) for field, value in parts.items()]
-    for field, value, limit, most in limited:
-        if value is not None and most is not None and value > most:
+        limits_by_field, parts = limits.to_wire(), to_resource(spec.budget)
+        limited += [(f"budget.{field}", value, field, limits_by_field.get(field)) for field, value in parts.items()]
+    for field, value, name, limit in limited:
+        if value is not None and limit is not None and value > limit:
             return (
-                f"spec.{field} is {value}, EfritInstance {instance.metadata.name} allows at most {most} "
-                f"(spec.limits.{limit}): lower it, leave it out, or raise the limit."
+                f"spec.{field} is {value}, EfritInstance {instance.metadata.name} allows at most {limit} "
+                f"(spec.limits.{name}): lower it, leave it out, or raise the limit."
             )
     return None
 

@@ -36,7 +36,7 @@ NOT_IN_TEMPLATE: Any = {
     "workspace": {"storage"},
 }
 """Parts of an instance's spec that its pod template does not depend on."""
-MOST_BUILT = 16
+MAX_BUILT = 16
 """Instances whose children are not built again while nothing of theirs changes: those that were built for last."""
 LARGEST_BUILT_BYTES = 32 * 1024
 """Children that have more as JSON are built each time."""
@@ -93,7 +93,7 @@ def build(
     _built.pop(meta.uid, None)
     if size <= LARGEST_BUILT_BYTES:  # gate: built-size
         _built[meta.uid] = inputs, children
-    if len(_built) > MOST_BUILT:
+    if len(_built) > MAX_BUILT:
         _built.popitem(last=False)
     return children
 

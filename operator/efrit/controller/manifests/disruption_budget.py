@@ -10,7 +10,7 @@ from efrit.controller.manifests.member_owner import owner_reference
 from efrit.controller.model import names
 from efrit.resources import DISRUPTION_BUDGETS, POOLS
 
-MOST_NAMED = 500
+MAX_NAMED = 500
 """Members that are selected by name; where there are more, all members of the pool are selected."""
 
 
@@ -34,7 +34,7 @@ def build_disruption_budget(pool: EfritPool, members: Iterable[str]) -> dict[str
 
 
 def _selector(pool: str, members: list[str]) -> dict[str, Any]:
-    if len(members) > MOST_NAMED:  # gate: budget-bound
+    if len(members) > MAX_NAMED:  # gate: budget-bound
         return {"matchLabels": {names.MANAGED_BY_LABEL: names.MANAGED_BY, names.POOL_LABEL: pool}}
     if not members:
         # An empty selector selects every pod of the namespace, and `In` takes no empty list.

@@ -32,7 +32,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SKEW = timedelta(days=1)
 """By how much a certificate is valid early: clocks of nodes differ."""
 HOST_SUFFIX = f"instances.{GROUP}"
-MOST_CERTIFICATES = 1024
+MAX_CERTIFICATES = 1024
 """Kept with their keys, 1 KB each; one that is not kept is derived anew."""
 
 
@@ -72,7 +72,7 @@ def token(key: bytes, instance_uid: str, now: datetime) -> str:
 
 
 # Each call to a bridge carries it.
-@functools.lru_cache(maxsize=MOST_CERTIFICATES)
+@functools.lru_cache(maxsize=MAX_CERTIFICATES)
 def _token(key: bytes, instance_uid: str, week: int) -> str:
     return _derive(key, f"token:{instance_uid}:{week}").hex()
 
@@ -111,7 +111,7 @@ def credentials(identity: Identity, instance_uid: str, now: datetime) -> Credent
 
 
 # Each decision about an instance compares them with what is applied; they change once in a period.
-@functools.lru_cache(maxsize=MOST_CERTIFICATES)
+@functools.lru_cache(maxsize=MAX_CERTIFICATES)
 def _certificate(hmac_key: bytes, instance_uid: str, period: int) -> tuple[bytes, bytes]:
     """Return the certificate of a bridge for a period and its private key, both PEM."""
     seed = _derive(hmac_key, f"key:{instance_uid}:{period}")

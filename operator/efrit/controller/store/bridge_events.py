@@ -25,7 +25,7 @@ ORPHAN_GRACE = timedelta(seconds=3)
 """How long the watch may need to report a request that a bridge has; after that the API server is asked."""
 FIGURES_SECONDS = 0.5
 """An instance is reconciled this often at most because of figures alone."""
-MOST_UNKNOWN = 10_000
+MAX_UNKNOWN = 10_000
 """Views kept of one bridge beyond what its queue takes: a bridge that makes them up must not fill the memory."""
 
 # It becomes part of a path at the API server; what is not a name of an object must not.
@@ -238,12 +238,12 @@ class BridgeEvents:
     def _observe_unknown(self, instance: Key, view: RequestView) -> None:
         """Keep what is needed of work whose request is not known: it may have been deleted, or not be seen yet."""
         entry = self._index.instances[instance]
-        most = MOST_UNKNOWN + (entry.instance.spec.queue.max_pending if entry.instance else 0)
+        limit = MAX_UNKNOWN + (entry.instance.spec.queue.max_pending if entry.instance else 0)
         recorded = entry.views.get(view.id)
         if recorded is not None:
             self._index.forget_orphan(instance, recorded)
-        elif len(entry.views) >= most:
-            log.debug("%s/%s reported more than %d requests: %s is not kept", *instance, most, view.id)
+        elif len(entry.views) >= limit:
+            log.debug("%s/%s reported more than %d requests: %s is not kept", *instance, limit, view.id)
             return
         origin = view.metadata or {}
         name, namespace = origin.get("name"), origin.get("namespace")

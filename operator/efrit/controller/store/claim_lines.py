@@ -151,7 +151,7 @@ class ClaimLines:
         line = self._lines.get(pool)
         return len(line) if line is not None else 0
 
-    def idle_members(self, pool: Key, most: int) -> Iterator[Key]:
+    def idle_members(self, pool: Key, limit: int) -> Iterator[Key]:
         """Yield the members of a pool that an exclusive claim may take: without requests, none that drains.
 
         At most so many, sorted: those that are awake first, then current ones, then the least recently used.
@@ -173,7 +173,7 @@ class ClaimLines:
             order.append((asleep, is_former, last_activity_of(instance, entry.facts) or BEGINNING, key))
         # The first will do, most of the time, and dates are slow to compare.
         heapq.heapify(order)
-        for _ in range(min(most, len(order))):
+        for _ in range(min(limit, len(order))):
             yield heapq.heappop(order)[-1]
 
     def held(self, pool: Key) -> set[Key]:

@@ -27,8 +27,8 @@ class Expiration(NamedTuple):
 class Expirations:
     """What is due, and when. Each costs about half a kilobyte."""
 
-    def __init__(self, most: int = MAX_EXPIRATIONS) -> None:
-        self._most = most
+    def __init__(self, limit: int = MAX_EXPIRATIONS) -> None:
+        self._limit = limit
         self._heap: list[Expiration] = []
         self._known: set[str] = set()
         self._dropped = False
@@ -42,9 +42,9 @@ class Expirations:
             return
         heapq.heappush(self._heap, expiration)
         self._known.add(expiration.uid)
-        if len(self._heap) > 2 * self._most:
+        if len(self._heap) > 2 * self._limit:
             # Sorted, which is a heap as well.
-            self._heap = heapq.nsmallest(self._most, self._heap)
+            self._heap = heapq.nsmallest(self._limit, self._heap)
             self._known = {expiration.uid for expiration in self._heap}
             self._dropped = True
 
@@ -58,7 +58,7 @@ class Expirations:
 
     def needs_listing(self) -> bool:
         """Return whether there were more than fit, and there is room again: then the finished objects are swept."""
-        has_space = self._dropped and len(self._heap) < self._most // 2
+        has_space = self._dropped and len(self._heap) < self._limit // 2
         if has_space:
             self._dropped = False
         return has_space

@@ -15,7 +15,7 @@ from datetime import datetime
 from efrit.controller.model.keys import Key
 from efrit.controller.store.backlog import Backlog, Rank
 
-MOST_FLOWS = 1000
+MAX_NAMED_FLOWS = 1000
 OTHER_FLOWS = "(others)"
 """The flow that all share which are one too many."""
 
@@ -148,8 +148,8 @@ class FlowBacklog:
 
     def has_all(self, flow: str) -> bool:
         """Return whether members have as many requests of a flow as they may have at a time."""
-        most = self.shares.max_running
-        return most is not None and self.running_of(flow) >= most
+        limit = self.shares.max_running
+        return limit is not None and self.running_of(flow) >= limit
 
     def first_of(self, flow: str) -> Key | None:
         """Return the request of a flow that goes first of those that wait, None where none does."""
@@ -163,11 +163,11 @@ class FlowBacklog:
 
     def known(self, flow: str) -> str:
         """Return the flow that requests of this name are counted for: beyond a number of flows all share one."""
-        if len(self._flows) >= MOST_FLOWS and self._swept != self._now:
+        if len(self._flows) >= MAX_NAMED_FLOWS and self._swept != self._now:
             self._forget_paid()  # gate: forget-paid
         # Not counting that one: a request that is put in line anew comes back to the flow that it had.
         named = len(self._flows) - (OTHER_FLOWS in self._flows)
-        return flow if flow in self._flows or named < MOST_FLOWS else OTHER_FLOWS  # gate: most-flows
+        return flow if flow in self._flows or named < MAX_NAMED_FLOWS else OTHER_FLOWS  # gate: most-flows
 
     def refile(self, flow_of: Callable[[Key], str]) -> None:
         """Put the requests that wait in line anew, after what a flow is has changed."""
@@ -190,12 +190,12 @@ class FlowBacklog:
             result.append(key)
         return result
 
-    def ahead_of(self, key: Key, most: int) -> int:
-        """Return how many go before `key`, `most` where there are as many or more."""
+    def ahead_of(self, key: Key, limit: int) -> int:
+        """Return how many go before `key`, `limit` where there are as many or more."""
         for place, other in enumerate(self._in_order()):
-            if other == key or place >= most:
-                return min(place, most)
-        return most
+            if other == key or place >= limit:
+                return min(place, limit)
+        return limit
 
     def busiest(self, count: int) -> list[tuple[str, int, int]]:
         """Return name, running and waiting of the flows with the most requests."""
@@ -207,12 +207,12 @@ class FlowBacklog:
         made_of = (self.changes, self._fillings, self.shares)
         if self._order_of != made_of:
             self._order_of = made_of
-            now, most = self._now, self.shares.max_running
+            now, limit = self._now, self.shares.max_running
             # There may be a thousand: nothing is called for each.
             self._order = [
                 (now if line.next_start < now else line.next_start, name, 0)
                 for name, line in self._filled.items()
-                if most is None or line.running < most
+                if limit is None or line.running < limit
             ]
             heapq.heapify(self._order)
         heap = self._order.copy()
@@ -224,8 +224,8 @@ class FlowBacklog:
                 heapq.heappush(heap, (begins + 1 / self.shares.weight(name), name, place + 1))
 
     def _room(self, line: _Flow) -> int:
-        most = self.shares.max_running
-        return len(line.waiting) if most is None else max(0, most - line.running)
+        limit = self.shares.max_running
+        return len(line.waiting) if limit is None else max(0, limit - line.running)
 
     def _forget_if_empty(self, flow: str) -> None:
         if self._has_paid(self._flows[flow]):

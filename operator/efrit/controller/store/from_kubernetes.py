@@ -11,7 +11,7 @@ from efrit.controller.model import names
 from efrit.controller.model.views import ClaimView, ContainerView, PodView, StatefulSetView
 from efrit.protocol.times import parse_time
 
-MOST_SECRET_MOUNTS = 64
+MAX_SECRET_MOUNTS = 64
 """Mounts of Secrets that are remembered of a pod: plans need one each."""
 
 
@@ -62,8 +62,8 @@ def _secret_mounts(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | Non
         for mount in container.get("volumeMounts", ())
         if mount["name"] in secrets
     )
-    first = tuple(islice(mounts, MOST_SECRET_MOUNTS + 1))
-    return first if len(first) <= MOST_SECRET_MOUNTS else None
+    first = tuple(islice(mounts, MAX_SECRET_MOUNTS + 1))
+    return first if len(first) <= MAX_SECRET_MOUNTS else None
 
 
 def owner_uid(meta: Mapping[str, Any]) -> str | None:

@@ -18,7 +18,7 @@ from efrit.controller.store.backlog import POINT_OF_PRIORITY, Rank, rank
 CONTENT_LEFT_OUT = "(spec.content is left out)"
 """Stands for a content that is not at hand; a snapshot says so (`content_bytes`), and it is never sent anywhere."""
 
-MOST_MODELS = 256
+MAX_MODELS = 256
 """Versions of requests that are kept as models."""
 
 _METADATA: dict[str, object] = {"labels": {}, "annotations": {}, "owner_references": ()}
@@ -104,8 +104,8 @@ class PackedRequest:
 class RecentRequests:
     """The versions of requests that were seen last, kept as models: the oldest one is packed for the next."""
 
-    def __init__(self, most: int = MOST_MODELS) -> None:
-        self._most = most
+    def __init__(self, limit: int = MAX_MODELS) -> None:
+        self._limit = limit
         self._recent: OrderedDict[int, PackedRequest] = OrderedDict()
         """By identity."""
 
@@ -116,7 +116,7 @@ class RecentRequests:
         """Return what is kept of a request."""
         packed = PackedRequest.of(request)
         self._recent[id(packed)] = packed
-        if len(self._recent) > self._most:  # gate: few-models
+        if len(self._recent) > self._limit:  # gate: few-models
             self._recent.popitem(last=False)[1].pack()
         return packed
 

@@ -16,16 +16,16 @@ from efrit.controller.model.names import POOL_LABEL
 
 SMALL_BYTES = 1024
 """What has no more as JSON is kept as it is, as in nearly all instances."""
-MOST_LABELS = 64
+MAX_LABELS = 64
 """The API server takes any number, and each is kept for those that select by it."""
-MOST_BYTES = 128 * 1024
+MAX_BYTES = 128 * 1024
 """As JSON. No pod is made of a spec that has more, nor is it kept, but for spec.network if that has no more."""
 TOO_LARGE = (
     "spec.podTemplate, spec.network and spec.emacs of this EfritInstance have {} KiB of JSON together; at most "
-    f"{MOST_BYTES >> 10} KiB are allowed: shorten them."
+    f"{MAX_BYTES >> 10} KiB are allowed: shorten them."
 )
 _LARGE = {"pod_template", "network", "emacs"}
-TOO_MANY_LABELS = f"This EfritInstance has {{}} labels; at most {MOST_LABELS} are allowed: remove some."
+TOO_MANY_LABELS = f"This EfritInstance has {{}} labels; at most {MAX_LABELS} are allowed: remove some."
 
 
 class Packed(NamedTuple):
@@ -44,7 +44,7 @@ def pack(instance: EfritInstance) -> Packed:
     Its owners, of which there may be thousands, are not kept either.
     """
     labels, refusal = instance.metadata.labels, None
-    if len(labels) > MOST_LABELS:  # gate: label-count
+    if len(labels) > MAX_LABELS:  # gate: label-count
         refusal = TOO_MANY_LABELS.format(len(labels))
         labels = {POOL_LABEL: labels[POOL_LABEL]} if POOL_LABEL in labels else {}
     small_metadata: dict[str, object] = {"annotations": {}, "owner_references": (), "labels": labels}
@@ -56,9 +56,9 @@ def pack(instance: EfritInstance) -> Packed:
     emacs = spec.emacs.model_copy(update={"resources": None})
     spec = spec.model_copy(update={"pod_template": account, "network": Network(), "emacs": emacs})
     small = instance.model_copy(update={"metadata": metadata, "spec": spec})
-    if len(text) > MOST_BYTES:  # gate: template-size
+    if len(text) > MAX_BYTES:  # gate: template-size
         network = _json(instance.spec, {"network"})
-        rest = zlib.compress(network, 1) if len(network) <= MOST_BYTES else None
+        rest = zlib.compress(network, 1) if len(network) <= MAX_BYTES else None
         return Packed(small, rest, refusal or TOO_LARGE.format(-(-len(text) // 1024)))
     return Packed(small, zlib.compress(text, 1), refusal)
 

@@ -31,10 +31,10 @@ from efrit.controller.store.watched_objects import WatchedObjects
 
 log = logging.getLogger(__name__)
 
-MOST_REQUESTS = 1000
+MAX_REQUESTS = 1000
 """Of one plan: a dozen steps with every part tried three times have 432."""
 TOO_LARGE = (
-    f"The plan has more than {MOST_REQUESTS} EfritRequests, or they take more than {MAX_BYTES >> 20} MiB: "
+    f"The plan has more than {MAX_REQUESTS} EfritRequests, or they take more than {MAX_BYTES >> 20} MiB: "
     "delete those of past steps."
 )
 TOO_LARGE_PAUSE = timedelta(seconds=60)
@@ -138,7 +138,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         previous = record.parts.get(meta.name)
         if previous is not None and is_older(meta.resource_version, previous.version):
             return
-        if previous is None and len(record.parts) >= MOST_REQUESTS:  # gate: plan-requests
+        if previous is None and len(record.parts) >= MAX_REQUESTS:  # gate: plan-requests
             self._contents.discard(key)
             # Nothing reports those that are deleted once they are final: the next list begins with none.
             self._forget_parts(record)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NO_FAIRNESS = Fairness()
 REFILE_SECONDS = 1.0
 """Ten thousand requests take a tenth of a second, in which nobody else has a turn."""
-MOST_CANDIDATES = 16
+MAX_CANDIDATES = 16
 """Members that a decision about a request chooses between."""
 
 
@@ -69,9 +69,9 @@ class PoolLines:
 
         Return whether it waits.
         """
-        most = self._fairness(pool).max_pending_per_flow
-        if not record.admitted and most is not None:
-            record.turned_away = waiting >= most
+        limit = self._fairness(pool).max_pending_per_flow
+        if not record.admitted and limit is not None:
+            record.turned_away = waiting >= limit
         record.admitted = True
         return not record.turned_away
 
@@ -207,10 +207,10 @@ class PoolLines:
         line = self._lines.get(pool)
         return line.busiest(count) if line is not None else []
 
-    def ahead(self, record: RequestRecord, most: int) -> int:
-        """Return how many requests of its pool go before one that waits, `most` where there are as many or more."""
+    def ahead(self, record: RequestRecord, limit: int) -> int:
+        """Return how many requests of its pool go before one that waits, `limit` where there are as many or more."""
         line = self._lines.get(record.packed.pool) if record.packed.pool is not None else None
-        return line.ahead_of(record.packed.key, most) if line is not None else 0
+        return line.ahead_of(record.packed.key, limit) if line is not None else 0
 
     def room(self, pool: Key) -> PoolRoom:
         """Return what the members of a pool have room for; none before it is known what each of them has."""
@@ -230,7 +230,7 @@ class PoolLines:
                 continue
             awake, asleep = (awake, asleep + room) if sleeps else (awake + room, asleep)
             members.append((sleeps, -load if packed else load, key))
-        return PoolRoom(awake, asleep, tuple(key for *_, key in heapq.nsmallest(MOST_CANDIDATES, members)))
+        return PoolRoom(awake, asleep, tuple(key for *_, key in heapq.nsmallest(MAX_CANDIDATES, members)))
 
     def share_anew(self, pool: Key) -> None:
         """Share a pool as it says now. Its requests are put in line anew for another label, once a second at most."""

@@ -21,10 +21,10 @@ from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.names import REVISION_LABEL
 from efrit.controller.model.pools import Growth, MemberView, PoolLoad, PoolRevision, PoolSnapshot, Recommendation
 from efrit.controller.model.snapshots import Refusal
-from efrit.controller.store.flow_backlog import MOST_FLOWS
+from efrit.controller.store.flow_backlog import MAX_NAMED_FLOWS
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
-from efrit.controller.store.packed_spec import MOST_BYTES
+from efrit.controller.store.packed_spec import MAX_BYTES
 from efrit.controller.store.records import PoolRecord
 from efrit.controller.store.watched_objects import WatchedObjects
 
@@ -271,7 +271,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
     def waiting(self, key: Key) -> PoolLoad:
         """Return what waits for a pool, and all of its flows."""
         lines = self._index.pool_lines
-        return PoolLoad(lines.backlog(key), lines.oldest(key), tuple(lines.busiest_flows(key, MOST_FLOWS + 1)))
+        return PoolLoad(lines.backlog(key), lines.oldest(key), tuple(lines.busiest_flows(key, MAX_NAMED_FLOWS + 1)))
 
     def _revision_of(self, instance: Key) -> str | None:
         record = self._index.instances.get(instance)
@@ -309,7 +309,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
 def _keep_template(record: PoolRecord, template: PoolTemplate) -> None:
     text = template.model_dump_json(by_alias=True, exclude_defaults=True).encode()
     record.revision = hashlib.sha256(text).hexdigest()[:REVISION_CHARS]
-    record.template = zlib.compress(text, 1) if len(text) <= MOST_BYTES else None
+    record.template = zlib.compress(text, 1) if len(text) <= MAX_BYTES else None
 
 
 def _recommended_before(pool: EfritPool, now: datetime) -> tuple[Recommendation, ...]:

@@ -22,7 +22,7 @@ from efrit.controller.store.instances import Instances
 from efrit.controller.store.records import PoolRecord, RequestRecord
 from efrit.protocol import RequestState, RequestView
 
-MOST_CANDIDATES = 16
+MAX_CANDIDATES = 16
 """Candidates that are checked for one request that waits."""
 
 Choice = tuple[Victim | None, bool]
@@ -70,7 +70,7 @@ class Preemptions:
         may_come = False
         work.flows.setdefault(flow, FlowShare(0, line.shares.weight(flow)))
         preemptor = self._preemptor(waiting, flow, work, pool)
-        for candidate in islice(victims(preemptor, work.running), MOST_CANDIDATES):
+        for candidate in islice(victims(preemptor, work.running), MAX_CANDIDATES):
             record = self._index.requests[candidate.key]
             member = self._member(record, waiting, pool) if candidate.started is not None else None
             if member is not None:

@@ -62,7 +62,7 @@ class ClaimOwner(NamedTuple):
 
 MAX_POD_OWNERS = 4
 """A StatefulSet that was deleted may still have a pod that stops; older ones have none."""
-MOST_CLAIMS_TAKEN = 64
+MAX_CLAIMS_TAKEN = 64
 """Claims of a pool of which it is kept when they took a member: those of a second, unless more come."""
 
 
@@ -378,7 +378,7 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """Of the last while: each is larger than all that came after it."""
     growths: deque[Growth] = field(default_factory=deque)
     """Of the last minute."""
-    claims_taken: deque[datetime] = field(default_factory=lambda: deque(maxlen=MOST_CLAIMS_TAKEN))
+    claims_taken: deque[datetime] = field(default_factory=lambda: deque(maxlen=MAX_CLAIMS_TAKEN))
     """When the last exclusive claims took a member, as far as this process knows."""
     history: tuple[PoolRevision, ...] | None = None
     """Templates that are kept; None where that is not known."""

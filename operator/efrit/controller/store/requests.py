@@ -32,9 +32,9 @@ from efrit.errors import ApiRefused, EfritError
 from efrit.protocol import RequestReason, RequestView
 
 MAX_SENTENCE_CHARS = 512
-MOST_LABEL_CHARS = 1024
+MAX_LABEL_CHARS = 1024
 """Of the labels of a request that waits for a pool; one with more has no flow."""
-MOST_RECORDED_QUEUES = 4
+MAX_RECORDED_QUEUES = 4
 """A request that this process records on more counts as handed over, if its status names one of the first."""
 SENTENCE_KEPT = timedelta(seconds=10)
 """A failure whose code changes is reported anew at most this often: each report is a write of the status."""
@@ -219,7 +219,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         """
         entry = self.record(key, uid)
         if entry is not None and queue not in entry.recorded_queues:
-            entry.recorded_queues = (*entry.recorded_queues, queue)[-MOST_RECORDED_QUEUES:]
+            entry.recorded_queues = (*entry.recorded_queues, queue)[-MAX_RECORDED_QUEUES:]
 
     def content_read(self, key: Key, uid: str, obj: Mapping[str, Any]) -> None:
         """Take in a request that was read for its content, which is then at hand though the version is known."""
@@ -429,6 +429,6 @@ def _flow_labels(request: EfritRequest, *, is_requester_noted: bool) -> Mapping[
         return NO_LABELS
     meta = request.metadata
     size = sum(len(name) + len(value) for name, value in meta.labels.items())
-    labels = meta.labels if size <= MOST_LABEL_CHARS else {}
+    labels = meta.labels if size <= MAX_LABEL_CHARS else {}
     requester = meta.annotations.get(REQUESTER, "")[:MAX_FLOW_CHARS] if is_requester_noted else ""
     return {**labels, REQUESTER: requester}

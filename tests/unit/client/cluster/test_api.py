@@ -363,7 +363,7 @@ async def test_what_fails_in_a_pod_is_not_found() -> None:
 
 
 async def test_what_a_command_in_a_pod_writes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("efrit.kube.client.KubeClient.most_output_bytes", 8)
+    monkeypatch.setattr("efrit.kube.client.KubeClient.max_output_bytes", 8)
     async with served({EXEC: shell(b"\x0112345678")}) as backend:
         assert await backend.api.exec_output("team", "efrit-one-0", "emacs", ["cat"]) == b"12345678"
     async with served({EXEC: shell(b"\x0112345", b"\x016789")}) as backend:

@@ -11,7 +11,7 @@ from efrit.api import PlanPhase, PlanStatus
 from efrit.client.errors import Conflict, NotReady, PlanNotFound, Refused
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.plan_record import PlanRecord
-from efrit.client.local.plans import MOST_PLANS, LocalPlans
+from efrit.client.local.plans import MAX_PLANS, LocalPlans
 from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import LocalInstance, LocalSettings
 from efrit.client.plans import Change, Intent, NewPlan
@@ -81,10 +81,10 @@ async def test_a_directory_will_do_as_the_repository_to_clone(plans: LocalPlans,
 
 
 async def test_no_more_plans_are_kept_than_the_bound(plans: LocalPlans, tmp_path: Path) -> None:
-    for number in range(MOST_PLANS):
+    for number in range(MAX_PLANS):
         (tmp_path / f"plans/p{number}").mkdir(parents=True)
         (tmp_path / f"plans/p{number}/plan.json").touch()
-    with pytest.raises(Refused, match=f"there are {MOST_PLANS} plans"):
+    with pytest.raises(Refused, match=f"there are {MAX_PLANS} plans"):
         await plans.create_plan(GREET)
 
 

@@ -13,8 +13,8 @@ from efrit.controller.act.bulkhead import (
     FAILURES,
     FIRST_PAUSE_SECONDS,
     LAST_PAUSE_SECONDS,
-    MOST_CALLS,
-    MOST_TOGETHER,
+    MAX_CALLS,
+    MAX_TOGETHER,
     Bulkhead,
     Depth,
 )
@@ -80,25 +80,25 @@ def opened() -> tuple[Bulkhead, Around]:
 
 async def test_of_a_hundred_keys_few_call_at_a_time_and_the_others_follow_in_their_order() -> None:
     bulkhead, around = made()
-    calls = [ExitStack() for _ in range(MOST_CALLS)]
+    calls = [ExitStack() for _ in range(MAX_CALLS)]
     for number, call in enumerate(calls):
         call.enter_context(bulkhead.call(key(number)))
-    for number in range(MOST_CALLS, 100):
+    for number in range(MAX_CALLS, 100):
         assert parked(bulkhead, number) is None
     assert (bulkhead.parked, around.invited) == (96, [])
 
     calls[0].close()
 
-    assert around.invited == [key(MOST_CALLS)]
+    assert around.invited == [key(MAX_CALLS)]
     parked(bulkhead, "late")
-    with bulkhead.call(key(MOST_CALLS)):
+    with bulkhead.call(key(MAX_CALLS)):
         assert parked(bulkhead, "later") is None
 
 
 async def test_of_a_bridge_that_takes_batches_more_elements_are_under_way_and_as_few_calls_of_their_own() -> None:
     bulkhead, around = made()
     with ExitStack() as calls:
-        for number in range(MOST_CALLS):
+        for number in range(MAX_CALLS):
             calls.enter_context(bulkhead.call(key(number), together=True))
         with pytest.raises(Parked), bulkhead.call(key("waits"), together=True):
             pass
@@ -107,7 +107,7 @@ async def test_of_a_bridge_that_takes_batches_more_elements_are_under_way_and_as
 
         assert around.invited == [key("waits")]
         bulkhead.key_reconciled(key("waits"))
-        alone = [ExitStack() for _ in range(MOST_CALLS)]
+        alone = [ExitStack() for _ in range(MAX_CALLS)]
         for number, call in enumerate(alone):
             call.enter_context(bulkhead.call(key(f"alone-{number}")))
         parked(bulkhead, "one more alone")
@@ -116,7 +116,7 @@ async def test_of_a_bridge_that_takes_batches_more_elements_are_under_way_and_as
         # No place of theirs: nobody is invited over and over.
         bulkhead.key_reconciled(key("one more alone"))
         assert around.invited == [key("waits")]
-        for number in range(MOST_TOGETHER - 2 * MOST_CALLS):
+        for number in range(MAX_TOGETHER - 2 * MAX_CALLS):
             calls.enter_context(bulkhead.call(key(f"more-{number}"), together=True))
         with pytest.raises(Parked), bulkhead.call(key("too many"), together=True):
             pass
@@ -131,7 +131,7 @@ async def test_of_a_bridge_that_takes_batches_more_elements_are_under_way_and_as
 async def test_a_place_that_nobody_uses_goes_to_the_next() -> None:
     bulkhead, around = made()
     with ExitStack() as calls:
-        for number in range(MOST_CALLS):
+        for number in range(MAX_CALLS):
             calls.enter_context(bulkhead.call(key(number)))
         for name in "abcdef":
             parked(bulkhead, name)
@@ -145,7 +145,7 @@ async def test_a_place_that_nobody_uses_goes_to_the_next() -> None:
 async def test_calls_that_fail_in_a_row_open_the_breaker_and_all_that_wait_learn_why() -> None:
     bulkhead, around = made()
     with ExitStack() as calls:
-        for number in range(MOST_CALLS):
+        for number in range(MAX_CALLS):
             calls.enter_context(bulkhead.call(key(number)))
         parked(bulkhead, "waits")
         bulkhead.failed("no answer.")
@@ -318,7 +318,7 @@ async def test_without_room_requests_wait_one_tries_again_and_none_is_asked_for_
 
     with bulkhead.call(key(0), Depth.SUBMIT):
         bulkhead.succeeded(Depth.SUBMIT)
-    assert around.invited == [key(number) for number in range(MOST_CALLS + 1)]
+    assert around.invited == [key(number) for number in range(MAX_CALLS + 1)]
 
 
 async def test_figures_that_report_room_have_the_next_request_tried_at_once() -> None:
@@ -372,7 +372,7 @@ def test_whatever_happens_every_key_that_waits_is_invited_in_the_end(steps: list
                 waits.discard(number)
             elif step == "wait":
                 await elapse(number * 10)
-            assert len(calls) <= MOST_CALLS
+            assert len(calls) <= MAX_CALLS
         for stack in calls.values():
             stack.close()
         for _ in range(20):

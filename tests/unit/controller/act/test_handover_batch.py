@@ -6,8 +6,8 @@ import pytest
 
 from efrit.controller.act.handover_batch import (
     LINGER_SECONDS,
+    MAX_BATCHES,
     MAX_RESULT_BYTES,
-    MOST_BATCHES,
     PACE_SECONDS,
     STUCK_SECONDS,
     Gathering,
@@ -19,10 +19,12 @@ from efrit.protocol import MAX_BATCH_BYTES, MAX_BATCH_ELEMENTS, BatchResult, Req
 NOW = 1000.0
 
 
-def gathering(*urgent: str, lingering: tuple[str, ...] = (), most: int = MAX_BATCH_ELEMENTS) -> Gathering[str]:
+def gathering(
+    *urgent: str, lingering: tuple[str, ...] = (), max_elements: int = MAX_BATCH_ELEMENTS
+) -> Gathering[str]:
     """Return what waits since NOW."""
     made = Gathering[str]()
-    made.most = most
+    made.max_elements = max_elements
     for ticket in urgent:
         made.add(b"{}\n", ticket, NOW)
     for ticket in lingering:
@@ -82,7 +84,7 @@ def test_a_batch_is_full_by_its_elements_or_its_bytes_and_goes_at_once() -> None
 
 
 def test_a_bridge_that_takes_fewer_elements_gets_no_more() -> None:
-    made = gathering("a", "b", "c", most=2)
+    made = gathering("a", "b", "c", max_elements=2)
     assert taken(made) == ["a", "b"]
 
 
@@ -99,7 +101,7 @@ def test_a_call_that_has_stuck_is_passed_by_the_next_and_those_by_none() -> None
     assert made.due(NOW) == NOW + STUCK_SECONDS
     made.take(NOW + STUCK_SECONDS)
     made.add(b"{}\n", "c", NOW + STUCK_SECONDS)
-    assert MOST_BATCHES == 2
+    assert MAX_BATCHES == 2
     assert made.due(NOW + 10) is None
     made.ended(NOW)
     assert made.due(NOW + 10) == NOW + 10

@@ -15,13 +15,19 @@ from efrit.controller.decide.status_limits import FULL, REDUCED, StatusLimits
 from efrit.protocol import Progress, RequestState, Session, Usage
 from tests.support.factory import response, view
 
-MOST = 2**53
+MAX_COUNT = 2**53
 # As a bridge may send them: the longest that the reader of its answers takes.
-PROGRESS = {"step": MOST, "message": "\u00e9" * 100_000, "tool_calls": MOST, "tokens": MOST, "session": "s-1"}
+PROGRESS = {
+    "step": MAX_COUNT,
+    "message": "\u00e9" * 100_000,
+    "tool_calls": MAX_COUNT,
+    "tokens": MAX_COUNT,
+    "session": "s-1",
+}
 USAGE: dict[str, Any] = {
-    **{f"{name}_tokens": MOST for name in ("input", "output", "cache_read", "cache_write")},
-    "model_calls": MOST,
-    "model_errors": {f"{number:064}": MOST for number in range(64)},
+    **{f"{name}_tokens": MAX_COUNT for name in ("input", "output", "cache_read", "cache_write")},
+    "model_calls": MAX_COUNT,
+    "model_errors": {f"{number:064}": MAX_COUNT for number in range(64)},
 }
 
 
@@ -52,7 +58,7 @@ def test_the_most_that_a_bridge_reports_is_within_the_bounds_of_the_status(limit
         (Usage, {**USAGE, "model_errors": {**USAGE["model_errors"], "one more": 1}}),
         (Usage, {**USAGE, "model_errors": {"k" * 65: 1}}),
         (Usage, {**USAGE, "model_calls": -1}),
-        (Progress, {**PROGRESS, "tokens": MOST + 1}),
+        (Progress, {**PROGRESS, "tokens": MAX_COUNT + 1}),
     ],
 )
 def test_what_would_be_beyond_them_is_refused_where_an_answer_is_read(kind: type[Any], value: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.manifests.disruption_budget import MOST_NAMED, build_disruption_budget
+from efrit.controller.manifests.disruption_budget import MAX_NAMED, build_disruption_budget
 from tests.unit.controller.decide.test_pools import pool
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
@@ -41,7 +41,7 @@ def test_without_members_it_selects_no_pod() -> None:
     ]
 
 
-@pytest.mark.parametrize(("count", "is_by_name"), [(MOST_NAMED, True), (MOST_NAMED + 1, False)])
+@pytest.mark.parametrize(("count", "is_by_name"), [(MAX_NAMED, True), (MAX_NAMED + 1, False)])
 def test_beyond_a_number_of_members_it_selects_all_of_the_pool(count: int, is_by_name: bool) -> None:
     selected = selector(*(f"crew-{number}" for number in range(count)))
     if is_by_name:

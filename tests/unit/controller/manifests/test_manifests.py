@@ -242,7 +242,7 @@ def test_children_of_few_instances_are_kept_and_no_large_ones(children: Any) -> 
     assert children(large, uid="uid-large") == children(large, uid="uid-large")
     assert children(large, uid="uid-large") is not children(large, uid="uid-large")
     assert children(uid="uid-first") is first
-    for number in range(manifests.MOST_BUILT):
+    for number in range(manifests.MAX_BUILT):
         children(uid=f"uid-{number}")
-    assert len(manifests._built) == manifests.MOST_BUILT
+    assert len(manifests._built) == manifests.MAX_BUILT
     assert children(uid="uid-first") is not first

@@ -66,7 +66,7 @@ async def test_a_name_that_is_no_objects_is_never_asked_for(name: str) -> None:
 async def test_made_up_requests_are_kept_up_to_a_number_and_without_their_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bridge_events, "MOST_UNKNOWN", 5)
+    monkeypatch.setattr(bridge_events, "MAX_UNKNOWN", 5)
     made = world(request_json(name="other", uid="uid-other"))
     made.store.instances.observe(instance_json(version="11", spec={"queue": {"maxPending": 5}}))
     for number in range(30):

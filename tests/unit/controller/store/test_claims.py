@@ -8,7 +8,7 @@ import pytest
 
 from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.store.instances import CLAIMED_SECONDS
-from efrit.controller.store.records import MOST_CLAIMS_TAKEN
+from efrit.controller.store.records import MAX_CLAIMS_TAKEN
 from tests.support.factory import NAMESPACE, Json, condition_json, request_json
 from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, World
@@ -117,7 +117,7 @@ async def test_a_claim_chooses_among_as_many_members_as_those_before_it_and_it_n
 async def test_a_pool_remembers_when_the_last_claims_took_a_member(world: World) -> None:
     begin(world)
     seen = []
-    for number in range(MOST_CLAIMS_TAKEN + 1):
+    for number in range(MAX_CLAIMS_TAKEN + 1):
         name = f"c{number}"
         world.store.claims.observe(claim_json(name))
         assert take(world, name)
@@ -125,7 +125,7 @@ async def test_a_pool_remembers_when_the_last_claims_took_a_member(world: World)
         # It is the pool's once more.
         world.store.claims.take_ended((NAMESPACE, name), f"uid-{name}")
         world.store.claims.deleted((NAMESPACE, name), f"uid-{name}")
-    assert seen == [*range(1, MOST_CLAIMS_TAKEN + 1), MOST_CLAIMS_TAKEN]
+    assert seen == [*range(1, MAX_CLAIMS_TAKEN + 1), MAX_CLAIMS_TAKEN]
 
 
 @on_virtual_time

@@ -76,7 +76,7 @@ def test_a_final_request_is_kept_without_its_answer() -> None:
 
 
 def test_only_the_last_requests_stay_models_and_one_that_is_forgotten_takes_no_place() -> None:
-    recent = RecentRequests(most=2)
+    recent = RecentRequests(limit=2)
     request = EfritRequest.model_validate(request_json())
 
     first, second, third = (recent.keep(request) for _ in range(3))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from efrit.controller.model.keys import Key
-from efrit.controller.store.flow_backlog import MOST_FLOWS, OTHER_FLOWS, FlowBacklog, Shares
+from efrit.controller.store.flow_backlog import MAX_NAMED_FLOWS, OTHER_FLOWS, FlowBacklog, Shares
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -111,11 +111,11 @@ def test_flows_are_put_in_order_once_for_all_that_ask_until_it_changes(monkeypat
     ordered: list[int] = []
     monkeypatch.setattr(heapq, "heapify", lambda flows: ordered.append(len(flows)))
     line = FlowBacklog()
-    for number in range(MOST_FLOWS):
+    for number in range(MAX_NAMED_FLOWS):
         add(line, f"flow{number:04}-", 2)
-    for number in range(MOST_FLOWS):
+    for number in range(MAX_NAMED_FLOWS):
         assert line.ahead_of(key(f"flow{number:04}-1"), 1) == 1
-    assert ordered == [MOST_FLOWS]
+    assert ordered == [MAX_NAMED_FLOWS]
 
 
 def test_a_flow_that_had_nothing_to_do_saves_nothing_up() -> None:
@@ -194,7 +194,7 @@ def test_a_flow_that_owes_is_forgotten_once_nothing_waits_or_runs() -> None:
 def test_flows_that_owe_leave_room_for_others_once_they_have_paid() -> None:
     line = FlowBacklog()
     add(line, "b", 10)
-    for number in range(MOST_FLOWS - 1):
+    for number in range(MAX_NAMED_FLOWS - 1):
         run_out_of_turn(line, f"owes{number}", 3)
     assert line.known("one more") == OTHER_FLOWS
     start(line, 4)
@@ -203,7 +203,7 @@ def test_flows_that_owe_leave_room_for_others_once_they_have_paid() -> None:
 
 def test_beyond_a_number_of_flows_all_share_one() -> None:
     line = FlowBacklog()
-    for number in range(MOST_FLOWS):
+    for number in range(MAX_NAMED_FLOWS):
         line.add(key(f"r{number}"), (T0, f"r{number}"), line.known(f"flow {number}"))
     assert line.known("one more") == OTHER_FLOWS
     assert line.known("flow 7") == "flow 7"
@@ -211,7 +211,7 @@ def test_beyond_a_number_of_flows_all_share_one() -> None:
 
 def test_a_request_beside_those_of_all_others_keeps_its_flow_when_it_is_put_in_line_anew() -> None:
     line = FlowBacklog()
-    for number in range(MOST_FLOWS + 1):
+    for number in range(MAX_NAMED_FLOWS + 1):
         line.add(key(f"r{number}"), (T0, f"r{number}"), line.known(f"flow {number}"))
     line.discard(key("r7"))
     assert line.known("flow 7") == "flow 7"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.store.from_kubernetes import MOST_SECRET_MOUNTS, claim_view, pod_view, statefulset_view
+from efrit.controller.store.from_kubernetes import MAX_SECRET_MOUNTS, claim_view, pod_view, statefulset_view
 from tests.unit.controller.manifests.test_statefulset import statefulset
 
 META: dict[str, Any] = {"name": "x", "namespace": "team", "uid": "u"}
@@ -40,7 +40,7 @@ def test_the_port_of_the_bridge_is_the_one_the_pod_names() -> None:
     assert pod_view({"metadata": META, "spec": spec}).bridge_port == 9000
 
 
-@pytest.mark.parametrize("count", [0, 2, MOST_SECRET_MOUNTS, MOST_SECRET_MOUNTS + 1])
+@pytest.mark.parametrize("count", [0, 2, MAX_SECRET_MOUNTS, MAX_SECRET_MOUNTS + 1])
 def test_the_secrets_that_emacs_mounts_are_remembered_unless_there_are_very_many(count: int) -> None:
     names = [f"s{number}" for number in range(count)]
     volumes = [{"name": "tmp", "emptyDir": {}}, *({"name": name, "secret": {"secretName": name}} for name in names)]
@@ -53,7 +53,7 @@ def test_the_secrets_that_emacs_mounts_are_remembered_unless_there_are_very_many
     view = pod_view({"metadata": META, "spec": {"volumes": volumes, "containers": containers}})
 
     expected = tuple((name, f"/{name}") for name in names)
-    assert view.secret_mounts == (expected if count <= MOST_SECRET_MOUNTS else None)
+    assert view.secret_mounts == (expected if count <= MAX_SECRET_MOUNTS else None)
 
 
 def test_the_scheduler_speaks_only_when_it_found_no_node() -> None:

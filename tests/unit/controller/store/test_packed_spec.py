@@ -13,7 +13,7 @@ from efrit.controller.decide.instances import decide_instance
 from efrit.controller.manifests import build
 from efrit.controller.model.actions import ApplyChildren, PatchStatus
 from efrit.controller.model.names import POOL_LABEL
-from efrit.controller.store.packed_spec import MOST_BYTES, MOST_LABELS, pack, unpack
+from efrit.controller.store.packed_spec import MAX_BYTES, MAX_LABELS, pack, unpack
 from tests.support.factory import CONFIG, NOW, Json, instance, instance_json
 from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import on_virtual_time
@@ -79,7 +79,7 @@ def test_what_nothing_reads_of_the_metadata_is_not_kept(large: Json) -> None:
 @on_virtual_time
 async def test_of_more_labels_than_are_kept_nothing_is_made_until_some_are_removed(world: World) -> None:
     """Labels change without a new generation."""
-    many = {POOL_LABEL: "blue", **{f"l{number}": "" for number in range(MOST_LABELS)}}
+    many = {POOL_LABEL: "blue", **{f"l{number}": "" for number in range(MAX_LABELS)}}
     for version, labels in (("11", many), ("12", {POOL_LABEL: "blue"}), ("13", many)):
         is_refused = labels is many
         world.store.instances.observe(instance_json(version=version, labels=labels))
@@ -90,7 +90,7 @@ async def test_of_more_labels_than_are_kept_nothing_is_made_until_some_are_remov
         actions = decide_instance(snapshot, IDENTITY, world.now() + timedelta(seconds=60))
         assert any(isinstance(action, ApplyChildren) for action in actions) is not is_refused
         if is_refused:
-            assert f"has {MOST_LABELS + 1} labels; at most {MOST_LABELS} are allowed" in str(snapshot.facts.refused)
+            assert f"has {MAX_LABELS + 1} labels; at most {MAX_LABELS} are allowed" in str(snapshot.facts.refused)
         else:
             assert world.store.instances.applied(("team", "alpha"), snapshot.instance.metadata.uid, 1) is False
 
@@ -122,7 +122,7 @@ async def test_nothing_is_made_of_a_spec_that_is_too_large_until_it_is_shortened
     (status,) = (action.status for action in actions if isinstance(action, PatchStatus))
     (ready,) = (condition for condition in status["conditions"] if condition["type"] == "Ready")
     assert ready["reason"] == "ChildRefused"
-    assert f"at most {MOST_BYTES >> 10} KiB are allowed: shorten them." in ready["message"]
+    assert f"at most {MAX_BYTES >> 10} KiB are allowed: shorten them." in ready["message"]
     assert await world.due_keys(60) == {("Instance", "alpha")}
 
     world.store.instances.observe(instance_json(version="13", generation=3, spec=large()))

@@ -10,7 +10,7 @@ from efrit.api import PlanReason
 from efrit.controller.decide.plans import decide_plan
 from efrit.controller.model.actions import ListRequests, PatchStatus, RequeueAfter
 from efrit.controller.store.plan_contents import MAX_BYTES, PART_BYTES, PlanContents
-from efrit.controller.store.plans import MOST_REQUESTS, TOO_LARGE_PAUSE
+from efrit.controller.store.plans import MAX_REQUESTS, TOO_LARGE_PAUSE
 from tests.support.factory import NAMESPACE, Json, final_status, part_json, plan_json
 from tests.unit.controller.store.world import APP, World
 from tests.unit.controller.virtual_time import elapse
@@ -108,7 +108,7 @@ async def test_a_dropped_plan_keeps_its_home_and_hears_of_its_requests_without_t
 
 
 async def test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later(world: World) -> None:
-    many = [part_json(f"r{number}", content="z") for number in range(MOST_REQUESTS + 1)]
+    many = [part_json(f"r{number}", content="z") for number in range(MAX_REQUESTS + 1)]
     large = [part_json(f"r{number}", content="z" * LARGEST) for number in range(MAX_BYTES // LARGEST + 1)]
     for version, parts in (("40", many), ("50", large)):
         uid = f"uid-{len(parts)}"
@@ -120,7 +120,7 @@ async def test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later(w
                 world.store.plans.observe_listed(part)
         assert world.store.plans.is_too_large(APP, uid)
         assert world.store.held_bytes()["plans"] == 0
-        assert len(world.store._index.plans[APP].parts) <= MOST_REQUESTS
+        assert len(world.store._index.plans[APP].parts) <= MAX_REQUESTS
 
         snapshot = world.plan()
         patch, again = decide_plan(snapshot, world.now())
@@ -132,13 +132,13 @@ async def test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later(w
 
 
 async def test_a_plan_with_too_many_requests_goes_on_once_some_are_deleted(world: World) -> None:
-    many = [part_json(f"r{number}", status=final_status()) for number in range(MOST_REQUESTS + 1)]
+    many = [part_json(f"r{number}", status=final_status()) for number in range(MAX_REQUESTS + 1)]
     world.store.plans.observe(plan_json())
     for part in many:
         world.store.plans.observe_listed(part)
     assert world.store.plans.is_too_large(APP, "uid-app")
 
-    rest = many[MOST_REQUESTS // 2 :]
+    rest = many[MAX_REQUESTS // 2 :]
     with world.store.plans.pinned(APP):
         world.store.plans.observe(plan_json())
         world.list_parts(*rest)

@@ -8,7 +8,7 @@ import pytest
 
 from efrit.controller.model import names
 from efrit.controller.model.keys import WorkKey
-from efrit.controller.store.packed_spec import MOST_LABELS
+from efrit.controller.store.packed_spec import MAX_LABELS
 from tests.support.factory import (
     NAMESPACE,
     NOW,
@@ -184,7 +184,7 @@ async def test_new_figures_of_an_instance_concern_no_request() -> None:
 
 
 async def test_new_figures_of_an_instance_with_more_labels_than_are_kept_concern_no_request() -> None:
-    labels = {f"l{number}": "" for number in range(MOST_LABELS + 1)}
+    labels = {f"l{number}": "" for number in range(MAX_LABELS + 1)}
     status: Json = {"conditions": [READY]}
 
     assert await _keys({"labels": labels, "status": status}, {"labels": labels, "status": {**status, **FIGURES}}) == {

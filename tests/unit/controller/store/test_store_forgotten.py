@@ -50,7 +50,7 @@ async def test_a_request_that_is_done_is_reconciled_again_only_where_work_of_an_
 async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bridge_events, "MOST_UNKNOWN", 5)
+    monkeypatch.setattr(bridge_events, "MAX_UNKNOWN", 5)
     world = World()
     world.store.instances.observe(instance_json(spec={"queue": {"maxPending": 5}}))
     await world.settle()

@@ -13,7 +13,7 @@ from tests.support.model_service import scenario_files, server_command, server_f
 from tests.support.plain_http import NO_TLS
 from tests.support.timeout import TIMEOUT
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 
 
 def mounted(folder: Path, files: dict[str, str]) -> Path:
@@ -50,4 +50,4 @@ def test_the_server_runs_from_its_files_alone(tmp_path: Path) -> None:
 
 def test_a_config_map_holds_them() -> None:
     for files in (server_files(), scenario_files()):
-        assert sum(len(name) + len(text.encode()) for name, text in files.items()) < MOST_BYTES / 2
+        assert sum(len(name) + len(text.encode()) for name, text in files.items()) < MAX_BYTES / 2

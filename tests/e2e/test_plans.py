@@ -26,8 +26,8 @@ Moment = tuple[int, str]
 """The sight of a request of a plan: (step of the commit it leads to, part)."""
 
 
-def visit(first: int) -> list[Moment]:
-    """Every moment of the visit whose act is committed as this step: also before and after each commit."""
+def cycle(first: int) -> list[Moment]:
+    """Every moment of the cycle whose act is committed as this step: also before and after each commit."""
     return [(first, "act"), (first, "commit-act"), *((first + 1, part) for part in REST)]
 
 
@@ -156,9 +156,9 @@ def test_whatever_dies_at_whatever_step_the_tree_is_the_same_and_no_commit_is_do
         instance,
         name,
         {
-            **dict.fromkeys(visit(1), emacs),
-            **dict.fromkeys(visit(3), bridge),
-            **dict.fromkeys(visit(5), controller),
+            **dict.fromkeys(cycle(1), emacs),
+            **dict.fromkeys(cycle(3), bridge),
+            **dict.fromkeys(cycle(5), controller),
             (parent, "commit-adapt"): emacs,
             (amendment, "amend"): emacs,
         },

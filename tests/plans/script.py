@@ -1,4 +1,4 @@
-"""What the model says at each visit of a plan, as scenarios of the scripted model (tests/model)."""
+"""What the model says in each cycle of a plan, as scenarios of the scripted model (tests/model)."""
 
 from __future__ import annotations
 

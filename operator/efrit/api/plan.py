@@ -135,7 +135,7 @@ class PlanLimits(ApiModel):
     """Upper bounds of the whole plan. One that is reached ends it with what there is: outcome Partial."""
 
     max_steps: int = Field(
-        default=200, ge=1, le=100_000, description="Visits of tasks, those of parents and repeated ones included."
+        default=200, ge=1, le=100_000, description="Steps, those for parents and repeated ones included."
     )
     max_tokens: int | None = Field(
         default=None, ge=1, le=10_000_000_000, description="Tokens in and out of all its requests; default: no bound."
@@ -166,8 +166,7 @@ class PlanSpec(ApiModel):
     amendments: tuple[Amendment, ...] = Field(
         default=(),
         max_length=MAX_AMENDMENTS,
-        description="Additions to the intent, in the order they were made. Add to the end: the next visit "
-        "of a task sees it.",
+        description="Additions to the intent, in the order they were made. Add to the end: the next step sees it.",
     )
     tasks: tuple[PlannedTask, ...] = Field(
         default=(),
@@ -264,8 +263,8 @@ class PlanStatus(ApiModel):
     instance_name: str | None = Field(
         default=None, max_length=253, description="The instance whose workspace has the plan."
     )
-    current_task: str | None = Field(default=None, max_length=128, description="Id of the task being visited.")
-    step: PlanStep | None = Field(default=None, description="Step of the visit: Act, Assess, Adapt; Begin, Amend.")
+    current_task: str | None = Field(default=None, max_length=128, description="Id of the task that the step is for.")
+    step: PlanStep | None = Field(default=None, description="Part of the step: Act, Assess, Adapt; Begin, Amend.")
     current_request: str | None = Field(
         default=None, max_length=253, description="The EfritRequest that last worked on it."
     )
@@ -295,7 +294,7 @@ class EfritPlan(Resource):
     printer_columns: ClassVar = (
         PrinterColumn("Phase", ".status.phase"),
         PrinterColumn("Reason", ".status.reason"),
-        PrinterColumn("Task", ".status.currentTask", "string", "The task being visited."),
+        PrinterColumn("Task", ".status.currentTask", "string", "The task that the step is for."),
         PrinterColumn("Step", ".status.step"),
         PrinterColumn("Done", ".status.counts.done", "integer", "Tasks that are done."),
         PrinterColumn("Tasks", ".status.counts.tasks", "integer", "Tasks of the tree."),

@@ -365,7 +365,7 @@ def plan_run(parser: argparse.ArgumentParser) -> None:
         "--assess-timeout", type=_seconds, metavar="DURATION", help="how long one of them may run (default: 5m)"
     )
     bounds = parser.add_argument_group("how far it may go")
-    bounds.add_argument("--max-steps", type=_count, metavar="N", help="visits of tasks (default: 200)")
+    bounds.add_argument("--max-steps", type=_count, metavar="N", help="steps of all tasks together (default: 200)")
     bounds.add_argument("--max-tokens", type=_count, metavar="N", help="tokens in and out (default: no limit)")
     bounds.add_argument(
         "--timeout", type=_long, metavar="DURATION", help="how long the whole plan may take: 12h (default: no limit)"

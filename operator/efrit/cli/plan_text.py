@@ -21,7 +21,7 @@ _SCREEN_OBSERVATIONS = 4
 
 @dataclass(frozen=True)
 class Style:
-    """What a tree is drawn with. `marks` by state; the task that is visited has one of its own."""
+    """What a tree is drawn with. `marks` by state; the current task has one of its own."""
 
     branch: str
     last: str
@@ -182,7 +182,7 @@ def _section(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def screen(state: PlanState, style: Style, now: datetime, size: tuple[int, int]) -> list[str]:
-    """Return what fits a terminal of `size` (columns, lines): the part of the tree around the task being visited."""
+    """Return what fits a terminal of `size` (columns, lines): the part of the tree around the current task."""
     width, height = max(size[0], 1), max(size[1] - 1, 1)
     top = [cut(line, width, style.more) for line in header(state, style, now)]
     foot = _section("Observations", observation_lines(state, style, width - 2)[:_SCREEN_OBSERVATIONS])

@@ -120,7 +120,7 @@ async def run_amend(backend: Backend, args: Namespace) -> Exit:
     if args.output:
         write(args.output, state)
     else:
-        print(f"{state.name}: its next visit of a task sees this, amendment {len(state.amendments)}")
+        print(f"{state.name}: its next step sees this, amendment {len(state.amendments)}")
     return Exit.DONE
 
 

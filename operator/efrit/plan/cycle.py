@@ -1,4 +1,4 @@
-"""One visit of a task: act, commit, facts, assess, adapt, commit.
+"""One cycle of a task: act, commit, facts, assess, adapt, commit.
 
 A procedure for `replay`. An answer that cannot be used is a fact like any other: the task has failed this time, and
 the tree is adapted to that. Pure.

@@ -22,7 +22,7 @@ from efrit.protocol.plan_values import Observation
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """What every message is about: the visited task in its tree, and the user's intent."""
+    """What every message is about: the current task in its tree, and the user's intent."""
 
     directory: str
     """The environment, which holds the work."""
@@ -66,7 +66,7 @@ was done in {directory}. Answer with one JSON object of this schema, without wor
 {schema}"""
 
 _ADAPT = """\
-You navigate a plan: from what was observed you decide about the task that was just visited, and change the tree where
+You navigate a plan: from what was observed you decide about the task of this step, and change the tree where
 that leads to the intent by a better way. Look at it technically (another approach, smaller parts), from the
 requirements (does the tree still lead to the intent and all amendments?), for risks (what may fail later?) and for
 efficiency (is something not needed, is there a simpler way?).

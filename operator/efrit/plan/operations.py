@@ -1,4 +1,4 @@
-"""The navigator's answer about a visited task, and the tree after it: all of it is applied, or nothing.
+"""The navigator's answer about the current task, and the tree after it: all of it is applied, or nothing.
 
 Pure. The models, with their docstrings, are also the JSON schema that the navigator gets (`messages`). Invariants:
 ids are assigned here and never reused, done tasks never change, the intent stays the root, thresholds only rise.
@@ -47,7 +47,7 @@ class _Output(BaseModel):
 
 
 class Verdict(StrEnum):
-    """What the navigator says of the visited task. Open is for a parent only."""
+    """What the navigator says of the current task. Open is for a parent only."""
 
     DONE = "done"
     FAILED = "failed"
@@ -55,7 +55,7 @@ class Verdict(StrEnum):
 
 
 class NewTask(_Output):
-    """A task to add. An atomic one is work for one command; a parent has tasks, or is planned when it is visited."""
+    """A task to add. An atomic one is work for one command; a parent has tasks, or is planned when its turn comes."""
 
     type: TaskType
     description: _Description
@@ -110,7 +110,7 @@ Operation = Annotated[Retry | Decompose | Refine | Remove | Insert, Field(discri
 
 
 class Answer(_Output):
-    """The navigator's answer about the visited task."""
+    """The navigator's answer about the current task."""
 
     verdict: Verdict
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
@@ -129,30 +129,30 @@ class _OperationError(Exception):
 
 
 def failure(reason: str) -> Answer:
-    """Return the answer for a navigator that gave none: the visited task failed. It is never refused."""
+    """Return the answer for a navigator that gave none: the current task failed. It is never refused."""
     return Answer(verdict=Verdict.FAILED, reason=reason[:LONGEST_REASON] or "no reason was given")
 
 
-def apply(tree: TaskTree, visited: str, answer: Answer, step: int) -> TaskTree | Refused:
-    """Return the tree after `answer` about the pending task `visited`; `step` is that of the commit to come.
+def apply(tree: TaskTree, current: str, answer: Answer, step: int) -> TaskTree | Refused:
+    """Return the tree after `answer` about the pending task `current`; `step` is that of the commit to come.
 
     The verdict comes first, then the operations in their order, so that they can still replace a task that failed for
     good by this verdict. Equal arguments give equal ids.
     """
-    task = find(tree, visited)
+    task = find(tree, current)
     if task is None or not task.is_pending:
-        return Refused((f"There is no pending task {visited}.",))
+        return Refused((f"There is no pending task {current}.",))
     if sentences := list(_verdict_problems(task, answer)):
         return Refused(tuple(sentences))
     new_ids = (f"{step}.{number}" for number in count(1))
-    after = replace_task(tree, visited, lambda task: (_with_verdict(task, answer),))
+    after = replace_task(tree, current, lambda task: (_with_verdict(task, answer),))
     for number, operation in enumerate(answer.operations, 1):
         try:
             after = _apply_operation(after, operation, new_ids)
         except _OperationError as error:
             sentences.append(f"Operation {number} ({operation.operation}): {error}")
     # After a failed operation the tree is not the one that was meant: its problems would only confuse.
-    sentences = sentences or [*_result_problems(tree, after, visited, answer)] or problems(after)
+    sentences = sentences or [*_result_problems(tree, after, current, answer)] or problems(after)
     return Refused(tuple(sentences[:_MAX_SENTENCES])) if sentences else after
 
 
@@ -170,7 +170,7 @@ def _verdict_problems(task: TaskTree, answer: Answer) -> Iterator[str]:
 
 
 def _with_verdict(task: TaskTree, answer: Answer) -> TaskTree:
-    """Return the visited task after the verdict."""
+    """Return the current task after the verdict."""
     task = task.copy_with(attempts=task.attempts + 1)
     if answer.verdict is Verdict.OPEN:
         return task
@@ -296,17 +296,17 @@ def _place(parent: TaskTree, insert: Insert) -> int:
     return indices[sibling] if insert.before is not None else indices[sibling] + 1
 
 
-def _result_problems(before: TaskTree, after: TaskTree, visited: str, answer: Answer) -> Iterator[str]:
+def _result_problems(before: TaskTree, after: TaskTree, current: str, answer: Answer) -> Iterator[str]:
     """Yield what is wrong with the tree that the whole answer leads to."""
-    task = find(after, visited)
+    task = find(after, current)
     if answer.verdict is Verdict.DONE and task is not None:
         if unfinished := [child.id for child in task.children if child.state is not TaskState.DONE]:
             yield (
-                f"{visited} cannot be done while {_listed_ids(unfinished)} below it is not: remove what is not "
+                f"{current} cannot be done while {_listed_ids(unfinished)} below it is not: remove what is not "
                 "needed, or give another verdict."
             )
     elif answer.verdict is Verdict.OPEN and (task is None or not any(child.is_pending for child in task.children)):
-        yield f"{visited} stays open, but nothing below it is left to do: add what is missing, or say done or failed."
+        yield f"{current} stays open, but nothing below it is left to do: add what is missing, or say done or failed."
     if after.is_pending and before.children and not after.children:
         yield f"Nothing would be left below {ROOT}, and the intent is not reached: insert what is to be done instead."
 

@@ -1,4 +1,4 @@
-"""What a plan does, from its beginning to its end: visit one task after the other until the root is done or failed.
+"""What a plan does from its beginning to its end: cycles, each of one task, until the root is done or failed.
 
 A procedure for `replay`. The commits are its checkpoints: a replay starts after the last commit that the requests
 record and asks again for what came after it. Pure.
@@ -38,14 +38,14 @@ class PlanProcedure:
     def __init__(self, snapshot: Snapshot) -> None:
         self.cursor: Cursor | None = None
         self.task: str | None = None
-        """Id of the task being visited."""
+        """Id of the task that the cycle is for."""
         self.base = 0
         """Step at which the repository was read; older requests are not needed."""
         self._snapshot = snapshot
         self._spec = snapshot.plan.spec
 
     def run(self) -> Procedure[Finish]:
-        """Visit tasks until the root is done or failed."""
+        """Run cycles until the root is done or failed."""
         try:
             cursor = self.cursor = yield from self._current_cursor()
             while cursor.tree.is_pending:
@@ -55,9 +55,7 @@ class PlanProcedure:
                 else:
                     self.task = task.id
                     if self._is_out_of_steps(cursor):
-                        return budget_exhausted(
-                            f"{self._spec.limits.max_steps} visits of tasks (spec.limits.maxSteps)"
-                        )
+                        return budget_exhausted(f"{self._spec.limits.max_steps} steps (spec.limits.maxSteps)")
                     yield from Cycle(self._snapshot, cursor, task).run()
                 cursor = self.cursor = yield from self._current_cursor()
             return _end_of(cursor)
@@ -182,7 +180,7 @@ class PlanProcedure:
 
 
 def _task_at(cursor: Cursor) -> TaskTree:
-    """Return the task to visit: the one that was acted on last, until it is adapted."""
+    """Return the task of the next cycle: the one that was acted on last, until it is adapted."""
     task = find(cursor.tree, cursor.task) if cursor.acted and cursor.task else next_task(cursor.tree)
     if task is None:
         raise _workspace_failed(f"The tree has no task {cursor.task}, on which the last act was.")
@@ -190,12 +188,12 @@ def _task_at(cursor: Cursor) -> TaskTree:
 
 
 def _end_of(cursor: Cursor) -> Finish:
-    done, visits = counts(cursor.tree)["done"], cursor.totals.adapts
+    done, steps = counts(cursor.tree)["done"], cursor.totals.adapts
     if cursor.tree.state is TaskState.DONE:
-        message = f"The intent is reached: {done} tasks done in {visits} visits."
+        message = f"The intent is reached: {done} tasks done in {steps} steps."
         return Finish(Outcome.SUCCESS, PlanReason.SUCCEEDED, message)
     subject = cursor.commits[-1].subject if cursor.commits else ""
-    message = f"The intent was given up after {visits} visits, {done} tasks done: {one_line(subject, 500)}"
+    message = f"The intent was given up after {steps} steps, {done} tasks done: {one_line(subject, 500)}"
     return Finish(Outcome.FAILURE, PlanReason.TASK_FAILED, message)
 
 

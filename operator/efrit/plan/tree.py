@@ -1,7 +1,7 @@
 """The task tree of a plan: its shape, its file format, and which task is next.
 
 A tree is its root; it never changes, `operations` makes new ones. Nothing here knows of git, of requests or
-of what a model says. Pending is worth a visit; failed is for the parent to handle; done never changes again.
+of what a model says. Pending waits for a cycle; failed is for the parent to handle; done never changes again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TaskTree(BaseModel):
     """Rises with each failure; at 1.0 the task has failed for good and its parent decides."""
     state: TaskState = TaskState.PENDING
     attempts: Annotated[int, Field(ge=0, le=2**31)] = 0
-    """How many visits ended with a verdict."""
+    """How many cycles ended with a verdict."""
     lessons: Annotated[tuple[Lesson, ...], Field(max_length=MAX_LESSONS)] = ()
     """What earlier attempts taught, oldest first."""
     children: tuple[TaskTree, ...] = ()
@@ -111,10 +111,10 @@ def replace_task(tree: TaskTree, task_id: str, change: Callable[[TaskTree], tupl
 
 
 def next_task(tree: TaskTree) -> TaskTree | None:
-    """Return the task to visit next; None once the root is done or failed.
+    """Return the task of the next cycle; None once the root is done or failed.
 
-    Depth-first: the first pending atomic task. A parent is visited when nothing below it is pending, which is also so
-    before it has children, and at once when a child failed for good: what comes after may have to change.
+    Depth-first: the first pending atomic task. A parent's turn comes when nothing below it is pending, which is
+    also so before it has children, and at once when a child failed for good: what comes after may have to change.
     """
     if not tree.is_pending:
         return None

@@ -57,7 +57,7 @@ class Counts(Struct, frozen=True):
     pending: Annotated[Number, Meta(description="Tasks that have not started or not finished.")] = 0
     done: Annotated[Number, Meta(description="Tasks that are done.")] = 0
     failed: Annotated[Number, Meta(description="Tasks that failed permanently.")] = 0
-    steps: Annotated[Number, Meta(description="Visits of tasks so far: what limits.maxSteps bounds.")] = 0
+    steps: Annotated[Number, Meta(description="Steps so far: what limits.maxSteps bounds.")] = 0
     acts: Annotated[Number, Meta(description="Commits of acts.")] = 0
     adapts: Annotated[Number, Meta(description="Commits of changes to the tree.")] = 0
     amendments: Annotated[Number, Meta(description="Amendments that the plan has taken in.")] = 0

@@ -258,7 +258,7 @@ def test_short_names_and_the_category_find_everything(
         ("efr.status.resultRef", "Where the whole result is stored when it is larger."),
         ("efi.spec.queue.maxPending", "Requests the instance takes on, the running one included; more are held back"),
         ("efpl.spec.intent", "The goal. It never changes; add what was forgotten as an amendment."),
-        ("efpl.spec.amendments", "Add to the end: the next visit of a task sees it."),
+        ("efpl.spec.amendments", "Add to the end: the next step sees it."),
         ("efpl.spec.environment.git.secretRef", "The EfritInstance must mount it"),
         ("efpl.status.tree", "The tree, depth first: the path to the current task and its surroundings"),
         ("efi.status.conditions", "Ready (summary), QueueHealthy, EmacsResponsive, Suspended, Updated"),

@@ -35,11 +35,11 @@ def until(here: World, created: str) -> None:
         assert here.turn() is None
 
 
-def test_a_visit_is_act_assess_adapt_with_a_commit_after_each_change() -> None:
+def test_a_cycle_is_act_assess_adapt_with_a_commit_after_each_change() -> None:
     here = world(assess={"build": ["make"]})
     assert here.run().reason == "Succeeded"
-    visit = ["1-act", "1-commit-act", "2-facts", "2-assess", "2-adapt", "2-commit-adapt"]
-    assert parts(here) == ["0-begin", *visit, "3-facts", "3-assess", "3-adapt", "3-commit-adapt"]
+    cycle = ["1-act", "1-commit-act", "2-facts", "2-assess", "2-adapt", "2-commit-adapt"]
+    assert parts(here) == ["0-begin", *cycle, "3-facts", "3-assess", "3-adapt", "3-commit-adapt"]
 
 
 @pytest.mark.parametrize(

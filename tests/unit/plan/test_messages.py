@@ -27,10 +27,10 @@ ROOM = 60_000
 
 
 def scene(tree: TaskTree = TREE, task: str | None = None, **changes: Any) -> MessageContext:
-    visited = path_to(tree, task)[-1] if task else next_task(tree)
-    assert visited is not None
+    current = path_to(tree, task)[-1] if task else next_task(tree)
+    assert current is not None
     fields = {"directory": "/workspace/plans/words/environment", "intent": INTENT, "amendments": ("and lines",)}
-    return MessageContext(**{**fields, **changes}, tree=tree, task=visited)
+    return MessageContext(**{**fields, **changes}, tree=tree, task=current)
 
 
 def test_the_executor_gets_the_task_and_its_purpose() -> None:

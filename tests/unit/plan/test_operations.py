@@ -17,15 +17,15 @@ def answer(verdict: str, *operations: dict[str, Any], reason: str = "because") -
     return Answer.model_validate_json(json.dumps({"verdict": verdict, "reason": reason, "operations": operations}))
 
 
-def applied(tree: TaskTree, visited: str, verdict: str, *operations: dict[str, Any]) -> TaskTree:
-    result = apply(tree, visited, answer(verdict, *operations), STEP)
+def applied(tree: TaskTree, current: str, verdict: str, *operations: dict[str, Any]) -> TaskTree:
+    result = apply(tree, current, answer(verdict, *operations), STEP)
     assert isinstance(result, TaskTree), result
     return result
 
 
-def refused(tree: TaskTree, visited: str, verdict: str, *operations: dict[str, Any]) -> str:
+def refused(tree: TaskTree, current: str, verdict: str, *operations: dict[str, Any]) -> str:
     before = tree.model_dump_json()
-    result = apply(tree, visited, answer(verdict, *operations), STEP)
+    result = apply(tree, current, answer(verdict, *operations), STEP)
     assert isinstance(result, Refused), result
     assert tree.model_dump_json() == before
     return " ".join(result.sentences)

@@ -27,14 +27,14 @@ def cases(draw: st.DrawFn) -> tuple[TaskTree, str, Answer]:
 After = TaskTree | Refused
 
 
-def an_accepted_answer_leaves_a_sound_tree(tree: TaskTree, visited: str, answer: Answer, after: After) -> None:
+def an_accepted_answer_leaves_a_sound_tree(tree: TaskTree, current: str, answer: Answer, after: After) -> None:
     if isinstance(after, TaskTree):
         assert problems(after) == []
         assert len(ids(after)) == len(set(ids(after)))
         assert parse_tree(after.model_dump_json()) == after
 
 
-def an_answer_is_carried_out_whole_or_not_at_all(tree: TaskTree, visited: str, answer: Answer, after: After) -> None:
+def an_answer_is_carried_out_whole_or_not_at_all(tree: TaskTree, current: str, answer: Answer, after: After) -> None:
     if isinstance(after, Refused):
         assert after.sentences
         assert all(sentence.strip() for sentence in after.sentences)
@@ -42,31 +42,31 @@ def an_answer_is_carried_out_whole_or_not_at_all(tree: TaskTree, visited: str, a
         assert after != tree
 
 
-def what_is_done_stays_as_it_is(tree: TaskTree, visited: str, answer: Answer, after: After) -> None:
+def what_is_done_stays_as_it_is(tree: TaskTree, current: str, answer: Answer, after: After) -> None:
     if isinstance(after, TaskTree):
         now = in_state(after, TaskState.DONE)
         for task_id, task in in_state(tree, TaskState.DONE).items():
             assert now[task_id] == task
-        assert set(now) - set(in_state(tree, TaskState.DONE)) <= {visited}
+        assert set(now) - set(in_state(tree, TaskState.DONE)) <= {current}
 
 
-def the_intent_stays_the_root(tree: TaskTree, visited: str, answer: Answer, after: After) -> None:
+def the_intent_stays_the_root(tree: TaskTree, current: str, answer: Answer, after: After) -> None:
     if isinstance(after, TaskTree):
         assert (after.id, after.description, after.type) == (ROOT, tree.description, tree.type)
 
 
-def thresholds_only_rise(tree: TaskTree, visited: str, answer: Answer, after: After) -> None:
+def thresholds_only_rise(tree: TaskTree, current: str, answer: Answer, after: After) -> None:
     if isinstance(after, TaskTree):
         before = {task.id: task.failure_threshold for task, _ in walk(tree)}
         for task, _ in walk(after):
             assert task.failure_threshold >= before.get(task.id, 0.0)
-        task_now = find(after, visited)
+        task_now = find(after, current)
         if answer.verdict is Verdict.FAILED and task_now is not None:
-            assert task_now.failure_threshold > before[visited] or before[visited] == 1.0
+            assert task_now.failure_threshold > before[current] or before[current] == 1.0
 
 
 def there_is_something_to_do_or_the_root_is_finished(
-    tree: TaskTree, visited: str, answer: Answer, after: After
+    tree: TaskTree, current: str, answer: Answer, after: After
 ) -> None:
     if isinstance(after, TaskTree):
         task = next_task(after)
@@ -75,8 +75,8 @@ def there_is_something_to_do_or_the_root_is_finished(
         assert not after.is_pending or after.children or not tree.children
 
 
-def the_same_answer_gives_the_same_tree(tree: TaskTree, visited: str, answer: Answer, after: After) -> None:
-    assert after == apply(parse_tree(tree.model_dump_json()), visited, answer, STEP)
+def the_same_answer_gives_the_same_tree(tree: TaskTree, current: str, answer: Answer, after: After) -> None:
+    assert after == apply(parse_tree(tree.model_dump_json()), current, answer, STEP)
 
 
 PROPERTIES = (
@@ -94,12 +94,12 @@ PROPERTIES = (
 @settings(max_examples=2 * settings().max_examples)
 @given(cases())
 def test_what_holds_of_any_answer_to_any_tree(case: tuple[TaskTree, str, Answer]) -> None:
-    tree, visited, answer = case
+    tree, current, answer = case
     before = tree.model_dump_json()
-    after = apply(tree, visited, answer, STEP)
+    after = apply(tree, current, answer, STEP)
     assert tree.model_dump_json() == before
     for holds in PROPERTIES:
-        holds(tree, visited, answer, after)
+        holds(tree, current, answer, after)
 
 
 @given(trees(), st.text(max_size=50))

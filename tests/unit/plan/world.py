@@ -27,7 +27,7 @@ UID = "0e0e-plan-uid"
 
 Json = dict[str, Any]
 Model = Callable[[str, str, Json], Json | str]
-"""What the model answers to a part of a visit, about a task: a text, or whole fields of a request's status."""
+"""What the model answers to a part of a cycle, about a task: a text, or whole fields of a request's status."""
 
 
 Killer = Callable[[int, str, str], bool]
@@ -286,7 +286,7 @@ class World:
             return self._ended("Cancelled", error={"code": "Cancelled", "message": "It was cancelled."})
         if spec["type"] == "eval":
             return self._eval(request)
-        reply = self.model(request["what"], visited(spec["content"], request["what"]), request)
+        reply = self.model(request["what"], task_of(spec["content"], request["what"]), request)
         usage = {"inputTokens": 10, "outputTokens": 5}
         session = {"id": (spec.get("session") or {}).get("id") or f"s-{request['metadata']['name']}"}
         fields = {"result": reply} if isinstance(reply, str) else reply
@@ -319,7 +319,7 @@ class World:
         }
 
 
-def visited(content: str, _what: str) -> str:
+def task_of(content: str, _what: str) -> str:
     """Return the task a message is about; none in one that goes back."""
     match = re.search(r"^# The task (\S+) ", content, re.MULTILINE)
     return match[1] if match else ""

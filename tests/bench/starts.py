@@ -23,7 +23,7 @@ from efrit import resources
 from tests.bench import cluster, load, plans, processors
 from tests.support import figures
 from tests.support.bench import jobs
-from tests.support.bench.jobs import Beside
+from tests.support.bench.jobs import Comparison
 from tests.support.cluster_kube import Kube
 from tests.support.command_line import parser
 from tests.support.figures import Figure
@@ -63,15 +63,15 @@ async def measure() -> tuple[list[Figure], list[Bars]]:
         rows.append(("controller RSS after the burst", "", f"{rss['controller'] / 1e6:.1f} MB"))
         rows.append(("operator image", "<= 180 MB", f"{image_size('efrit/operator') / 1e6:.0f} MB"))
         rows.append(("Emacs image", "<= 200 MB", f"{image_size(EMACS_IMAGE) / 1e6:.0f} MB"))
-        beside = await beside_jobs(api, target)
-        seconds = beside.jobs
+        comparison = await compare_with_jobs(api, target)
+        seconds = comparison.jobs
         rows.append(("a Job per eval, p50", "", f"{statistics.median(seconds):.2f} s (n={len(seconds)})"))
         await cluster.call(api, "DELETE", resources.NAMESPACES.path(name=NAMESPACE))
         rows.append(("idle controller RSS", "<= 120 MB", f"{idle_controller() / 1e6:.1f} MB"))
-    return [*figures.of_rows(rows), *jobs.figures_of(beside)], list(jobs.panels_of(beside))
+    return [*figures.of_rows(rows), *jobs.figures_of(comparison)], list(jobs.panels_of(comparison))
 
 
-async def beside_jobs(api: httpx.AsyncClient, target: load.Target) -> Beside:
+async def compare_with_jobs(api: httpx.AsyncClient, target: load.Target) -> Comparison:
     """Run the same eval many times by an instance and a few times as a Job, one after the other."""
     await asyncio.sleep(SETTLE_SECONDS)
     before, began = processors.of_this_cluster(), time.perf_counter()
@@ -87,7 +87,7 @@ async def beside_jobs(api: httpx.AsyncClient, target: load.Target) -> Beside:
 
     of_an_eval, _ = await taken(EVALS_BESIDE, load.serial(target, "beside", EVALS_BESIDE))
     of_a_job, seconds = await taken(JOBS, job_per_task(api))
-    return Beside(of_an_eval, of_a_job, seconds)
+    return Comparison(of_an_eval, of_a_job, seconds)
 
 
 async def with_plans() -> list[Figure]:

@@ -410,30 +410,32 @@ def test_the_controller_creates_only_the_instances_of_pools(controller: Account,
     assert (status, message in text) == (422 if message else 201, True), text
 
 
+def refusal_of(kube: Kube, where: str, method: str, name: str, body: Json | None, **options: str) -> str:
+    """Return what a call of the administrator is refused with, nothing where it is not."""
+    try:
+        kube.call(method, f"{where}{name}", body, **options)
+    except Refused as refused:
+        return refused.message
+    return ""
+
+
 def test_nobody_but_the_controller_makes_an_instance_a_member_of_a_pool(
     controller: Account, admin: tuple[ControlPlane, Kube]
 ) -> None:
-    kube, where = admin[1], INSTANCES.path(TEAM)
+    refusal = functools.partial(refusal_of, admin[1], INSTANCES.path(TEAM))
     alone = "alone makes the members of an EfritPool"
 
-    def refusal(method: str, path: str, body: Json, **options: str) -> str:
-        try:
-            kube.call(method, path, body, **options)
-        except Refused as refused:
-            return refused.message
-        return ""
-
-    until(lambda: alone in refusal("POST", where, member(POOL, name="crew-f1"), dryRun="All"), "no policy holds")
-    assert alone in refusal("POST", where, member({**POOL, "controller": False}, name="crew-f1"))
+    until(lambda: alone in refusal("POST", "", member(POOL, name="crew-f1"), dryRun="All"), "no policy holds")
+    assert alone in refusal("POST", "", member({**POOL, "controller": False}, name="crew-f1"))
     # The label alone makes no member of a pool.
-    assert refusal("POST", where, member(name="crew-f1")) == ""
+    assert refusal("POST", "", member(name="crew-f1")) == ""
     for owner in (POOL, CLAIM):
         forged = {"metadata": {"ownerReferences": [owner]}}
-        assert alone in refusal("PATCH", f"{where}/crew-f1", forged, content_type=MERGE_PATCH)
+        assert alone in refusal("PATCH", "/crew-f1", forged, content_type=MERGE_PATCH)
 
     assert controller.create(member(POOL, name="crew-m1"))[0] == 201
     for change in ({"labels": {"mine": "x"}}, {"ownerReferences": None}):
-        assert refusal("PATCH", f"{where}/crew-m1", {"metadata": change}, content_type=MERGE_PATCH) == ""
+        assert refusal("PATCH", "/crew-m1", {"metadata": change}, content_type=MERGE_PATCH) == ""
 
 
 def template(*owners: Json, name: str = "crew-abc", namespace: str = TEAM, **labels: str) -> Json:
@@ -480,15 +482,9 @@ def test_the_controller_neither_changes_nor_deletes_what_a_stateful_set_can_go_b
 def test_nobody_but_the_controller_keeps_a_template_of_a_pool(
     controller: Account, admin: tuple[ControlPlane, Kube]
 ) -> None:
-    kube, where = admin[1], CONTROLLER_REVISIONS.path(TEAM)
+    where = CONTROLLER_REVISIONS.path(TEAM)
+    refusal = functools.partial(refusal_of, admin[1], where)
     alone = "alone keeps the templates of an EfritPool"
-
-    def refusal(method: str, name: str, body: Json | None, **options: str) -> str:
-        try:
-            kube.call(method, f"{where}{name}", body, **options)
-        except Refused as refused:
-            return refused.message
-        return ""
 
     until(lambda: alone in refusal("POST", "", template(POOL, name="crew-f"), dryRun="All"), "no policy holds")
     for owner in ({**POOL, "controller": False}, {**POOL, "apiVersion": "x.example/v1"}):
@@ -512,15 +508,9 @@ LABELS: dict[str, str] = build_revision(CREW, {}, "abc", 1)["metadata"]["labels"
 def test_nobody_but_the_controller_makes_what_it_reads_for_the_templates_of_a_pool(
     controller: Account, admin: tuple[ControlPlane, Kube]
 ) -> None:
-    kube, where = admin[1], CONTROLLER_REVISIONS.path(TEAM)
+    where = CONTROLLER_REVISIONS.path(TEAM)
+    refusal = functools.partial(refusal_of, admin[1], where)
     alone = "alone makes ControllerRevisions with the labels"
-
-    def refusal(method: str, name: str, body: Json | None, **options: str) -> str:
-        try:
-            kube.call(method, f"{where}{name}", body, **options)
-        except Refused as refused:
-            return refused.message
-        return ""
 
     until(lambda: alone in refusal("POST", "", template(name="crew-g", **LABELS), dryRun="All"), "no policy holds")
     # A StatefulSet's has the labels of its pods, and the members of a pool have some of these.

@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 
 from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit
-from efrit.cli.output import age_text, duration_text, table, write
-from efrit.cli.streams import printable
+from efrit.cli.output import age_text, duration_text, print_outcome, table, write
 from efrit.client.errors import NotReady
-from efrit.client.interface import Backend, Instance, Removed, Setup, Started, Stopped
+from efrit.client.interface import Backend, Instance, Setup
 
 
 async def run_instances(backend: Backend, args: Namespace) -> Exit:
@@ -55,31 +54,23 @@ def instances_table(instances: Iterable[Instance], *, colored: bool = False) -> 
 async def run_start(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit start`."""
     setup = Setup(args.queue_dir, args.daemon_name, args.workspace_dir, args.image, args.init)
-    return _print_outcome(args, await backend.start(args.name, setup))
+    return print_outcome(args, await backend.start(args.name, setup))
 
 
 async def run_stop(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit stop`."""
-    return _print_outcome(args, await backend.stop(args.name, now=args.now))
+    return print_outcome(args, await backend.stop(args.name, now=args.now))
 
 
 async def run_restart(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit restart`."""
     await backend.stop(args.name)
-    return _print_outcome(args, await backend.start(args.name))
+    return print_outcome(args, await backend.start(args.name))
 
 
 async def run_rm(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit rm`."""
-    return _print_outcome(args, await backend.remove(args.name, files=args.files))
-
-
-def _print_outcome(args: Namespace, done: Started | Stopped | Removed) -> Exit:
-    if args.output in ("json", "yaml"):
-        write(args.output, done)
-    else:
-        print(args.name if args.output else printable(done.message))
-    return Exit.DONE
+    return print_outcome(args, await backend.remove(args.name, files=args.files))
 
 
 async def run_attach(backend: Backend, args: Namespace) -> Exit:

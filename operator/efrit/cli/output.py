@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
@@ -13,8 +14,11 @@ from typing import Any
 from msgspec import Struct
 
 from efrit.cli.color import painted_cell
+from efrit.cli.exit_codes import Exit
 from efrit.cli.streams import printable
 from efrit.cli.terminal_text import display_width, sanitized_line
+from efrit.client.interface import Removed, Started, Stopped
+from efrit.client.pools import Scaled, Undone
 from efrit.client.printed import unquoted as unquoted
 
 
@@ -65,6 +69,15 @@ def write(kind: str, value: Any) -> None:
         import yaml
 
         print(printable(yaml.safe_dump(json_value(value), sort_keys=False, allow_unicode=True)), end="")
+
+
+def print_outcome(args: Namespace, done: Started | Stopped | Removed | Scaled | Undone) -> Exit:
+    """Print what was done to the object that the command line names, in the format of -o or as its message."""
+    if args.output in ("json", "yaml"):
+        write(args.output, done)
+    else:
+        print(args.name if args.output else printable(args.invocation.in_text(done.message)))
+    return Exit.DONE
 
 
 # JSON escapes the other control characters itself. These move the cursor of some terminals, or turn text around.

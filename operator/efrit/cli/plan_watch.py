@@ -13,6 +13,9 @@ import sys
 from datetime import UTC, datetime
 from typing import Protocol, TextIO
 
+from msgspec.structs import replace
+
+from efrit.cli.place import Invocation
 from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, full_view, screen
 from efrit.cli.streams import is_terminal
 from efrit.cli.terminal_text import draws_unicode
@@ -36,7 +39,7 @@ class View(Protocol):
         """End the display; no more states come."""
 
 
-async def watch(plans: Plans, name: str, *, shown: bool = True) -> PlanState:
+async def watch(plans: Plans, name: str, invocation: Invocation, *, shown: bool = True) -> PlanState:
     """Show the plan until it is finished, and return it. Raises `Detached`, `PlanNotFound`."""
     view = _view(shown)
     state: PlanState | None = None
@@ -49,7 +52,7 @@ async def watch(plans: Plans, name: str, *, shown: bool = True) -> PlanState:
             if pending.done():
                 state, pending = pending.result(), None
             if state is not None:
-                view.show(state)
+                view.show(with_whole_commands(state, invocation))
     except asyncio.CancelledError:
         raise Detached from None
     finally:
@@ -57,7 +60,7 @@ async def watch(plans: Plans, name: str, *, shown: bool = True) -> PlanState:
             pending.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await pending
-        view.end(state)
+        view.end(with_whole_commands(state, invocation) if state is not None else None)
     return state
 
 
@@ -65,6 +68,11 @@ def _view(shown: bool) -> View:
     if not shown:
         return _NoView()
     return _ScreenView() if is_terminal(sys.stdout) else _LineView()
+
+
+def with_whole_commands(state: PlanState, invocation: Invocation) -> PlanState:
+    """Return `state` with the commands in its message as they have to be typed here."""
+    return replace(state, message=invocation.in_text(state.message))
 
 
 def style_of(stream: TextIO) -> Style:

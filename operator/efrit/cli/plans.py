@@ -17,7 +17,7 @@ from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit, exit_of_plan
 from efrit.cli.output import age_text, shortened, table, write
 from efrit.cli.plan_text import full_view
-from efrit.cli.plan_watch import Detached, replace_unencodable, style_of, watch
+from efrit.cli.plan_watch import Detached, replace_unencodable, style_of, watch, with_whole_commands
 from efrit.cli.streams import is_terminal, read_text
 from efrit.cli.terminal_text import sanitized_line
 from efrit.client.errors import WrongSettings
@@ -53,7 +53,7 @@ async def run_watch(backend: Backend, args: Namespace) -> Exit:
 
 async def _watch_plan(backend: Backend, name: str, args: Namespace) -> Exit:
     try:
-        state = await watch(backend.planning(), name, shown=not args.output)
+        state = await watch(backend.planning(), name, args.invocation, shown=not args.output)
     except Detached:
         command = args.invocation.command("plan", "watch", name)
         notice = f"{name} stops here; go on with `{command}`"
@@ -109,6 +109,7 @@ async def run_show(backend: Backend, args: Namespace) -> Exit:
         write(args.output, state)
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        state = with_whole_commands(state, args.invocation)
         print(replace_unencodable("\n".join(full_view(state, style_of(sys.stdout), datetime.now(UTC), width))))
     return Exit.DONE
 

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit
 from efrit.cli.instances import instances_table
-from efrit.cli.output import age_text, table, write
-from efrit.cli.streams import printable
+from efrit.cli.output import age_text, print_outcome, table, write
 from efrit.cli.terminal_text import sanitized_line
 from efrit.client.errors import Forbidden
 from efrit.client.interface import Backend, Instance
@@ -44,12 +43,7 @@ async def _instances(backend: Backend) -> Sequence[Instance] | None:
 
 async def run_scale(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit scale`."""
-    scaled = await backend.scale_pool(args.name, args.replicas)
-    if args.output in ("json", "yaml"):
-        write(args.output, scaled)
-    else:
-        print(args.name if args.output else printable(scaled.message))
-    return Exit.DONE
+    return print_outcome(args, await backend.scale_pool(args.name, args.replicas))
 
 
 def pools_table(pools: Iterable[Pool], now: datetime, *, colored: bool = False) -> str:

@@ -50,7 +50,7 @@ async def run_wait(backend: Backend, args: Namespace) -> Exit:
             )
             return Exit.NOT_READY
         if args.output:
-            state, code = await _completed(backend, state)
+            state, code = await _completed(backend, state, args)
             states.append(state)
             exits.append(code)
         else:
@@ -60,10 +60,10 @@ async def run_wait(backend: Backend, args: Namespace) -> Exit:
     return combined_exit(exits)
 
 
-async def _completed(backend: Backend, state: RequestState) -> tuple[RequestState, Exit]:
+async def _completed(backend: Backend, state: RequestState, args: Namespace) -> tuple[RequestState, Exit]:
     state, missing = await completed(backend, state)
     if missing is not None:
-        warn(missing)
+        warn(missing, args.invocation)
     return state, exit_of_printed(state, missing)
 
 
@@ -100,7 +100,7 @@ async def run_result(backend: Backend, args: Namespace) -> Exit:
         result, missing = error.kept, error
     print(printable(unquoted(result) if args.raw else result))
     if missing is not None:
-        warn(missing)
+        warn(missing, args.invocation)
         return Exit.TRUNCATED
     return Exit.DONE
 
@@ -126,7 +126,7 @@ async def run_requests(backend: Backend, args: Namespace) -> Exit:
         states, older = await _newest_requests(backend, args)
     incomplete = False
     if args.output in ("json", "yaml") and args.name:
-        printed = [await _completed(backend, state) for state in states]
+        printed = [await _completed(backend, state, args) for state in states]
         states = [state for state, _ in printed]
         incomplete = any(state.truncated for state in states)
     if args.output:

@@ -10,6 +10,7 @@ from argparse import Namespace
 
 from efrit.cli.exit_codes import Exit, exit_of
 from efrit.cli.output import unquoted, write
+from efrit.cli.place import Invocation
 from efrit.cli.streams import printable
 from efrit.cli.terminal_text import sanitized_lines
 from efrit.client.errors import ClientError
@@ -19,13 +20,13 @@ from efrit.client.whole_result import completed, is_partial
 __all__ = ["completed", "exit_of_printed", "is_partial", "print_result", "warn"]
 
 
-def warn(error: ClientError) -> None:
+def warn(error: ClientError, invocation: Invocation) -> None:
     """Say on standard error that only the beginning of a result was printed."""
     print(
         f"efrit: only the beginning of the result is printed: {printable(error.message, sys.stderr)}", file=sys.stderr
     )
     if error.advice:
-        print(f"       {printable(error.advice, sys.stderr)}", file=sys.stderr)
+        print(f"       {printable(invocation.in_text(error.advice), sys.stderr)}", file=sys.stderr)
 
 
 def exit_of_printed(state: RequestState, error: ClientError | None) -> Exit:
@@ -47,7 +48,7 @@ def print_result(state: RequestState, missing: ClientError | None, args: Namespa
     else:
         _print_for_people(state, args)
     if missing is not None:
-        warn(missing)
+        warn(missing, args.invocation)
     return exit_of_printed(state, missing)
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from efrit.cli.exit_codes import Exit
-from efrit.cli.output import age_text, table, write
-from efrit.cli.streams import printable
+from efrit.cli.output import age_text, print_outcome, table, write
 from efrit.client.errors import NotFound
 from efrit.client.interface import Backend
 from efrit.client.pools import PoolRevision
@@ -42,12 +41,7 @@ def _numbered(pool: str, revisions: Iterable[PoolRevision], number: int) -> Pool
 
 async def run_undo(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit rollout undo`."""
-    undone = await backend.undo_pool(args.name, args.to_revision)
-    if args.output in ("json", "yaml"):
-        write(args.output, undone)
-    else:
-        print(args.name if args.output else printable(undone.message))
-    return Exit.DONE
+    return print_outcome(args, await backend.undo_pool(args.name, args.to_revision))
 
 
 def history_table(revisions: Iterable[PoolRevision], now: datetime) -> str:

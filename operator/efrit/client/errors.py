@@ -124,6 +124,10 @@ class Forbidden(Refused):
     code = "Forbidden"
 
 
+class NotLoggedIn(Forbidden):
+    """The cluster does not accept your credentials, whatever they may do."""
+
+
 class WrongSettings(Refused):
     """The configuration file, a variable or an argument says what cannot be."""
 

@@ -50,9 +50,10 @@ _COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"`?efrit requests(?: -i [\w.-]+)?`?", "efrit_get_request with a request_id you know"),
         (r"`?efrit plan show ([\w.-]+\w)`?", r"efrit_get_plan with plan_id \1"),
         (r"`?efrit plan list`?", "efrit_list_plans"),
+        (r"`?efrit plan watch ([\w.-]+\w)`?", r"efrit_wait_plan with plan_id \1"),
+        (r"`?efrit plan resume ([\w.-]+\w)`?", r"efrit_change_plan with plan_id \1 and change resume"),
         (r"run `?efrit doctor`?", "ask the user to run the command efrit doctor"),
         (r"with --instance, or \*", "as instance_id, or *"),
-        (r"with --context or --namespace, or use `kubectl efrit plan`", "for this server (option --context)"),
     )
 )
 """A remedy on the command line -> the same with tools."""

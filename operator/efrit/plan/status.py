@@ -49,7 +49,8 @@ def status_of(
         return _open(
             plan,
             PlanReason.SUSPENDED,
-            "The plan is suspended: `efrit plan resume` (in a cluster, spec.suspend: false, too) lets it continue.",
+            f"The plan is suspended: `efrit plan resume {plan.metadata.name}` (in a cluster, spec.suspend: false, "
+            "too) lets it continue.",
             status,
             now,
         )

@@ -9,7 +9,7 @@ from tests.support.figures import Figure
 from tests.support.plot import Bars
 
 
-class Beside(NamedTuple):
+class Comparison(NamedTuple):
     """What each part takes for one of both beyond rest, in ms of a processor, and the seconds of each Job."""
 
     of_an_eval: dict[str, float]
@@ -27,12 +27,12 @@ def share_of(before: Mapping[str, float], after: Mapping[str, float], seconds: f
     return {name: (after[name] - before.get(name, 0.0)) / seconds for name in after}
 
 
-def figures_of(beside: Beside) -> Iterator[Figure]:
+def figures_of(comparison: Comparison) -> Iterator[Figure]:
     """Yield what an eval and a Job take, and how many times as much that is; nothing of a cluster elsewhere."""
-    if not any(beside.of_a_job.values()):
+    if not any(comparison.of_a_job.values()):
         return
     totals = []
-    for title, parts in (("an eval beside Jobs", beside.of_an_eval), ("a Job per eval", beside.of_a_job)):
+    for title, parts in (("an eval beside Jobs", comparison.of_an_eval), ("a Job per eval", comparison.of_a_job)):
         for name, value in parts.items():
             yield Figure(f"{title}: {name}", value, "processor ms")
         totals.append(sum(parts.values()))
@@ -42,8 +42,8 @@ def figures_of(beside: Beside) -> Iterator[Figure]:
         yield Figure("processor time of a Job per eval beside an eval", job / ours, "times")
 
 
-def panels_of(beside: Beside) -> Iterator[Bars]:
+def panels_of(comparison: Comparison) -> Iterator[Bars]:
     """Yield a picture of both."""
-    if any(beside.of_a_job.values()):
-        rows = {"an eval of an instance": beside.of_an_eval, "the same as a Job": beside.of_a_job}
+    if any(comparison.of_a_job.values()):
+        rows = {"an eval of an instance": comparison.of_an_eval, "the same as a Job": comparison.of_a_job}
         yield Bars("processor time of an eval and of a Job, without what is taken at rest", "ms", rows)

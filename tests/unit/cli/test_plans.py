@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from efrit.cli import plan_history, plans
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit
+from efrit.cli.place import Invocation
 from efrit.client.errors import Refused, WrongSettings
 from efrit.client.plans import Change, Intent, NewPlan, Outcome, PlanPhase, PlanReason, PlanState
 from efrit.resources import PLANS
@@ -73,6 +74,7 @@ whole_parser = cache(build)
 
 def parsed(*words: str) -> Namespace:
     arguments: Namespace = whole_parser().parse_args(["plan", *words])
+    arguments.invocation = Invocation("efrit", " --namespace team")
     return arguments
 
 
@@ -194,6 +196,15 @@ async def test_a_plan_is_shown_in_ascii_where_the_locale_has_no_more(
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     await run(FewPlans(), "show", "calc")
     assert "└─ ▶ 3.2  Multiply and divide" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["show", "watch"])
+async def test_a_command_in_the_message_of_a_plan_reaches_the_same_place(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    message = "The plan is suspended: `efrit plan resume calc` lets it continue."
+    await run(FewPlans([replace(DONE, message=message)]), command, "calc")
+    assert "`efrit --namespace team plan resume calc` lets" in capsys.readouterr().out
 
 
 async def test_amending_and_ending_name_the_plan(capsys: pytest.CaptureFixture[str]) -> None:

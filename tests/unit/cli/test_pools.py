@@ -13,6 +13,7 @@ import pytest
 
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit
+from efrit.cli.place import Invocation
 from efrit.cli.pools import pool_text, pools_table, run_pools, run_scale
 from efrit.cli.rollout import history_table, run_history, run_undo
 from efrit.cli.top import _state, screen
@@ -85,7 +86,9 @@ def backend(**known: object) -> Backend:
 
 
 def read(*words: str) -> Namespace:
-    return cast("Namespace", build().parse_args(words))
+    parsed: Namespace = build().parse_args(words)
+    parsed.invocation = Invocation()
+    return parsed
 
 
 async def test_the_pools_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:

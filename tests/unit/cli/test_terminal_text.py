@@ -121,7 +121,7 @@ PRINTS: dict[str, Callable[[], object]] = {
     "a question": lambda: print_result(ASKS, None, ARGS),
     "an error": lambda: program._print_error(NotReady(EVIL, EVIL), Invocation()),
     "an internal error": lambda: program._internal(ValueError(EVIL)),
-    "a warning": lambda: results.warn(NotReady(EVIL, EVIL)),
+    "a warning": lambda: results.warn(NotReady(EVIL, EVIL), Invocation()),
     "JSON": lambda: write("json", STATE),
     "YAML": lambda: write("yaml", STATE),
     "names": lambda: write("name", [Finding(EVIL, False, EVIL, EVIL)]),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from efrit.api.request import MAX_PREEMPTIONS
 from tests.unit.controller.pool_model import PoolWorld
 
+Event = tuple[str, tuple[Any, ...], dict[str, Any]]
 WHICH = st.integers(0, 7)
 SIZES: list[dict[str, Any]] = [
     {"replicas": 0},
@@ -32,8 +33,17 @@ CHANGES = [
 ]
 
 
-def event(name: str, *arguments: Any, **options: Any) -> st.SearchStrategy[Any]:
+def event(name: str, *arguments: Any, **options: Any) -> st.SearchStrategy[Event]:
     return st.builds(lambda *values, **named: (name, values, named), *arguments, **options)
+
+
+def let_happen(world: PoolWorld, events: list[Event]) -> None:
+    """Let the events happen, then all that follows; what must hold is checked wherever nothing is left to do."""
+    for place, (name, arguments, options) in enumerate(events):
+        getattr(world, name)(*arguments, **options)
+        if name == "settle":
+            assert world.check() == [], events[: place + 1]
+    world.settle()
 
 
 BURST = event("request", st.sampled_from("aaab"), st.sampled_from([-1, 0, 0, 2]))
@@ -69,14 +79,10 @@ EVENTS = st.one_of(
 @settings(max_examples=250)
 @given(events=st.lists(EVENTS, min_size=5, max_size=40))
 def test_whatever_happens_no_work_waits_beside_room_and_nobody_has_more_than_is_theirs(
-    events: list[tuple[str, tuple[Any, ...], dict[str, Any]]],
+    events: list[Event],
 ) -> None:
     world = PoolWorld()
-    for place, (name, arguments, options) in enumerate(events):
-        getattr(world, name)(*arguments, **options)
-        if name == "settle":
-            assert world.check() == [], events[: place + 1]
-    world.settle()
+    let_happen(world, events)
     assert world.check() == [], events
 
 
@@ -126,18 +132,14 @@ INTERRUPTIONS = st.one_of(
 @settings(max_examples=250)
 @given(events=st.lists(INTERRUPTIONS, min_size=10, max_size=50))
 def test_work_that_is_interrupted_for_other_work_runs_in_one_place_and_has_one_answer(
-    events: list[tuple[str, tuple[Any, ...], dict[str, Any]]],
+    events: list[Event],
 ) -> None:
     world = PoolWorld()
     world.change_pool({"replicas": 2, "preemption": "LowerPriority", "placement": {"maxLoadPerInstance": 1}})
     world.settle()
     for which in range(2):
         world.serve(which)
-    for place, (name, arguments, options) in enumerate(events):
-        getattr(world, name)(*arguments, **options)
-        if name == "settle":
-            assert world.check() == [], events[: place + 1]
-    world.settle()
+    let_happen(world, events)
     assert world.check() == [], events
 
 

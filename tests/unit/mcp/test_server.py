@@ -99,6 +99,10 @@ REMEDIES = {
     "efrit wait r-1": "efrit_wait with request_id r-1",
     "name one with --instance, or * for any": "name one as instance_id, or * for any",
     "see `efrit plan list`": "see efrit_list_plans",
+    "it begins once it is watched: efrit plan watch words": "it begins once it is watched: efrit_wait_plan with "
+    "plan_id words",
+    "`efrit plan resume words` lets it continue": "efrit_change_plan with plan_id words and change resume lets it "
+    "continue",
     "run `efrit doctor`": "ask the user to run the command efrit doctor",
 }
 
@@ -110,12 +114,14 @@ def test_a_remedy_names_a_tool_and_not_a_command(advice: str, sentence: str) -> 
 
 def test_every_command_that_the_clients_advise_has_its_tool() -> None:
     """A new remedy with a command fails here until `for_model` knows it."""
-    sources = [*(ROOT / "operator/efrit/client").rglob("*.py"), *(ROOT / "images/emacs/lisp").glob("*.el")]
+    sources = [
+        *(ROOT / "operator/efrit/client").rglob("*.py"),
+        *(ROOT / "operator/efrit/plan").glob("*.py"),
+        *(ROOT / "images/emacs/lisp").glob("*.el"),
+    ]
     texts = [path.read_text() for path in sources if path.stem not in ("doctor", "model_probe", "removal")]
-    command = re.compile(r"\"[^\"\n]*?(efrit (?:start|stop|restart|wait|instances)\b[^\"\n]*)\"")
-    advised = {name for text in texts for name in command.findall(text)}
+    commands = "efrit (?:start|stop|restart|wait|instances|pools|claims|release|requests|plan [a-z]+)"
+    advised = {name for text in texts for name in re.findall(rf"\"[^\"\n]*?({commands}\b[^\"\n]*)\"", text)}
     assert advised
     for advice in advised:
-        assert not re.search(
-            r"efrit (?:start|stop|restart|wait|instances)\b", for_model(re.sub(r"\{.*?\}", "box", advice))
-        )
+        assert not re.search(rf"{commands}\b", for_model(re.sub(r"\{.*?\}", "box", advice))), advice

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from efrit.client.errors import ClientError, Conflict, Forbidden, NoCluster, NotFound, NotReady, Refused
+from efrit.client.errors import ClientError, Conflict, Forbidden, NoCluster, NotFound, NotLoggedIn, NotReady, Refused
 from efrit.errors import (
     ApiCommandFailed,
     ApiConflict,
@@ -95,7 +95,7 @@ def client_error(error: ApiError) -> ClientError:
         case ApiConflict():
             return Conflict(sentence)
         case ApiUnauthorized():
-            return Forbidden(
+            return NotLoggedIn(
                 f"the cluster does not accept your credentials: {sentence}", "log in again, or choose another context"
             )
         case ApiForbidden():

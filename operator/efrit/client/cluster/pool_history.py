@@ -15,7 +15,7 @@ from typing import Any
 from efrit.api_group import LARGEST_REVISION, REVISION_LABEL, revision_name
 from efrit.client.cluster.api import Api
 from efrit.client.cluster.pools import POOL_NAME, no_pool
-from efrit.client.errors import Conflict, Forbidden, NotFound, NotReady, Refused
+from efrit.client.errors import Conflict, Forbidden, NotFound, NotLoggedIn, NotReady, Refused
 from efrit.client.pools import POOL_LABEL, PoolRevision, Undone
 from efrit.protocol.times import parse_time
 from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, POOLS
@@ -148,6 +148,8 @@ async def _revisions(
             async for obj in api.pages(CONTROLLER_REVISIONS, namespace, labelSelector=selector)
             if (revision := revision_of(obj, pool, members)) is not None
         ]
+    except NotLoggedIn:
+        raise
     except Forbidden as error:
         raise Forbidden(error.message, MAY_NOT_LIST) from error
     return sorted(revisions, key=lambda revision: revision.number)

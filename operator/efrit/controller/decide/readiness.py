@@ -43,6 +43,11 @@ def readiness(snapshot: InstanceSnapshot, now: datetime) -> Finding:
     return Finding(InstanceReason.READY, f"Emacs answers requests.{_claim_deletion_note(snapshot)}")
 
 
+def _kubectl(snapshot: InstanceSnapshot, command: str) -> str:
+    """Return the command as it can be pasted, whatever namespace is current."""
+    return f"`kubectl -n {snapshot.instance.metadata.namespace} {command}`"
+
+
 def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     refused = snapshot.facts.refused
     if refused is None:
@@ -58,7 +63,7 @@ def _claims_terminating(snapshot: InstanceSnapshot, now: datetime) -> Finding | 
     return Finding(
         InstanceReason.CLAIM_TERMINATING,
         f"PersistentVolumeClaim {name} is being deleted. The instance waits until it is gone, and then starts with a "
-        f"new, empty one. If it stays, see its finalizers: `kubectl describe pvc {name}`.",
+        f"new, empty one. If it stays, see its finalizers: {_kubectl(snapshot, f'describe pvc {name}')}.",
     )
 
 
@@ -98,8 +103,8 @@ def _lost_node(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
         InstanceReason.NODE_LOST,
         f"Pod {pod.name} should have ended by now: its node {node} is probably lost. If the machine is down, run "
         f"`kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`: the pod then starts "
-        "elsewhere. `kubectl delete pod --force` does so too, but if the machine still runs, two Emacs work on one "
-        "queue for a while.",
+        f"elsewhere. {_kubectl(snapshot, f'delete pod {pod.name} --force')} does so too, but if the machine "
+        "still runs, two Emacs work on one queue for a while.",
     )
 
 
@@ -194,7 +199,7 @@ def _crashing(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     return Finding(
         InstanceReason.CRASH_LOOPING,
         f"Container {waiting.name} keeps ending ({ended}, {waiting.restarts} restarts): "
-        f"see `kubectl logs {pod} -c {waiting.name} --previous`.",
+        f"see {_kubectl(snapshot, f'logs {pod} -c {waiting.name} --previous')}.",
     )
 
 
@@ -219,7 +224,8 @@ def _unresponsive(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     return Finding(
         InstanceReason.BRIDGE_UNRESPONSIVE,
         f"The bridge of the pod does not answer: {problem} Requests wait; calls are retried automatically. If it "
-        f"lasts, see `kubectl logs {snapshot.pod.name} -c {BRIDGE}`, and whether the volume of the queue hangs.",
+        f"lasts, see {_kubectl(snapshot, f'logs {snapshot.pod.name} -c {BRIDGE}')}, and whether the volume of the "
+        "queue hangs.",
     )
 
 

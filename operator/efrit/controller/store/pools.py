@@ -44,11 +44,12 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
     # The object.
 
     def _observed(self, new: EfritPool, record: PoolRecord | None) -> None:
-        is_changed = True
-        is_first = record is None or record.uid != new.metadata.uid
-        if record is None or record.uid != new.metadata.uid:
-            if record is not None and record.uid is not None:
+        if record is not None and record.uid != new.metadata.uid:
+            if record.uid is not None:
                 self._index.tombstones.add(record.uid, deleted=True)
+            record = None
+        is_first, is_changed = record is None, True
+        if record is None:
             self._records[new.key] = record = PoolRecord(new)
         else:
             is_changed = record.object.metadata.generation != new.metadata.generation

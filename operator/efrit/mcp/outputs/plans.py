@@ -21,6 +21,7 @@ from efrit.client.plans import (
     PlanState,
     Task,
 )
+from efrit.mcp.error_text import for_model
 from efrit.mcp.schema_models import Output, Value
 
 
@@ -82,7 +83,7 @@ class PlanOutput(Output):
     suspended: bool = Field(description="Whether it was asked to suspend.")
     cancelled: bool = Field(description="Whether it was cancelled.")
     current_task: str | None = None
-    step: str | None = Field(default=None, description="Current step of the current task: Act, Assess, Adapt, …")
+    step: str | None = Field(default=None, description="Current part of the step: Act, Assess, Adapt, …")
     request: str | None = Field(default=None, description="Request of the current step, for efrit_get_request.")
     tree: list[Value[Task]] = Field(description="The tree, depth first, as far as it fits in the status.")
     commits: list[Value[PlanCommit]] = Field(description="The last commits, newest first.")
@@ -107,7 +108,13 @@ class PlanLogOutput(Output):
 def plan_output(state: PlanState) -> PlanOutput:
     """Return everything known about a plan."""
     return PlanOutput.model_validate(
-        asdict(state) | {"plan_id": state.name, "instance_id": state.instance, "final": state.final}
+        asdict(state)
+        | {
+            "plan_id": state.name,
+            "instance_id": state.instance,
+            "final": state.final,
+            "message": for_model(state.message),
+        }
     )
 
 

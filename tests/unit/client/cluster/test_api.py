@@ -23,6 +23,7 @@ from efrit.client.errors import (
     Forbidden,
     NoCluster,
     NotFound,
+    NotLoggedIn,
     NotReady,
     Refused,
     RequestNotFound,
@@ -113,7 +114,7 @@ async def test_a_refusal_becomes_the_clients_own_error(status: int, error: type[
         (ApiExists("POST x: 409: no", "no", status=409), Conflict, "no", ""),
         (
             ApiUnauthorized("GET x", "no", status=401),
-            Forbidden,
+            NotLoggedIn,
             "the cluster does not accept your credentials: no",
             "log in again",
         ),

@@ -11,7 +11,7 @@ from efrit.api_group import LARGEST_REVISION
 from efrit.client.cluster import pool_history as module
 from efrit.client.cluster.api import Api
 from efrit.client.cluster.pool_history import changed_fields, pool_history, undo_pool
-from efrit.client.errors import Conflict, Forbidden, NotFound, NotReady, PoolNotFound, Refused
+from efrit.client.errors import Conflict, Forbidden, NotFound, NotLoggedIn, NotReady, PoolNotFound, Refused
 from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, POOLS, Resource
 
 GOOD, BROKEN, SLOW = "aaaa", "bbbb", "cccc"
@@ -49,6 +49,7 @@ class Server:
         self.keeps_after: int | None = None
         self.keeps: dict[str, Any] = {}
         self.error: Exception | None = None
+        self.refusal = Forbidden("forbidden")
 
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
         if name != "crew":
@@ -59,7 +60,7 @@ class Server:
         kept = ",efrit.dev/pool-revision" if resource == CONTROLLER_REVISIONS else ""
         assert labelSelector == f"efrit.dev/pool=crew{kept}"
         if resource in self.refused:
-            raise Forbidden("forbidden")
+            raise self.refusal
         for obj in self.objects[resource]:
             yield obj
         self.reads += 1
@@ -128,6 +129,14 @@ async def test_who_may_not_list_what_keeps_templates_is_told_what_to_ask_for() -
             await call
         assert caught.value.advice.startswith("ask for `list` of controllerrevisions (apps)")
     assert server.patches == []
+
+
+async def test_who_is_not_logged_in_any_more_is_not_told_to_ask_for_rights() -> None:
+    server = crew()
+    server.refused, server.refusal = (CONTROLLER_REVISIONS,), NotLoggedIn("expired", "log in again")
+    with pytest.raises(NotLoggedIn) as caught:
+        await pool_history(api(server), "team", "crew")
+    assert caught.value.advice == "log in again"
 
 
 @pytest.mark.parametrize(("number", "target", "template"), [(None, 2, {"a": 9}), (1, 1, {"a": 1})])

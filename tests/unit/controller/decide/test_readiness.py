@@ -78,7 +78,8 @@ def find(instance_snapshot: InstanceSnapshot) -> Finding:
         (
             with_containers(waiting("CrashLoopBackOff", restarts=4, last_exit_code=3, last_exit_reason="Error")),
             InstanceReason.CRASH_LOOPING,
-            "emacs keeps ending (exit code 3, 4 restarts): see `kubectl logs efrit-alpha-0 -c emacs --previous`.",
+            "emacs keeps ending (exit code 3, 4 restarts): see "
+            "`kubectl -n team logs efrit-alpha-0 -c emacs --previous`.",
         ),
         (
             with_containers(waiting("CrashLoopBackOff", last_exit_code=137, last_exit_reason="OOMKilled")),

@@ -54,17 +54,17 @@ def test_what_is_taken_at_rest_does_not_count_for_an_eval() -> None:
 
 
 def test_a_job_is_set_beside_an_eval_part_by_part() -> None:
-    beside = jobs.Beside({"API server": 10.0, "others": 0.0}, {"API server": 60.0, "others": 440.0}, [3.0])
-    found = by_name(list(jobs.figures_of(beside)))
+    comparison = jobs.Comparison({"API server": 10.0, "others": 0.0}, {"API server": 60.0, "others": 440.0}, [3.0])
+    found = by_name(list(jobs.figures_of(comparison)))
     assert found["a Job per eval: others"].value == 440.0
     assert found["processor time of a Job per eval beside an eval"].value == 50.0
-    (bars,) = jobs.panels_of(beside)
+    (bars,) = jobs.panels_of(comparison)
     assert list(bars.rows) == ["an eval of an instance", "the same as a Job"]
 
 
 def test_of_a_cluster_whose_parts_are_not_known_a_job_has_no_processor_time() -> None:
-    assert list(jobs.figures_of(jobs.Beside({}, {}, [3.0]))) == []
-    assert list(jobs.panels_of(jobs.Beside({}, {}, [3.0]))) == []
+    assert list(jobs.figures_of(jobs.Comparison({}, {}, [3.0]))) == []
+    assert list(jobs.panels_of(jobs.Comparison({}, {}, [3.0]))) == []
 
 
 @pytest.mark.parametrize(

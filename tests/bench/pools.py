@@ -34,8 +34,8 @@ from tests.support.custom_resources import install_crds
 from tests.support.fixtures import AUDIT_POLICY, audited
 from tests.support.kube import Json, Kube, until
 from tests.support.simulated_bridge import SimulatedBridge
-from tests.support.site import FINAL
-from tests.support.tenants import EPHEMERAL, Tenants
+from tests.support.site import EPHEMERAL, FINAL
+from tests.support.tenants import Tenants
 
 REQUESTS = int(os.environ.get("REQUESTS", "2000"))
 PAIRS = int(os.environ.get("PAIRS", "100"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests.model.running import Model, running
 from tests.support.custom_resources import new_namespace
 from tests.support.failure_logs import captured_logs
 from tests.support.fixtures import audit_log, control_plane, kube, lisp, plane, pytest_before_forks
@@ -26,6 +27,13 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.failed:
         report.sections += captured_logs()
     return report
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    """Yield a scripted model, for all tests of a module."""
+    with running() as made:
+        yield made
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -195,26 +194,16 @@ def _plans(site: Site) -> None:
 
 
 def _pools(site: Site) -> None:
-    spec = {"replicas": 1, "template": {"spec": {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}}}
-    site.kube.create("efritpools", site.namespace, {"metadata": {"name": "crew"}, "spec": spec})
-
-    def is_ready() -> bool:
-        status = site.kube.get("efritpools", site.namespace, "crew").get("status", {})
-        return bool(status.get("ready") == 1)
-
-    until(is_ready, "the pool has no member")
+    site.pool(replicas=1)
+    site.until_pool(ready=1)
     # A template that comes back, and one that is kept no more.
     _until_numbered(site, 1)
-    _patch_pool(site, updateStrategy={"type": "OnDelete"}, template={"metadata": {"labels": {"team": "blue"}}})
+    site.change_pool(updateStrategy={"type": "OnDelete"}, template={"metadata": {"labels": {"team": "blue"}}})
     _until_numbered(site, 1, 2)
-    _patch_pool(site, template={"metadata": None})
+    site.change_pool(template={"metadata": None})
     _until_numbered(site, 2, 3)
-    _patch_pool(site, revisionHistoryLimit=0)
+    site.change_pool(revisionHistoryLimit=0)
     _until_numbered(site, 3)
-
-
-def _patch_pool(site: Site, **spec: Any) -> None:
-    site.kube.patch("efritpools", site.namespace, "crew", {"spec": spec})
 
 
 def _until_numbered(site: Site, *numbers: int) -> None:

@@ -22,6 +22,7 @@ from tests.support.operator import Operator
 from tests.support.timeout import TIMEOUT
 
 FINAL = ("Succeeded", "Failed")
+EPHEMERAL: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 # running_after of the controller.
 SAYS_SO_AFTER = timedelta(seconds=1)
 
@@ -97,6 +98,36 @@ class Site:
             reached, lambda: f"{name}: {kind} is not {expected}: {self.condition(name, kind)}\n{self.logs()}", seconds
         )
 
+    # The pool of a test
+
+    def pool(self, **spec: Any) -> None:
+        """Create the pool `crew`, whose members have no volumes."""
+        manifest = {"metadata": {"name": "crew"}, "spec": {"template": {"spec": EPHEMERAL}, **spec}}
+        self.kube.create("efritpools", self.namespace, manifest, fieldValidation="Strict")
+
+    def change_pool(self, **spec: Any) -> None:
+        """Change these fields of its spec."""
+        self.kube.patch("efritpools", self.namespace, "crew", {"spec": spec})
+
+    def pool_status(self) -> Json:
+        """Return its status."""
+        status: Json = self.kube.get("efritpools", self.namespace, "crew").get("status", {})
+        return status
+
+    def until_pool(self, **expected: Any) -> Json:
+        """Wait for these fields in its status, and return the status."""
+
+        def reached() -> Json | None:
+            status = self.pool_status()
+            return status if expected.items() <= status.items() else None
+
+        return until(reached, lambda: f"the pool is not {expected}: {self.pool_status()}\n{self.logs()}")
+
+    def ask_pool(self, name: str, content: str = "(+ 1 2)", *, labels: Json | None = None, **spec: Any) -> None:
+        """Create an eval for it."""
+        pool = {"poolRef": {"name": "crew"}}
+        self.create_eval(content, name, to=None, timeoutSeconds=600, labels=labels, **pool, **spec)
+
     # Requests
 
     def ask(
@@ -119,6 +150,7 @@ class Site:
         *,
         to: str | None = "one",
         timeoutSeconds: int | None = 3600,  # noqa: N803 - a field of the spec
+        labels: Json | None = None,
         **spec: Any,
     ) -> Json:
         """Do the same, and return the object as it was created: it may have ended, and be gone, a moment later."""
@@ -127,7 +159,8 @@ class Site:
             spec["instanceRef"] = {"name": to}
         if timeoutSeconds is not None:
             spec["timeoutSeconds"] = timeoutSeconds
-        manifest = {"metadata": {"name": name}, "spec": {"type": "eval", "content": content, **spec}}
+        spec = {"type": "eval", "content": content, **spec}
+        manifest = {"metadata": {"name": name, "labels": labels or {}}, "spec": spec}
         return self.kube.create("efritrequests", self.namespace, manifest, fieldValidation="Strict")
 
     def status(self, name: str) -> Json:

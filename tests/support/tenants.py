@@ -16,11 +16,10 @@ from tests.support.custom_resources import new_namespace
 from tests.support.kube import Json, Kube, Refused, until
 from tests.support.operator import Operator
 from tests.support.simulated_bridge import SimulatedBridge, SimulatedNode
-from tests.support.site import FINAL, Site
+from tests.support.site import EPHEMERAL, FINAL, Site
 
 QUOTA = "few"
 POOL = "crew"
-EPHEMERAL: Json = {"workspace": {"ephemeral": True}, "queue": {"ephemeral": True}}
 
 
 class Node(Protocol):

@@ -11,7 +11,8 @@ from tests.cluster.control_plane import ControlPlane
 from tests.support.crowd import objects
 from tests.support.crowd.cgroup import memory_of
 from tests.support.kube import Json, until
-from tests.support.tenants import EPHEMERAL, POOL, Tenant, Tenants
+from tests.support.site import EPHEMERAL
+from tests.support.tenants import POOL, Tenant, Tenants
 from tests.tenancy.test_memory import allowance
 
 FLOWS = 1000

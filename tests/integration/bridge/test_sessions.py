@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 
 from efrit.protocol import ModelKey, Outcome, Progress, RequestReason, RequestState, SessionStatus
-from tests.model.running import KEY, Model, running
+from tests.model.running import KEY, Model
 from tests.support.bridge_instance import Instance, until
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    with running() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

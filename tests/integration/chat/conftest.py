@@ -8,17 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.running import KEY, Model, running
+from tests.model.running import KEY, Model
 from tests.support.bridge_instance import Instance
 
 # Ten times as eager as otherwise, so that a model that is down is given up within seconds.
 INIT = "(setq efrit-model-first-delay 0.05 efrit-model-idle-seconds 6)\n"
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    with running() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

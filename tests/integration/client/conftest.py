@@ -47,6 +47,13 @@ def in_a_cluster(request: pytest.FixtureRequest, model: Model) -> Iterator[Progr
         site.close()
 
 
+@pytest.fixture
+def fresh() -> Iterator[Program]:
+    """Yield the program on a machine on which nothing was ever started."""
+    with laptop({"one": {}}) as made:
+        yield made
+
+
 @pytest.fixture(params=["local", "cluster"], scope="session")
 def efrit(request: pytest.FixtureRequest) -> Program:
     """Return the program in each of the two places, with the instance `one`."""

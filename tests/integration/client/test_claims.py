@@ -11,9 +11,8 @@ from efrit.client import ClaimNotFound, Conflict, PoolNotFound, Refused, WaitTim
 from tests.cluster.control_plane import ControlPlane
 from tests.support.efrit_program import Program
 from tests.support.kube import Kube, until
+from tests.support.site import EPHEMERAL
 from tests.support.timeout import TIMEOUT
-
-EPHEMERAL = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 
 
 @pytest.fixture(scope="module", autouse=True)

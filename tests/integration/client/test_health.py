@@ -12,17 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.client.conftest import laptop
 from tests.support.efrit_program import Program
 from tests.support.kube import until
 from tests.support.lisp_forms import NEVER_ENDS
 from tests.support.timeout import TIMEOUT
-
-
-@pytest.fixture
-def fresh() -> Iterator[Program]:
-    with laptop({"one": {}}) as made:
-        yield made
 
 
 def heartbeat_of(program: Program) -> dict[str, Any]:

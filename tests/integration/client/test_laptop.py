@@ -10,12 +10,10 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from tests.cluster.paths import REPOSITORY
 from tests.integration.client.conftest import laptop
@@ -24,13 +22,6 @@ from tests.support.kube import until
 from tests.support.lisp_forms import NEVER_ENDS
 from tests.support.local_daemons import serving
 from tests.support.timeout import TIMEOUT
-
-
-@pytest.fixture
-def fresh() -> Iterator[Program]:
-    """Yield a machine on which nothing was ever started."""
-    with laptop({"one": {}}) as made:
-        yield made
 
 
 def queue(program: Program, name: str = "one") -> Path:

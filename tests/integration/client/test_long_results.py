@@ -17,12 +17,6 @@ KEPT = 900_000
 """Bytes the Emacs of `short_of_room` keeps: enough for a file of its own."""
 
 
-@pytest.fixture
-def fresh() -> Iterator[Program]:
-    with laptop({"one": {}}) as made:
-        yield made
-
-
 @pytest.fixture(params=[KEPT, 50_000], ids=["in a file", "in the answer"])
 def limited(request: pytest.FixtureRequest) -> Iterator[tuple[Program, int]]:
     with laptop({"one": {}}, EFRIT_MAX_RESULT_BYTES=str(request.param)) as made:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.integration.client.conftest import laptop, model_environment
+from tests.integration.client.conftest import model_environment
 from tests.model.running import Model, running
 from tests.support.efrit_program import Program, Terminal
 
 CHAT = "Good day, who are you? (scenario=chat)"
 ANSWER = "Hello. I am a model that reads from a script.\n"
-
-
-@pytest.fixture
-def fresh() -> Iterator[Program]:
-    with laptop({"one": {}}) as made:
-        yield made
 
 
 def test_a_daemon_without_the_model_is_noticed_and_a_restart_gives_it_one(

@@ -9,25 +9,6 @@ from tests.support.kube import Json, until
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
-EPHEMERAL: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
-
-
-def _pool(site: Site, replicas: int, **spec: Any) -> None:
-    manifest = {"metadata": {"name": "crew"}, "spec": {"replicas": replicas, "template": {"spec": EPHEMERAL}, **spec}}
-    site.kube.create("efritpools", site.namespace, manifest, fieldValidation="Strict")
-
-
-def _until_pool(site: Site, **expected: Any) -> Json:
-    def status() -> Json:
-        found: Json = site.kube.get("efritpools", site.namespace, "crew").get("status", {})
-        return found
-
-    return until(
-        lambda: status() if expected.items() <= status().items() else None,
-        lambda: f"the pool is not {expected}: {status()}\n{site.logs()}",
-        TIMEOUT,
-    )
-
 
 def _claim(site: Site, name: str, **spec: Any) -> None:
     manifest = {"metadata": {"name": name}, "spec": {"poolRef": {"name": "crew"}, "holder": "ada", **spec}}
@@ -64,7 +45,7 @@ def _until_refilled(site: Site) -> None:
         lambda: f"others are there: {_owners(site)}",
         TIMEOUT,
     )
-    _until_pool(site, ready=1, idle=1)
+    site.until_pool(ready=1, idle=1)
 
 
 def _change(site: Site, name: str, **spec: Any) -> None:
@@ -73,8 +54,8 @@ def _change(site: Site, name: str, **spec: Any) -> None:
 
 def test_two_claims_get_two_members_the_pool_refills_and_only_the_holder_reaches_its_own(site: Site) -> None:
     site.operator().start()
-    _pool(site, 2)
-    _until_pool(site, ready=2, idle=2)
+    site.pool(replicas=2)
+    site.until_pool(ready=2, idle=2)
     warm = set(_owners(site))
     _claim(site, "one")
     _claim(site, "two", holder="bob")
@@ -90,7 +71,7 @@ def test_two_claims_get_two_members_the_pool_refills_and_only_the_holder_reaches
     assert instance["metadata"]["labels"]["efrit.dev/claim"] == "one"
     assert _owners(site)[member] == "EfritClaim one"
 
-    _until_pool(site, ready=2, replicas=2)
+    site.until_pool(ready=2, replicas=2)
     for number in range(4):
         spec = {"type": "eval", "content": "(+ 1 2)", "poolRef": {"name": "crew"}}
         site.kube.create("efritrequests", site.namespace, {"metadata": {"name": f"p{number}"}, "spec": spec})
@@ -103,15 +84,14 @@ def test_a_claim_waits_for_its_pool_and_for_a_member_and_counts_as_load_of_one_t
     site.operator().start()
     _claim(site, "early")
     _until(site, "early", "Pending", "PoolMissing")
-    spec = {"autoscaling": {"maxReplicas": 2}, "template": {"spec": EPHEMERAL}}
-    site.kube.create("efritpools", site.namespace, {"metadata": {"name": "crew"}, "spec": spec})
+    site.pool(autoscaling={"maxReplicas": 2})
     _until(site, "early", "Bound", "Bound")
 
 
 def test_a_claim_that_expires_recycles_its_member_and_is_deleted_after_its_time(site: Site) -> None:
     site.operator().start()
-    _pool(site, 1)
-    _until_pool(site, ready=1, idle=1)
+    site.pool(replicas=1)
+    site.until_pool(ready=1, idle=1)
     _claim(site, "short", ttlSeconds=1, ttlSecondsAfterFinished=1)
     until(
         lambda: site.kube.find("efritclaims", site.namespace, "short") is None,
@@ -123,16 +103,16 @@ def test_a_claim_that_expires_recycles_its_member_and_is_deleted_after_its_time(
 
 def test_a_member_that_is_released_goes_back_as_it_is_and_the_next_claim_gets_it(site: Site) -> None:
     site.operator().start()
-    _pool(site, 1)
-    _until_pool(site, ready=1, idle=1)
+    site.pool(replicas=1)
+    site.until_pool(ready=1, idle=1)
     _claim(site, "one", release="Return")
     member = _until(site, "one", "Bound", "Bound")["instanceName"]
     assert site.answer(site.ask("(setq left-behind 7)", to=member))["result"] == "7"
     # Without a member that is made meanwhile.
-    _change_pool(site, replicas=0)
-    _until_pool(site, desiredReplicas=0)
+    site.change_pool(replicas=0)
+    site.until_pool(desiredReplicas=0)
     until(lambda: set(_owners(site)) == {member} or None, lambda: f"others are there: {_owners(site)}", TIMEOUT)
-    _change_pool(site, replicas=1)
+    site.change_pool(replicas=1)
     _change(site, "one", released=True)
     assert _until(site, "one", "Released", "Released")["instanceName"] == member
     _claim(site, "two")
@@ -140,14 +120,10 @@ def test_a_member_that_is_released_goes_back_as_it_is_and_the_next_claim_gets_it
     until(lambda: "EfritPool crew" in _owners(site).values() or None, "the pool makes no other member", TIMEOUT)
 
 
-def _change_pool(site: Site, **spec: Any) -> None:
-    site.kube.patch("efritpools", site.namespace, "crew", {"spec": spec})
-
-
 def test_a_claim_whose_member_somebody_deletes_fails_and_gets_no_other(site: Site) -> None:
     site.operator().start()
-    _pool(site, 1)
-    _until_pool(site, ready=1, idle=1)
+    site.pool(replicas=1)
+    site.until_pool(ready=1, idle=1)
     _claim(site, "one")
     member = _until(site, "one", "Bound", "Bound")["instanceName"]
     site.kube.delete("efritinstances", site.namespace, member)
@@ -158,8 +134,8 @@ def test_a_claim_whose_member_somebody_deletes_fails_and_gets_no_other(site: Sit
 def test_whoever_leads_next_goes_on_with_what_a_claim_has(site: Site) -> None:
     operator = site.operator()
     operator.start()
-    _pool(site, 2)
-    _until_pool(site, ready=2, idle=2)
+    site.pool(replicas=2)
+    site.until_pool(ready=2, idle=2)
     _claim(site, "bound")
     member = _until(site, "bound", "Bound", "Bound")["instanceName"]
     operator.kill()

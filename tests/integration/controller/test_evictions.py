@@ -13,8 +13,6 @@ from tests.support.kube import Json, Kube, Refused, until
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
-EPHEMERAL: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
-
 
 @pytest.fixture(scope="module", autouse=True)
 def disruption(plane: ControlPlane, kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -26,14 +24,8 @@ def _pool(site: Site, replicas: int) -> dict[str, str]:
     """Make a pool; return the UIDs of the pods of its members, once all are ready, by their names."""
     site.operator().start()
     site.node.grace_seconds = 600
-    spec = {"replicas": replicas, "template": {"spec": EPHEMERAL}}
-    site.kube.create("efritpools", site.namespace, {"metadata": {"name": "crew"}, "spec": spec})
-
-    def is_ready() -> bool:
-        status = site.kube.get("efritpools", site.namespace, "crew").get("status", {})
-        return bool(status.get("ready") == replicas)
-
-    until(is_ready, lambda: f"the pool is not ready\n{site.logs()}", TIMEOUT)
+    site.pool(replicas=replicas)
+    site.until_pool(ready=replicas)
     pods = site.kube.list("pods", site.namespace, labelSelector="efrit.dev/instance")
     for pod in pods:
         name = pod["metadata"]["name"]
@@ -43,11 +35,6 @@ def _pool(site: Site, replicas: int) -> dict[str, str]:
         ready = {"type": "Ready", "status": "True"}
         site.kube.patch("pods", site.namespace, name, {"status": {"conditions": [ready]}}, sub="status")
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
-
-
-def _ask(site: Site, name: str, content: str) -> None:
-    spec = {"type": "eval", "content": content, "poolRef": {"name": "crew"}, "timeoutSeconds": 600}
-    site.kube.create("efritrequests", site.namespace, {"metadata": {"name": name}, "spec": spec})
 
 
 def _evict(site: Site, pod: str, uid: str) -> int:
@@ -90,7 +77,7 @@ def _guards(site: Site, pod: str) -> bool:
 def test_an_eviction_takes_an_idle_member_and_leaves_one_alone_until_its_longer_work_has_ended(site: Site) -> None:
     pods = _pool(site, 2)
     gate = Path("/tmp/go-" + site.namespace)
-    _ask(site, "long", f'(progn (while (not (file-exists-p "{gate}")) (sleep-for 0.02)) \'done)')
+    site.ask_pool("long", f'(progn (while (not (file-exists-p "{gate}")) (sleep-for 0.02)) \'done)')
     busy = f"efrit-{site.until_status('long', phase='Running')['instanceName']}-0"
     until(lambda: _guards(site, busy), lambda: f"it is not guarded: {_budget(site)}\n{site.logs()}", TIMEOUT)
     assert _evict(site, busy, pods[busy]) == 429
@@ -104,7 +91,7 @@ def test_an_eviction_takes_an_idle_member_and_leaves_one_alone_until_its_longer_
     finally:
         gate.unlink()
     _drain(site, {busy: pods[busy]})
-    _ask(site, "later", "(+ 1 2)")
+    site.ask_pool("later", "(+ 1 2)")
     assert site.answer("later")["result"] == "3"
 
 
@@ -114,7 +101,7 @@ def test_each_request_runs_once_and_is_answered_while_all_pods_of_a_pool_are_evi
     pods, log = _pool(site, 3), tmp_path / "runs"
     for number in range(12):
         run = f'(write-region "{number}\\n" nil "{log}" t)'
-        _ask(site, f"r{number}", f"(progn {run} (sleep-for 0.5) {number})")
+        site.ask_pool(f"r{number}", f"(progn {run} (sleep-for 0.5) {number})")
     site.answer("r0")
     _drain(site, pods)
     answers = [site.answer(f"r{number}") for number in range(12)]
@@ -126,13 +113,13 @@ def test_what_is_handed_over_in_the_moment_of_the_stop_or_answered_in_it_is_not_
     pods = _pool(site, 1)
     (name,) = pods
     gate = Path("/tmp/go-" + site.namespace)
-    _ask(site, "running", f'(progn (while (not (file-exists-p "{gate}")) (sleep-for 0.02)) \'done)')
+    site.ask_pool("running", f'(progn (while (not (file-exists-p "{gate}")) (sleep-for 0.02)) \'done)')
     member = site.until_status("running", phase="Running")["instanceName"]
     pod = site.node.pod(member)
 
     # Nothing that its Emacs does, and nothing that is sent to it, is known to the bridge before it is asked to stop.
     pod.freeze_bridge(True)
-    _ask(site, "waiting", "(+ 1 2)")
+    site.ask_pool("waiting", "(+ 1 2)")
     until(lambda: site.status("waiting").get("queueID"), lambda: f"it is not handed over\n{site.logs()}", TIMEOUT)
     gate.touch()
     try:
@@ -150,9 +137,9 @@ def test_what_waits_in_the_queue_of_a_member_is_answered_before_its_pod_goes(sit
     pods = _pool(site, 1)
     (name,) = pods
     gate = Path("/tmp/go-" + site.namespace)
-    _ask(site, "running", f'(progn (while (not (file-exists-p "{gate}")) (sleep-for 0.02)) \'done)')
+    site.ask_pool("running", f'(progn (while (not (file-exists-p "{gate}")) (sleep-for 0.02)) \'done)')
     pod = site.node.pod(site.until_status("running", phase="Running")["instanceName"])
-    _ask(site, "waiting", "(+ 1 2)")
+    site.ask_pool("waiting", "(+ 1 2)")
     until(lambda: any((pod.queue / "requests").iterdir()), lambda: f"it is not handed over\n{site.logs()}", TIMEOUT)
     site.kube.delete("pods", site.namespace, name)
     gate.touch()

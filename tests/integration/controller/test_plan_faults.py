@@ -9,19 +9,13 @@ import pytest
 
 from efrit import resources
 from tests.cluster.control_plane import ControlPlane
-from tests.model.running import Model, running
+from tests.model.running import Model
 from tests.plans.script import Script
 from tests.support import plans
 from tests.support.kube import Kube, until
 from tests.support.model_access import secret, with_model
 from tests.support.plans import begin, end, subjects
 from tests.support.site import FINAL, Site
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    with running() as made:
-        yield made
 
 
 @pytest.fixture

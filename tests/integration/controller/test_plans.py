@@ -9,19 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
-from tests.model.running import Model, running
+from tests.model.running import Model
 from tests.plans.script import DONE, FACT, Script
 from tests.support import plans
 from tests.support.kube import Json, Kube, until
 from tests.support.model_access import secret, with_model
 from tests.support.plans import begin, change, end, subjects, until_part, until_plan
 from tests.support.site import FINAL, Site
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    with running() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +66,7 @@ def test_a_plan_goes_from_its_intent_to_its_end_a_commit_a_step(planning: Site, 
     assert status["instanceName"] == "one"
 
 
-def test_every_request_is_the_plans_own_and_a_visit_costs_few_writes(planning: Site, model: Model) -> None:
+def test_every_request_is_the_plans_own_and_a_cycle_costs_few_writes(planning: Site, model: Model) -> None:
     script = Script(model, "owned")
     script.act("write", greeting("owned"))
     script.done("write", "root")
@@ -166,7 +160,7 @@ def test_what_commands_print_is_a_fact_however_long_it_is(planning: Site, model:
     assert any("the end of it" in body and "exit code 3" in body for body in bodies)
 
 
-def test_an_amendment_is_committed_and_seen_from_the_next_visit_on(planning: Site, model: Model) -> None:
+def test_an_amendment_is_committed_and_seen_from_the_next_cycle_on(planning: Site, model: Model) -> None:
     script = Script(model, "amended")
     script.act("write", greeting("amended"), gated=True)
     script.act("polish", {}, when=["Greet the cat, too"])

@@ -12,7 +12,7 @@ from efrit.controller.model.names import INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_
 from efrit.resources import CONTROLLER_REVISIONS
 from tests.support.efrit_program import Program
 from tests.support.kube import Json, until
-from tests.support.site import Site
+from tests.support.site import EPHEMERAL, Site
 from tests.support.timeout import TIMEOUT
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -26,16 +26,7 @@ def program(site: Site, tmp_path: Path) -> Program:
 
 
 def _template(**spec: Any) -> Json:
-    return {"spec": {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}, **spec}}
-
-
-def _patch(site: Site, **spec: Any) -> None:
-    site.kube.patch("efritpools", site.namespace, "crew", {"spec": spec})
-
-
-def _status(site: Site) -> Json:
-    status: Json = site.kube.get("efritpools", site.namespace, "crew").get("status", {})
-    return status
+    return {"spec": {**EPHEMERAL, **spec}}
 
 
 def _progressing(status: Json) -> str | None:
@@ -45,12 +36,14 @@ def _progressing(status: Json) -> str | None:
 
 def _until(site: Site, reason: str, **expected: Any) -> Json:
     def reached() -> Json | None:
-        status = _status(site)
+        status = site.pool_status()
         generation = site.kube.get("efritpools", site.namespace, "crew")["metadata"]["generation"]
         wanted = {**expected, "observedGeneration": generation}
         return status if _progressing(status) == reason and wanted.items() <= status.items() else None
 
-    return until(reached, lambda: f"the pool is not {reason}, {expected}: {_status(site)}\n{site.logs()}", TIMEOUT)
+    return until(
+        reached, lambda: f"the pool is not {reason}, {expected}: {site.pool_status()}\n{site.logs()}", TIMEOUT
+    )
 
 
 def _kept(site: Site) -> dict[int, str]:
@@ -80,8 +73,7 @@ def test_a_broken_template_stops_is_undone_and_no_more_former_ones_are_kept_than
     operator = site.operator()
     operator.start()
     strategy = {"progressDeadlineSeconds": 2}
-    spec = {"replicas": 1, "template": _template(), "updateStrategy": strategy, "revisionHistoryLimit": 1}
-    site.kube.create("efritpools", site.namespace, {"metadata": {"name": "crew"}, "spec": spec})
+    site.pool(replicas=1, updateStrategy=strategy, revisionHistoryLimit=1)
     good = _until(site, "MembersUnchanged", ready=1)["revision"]
     before = _members(site)
     assert before == dict.fromkeys(before, good)
@@ -89,7 +81,7 @@ def test_a_broken_template_stops_is_undone_and_no_more_former_ones_are_kept_than
     refused = program.run("rollout", "undo", "crew")
     assert (refused.code, "crew has no former template to go back to" in refused.err) == (8, True), refused
 
-    _patch(site, template=_template(podTemplate=ABSENT))
+    site.change_pool(template=_template(podTemplate=ABSENT))
     broken = _until(site, "RevisionFailed", ready=1)["revision"]
     assert sorted(_members(site).values()) == sorted([good, broken])
     assert _until_numbered(site, 1, 2) == {1: good, 2: broken}
@@ -112,7 +104,7 @@ def test_a_broken_template_stops_is_undone_and_no_more_former_ones_are_kept_than
 
     # Another one: of the former ones only the last is kept.
     env = [{"name": "GREETING", "value": "<hello> & goodbye, \u00e4\u2028\U0001f600"}]
-    _patch(site, template={"spec": {"limits": {"requestTimeoutSeconds": 77}, "podTemplate": {"env": env}}})
+    site.change_pool(template={"spec": {"limits": {"requestTimeoutSeconds": 77}, "podTemplate": {"env": env}}})
     other = _until(site, "MembersUnchanged", ready=1, updated=1, draining=0)["revision"]
     assert _until_numbered(site, 3, 4) == {3: good, 4: other}
     missing = program.run("rollout", "undo", "crew", "--to-revision", "2")

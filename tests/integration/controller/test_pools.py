@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from efrit import resources
@@ -11,37 +9,13 @@ from tests.support.kube import Json, Refused, until
 from tests.support.site import FINAL, Site
 from tests.support.timeout import TIMEOUT
 
-EPHEMERAL: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 GATE = '(progn (while (not (file-exists-p "{}")) (sleep-for 0.02)) \'done)'
-
-
-def _pool(site: Site, replicas: int, **spec: Any) -> None:
-    manifest = {"metadata": {"name": "crew"}, "spec": {"replicas": replicas, "template": {"spec": EPHEMERAL}, **spec}}
-    site.kube.create("efritpools", site.namespace, manifest, fieldValidation="Strict")
-
-
-def _status(site: Site) -> Json:
-    status: Json = site.kube.get("efritpools", site.namespace, "crew").get("status", {})
-    return status
-
-
-def _until(site: Site, **expected: Any) -> Json:
-    def reached() -> Json | None:
-        status = _status(site)
-        return status if expected.items() <= status.items() else None
-
-    return until(reached, lambda: f"the pool is not {expected}: {_status(site)}\n{site.logs()}", TIMEOUT)
 
 
 def _scale(site: Site, replicas: int) -> None:
     path = resources.POOLS.path(site.namespace, "crew", "scale")
     scale = site.kube.call("GET", path)
     site.kube.call("PUT", path, {**scale, "spec": {"replicas": replicas}})
-
-
-def _ask(site: Site, name: str, content: str = "(+ 1 2)") -> None:
-    spec = {"type": "eval", "content": content, "poolRef": {"name": "crew"}, "timeoutSeconds": 600}
-    site.kube.create("efritrequests", site.namespace, {"metadata": {"name": name}, "spec": spec})
 
 
 def _members(site: Site) -> list[Json]:
@@ -54,8 +28,8 @@ def _condition(status: Json, kind: str) -> Json:
 
 def test_members_are_made_share_the_requests_and_go_when_they_are_too_many(site: Site) -> None:
     site.operator().start()
-    _pool(site, 2)
-    status = _until(site, ready=2, idle=2)
+    site.pool(replicas=2)
+    status = site.until_pool(ready=2, idle=2)
     assert _condition(status, "Available")["status"] == "True"
     names = {member["metadata"]["name"] for member in _members(site)}
     assert len(names) == 2
@@ -64,7 +38,7 @@ def test_members_are_made_share_the_requests_and_go_when_they_are_too_many(site:
     # Of those that end before the next is there the first member would get each.
     go = site.directory / "go"
     for number in range(6):
-        _ask(site, f"r{number}", GATE.format(go))
+        site.ask_pool(f"r{number}", GATE.format(go))
 
     def taken() -> set[str | None]:
         return {site.status(f"r{number}").get("instanceName") for number in range(6)} - {None}
@@ -76,44 +50,40 @@ def test_members_are_made_share_the_requests_and_go_when_they_are_too_many(site:
     assert {answer["instanceName"] for answer in answers.values()} == names
 
     # A member with work stays until it is done; the other one goes at once.
-    _ask(site, "long", GATE.format("/tmp/go-" + site.namespace))
+    site.ask_pool("long", GATE.format("/tmp/go-" + site.namespace))
     working = site.until_status("long", phase="Running")["instanceName"]
     _scale(site, 0)
-    _until(site, replicas=0, draining=1)
+    site.until_pool(replicas=0, draining=1)
     until(lambda: [member["metadata"]["name"] for member in _members(site)] == [working] or None, "both are there")
-    _ask(site, "later")
+    site.ask_pool("later")
     site.kube.patch("efritrequests", site.namespace, "long", {"spec": {"cancel": True}})
     assert site.answer("long")["reason"] == "Cancelled"
     until(lambda: not _members(site) or None, "the member that has no work any more is still there")
-    assert _condition(_until(site, replicas=0, draining=0), "Available")["reason"] == "ScaledToZero"
+    assert _condition(site.until_pool(replicas=0, draining=0), "Available")["reason"] == "ScaledToZero"
 
     _scale(site, 1)
     assert site.answer("later")["result"] == "3"
     assert site.status("later")["phase"] in FINAL
 
 
-def _patch(site: Site, **spec: Any) -> None:
-    site.kube.patch("efritpools", site.namespace, "crew", {"spec": spec})
-
-
 def test_a_changed_template_replaces_members_one_after_the_other_and_loses_no_request(site: Site) -> None:
     site.operator().start()
-    _pool(site, 2)
-    before = _until(site, ready=2, updated=2)["revision"]
+    site.pool(replicas=2)
+    before = site.until_pool(ready=2, updated=2)["revision"]
     old = {member["metadata"]["name"] for member in _members(site)}
     for number in range(4):
-        _ask(site, f"before{number}")
-    _patch(site, template={"spec": {"limits": {"requestTimeoutSeconds": 77}}})
+        site.ask_pool(f"before{number}")
+    site.change_pool(template={"spec": {"limits": {"requestTimeoutSeconds": 77}}})
     for number in range(4):
-        _ask(site, f"meanwhile{number}")
+        site.ask_pool(f"meanwhile{number}")
 
     def replaced() -> bool | None:
         members = _members(site)
         assert len(members) <= 3
         return old.isdisjoint(member["metadata"]["name"] for member in members) or None
 
-    until(replaced, lambda: f"members of the older template are left: {_status(site)}\n{site.logs()}", TIMEOUT)
-    status = _until(site, ready=2, updated=2, draining=0)
+    until(replaced, lambda: f"members of the older template are left: {site.pool_status()}\n{site.logs()}", TIMEOUT)
+    status = site.until_pool(ready=2, updated=2, draining=0)
     assert status["revision"] != before
     assert {member["spec"]["limits"]["requestTimeoutSeconds"] for member in _members(site)} == {77}
     for number in range(4):
@@ -123,8 +93,10 @@ def test_a_changed_template_replaces_members_one_after_the_other_and_loses_no_re
 
 def test_one_flow_with_many_requests_does_not_keep_another_waiting_and_no_more_wait_than_may(site: Site) -> None:
     site.operator().start()
-    _pool(site, 1, fairness={"flowLabel": "team", "maxPendingPerFlow": 30}, placement={"maxLoadPerInstance": 1})
-    _until(site, ready=1)
+    site.pool(
+        replicas=1, fairness={"flowLabel": "team", "maxPendingPerFlow": 30}, placement={"maxLoadPerInstance": 1}
+    )
+    site.until_pool(ready=1)
 
     def ask(name: str, team: str, content: str = "(+ 1 2)") -> None:
         spec = {"type": "eval", "content": content, "poolRef": {"name": "crew"}, "timeoutSeconds": 600}
@@ -137,8 +109,8 @@ def test_one_flow_with_many_requests_does_not_keep_another_waiting_and_no_more_w
     for number in range(29):
         ask(f"loud{number}", "loud", f"(progn {site.count(f'loud{number}')} 1)")
     ask("quiet", "quiet", f"(progn {site.count('quiet')} 2)")
-    _until(site, pending=30)
-    flows = {flow["name"]: flow for flow in _status(site)["flows"]}
+    site.until_pool(pending=30)
+    flows = {flow["name"]: flow for flow in site.pool_status()["flows"]}
     assert (flows["loud"], flows["quiet"]) == (
         {"name": "loud", "running": 1, "pending": 29},
         {"name": "quiet", "running": 0, "pending": 1},
@@ -160,33 +132,34 @@ def test_one_flow_with_many_requests_does_not_keep_another_waiting_and_no_more_w
 def test_an_autoscaled_pool_wakes_from_zero_grows_with_the_work_and_sleeps_again(site: Site) -> None:
     site.operator().start()
     autoscaling = {"maxReplicas": 2, "scaleDown": {"stabilizationSeconds": 1}}
-    spec = {"autoscaling": autoscaling, "template": {"spec": EPHEMERAL}, "placement": {"maxLoadPerInstance": 1}}
-    site.kube.create("efritpools", site.namespace, {"metadata": {"name": "crew"}, "spec": spec})
-    assert _condition(_until(site, desiredReplicas=0), "Available")["status"] == "True"
+    site.pool(autoscaling=autoscaling, placement={"maxLoadPerInstance": 1})
+    assert _condition(site.until_pool(desiredReplicas=0), "Available")["status"] == "True"
 
     go = site.directory / "go"
     for number in range(3):
-        _ask(site, f"r{number}", GATE.format(go))
-    status = _until(site, desiredReplicas=2, busy=2)
+        site.ask_pool(f"r{number}", GATE.format(go))
+    status = site.until_pool(desiredReplicas=2, busy=2)
     assert status["lastScale"]["to"] == 2
     assert _condition(status, "ScalingLimited")["reason"] == "AtMaximum"
     go.touch()
     assert {site.answer(f"r{number}")["result"] for number in range(3)} == {"done"}
-    _until(site, desiredReplicas=0, replicas=0, draining=0)
+    site.until_pool(desiredReplicas=0, replicas=0, draining=0)
     until(lambda: not _members(site) or None, "members are left")
-    assert _status(site)["lastScale"]["to"] == 0
+    assert site.pool_status()["lastScale"]["to"] == 0
 
 
 def test_a_member_that_has_drained_for_as_long_as_it_may_is_deleted_with_its_work(site: Site) -> None:
     site.operator().start()
     with pytest.raises(Refused, match="both 0"):
-        _pool(site, 1, updateStrategy={"maxSurge": 0})
-    _pool(site, 1, updateStrategy={"drainSeconds": 1})
-    _until(site, ready=1)
-    _ask(site, "long", GATE.format(site.directory / "never"))
+        site.pool(replicas=1, updateStrategy={"maxSurge": 0})
+    site.pool(replicas=1, updateStrategy={"drainSeconds": 1})
+    site.until_pool(ready=1)
+    site.ask_pool("long", GATE.format(site.directory / "never"))
     site.until_status("long", phase="Running")
     _scale(site, 0)
-    until(lambda: not _members(site) or None, lambda: f"the member is still there: {_status(site)}\n{site.logs()}")
+    until(
+        lambda: not _members(site) or None, lambda: f"the member is still there: {site.pool_status()}\n{site.logs()}"
+    )
     assert site.answer("long")["reason"] == "Interrupted"
 
 
@@ -205,7 +178,7 @@ def _guarded(site: Site) -> list[str] | None:
 def _until_guarded(site: Site, *members: str) -> None:
     until(
         lambda: _guarded(site) == sorted(members),
-        lambda: f"guarded are {_guarded(site)} instead of {members}: {_status(site)}\n{site.logs()}",
+        lambda: f"guarded are {_guarded(site)} instead of {members}: {site.pool_status()}\n{site.logs()}",
         TIMEOUT,
     )
 
@@ -213,12 +186,12 @@ def _until_guarded(site: Site, *members: str) -> None:
 def test_evictions_are_to_leave_members_alone_that_have_longer_work_or_are_claimed(site: Site) -> None:
     operator = site.operator()
     operator.start()
-    _pool(site, 2)
-    _until(site, ready=2)
+    site.pool(replicas=2)
+    site.until_pool(ready=2)
     _until_guarded(site)
     owner = site.kube.get("poddisruptionbudgets", site.namespace, "efrit-crew")["metadata"]["ownerReferences"]
     assert [(each["kind"], each["name"]) for each in owner] == [("EfritPool", "crew")]
-    _ask(site, "long", GATE.format("/tmp/go-" + site.namespace))
+    site.ask_pool("long", GATE.format("/tmp/go-" + site.namespace))
     working = site.until_status("long", phase="Running")["instanceName"]
     _until_guarded(site, working)
     # Whoever leads next writes it from what there is.
@@ -234,9 +207,9 @@ def test_evictions_are_to_leave_members_alone_that_have_longer_work_or_are_claim
     _until_guarded(site, working, held)
     site.kube.patch("efritclaims", site.namespace, "ada", {"spec": {"released": True}})
     _until_guarded(site, working)
-    _patch(site, disruptionBudget="None")
+    site.change_pool(disruptionBudget="None")
     _until_guarded(site)
-    _patch(site, disruptionBudget="BusyMembers")
+    site.change_pool(disruptionBudget="BusyMembers")
     _until_guarded(site, working)
     site.kube.patch("efritrequests", site.namespace, "long", {"spec": {"cancel": True}})
     assert site.answer("long")["reason"] == "Cancelled"

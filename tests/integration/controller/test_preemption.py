@@ -9,15 +9,10 @@ from tests.support.pod import Pod
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
-EPHEMERAL: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
-
 
 def _pool(site: Site, **spec: Any) -> str:
     """Make a pool whose one member has one request at a time, and return the name of that member once it is ready."""
-    fields = {"replicas": 1, "template": {"spec": EPHEMERAL}, "placement": {"maxLoadPerInstance": 1}, **spec}
-    manifest = {"metadata": {"name": "crew"}, "spec": fields}
-    site.kube.create("efritpools", site.namespace, manifest, fieldValidation="Strict")
-
+    site.pool(replicas=1, placement={"maxLoadPerInstance": 1}, **spec)
     return until(lambda: _ready(site) or None, lambda: f"no member is ready\n{site.logs()}", TIMEOUT).pop()
 
 
@@ -25,12 +20,6 @@ def _ready(site: Site) -> set[str]:
     """Return the names of the instances that are ready."""
     names = [one["metadata"]["name"] for one in site.kube.list("efritinstances", site.namespace)]
     return {name for name in names if site.condition(name, "Ready").get("status") == "True"}
-
-
-def _ask(site: Site, name: str, content: str, *, labels: Json | None = None, **spec: Any) -> None:
-    fields = {"type": "eval", "content": content, "poolRef": {"name": "crew"}, "timeoutSeconds": 600, **spec}
-    manifest = {"metadata": {"name": name, "labels": labels or {}}, "spec": fields}
-    site.kube.create("efritrequests", site.namespace, manifest, fieldValidation="Strict")
 
 
 def _long(site: Site, name: str) -> str:
@@ -62,9 +51,9 @@ def test_urgent_work_interrupts_other_work_which_runs_again_and_each_is_answered
     operator = site.operator()
     operator.start()
     member = _pool(site, preemption="LowerPriority")
-    _ask(site, "long", _long(site, "long"), retryPolicy="IfInterrupted", maxAttempts=2)
+    site.ask_pool("long", _long(site, "long"), retryPolicy="IfInterrupted", maxAttempts=2)
     _running(site, member, "long")
-    _ask(site, "urgent", site.count("urgent"), priority=10)
+    site.ask_pool("urgent", site.count("urgent"), priority=10)
     answer = site.answer("urgent")
     assert (answer["result"], answer["instanceName"]) == ('"urgent"', member)
     assert "preemption" not in answer
@@ -100,9 +89,9 @@ def test_urgent_work_interrupts_other_work_which_runs_again_and_each_is_answered
 def test_work_that_may_not_run_twice_and_that_of_flows_within_their_share_is_not_interrupted(site: Site) -> None:
     site.operator().start()
     member = _pool(site, preemption="LowerPriority", fairness={"flowLabel": "team"})
-    _ask(site, "once", _long(site, "once"), labels={"team": "a"})
+    site.ask_pool("once", _long(site, "once"), labels={"team": "a"})
     _running(site, member, "once")
-    _ask(site, "urgent", site.count("urgent"), labels={"team": "a"}, priority=1000)
+    site.ask_pool("urgent", site.count("urgent"), labels={"team": "a"}, priority=1000)
     site.until_status("urgent", reason="Backpressure")
     assert "preemption" not in site.status("once")
     _let_end(site, "once")
@@ -110,10 +99,10 @@ def test_work_that_may_not_run_twice_and_that_of_flows_within_their_share_is_not
     assert site.answer("urgent")["result"] == '"urgent"'
 
     # However urgent all that another flow asks for is.
-    _ask(site, "again", _long(site, "again"), labels={"team": "a"}, retryPolicy="IfInterrupted")
+    site.ask_pool("again", _long(site, "again"), labels={"team": "a"}, retryPolicy="IfInterrupted")
     _running(site, member, "again")
     for number in range(5):
-        _ask(site, f"loud{number}", site.count("loud"), labels={"team": "b"}, priority=1000)
+        site.ask_pool(f"loud{number}", site.count("loud"), labels={"team": "b"}, priority=1000)
     for number in range(5):
         site.until_status(f"loud{number}", reason="Backpressure")
     _let_end(site, "again")
@@ -125,9 +114,9 @@ def test_work_that_may_not_run_twice_and_that_of_flows_within_their_share_is_not
 def test_work_that_is_interrupted_while_its_user_cancels_it_is_cancelled_and_does_not_run_again(site: Site) -> None:
     site.operator().start()
     member = _pool(site, preemption="LowerPriority")
-    _ask(site, "long", _long(site, "long"), retryPolicy="IfInterrupted")
+    site.ask_pool("long", _long(site, "long"), retryPolicy="IfInterrupted")
     _running(site, member, "long")
-    _ask(site, "urgent", _long(site, "urgent"), priority=10)
+    site.ask_pool("urgent", _long(site, "urgent"), priority=10)
     _running(site, member, "urgent")
     site.until_status("long", reason="Preempted")
     site.cancel("long")
@@ -140,48 +129,32 @@ def test_work_that_is_interrupted_while_its_user_cancels_it_is_cancelled_and_doe
 
 def _interrupting(site: Site, member: str, urgent: str) -> Pod:
     """Have a request interrupted for another one by a bridge that stands still, and return the pod of that."""
-    _ask(site, "long", _long(site, "long"), retryPolicy="IfInterrupted")
+    site.ask_pool("long", _long(site, "long"), retryPolicy="IfInterrupted")
     _running(site, member, "long")
     pod = site.node.pod(member)
     pod.freeze_bridge(True)
-    _ask(site, "urgent", urgent, priority=10)
+    site.ask_pool("urgent", urgent, priority=10)
     # Its reason may be another by then: it is handed over at once, which the bridge does not answer.
     site.until_status("urgent", instanceName=member)
     assert site.status("long")["preemption"]["inProgress"] is True
     return pod
 
 
-def _scale(site: Site, replicas: int) -> None:
-    site.kube.patch("efritpools", site.namespace, "crew", {"spec": {"replicas": replicas}})
-
-
-def _until_pool(site: Site, **expected: Any) -> None:
-    def status() -> Json:
-        found: Json = site.kube.get("efritpools", site.namespace, "crew").get("status", {})
-        return found
-
-    until(
-        lambda: expected.items() <= status().items() or None,
-        lambda: f"the pool is not {expected}: {status()}\n{site.logs()}",
-        TIMEOUT,
-    )
-
-
 def test_work_that_is_interrupted_on_a_member_that_drains_runs_again_on_another(site: Site) -> None:
     site.operator().start()
     first = _pool(site, preemption="LowerPriority")
     pod = _interrupting(site, first, site.count("urgent"))
-    _scale(site, 0)
-    _until_pool(site, draining=1)
+    site.change_pool(replicas=0)
+    site.until_pool(draining=1)
     pod.freeze_bridge(False)
     # Nobody else has room: the one that drains has it yet.
     assert site.answer("urgent")["instanceName"] == first
     site.until_status("long", reason="Preempted")
-    _until_pool(site, replicas=0, draining=0)
+    site.until_pool(replicas=0, draining=0)
     assert site.status("long")["reason"] == "Preempted"
 
     _let_end(site, "long")
-    _scale(site, 1)
+    site.change_pool(replicas=1)
     answer = site.answer("long")
     assert (answer["phase"], answer["result"], answer["preemption"]["count"]) == ("Succeeded", "done", 1)
     assert answer["instanceName"] != first
@@ -204,9 +177,9 @@ def test_a_member_that_a_claim_gives_back_takes_work_while_that_is_interrupted_e
     pod = _interrupting(site, member, _long(site, "urgent"))
     # No other member becomes ready.
     site.node.broken_images |= pod.images
-    _scale(site, 2)
+    site.change_pool(replicas=2)
     site.kube.patch("efritclaims", site.namespace, "ada", {"spec": {"released": True}})
-    _until_pool(site, ready=2, replicas=2)
+    site.until_pool(ready=2, replicas=2)
     pod.freeze_bridge(False)
     # It goes on where there is room, beside the urgent one.
     _running(site, lent, "long")

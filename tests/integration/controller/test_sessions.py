@@ -10,18 +10,12 @@ from typing import Any
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
-from tests.model.running import Model, running
+from tests.model.running import Model
 from tests.support.kube import Json, Kube, until
 from tests.support.model_access import secret, with_model
 from tests.support.site import FINAL, Site
 
 SELECTED: Json = {"to": None, "selector": {"matchLabels": {"role": "talker"}}}
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    with running() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import pytest
 from mcp import Client
 from mcp.server.stdio import stdio_server
 
-from tests.model.running import KEY, Model, running
+from tests.model.running import KEY, Model
 from tests.support.forked_programs import Forked
 from tests.support.local_daemons import end_daemons
 from tests.support.timeout import TIMEOUT
@@ -42,12 +42,6 @@ class Laptop:
 
 
 Serve = Callable[..., AbstractAsyncContextManager[Client]]
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    with running() as server:
-        yield server
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ def test_the_time_is_bounded_and_what_is_open_then_is_stopped() -> None:
     assert any(wait.until is not None for wait in waits)
 
 
-def test_an_amendment_comes_before_the_next_visit_and_is_reported() -> None:
+def test_an_amendment_comes_before_the_next_cycle_and_is_reported() -> None:
     here = world(amendments=["Lines, too."])
     assert here.run().reason == "Succeeded"
     assert here.repository.commit_lines()[:3] == ["begin", "1 amend", "2 act a"]
@@ -215,7 +215,7 @@ def test_a_model_that_is_away_costs_a_chance_and_is_left_alone_for_a_while(part:
 
 
 @pytest.mark.parametrize("part", ["assess", "adapt"])
-def test_what_cannot_be_read_twice_is_a_failure_of_the_visit(part: str) -> None:
+def test_what_cannot_be_read_twice_is_a_failure_of_the_cycle(part: str) -> None:
     answers: Answers = {f"{part}_a": ["Well."], f"{part}_repair": ["Well, well."]}
     here = world(scripted(**answers))
     assert here.run().reason == "Succeeded"

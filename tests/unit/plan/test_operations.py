@@ -58,7 +58,7 @@ def test_failed_raises_the_threshold_and_the_reason_is_a_lesson() -> None:
     assert next_task(tree) == task(tree, "c")
 
 
-def test_the_fifth_failure_is_for_good_and_the_parent_is_visited() -> None:
+def test_the_fifth_failure_is_for_good_and_the_parent_has_its_turn() -> None:
     tree = PLAN
     for _ in range(5):
         tree = applied(tree, "c", "failed")

@@ -100,17 +100,17 @@ def test_the_first_pending_atomic_task_is_next() -> None:
     assert next_id(parent("root", done("a"), parent("b", done("c"), atomic("d")), atomic("e"))) == "d"
 
 
-def test_a_parent_without_children_is_visited() -> None:
+def test_a_parent_without_children_has_its_turn() -> None:
     assert next_id(parent("root", done("a"), parent("b"), atomic("c"))) == "b"
     assert next_id(parent("root")) == "root"
 
 
-def test_a_parent_is_visited_once_nothing_below_it_is_pending() -> None:
+def test_a_parent_has_its_turn_once_nothing_below_it_is_pending() -> None:
     assert next_id(parent("root", parent("a", done("b")), atomic("c"))) == "a"
     assert next_id(parent("root", done("a"))) == "root"
 
 
-def test_a_child_that_failed_for_good_has_its_parent_visited_before_its_siblings() -> None:
+def test_a_child_that_failed_for_good_has_its_parent_before_its_siblings() -> None:
     assert next_id(parent("root", parent("a", failed("b"), atomic("c")), atomic("d"))) == "a"
     # Also one that comes later: what is before it may not be worth doing any more.
     assert next_id(parent("root", parent("a", atomic("c"), failed("b")))) == "a"

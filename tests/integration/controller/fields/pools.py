@@ -12,6 +12,7 @@ from typing import Any
 from tests.integration.controller.fields.rig import merged
 from tests.support.kube import Json
 from tests.support.manifest_schema import VALUE
+from tests.support.site import EPHEMERAL
 
 Tests = tuple[str, ...]
 
@@ -135,7 +136,6 @@ class PoolChange:
         return merged(self.before, self.change)
 
 
-EPHEMERAL: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 FIXED: Json = {"replicas": 1}
 SCALES: Json = {"autoscaling": {"minReplicas": 1, "maxReplicas": 2, "scaleDown": {"stabilizationSeconds": 0}}}
 TWO: dict[str, Any] = {f"status.{name}": 2 for name in ("desiredReplicas", "replicas", "ready", "idle", "updated")}

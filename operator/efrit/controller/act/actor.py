@@ -75,6 +75,7 @@ from efrit.controller.model.actions import (
     StoreResult,
     Submit,
     Superseded,
+    TakeFiguresTurn,
     TakeMember,
     Wake,
 )
@@ -188,6 +189,8 @@ class Actor:
             case ReserveUpdate(instance=instance, cause=cause):
                 # Others that are decided about while the status is being written must see it.
                 self._store.rollouts.reserve(instance, cause, self._clock())
+            case TakeFiguresTurn(instance=instance):
+                self._store.instances.take_figures_turn(instance)
             case Scale(pool=pool, pool_uid=uid, needed=needed, wanted=wanted, cause=cause):
                 self._store.pools.scale(pool, uid, needed, wanted, cause)
                 pool_metrics.count_scaling(action)
@@ -509,7 +512,7 @@ class Actor:
         if action.kind == "EfritRequest":
             _count(action, self._clock())
         elif action.kind == "EfritInstance":
-            self._store.instances.status_written(action.key)
+            self._store.instances.status_written(action.key, figures_alone=action.figures_alone)
         elif action.kind == "EfritPool":
             self._store.pools.status_written(action.key)
         elif action.kind == "EfritPlan" and action.status.get("phase") in FINAL_PHASES:

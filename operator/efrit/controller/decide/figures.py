@@ -2,7 +2,8 @@
 
 Figures change with every request. They are written at most every `stats_every`; once work has ended they are written
 early, so that what a person reads after it is true. Early writes are few: `EARLY_WRITES` in as many times
-`stats_every`, however short and frequent the work is.
+`stats_every`, however short and frequent the work is. Where many instances work, they are written in turn
+(`store/figures_pace.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ EARLY_WRITES = 3
 MAX_WRITES = 30
 WRITES_WITHIN = timedelta(seconds=60)
 """So many statuses of one instance are written in this time, whatever changes: an Emacs may end once a second."""
+LONGEST_TURN = timedelta(minutes=10)
+"""A turn that is so far away comes from a clock that was set back since."""
+TURN_KEPT = timedelta(minutes=1)
+"""How long after its turn an instance may use it."""
 THROTTLED_FIELDS = ("queue", "last_activity_time")
 
 
@@ -55,6 +60,14 @@ def due(snapshot: InstanceSnapshot) -> datetime | None:
     if len(snapshot.facts.early_writes) >= EARLY_WRITES:
         early = max(early, snapshot.facts.early_writes[-EARLY_WRITES] + EARLY_WRITES * config.stats_every)
     return min(regular, early)
+
+
+def turn_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
+    """Return how long until the turn of its figures; zero or less for now, None where it has to take a turn first."""
+    turn = snapshot.facts.figures_turn
+    if turn is None or not -TURN_KEPT <= turn - now <= LONGEST_TURN:
+        return None if snapshot.figures_wait else timedelta(0)
+    return turn - now
 
 
 def pause(snapshot: InstanceSnapshot, now: datetime) -> timedelta:

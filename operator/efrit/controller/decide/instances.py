@@ -55,6 +55,7 @@ from efrit.controller.model.actions import (
     ReserveUpdate,
     ResumeHandover,
     StopPod,
+    TakeFiguresTurn,
 )
 from efrit.controller.model.keys import Key
 from efrit.controller.model.snapshots import InstanceSnapshot
@@ -338,10 +339,16 @@ def _status(
     pause = figures.pause(snapshot, now)
     if pause > timedelta(0) and not _requests_wait_for(new, old):
         return [RequeueAfter(pause)]
-    if figures.differ_alone(new, old):
+    figures_alone = figures.differ_alone(new, old)
+    if figures_alone:
         due = figures.due(snapshot)
         if due is not None and due > now:
             return [RequeueAfter(due - now)]
+        remaining = figures.turn_remaining(snapshot, now)
+        if remaining is None:
+            return [TakeFiguresTurn(instance.key)]
+        if remaining > timedelta(0):
+            return [RequeueAfter(remaining)]
     meta = instance.metadata
     actions: list[Action] = [
         PatchStatus(
@@ -352,6 +359,7 @@ def _status(
             new.to_wire(),
             old.to_wire(),
             closes=new.handover != old.handover and handover.is_away(snapshot),
+            figures_alone=figures_alone,
         )
     ]
     before = condition_of(old.conditions, READY)

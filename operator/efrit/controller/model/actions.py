@@ -64,6 +64,8 @@ class PatchStatus:
     """It only reports progress: one that does not succeed is not repeated."""
     closes: bool = False
     """It says of an instance that nothing more is handed over: not sent if something was since the decision."""
+    figures_alone: bool = False
+    """It says nothing new of an instance but figures."""
 
 
 class Decision(StrEnum):
@@ -322,6 +324,13 @@ class ReserveUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeFiguresTurn:
+    """Have the figures of an instance written in turn with those of others."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectBridge:
     """Keep an event stream open to the bridge of this pod."""
 
@@ -532,6 +541,7 @@ Action = (
     | IsolatePod
     | ConfirmClaims
     | ReserveUpdate
+    | TakeFiguresTurn
     | ConnectBridge
     | DisconnectBridge
     | ReadWarningEvents

@@ -24,6 +24,8 @@ class InstanceFacts:
     first_ready: datetime | None = None
     """When it was first Ready since its pod started, as far as this process has seen."""
     stats_written: datetime | None = None
+    figures_turn: datetime | None = None
+    """When its figures may be written, where those of many instances wait; None while it has no turn."""
     early_writes: tuple[datetime, ...] = ()
     """The newest writes of figures that came before their time because work had ended, oldest first."""
     status_writes: tuple[datetime, ...] = ()

@@ -52,6 +52,8 @@ class InstanceSnapshot:
     """Whether an exclusive claim has it, or is about to."""
     waiting: int = 0
     """Open requests bound to it that its bridge has not reported."""
+    figures_wait: bool = False
+    """Whether figures of other instances are to be written first: it needs a turn for its own."""
 
     @property
     def accepts_requests(self) -> bool:

@@ -13,6 +13,7 @@ from efrit.controller.decide.figures import EARLY_WRITES, MAX_WRITES
 from efrit.controller.decide.rollout import nothing_runs
 from efrit.controller.model.keys import RESYNC, Key, WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.store.figures_pace import FiguresPace
 from efrit.controller.store.handovers import Handovers
 from efrit.controller.store.index import Index
 from efrit.controller.store.records import InstanceRecord, in_scope, new_handover_id, scheduling_fingerprint
@@ -34,6 +35,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def __init__(self, index: Index, handovers: Handovers) -> None:
         super().__init__(EfritInstance, index.instances, index)
         self._handovers = handovers
+        self._figures_pace = FiguresPace()
 
     # The object.
 
@@ -187,15 +189,28 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         self._index.instances[instance].deleted_uid = uid
         self.observe_gone(instance, uid)
 
-    def status_written(self, instance: Key) -> None:
-        """Remember a write of an instance's status, and whether it came before the time of its figures."""
+    def take_figures_turn(self, instance: Key) -> None:
+        """Give an instance a turn to have its figures written, and have it reconciled then."""
+        entry, now = self._index.instances[instance], self._index.clock()
+        turn = self._figures_pace.take(now)
+        entry.facts = replace(entry.facts, figures_turn=turn)
+        self._index.queue.add_after(WorkKey(EfritInstance.kind, *instance), (turn - now).total_seconds())
+
+    def status_written(self, instance: Key, *, figures_alone: bool = False) -> None:
+        """Remember a write of an instance's status, and whether it came before the time of its figures.
+
+        figures_alone: whether it says nothing else that is new; it takes a turn, unless it had one.
+        """
         entry, now = self._index.instances[instance], self._index.clock()
         facts, before = entry.facts, entry.facts.stats_written
+        if figures_alone and facts.figures_turn is None:
+            self._figures_pace.take(now)
         early = facts.work_ended is not None and before is not None and now < before + self._index.config.stats_every
         entry.facts = replace(
             facts,
             status_writes=(*facts.status_writes, now)[-MAX_WRITES:],
             stats_written=now,
+            figures_turn=None,
             early_writes=(*facts.early_writes, now)[-EARLY_WRITES:] if early else facts.early_writes,
         )
 
@@ -312,7 +327,12 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             may_close=deciding and self._handovers.may_close(key),
             claimed=entry.claim is not None or entry.taken_by is not None,
             waiting=len(entry.backlog),
+            figures_wait=deciding and self._are_figures_waiting(),
         )
+
+    def _are_figures_waiting(self) -> bool:
+        now = self._index.clock()
+        return self._figures_pace.next_turn(now) > now
 
 
 def _has_same_content(previous: EfritInstance | None, instance: EfritInstance | None) -> bool:

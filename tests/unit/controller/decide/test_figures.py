@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeGuard
 
 import pytest
 
 from efrit.controller.decide import figures
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.manifests import Identity
-from efrit.controller.model.actions import PatchStatus, RequeueAfter
+from efrit.controller.model.actions import Action, PatchStatus, RequeueAfter, TakeFiguresTurn
 from efrit.controller.model.keys import WorkKey
 from tests.support.factory import (
     HANDOVER,
@@ -80,6 +82,52 @@ def test_when_figures_may_be_written(fields: Json, expected: datetime | None) ->
         "work_ended": ENDED,
     }
     assert figures.due(ready(**(defaults | fields))) == expected
+
+
+@pytest.mark.parametrize(
+    ("turn", "waits", "remaining"),
+    [
+        (None, False, 0),
+        (None, True, None),
+        (seconds(3), True, 3),
+        (seconds(3), False, 3),
+        (seconds(-2), True, -2),
+        (-figures.TURN_KEPT - seconds(1), True, None),
+        (figures.LONGEST_TURN + seconds(1), True, None),
+        (figures.LONGEST_TURN + seconds(1), False, 0),
+    ],
+    ids=[
+        "nobody waits",
+        "others wait",
+        "in a while",
+        "in a while, and nobody waits any more",
+        "it has come",
+        "it has passed",
+        "the clock was set back",
+        "the clock was set back, nobody waits",
+    ],
+)
+def test_when_it_is_the_turn_of_figures(turn: timedelta | None, waits: bool, remaining: float | None) -> None:
+    snapshot = replace(ready(figures_turn=NOW + turn if turn is not None else None), figures_wait=waits)
+
+    assert figures.turn_remaining(snapshot, NOW) == (None if remaining is None else seconds(remaining))
+
+
+def test_figures_wait_for_their_turn_and_nothing_else_does(identity: Identity) -> None:
+    written = decide_instance(ready(), identity, NOW)
+    status = next(action.status for action in written if isinstance(action, PatchStatus))
+    behind = ready(instance(status=status), bridge=connected(bridge_stats=stats(processed=3)))
+    waiting = replace(behind, figures_wait=True)
+
+    assert [action.figures_alone for action in decide_instance(behind, identity, NOW) if is_write(action)] == [True]
+    assert [action for action in decide_instance(waiting, identity, NOW) if is_write(action)] == []
+    assert TakeFiguresTurn(ALPHA) in decide_instance(waiting, identity, NOW)
+    lost = replace(waiting, bridge=connected(bridge_stats=stats(processed=3, emacs=emacs(responsive=False))))
+    assert [action.figures_alone for action in decide_instance(lost, identity, NOW) if is_write(action)] == [False]
+
+
+def is_write(action: Action) -> TypeGuard[PatchStatus]:
+    return isinstance(action, PatchStatus)
 
 
 class Site(World):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from efrit.controller.store.figures_pace import AT_ONCE, WRITES_A_SECOND
 from efrit.controller.store.instances import MAX_REPORTED_FAILURES
-from tests.support.factory import NOW, instance_json, request_json, seconds
+from tests.support.factory import NAMESPACE, NOW, instance_json, request_json, seconds
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
 from tests.unit.controller.virtual_time import elapse
 
@@ -83,6 +84,35 @@ async def test_the_time_of_the_last_status_write_is_remembered(world: World) -> 
     world.store.instances.status_written(ALPHA)
 
     assert world.instance().facts.stats_written == NOW + seconds(7)
+
+
+async def test_figures_of_many_instances_are_written_in_turn(world: World) -> None:
+    other = (NAMESPACE, "other")
+    for name in ("alpha", "other"):
+        world.store.instances.observe(instance_json(name))
+    for _ in range(AT_ONCE):
+        assert not world.instance(deciding=True).figures_wait
+        world.store.instances.status_written(other, figures_alone=True)
+    assert world.instance(deciding=True).figures_wait
+    for instance in [other] * (WRITES_A_SECOND - 1) + [ALPHA]:
+        world.store.instances.take_figures_turn(instance)
+    await world.settle()
+
+    assert world.instance().facts.figures_turn == NOW + seconds(1)
+    await elapse(0.9)
+    assert ("Instance", "alpha") not in await world.due_keys()
+    await elapse(0.1)
+    assert ("Instance", "alpha") in await world.due_keys()
+
+    world.store.instances.status_written(ALPHA, figures_alone=True)
+    assert world.instance().facts.figures_turn is None
+
+
+async def test_a_status_that_says_more_than_figures_takes_no_turn(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    for _ in range(2 * AT_ONCE):
+        world.store.instances.status_written(ALPHA)
+    assert not world.instance(deciding=True).figures_wait
 
 
 async def test_an_explanation_that_only_repeats_itself_requeues_nothing(world: World) -> None:

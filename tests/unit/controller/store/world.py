@@ -64,9 +64,9 @@ class World:
         assert snapshot is not None
         return snapshot
 
-    def instance(self, key: tuple[str, str] = ALPHA) -> InstanceSnapshot:
+    def instance(self, key: tuple[str, str] = ALPHA, *, deciding: bool = False) -> InstanceSnapshot:
         """Return the snapshot of an instance that is known."""
-        snapshot = self.store.instances.snapshot(key)
+        snapshot = self.store.instances.snapshot(key, deciding=deciding)
         assert snapshot is not None
         return snapshot
 

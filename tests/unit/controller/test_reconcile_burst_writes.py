@@ -11,7 +11,7 @@ import pytest
 
 from efrit.api.pool import PlacementStrategy
 from efrit.controller import work_queue
-from efrit.controller.decide.open_status import MAX_REPORT_DELAY, REQUEUE_UNDER_LOAD, WRITES_A_SECOND
+from efrit.controller.decide.open_status import FEW, MAX_REPORT_DELAY, REQUEUE_UNDER_LOAD, WRITES_A_SECOND
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import PatchStatus, RequeueAfter
 from efrit.controller.model.keys import WorkKey
@@ -124,5 +124,54 @@ def test_those_that_wait_under_load_do_not_come_again_all_at_once_and_are_the_ne
         )
         moments[int((again - REQUEUE_UNDER_LOAD).total_seconds())] += 1
 
+    assert_spread(moments, count)
+
+
+def test_those_that_an_instance_has_do_not_come_again_all_at_once_either_and_what_runs_says_so_soon() -> None:
+    """Else thousands on queues are a load that never ends: each comes again while the others still do."""
+    count = 1000
+    moments = Counter[int]()
+    busy = replace(ready(), open_requests=count)
+    for number in range(count):
+        request_snapshot = snapshot(
+            request(f"r{number}", created=NOW), busy, bridge_view=view(f"uid-r{number}"), loaded=True
+        )
+        again = min(
+            action.after for action in of_kind(decide_request(request_snapshot, NOW + seconds(600)), RequeueAfter)
+        )
+        moments[int((again - REQUEUE_UNDER_LOAD).total_seconds())] += 1
+    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
+
+    assert_spread(moments, count)
+    again_for_running = decide_request(
+        snapshot(request(), busy, bridge_view=running, loaded=True), NOW + seconds(600)
+    )
+    assert RequeueAfter(REQUEUE_UNDER_LOAD) in again_for_running
+
+
+def test_of_many_on_the_queue_of_an_instance_few_say_so_in_a_second() -> None:
+    count = 1000
+    moments = Counter[int]()
+    for number in range(count):
+        queued = view(f"uid-r{number}", queued_time=NOW)
+        request_snapshot = snapshot(
+            request(f"r{number}", created=NOW), replace(ready(), open_requests=count), bridge_view=queued
+        )
+        pause = min(action.after for action in of_kind(decide_request(request_snapshot, NOW), RequeueAfter))
+        assert of_kind(decide_request(request_snapshot, NOW + pause), PatchStatus)
+        moments[int((pause - CONFIG.queued_after).total_seconds())] += 1
+
+    assert_spread(moments, count)
+
+
+def test_of_few_on_the_queue_each_says_so_after_the_same_time() -> None:
+    queued = view(queued_time=NOW)
+    request_snapshot = snapshot(request(created=NOW), replace(ready(), open_requests=FEW), bridge_view=queued)
+
+    assert written(decide_request(request_snapshot, NOW + CONFIG.queued_after))["reason"] == "Queued"
+
+
+def assert_spread(moments: Counter[int], count: int) -> None:
+    """Raise AssertionError where more than a few of so many have the same second."""
     assert set(moments) <= set(range(count // WRITES_A_SECOND))
     assert max(moments.values()) <= 3 * WRITES_A_SECOND

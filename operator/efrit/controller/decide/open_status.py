@@ -30,6 +30,8 @@ WRITES_A_SECOND = 10
 Most are answered before.
 """
 MAX_REPORT_DELAY = timedelta(minutes=5)
+FEW = 50
+"""Of so many open requests of an instance each says at once that it is on the queue, once it has been for a while."""
 REQUEUE_UNDER_LOAD = timedelta(seconds=5)
 """When it is looked again whether the controller is still loaded."""
 
@@ -88,7 +90,7 @@ def write_after(
     if timedelta(0) < remaining <= 2 * pause:
         return [RequeueAfter(remaining)]
     if context.snapshot.loaded and is_marked:  # gate: dropped-under-load
-        return [RequeueAfter(_requeue_under_load(context))]
+        return [RequeueAfter(_requeue_under_load(context, reason))]
     return [final_status.patch(request, open_status(context, reason, message, update))]
 
 
@@ -140,10 +142,31 @@ def _stagger_delay(context: RequestContext) -> timedelta:
     return min(timedelta(seconds=waited_for.waiting / WRITES_A_SECOND), MAX_REPORT_DELAY)  # gate: report-stagger
 
 
-def _requeue_under_load(context: RequestContext) -> timedelta:
-    """Return when to look again under load: each at a moment of its own, or all at once would be the next load."""
+def queued_pause(context: RequestContext) -> timedelta:
+    """Return how long a request is on the queue before its status says so: among many, each a different time."""
+    pause, target = context.snapshot.config.queued_after, context.snapshot.target
+    if target is None or target.open_requests <= FEW:
+        return pause
+    return pause + _moment(context, target.open_requests)
+
+
+def _requeue_under_load(context: RequestContext, reason: RequestReason) -> timedelta:
+    """Return when to look again under load: each at a moment of its own, or all at once would be the next load.
+
+    Of those that an instance has, too: few of them run at a time, all others wait.
+    """
+    target, count = context.snapshot.target, 0
+    if (waited_for := target or context.snapshot.pool) is not None:
+        count = waited_for.waiting
+    if target is not None and reason != RequestReason.RUNNING:
+        count = max(count, target.open_requests)
+    return REQUEUE_UNDER_LOAD + _moment(context, count)
+
+
+def _moment(context: RequestContext, count: int) -> timedelta:
+    """Return a moment of its own for a request, where so many are to have theirs at WRITES_A_SECOND."""
     uid = context.snapshot.request.metadata.uid
-    return REQUEUE_UNDER_LOAD + _stagger_delay(context) * (crc32(uid.encode()) / 2**32)
+    return min(timedelta(seconds=count / WRITES_A_SECOND), MAX_REPORT_DELAY) * (crc32(uid.encode()) / 2**32)
 
 
 def queue_deadline(context: RequestContext) -> list[Action]:

@@ -19,7 +19,7 @@ from efrit.controller.decide import failed_actions, final_status, preemption
 from efrit.controller.decide.binding import bind, move_from_leaving_member, move_from_lost_node, session_wait
 from efrit.controller.decide.handover import is_away
 from efrit.controller.decide.instances import found_ready_before
-from efrit.controller.decide.open_status import open_status, queue_deadline, wait, write_after
+from efrit.controller.decide.open_status import open_status, queue_deadline, queued_pause, wait, write_after
 from efrit.controller.decide.queue_request import excess, is_attempt_kept, queue_request
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.request_context import RequestContext
@@ -49,6 +49,8 @@ RETRY_GIVEN_BACK = timedelta(seconds=1)
 """When it is looked again whether the pod is being stopped: its bridge may have been faster than the watch."""
 # StatusLimits on the instance brings those that go first back at once: this is for figures that were missed.
 RETRY_HELD_BACK = timedelta(seconds=30)
+HELD_BACK_RETRIED = 10
+"""Requests held back by one instance that come back by themselves: each that is handed over brings others back."""
 
 
 Check = Callable[[RequestContext], list[Action] | None]
@@ -362,7 +364,7 @@ def _target_away(context: RequestContext) -> list[Action] | None:
 
 
 def _known_to_bridge(context: RequestContext) -> list[Action] | None:
-    view, config = context.snapshot.bridge_view, context.snapshot.config
+    view = context.snapshot.bridge_view
     if view is None:
         return None
     if view.state == RequestState.RUNNING:
@@ -371,7 +373,7 @@ def _known_to_bridge(context: RequestContext) -> list[Action] | None:
     actions = write_after(
         context,
         context.now - queued,
-        config.queued_after,
+        queued_pause(context),
         RequestReason.QUEUED,
         "It is waiting in the instance's queue.",
         queue_fields(context, view),
@@ -409,13 +411,14 @@ def _back_pressure(context: RequestContext) -> list[Action] | None:
     queue_length = target.bridge.stats.pending + target.bridge.stats.processing
     if context.snapshot.ahead < target.instance.spec.queue.max_pending - queue_length:
         return None
+    goes_soon = context.snapshot.ahead < HELD_BACK_RETRIED
     return wait(
         context,
         RequestReason.BACKPRESSURE,
         f"EfritInstance {target.instance.metadata.name} has as many requests as its spec.queue.maxPending allows: "
         "this one is held back.",
         [],
-        requeue_after=RETRY_HELD_BACK,
+        requeue_after=RETRY_HELD_BACK if goes_soon else None,
     )
 
 

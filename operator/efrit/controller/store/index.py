@@ -41,7 +41,10 @@ from efrit.controller.store.records import (
 from efrit.controller.store.rollouts import Rollouts
 from efrit.controller.store.tombstones import Tombstones
 from efrit.controller.work_queue import WorkQueue
-from efrit.protocol import RequestView, Stats
+from efrit.protocol import MAX_BATCH_ELEMENTS, RequestView, Stats
+
+HELD_BACK_AT_ONCE = 2 * MAX_BATCH_ELEMENTS
+"""Requests of a backlog that figures have reconciled: as many as may be on their way to a bridge at a time."""
 
 
 class Orphan(NamedTuple):
@@ -313,11 +316,15 @@ class Index:
             self.requeue_request(key)
 
     def requeue_held_back(self, target: Key, stats: Stats) -> None:
-        """Have as many requests of the backlog reconciled as the instance can take."""
+        """Have as many requests of the backlog reconciled as the instance can take, some at a time.
+
+        What comes of them changes the figures, and has the next ones reconciled.
+        """
         entry = self.instances[target]
         if entry.instance is None:
             return
-        for key in entry.backlog.first(entry.instance.spec.queue.max_pending - stats.pending - stats.processing):
+        room = entry.instance.spec.queue.max_pending - stats.pending - stats.processing
+        for key in entry.backlog.first(min(room, HELD_BACK_AT_ONCE)):
             if not self.requests[key].parked:
                 self.requeue_request(key)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
 
-from efrit.controller.decide.requests import RETRY_CANCEL, decide_request
+from efrit.controller.decide.requests import HELD_BACK_RETRIED, RETRY_CANCEL, RETRY_HELD_BACK, decide_request
 from efrit.controller.model.actions import (
     Acknowledge,
     CancelWork,
@@ -470,6 +471,14 @@ def test_a_request_that_is_held_back_is_reconciled_again_after_half_a_minute() -
     assert the(decide_request(snapshot(target=on_queue(pending=3)), NOW + seconds(3)), RequeueAfter).after == seconds(
         30
     )
+
+
+def test_of_many_that_are_held_back_only_those_that_go_next_come_back_by_themselves() -> None:
+    full = on_queue(pending=3)
+    for ahead, comes_back in ((HELD_BACK_RETRIED - 1, True), (HELD_BACK_RETRIED, False)):
+        actions = decide_request(replace(snapshot(target=full), ahead=ahead), NOW + seconds(3))
+        assert (RequeueAfter(RETRY_HELD_BACK) in actions) is comes_back
+        assert written(actions)["reason"] == "Backpressure"
 
 
 @pytest.mark.parametrize(("created", "after"), [(NOW, 50), (None, 60)], ids=["by its age", "without an age"])

@@ -6,6 +6,7 @@ import pytest
 
 from efrit.api import EfritRequest
 from efrit.controller.store.backlog import rank
+from efrit.controller.store.index import HELD_BACK_AT_ONCE
 from efrit.protocol import DiskProblem, DiskStats, RequestView
 from tests.support.factory import (
     NAMESPACE,
@@ -90,6 +91,25 @@ async def test_room_on_the_queue_requeues_those_who_are_next(world: World) -> No
     world.store.bridges.event(ALPHA, POD_UID, stats(pending=8))
 
     assert await world.due_keys() == {("Instance", "alpha"), ("Request", "work-0"), ("Request", "work-1")}
+
+
+async def test_figures_requeue_no_more_requests_than_may_be_on_their_way_at_a_time(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    names = [f"work-{number:03}" for number in range(HELD_BACK_AT_ONCE + 10)]
+    for name in names:
+        world.store.requests.observe(request_json(name))
+    world.open_bridge(pending=1)
+    await world.settle()
+
+    world.store.bridges.event(ALPHA, POD_UID, stats(pending=2))
+    assert await world.due_keys() == {
+        ("Instance", "alpha"),
+        *(("Request", name) for name in names[:HELD_BACK_AT_ONCE]),
+    }
+
+    world.store.bridges.event(ALPHA, POD_UID, view("uid-work-000"))
+    world.store.bridges.event(ALPHA, POD_UID, stats(pending=3))
+    assert ("Request", names[HELD_BACK_AT_ONCE]) in await world.due_keys()
 
 
 async def test_figures_requeue_no_request_where_none_is_held_back(world: World) -> None:

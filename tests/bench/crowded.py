@@ -21,7 +21,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from efrit.api.instance_volumes import Queue
+from efrit.controller.resync import FIRST_SWEEP_SECONDS
+from efrit.errors import ApiUnavailable
 from efrit.kube.media_types import METADATA_LIST
+from efrit.protocol import RequestReason
 from efrit.resources import REQUESTS
 from tests.bench import cluster, load, processors
 from tests.bench.quantile import quantile
@@ -48,7 +52,8 @@ SERIAL = int(os.environ.get("SERIAL", "100"))
 SECONDS = 900.0
 SETTLE_SECONDS = 1.0
 RESTS_SHARE, REST_SECONDS, MAX_REST_SECONDS = 0.25, 2.0, 120.0
-"""A controller that takes no more of a processor for so long has begun what there is; how long that is waited for."""
+"""Who takes no more of a processor for so long has done what there is; how long that is waited for."""
+MAX_PENDING = Queue().max_pending
 HOLDING = [f"holds{number}" for number in range(10)]
 
 
@@ -68,7 +73,9 @@ def sizes(kind: str) -> dict[int, Size]:
 
 def _stored(size: Size, namespace: str) -> Iterator[objects.Json]:
     for number in range(size.open):
-        yield objects.request(f"open{number:05}", namespace, HOLDING[number % len(HOLDING)], 100)
+        turn, holder = divmod(number, len(HOLDING))
+        reason = RequestReason.QUEUED if turn < MAX_PENDING else RequestReason.BACKPRESSURE
+        yield objects.waiting(f"open{number:05}", namespace, HOLDING[holder], 100, reason)
     for number in range(size.finished):
         yield objects.finished(f"done{number:05}", namespace, "answers0", ttl=86_400)
 
@@ -88,20 +95,28 @@ async def measured(size: Size, directory: Path, say: Callable[[str], None]) -> M
             await made.launch()
             await made.until_connected(len(holding) + len(answering), SECONDS)
             await made.until_metric("efrit_open_requests", lambda value: value >= size.open, SECONDS)
+            await made.until_held(min(size.open, len(holding) * MAX_PENDING), SECONDS)
             if not await _rests(made):
-                say(f"the controller did not rest within {MAX_REST_SECONDS:g} s")
+                say(f"controller and API server did not rest within {MAX_REST_SECONDS:g} s")
             return Measured(await _cost(made, target, "eval", load.burst, load.serial), floor)
 
 
 async def _rests(made: Crowd) -> bool:
-    """Wait until the controller has connected, handed over and written what there was when it started."""
+    """Wait until the controller has written what there was when it started, and its first sweep is over.
+
+    That sweep lists all that has ended: it costs the API server as much as hundreds of evals.
+    """
     ends = time.monotonic() + MAX_REST_SECONDS
     leaders = {"controller": made.operator.process.pid}
+    if pid := made.plane.apiserver.pid():
+        leaders["API server"] = pid
     spent = math.inf
+    await asyncio.sleep(FIRST_SWEEP_SECONDS)
     while spent > RESTS_SHARE * REST_SECONDS and time.monotonic() < ends:
-        before = processors.of_sessions(leaders)["controller"]
+        before = processors.of_sessions(leaders)
         await asyncio.sleep(REST_SECONDS)
-        spent = processors.of_sessions(leaders)["controller"] - before
+        after = processors.of_sessions(leaders)
+        spent = max(after[name] - before[name] for name in leaders)
     return spent <= RESTS_SHARE * REST_SECONDS
 
 
@@ -109,7 +124,11 @@ async def _until_stored(made: Crowd, count: int) -> None:
     """Wait until the API server has taken in what was written behind its back."""
 
     async def is_stored() -> bool:
-        return len([obj async for obj in made.api.pages(REQUESTS, made.namespace, accept=METADATA_LIST)]) >= count
+        try:
+            return len([obj async for obj in made.api.pages(REQUESTS, made.namespace, accept=METADATA_LIST)]) >= count
+        except ApiUnavailable:
+            # What it keeps in memory lags behind the store by more than it waits.
+            return False
 
     async with asyncio.timeout(SECONDS):
         while not await is_stored():  # noqa: ASYNC110 - polls a remote server

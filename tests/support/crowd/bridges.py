@@ -105,6 +105,11 @@ class Bridges:
         finally:
             await runner.cleanup()
 
+    @property
+    def held(self) -> int:
+        """How many requests the bridges have that hold them."""
+        return sum(len(bridge.views) for bridge in self._bridges.values() if bridge.holds)
+
     def _choose(self, connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
         if name in self._contexts:
             connection.context = self._contexts[name]

@@ -113,6 +113,13 @@ class Crowd:
                 self.check()
                 await asyncio.sleep(0.2)
 
+    async def until_held(self, count: int, seconds: float = TIMEOUT) -> None:
+        """Wait until bridges that hold their requests have so many."""
+        async with asyncio.timeout(seconds):
+            while self.bridges.held < count:
+                self.check()
+                await asyncio.sleep(0.2)
+
     async def until_answered(self, names: set[str], seconds: float = TIMEOUT) -> float:
         """Wait until one of these requests is final, and return the monotonic time of that."""
         async with asyncio.timeout(seconds):

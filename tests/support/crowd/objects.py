@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from efrit.api.meta import rfc3339
+from efrit.protocol import RequestReason
 from efrit.resources import EXCLUSIVE_CLAIMS, REQUESTS, Resource
 from tests.support.timeout import TIMEOUT
 
@@ -27,6 +28,13 @@ def request(name: str, namespace: str, target: str, size: int, **spec: Any) -> J
     """Return an open eval with a content of so many bytes."""
     content = f'"{"x" * (size - 2)}"'
     return _stored(name, namespace, {"instanceRef": {"name": target}, "type": "eval", "content": content, **spec})
+
+
+def waiting(name: str, namespace: str, target: str, size: int, reason: RequestReason) -> Json:
+    """Return an open eval that has said why it waits."""
+    phase = "Queued" if reason is RequestReason.QUEUED else "Pending"
+    status = {"phase": phase, "reason": reason.value, "instanceName": target}
+    return {**request(name, namespace, target, size), "status": status}
 
 
 def finished(name: str, namespace: str, target: str, ttl: int) -> Json:

@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.scratch import use_memory
 from tests.support.forked_programs import for_all_forks
@@ -121,6 +122,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_before_forks(until_end: ExitStack) -> None:
-    """Import our programs once for all forks, when the first is started."""
+@given(st.text(), st.integers(), st.floats())
+def _any_property(text: str, number: int, real: float) -> None:
+    """Have Hypothesis read what its first property needs: the constants in our sources, and Unicode's tables."""
+
+
+def pytest_before_forks(session: pytest.Session, until_end: ExitStack) -> None:
+    """Import our programs once for all forks, when the first is started; the same for what properties need."""
     until_end.enter_context(for_all_forks())
+    if any(item.get_closest_marker("hypothesis") for item in session.items):
+        _any_property()

@@ -12,11 +12,13 @@ import contextlib
 import fcntl
 import io
 import itertools
+import mmap
 import multiprocessing
 import os
 import signal
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
@@ -31,6 +33,11 @@ from xdist.workermanage import unserialize_warning_message
 
 NUMBER_BYTES = 4
 """What the number of a file takes in the pipe that hands them out; a read of so many bytes is never shared."""
+
+LINGER_SECONDS = 0.1
+"""How long what has passed waits for more to be sent with it: each message is a switch between two processes."""
+
+LONGEST_NAME_BYTES = 4096
 
 INTERRUPTED = 130
 
@@ -108,10 +115,12 @@ class Forks:
         forks: dict[connection.Connection, Fork] = {}
         for number in range(min(self._number, len(files))):
             ours, theirs = CONTEXT.Pipe(duplex=False)
-            process = CONTEXT.Process(target=_run, args=(session, files, numbers, theirs, f"fork{number}"))
+            running = RunningTest()
+            arguments = (session, files, numbers, theirs, running, f"fork{number}")
+            process = CONTEXT.Process(target=_run, args=arguments)
             process.start()
             theirs.close()
-            forks[ours] = Fork(process)
+            forks[ours] = Fork(process, running)
         try:
             self._report(session, forks)
         except KeyboardInterrupt:
@@ -134,33 +143,39 @@ class Forks:
             for ready in connection.wait(list(forks)):
                 assert isinstance(ready, connection.Connection)
                 try:
-                    message = ready.recv()
+                    messages = ready.recv()
                 except EOFError:
                     if (lost := forks.pop(ready).lost()) is not None:
                         hook.pytest_runtest_logreport(report=lost)
                     continue
-                if isinstance(message, str):
-                    forks[ready].running = message
-                    continue
-                if isinstance(message, RecordedWarning):
-                    message.replay(session.config)
-                    continue
-                report = hook.pytest_report_from_serializable(config=session.config, data=message)
-                hook.pytest_runtest_logreport(report=report)
-                if report.when == "teardown":
-                    hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
-                if session.shouldfail:
-                    raise session.Failed(session.shouldfail)
-                if session.shouldstop:
-                    raise session.Interrupted(session.shouldstop)
+                for message in messages:
+                    _replay(session, message)
+
+
+class RunningTest:
+    """The name of the test that a fork runs, in memory that it shares with the collecting process."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, NUMBER_BYTES + LONGEST_NAME_BYTES)
+        self.set("nothing yet")
+
+    def set(self, nodeid: str) -> None:
+        name = nodeid.encode()[:LONGEST_NAME_BYTES]
+        self._memory.seek(0)
+        self._memory.write(len(name).to_bytes(NUMBER_BYTES, "big") + name)
+
+    def get(self) -> str:
+        self._memory.seek(0)
+        length = int.from_bytes(self._memory.read(NUMBER_BYTES), "big")
+        return self._memory.read(length).decode(errors="replace")
 
 
 class Fork:
     """What the collecting process knows of a fork."""
 
-    def __init__(self, process: ForkProcess) -> None:
+    def __init__(self, process: ForkProcess, running: RunningTest) -> None:
         self.process = process
-        self.running = "nothing yet"
+        self._running = running
 
     def interrupt(self) -> None:
         if self.process.pid is not None and self.process.is_alive():
@@ -178,8 +193,9 @@ class Fork:
         if self.process.exitcode == 0:
             return None
         problem = f"the process of the tests ended with {self.process.exitcode} at or after this test"
-        location = (self.running.partition("::")[0], None, self.running)
-        return pytest.TestReport(self.running, location, {}, "failed", problem, "call")
+        running = self._running.get()
+        location = (running.partition("::")[0], None, running)
+        return pytest.TestReport(running, location, {}, "failed", problem, "call")
 
 
 class RecordedWarning(NamedTuple):
@@ -200,18 +216,55 @@ class RecordedWarning(NamedTuple):
         )
 
 
-class Sender:
-    """Sends the collecting process what happens in this fork."""
+def _replay(session: pytest.Session, message: RecordedWarning | dict[str, Any]) -> None:
+    """Have what happened in a fork happen in the collecting process."""
+    if isinstance(message, RecordedWarning):
+        message.replay(session.config)
+        return
+    hook = session.config.hook
+    report = hook.pytest_report_from_serializable(config=session.config, data=message)
+    hook.pytest_runtest_logreport(report=report)
+    if report.when == "teardown":
+        hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)
 
-    def __init__(self, config: pytest.Config, to: connection.Connection) -> None:
+
+class Sender:
+    """Sends the collecting process what happens in this fork: failures and warnings at once, what passes together."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        to: connection.Connection,
+        running: RunningTest,
+        *,
+        linger: float = LINGER_SECONDS,
+    ) -> None:
         self._config = config
         self._to = to
+        self._running = running
+        self._linger = linger
+        self._waiting: list[RecordedWarning | dict[str, Any]] = []
+        self._sent_at = time.monotonic()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._waiting:
+            self._to.send(self._waiting)
+            self._waiting = []
+        self._sent_at = time.monotonic()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._to.send(nodeid)
+        self._running.set(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._to.send(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        self._waiting.append(data)
+        if report.failed or time.monotonic() - self._sent_at >= self._linger:
+            self.flush()
 
     def pytest_warning_recorded(
         self,
@@ -222,7 +275,8 @@ class Sender:
     ) -> None:
         # Those from before the fork come again when this is registered, and are in the summary already.
         if when == "runtest":
-            self._to.send(RecordedWarning(serialize_warning_message(warning_message), nodeid, location))
+            self._waiting.append(RecordedWarning(serialize_warning_message(warning_message), nodeid, location))
+            self.flush()
 
 
 def _run(
@@ -230,13 +284,15 @@ def _run(
     files: Sequence[Sequence[pytest.Item]],
     numbers: int,
     to: connection.Connection,
+    running: RunningTest,
     name: str,
 ) -> None:
     """Run files in this fork as long as there are any."""
     config = session.config
     try:
         _separate(config, name)
-        config.pluginmanager.register(Sender(config, to))
+        sender = Sender(config, to, running)
+        config.pluginmanager.register(sender)
         try:
             while number := os.read(numbers, NUMBER_BYTES):
                 items = files[int.from_bytes(number, "big")]
@@ -246,6 +302,7 @@ def _run(
                     if session.shouldfail or session.shouldstop:
                         return
         finally:
+            sender.flush()
             session._setupstate.teardown_exact(None)
             # The little that is left is done also where the others have been asked to end.
             signal.signal(signal.SIGINT, lambda *_: None)

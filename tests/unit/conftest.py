@@ -20,6 +20,7 @@ os.environ["LANGUAGE"] = "C"
 os.environ.setdefault("GOGC", "400")
 
 LONGEST = (
+    "test_reconcile_pool_model.py",
     "test_figures.py",
     "test_handover_model.py",
     "test_plan_driver.py",
@@ -43,6 +44,8 @@ LONGEST = (
     "test_lanes.py",
     "test_chart_mcp.py",
     "test_api.py",
+    "test_run_emacs_fast_start.py",
+    "test_lazy_library.py",
 )
 
 

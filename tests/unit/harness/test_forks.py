@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from tests.cluster.paths import REPOSITORY
+from tests.forks import CONTEXT, RunningTest, Sender
 from tests.support.forked_programs import Forked
 from tests.support.kube import until
 
@@ -165,3 +168,40 @@ def test_ctrl_c_interrupts_each_fork_once(tmp_path: Path) -> None:
     (tmp_path / "pressed").touch()
     assert running.wait() == pytest.ExitCode.INTERRUPTED, (tmp_path / OUTPUT).read_text()
     assert [log.read_text() for log in tmp_path.glob("*.log")] == ["it", "it"]
+
+
+def _report(outcome: Literal["passed", "failed"]) -> pytest.TestReport:
+    return pytest.TestReport("test_a.py::test_it", ("test_a.py", 1, "test_it"), {}, outcome, None, "call")
+
+
+def test_what_passed_is_sent_with_what_comes_next_and_a_failure_at_once(pytestconfig: pytest.Config) -> None:
+    ours, theirs = CONTEXT.Pipe(duplex=False)
+    with ours, theirs:
+        sender = Sender(pytestconfig, theirs, RunningTest(), linger=math.inf)
+        sender.pytest_runtest_logreport(_report("passed"))
+        assert not ours.poll()
+        sender.pytest_runtest_logreport(_report("failed"))
+        assert [report["outcome"] for report in ours.recv()] == ["passed", "failed"]
+        sender.flush()
+        assert not ours.poll()
+        sender.pytest_runtest_logreport(_report("passed"))
+        sender.flush()
+        assert [report["outcome"] for report in ours.recv()] == ["passed"]
+
+
+def test_what_has_passed_for_long_enough_is_sent(pytestconfig: pytest.Config) -> None:
+    ours, theirs = CONTEXT.Pipe(duplex=False)
+    with ours, theirs:
+        sender = Sender(pytestconfig, theirs, RunningTest(), linger=0)
+        sender.pytest_runtest_logreport(_report("passed"))
+        assert [report["outcome"] for report in ours.recv()] == ["passed"]
+
+
+@pytest.mark.parametrize("name", ["test_a.py::test_it[ä]", "long" * 2000])
+def test_the_name_of_the_running_test_is_known_without_a_message(name: str) -> None:
+    running = RunningTest()
+    assert running.get() == "nothing yet"
+    process = CONTEXT.Process(target=running.set, args=(name,))
+    process.start()
+    process.join()
+    assert running.get() == name[:4096]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,20 @@ class Supervised:
 
     def stats(self) -> dict[str, object]:
         return structs.asdict(self.supervisor.stats(self.clock.now))
+
+
+@asynccontextmanager
+async def found_at_start(root: Path, clock: Clock, emacs: LookAlike, **beat: Any) -> AsyncIterator[Supervised]:
+    """Supervise a queue on which a heartbeat was before the supervisor."""
+    queue = DurableQueue(root / "queue")
+    await queue.open()
+    made = Supervised(queue, Supervisor(queue), root / "queue", clock)
+    made.beat(emacs.pid, **beat)
+    task = asyncio.create_task(made.supervisor.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await queue.close()
 
 
 @pytest.fixture
@@ -424,18 +439,10 @@ async def test_a_resting_emacs_that_is_silent_when_its_rest_is_over_is_killed(
 async def test_a_resting_emacs_found_at_start_is_asked_for_a_sign_of_life(
     tmp_path: Path, look_alike: Callable[[], LookAlike], clock: Clock
 ) -> None:
-    queue = DurableQueue(tmp_path / "queue")
-    await queue.open()
     emacs = look_alike()
-    supervisor = Supervisor(queue)
-    made = Supervised(queue, supervisor, tmp_path / "queue", clock)
-    made.beat(emacs.pid, rest=10)
-    task = asyncio.create_task(supervisor.run())
-    await made.until(lambda: emacs.signals() == ["SIGUSR2"])
-    assert made.stats()["responsive"] is False
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    await queue.close()
+    async with found_at_start(tmp_path, clock, emacs, rest=10) as made:
+        await made.until(lambda: emacs.signals() == ["SIGUSR2"])
+        assert made.stats()["responsive"] is False
 
 
 @pytest.mark.parametrize("supervised", [replace(SETTINGS, stall=3)], indirect=True)
@@ -534,21 +541,13 @@ async def test_the_number_of_an_emacs_counts_only_in_the_pid_namespace_that_gave
 async def test_a_heartbeat_found_at_start_does_not_make_emacs_responsive(
     tmp_path: Path, look_alike: Callable[[], LookAlike], clock: Clock
 ) -> None:
-    queue = DurableQueue(tmp_path / "queue")
-    await queue.open()
     emacs = look_alike()
-    supervisor = Supervisor(queue)
-    made = Supervised(queue, supervisor, tmp_path / "queue", clock)
-    made.beat(emacs.pid)
-    task = asyncio.create_task(supervisor.run())
-    await made.until(lambda: made.stats()["alive"])
-    assert made.stats()["responsive"] is False
-    made.beat(emacs.pid, number=1)
-    supervisor.wake()
-    await made.until(lambda: made.stats()["responsive"])
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    await queue.close()
+    async with found_at_start(tmp_path, clock, emacs) as made:
+        await made.until(lambda: made.stats()["alive"])
+        assert made.stats()["responsive"] is False
+        made.beat(emacs.pid, number=1)
+        made.supervisor.wake()
+        await made.until(lambda: made.stats()["responsive"])
 
 
 async def test_the_end_and_the_next_start_of_emacs_are_noticed(

@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -17,9 +17,11 @@ from efrit.cli.color import painted_cell
 from efrit.cli.exit_codes import Exit
 from efrit.cli.streams import printable
 from efrit.cli.terminal_text import display_width, sanitized_line
-from efrit.client.interface import Removed, Started, Stopped
-from efrit.client.pools import Scaled, Undone
 from efrit.client.printed import unquoted as unquoted
+
+if TYPE_CHECKING:
+    from efrit.client.interface import Removed, Started, Stopped
+    from efrit.client.pools import Scaled, Undone
 
 
 def json_value(value: Any) -> Any:

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -48,6 +48,8 @@ FLOWS = 4
 OF_EACH_FLOW = 100
 TIMEOUT_SECONDS = 900.0
 CREATORS = 4
+PIECES = ("pairs", "bursts", "flow", "equal", "zero", "claims")
+"""What may be measured, in this order; the floor of the flow and of the claims with them."""
 
 
 class Watch:
@@ -363,31 +365,38 @@ def _free_members(crew: Crew) -> list[Json] | None:
     return members if len(members) >= CLAIMS else None
 
 
-def _floors(crew: Crew, plane: ControlPlane, creators: Creators, shares: Shares) -> None:
+def _floors(
+    crew: Crew, plane: ControlPlane, creators: Creators, shares: Shares, pieces: Container[str] = PIECES
+) -> None:
     """Stop the controller, and have the same created and written without it."""
-    members = until(lambda: _free_members(crew), "the members were not replaced", TIMEOUT_SECONDS)
+    members: list[Json] = []
+    if "claims" in pieces:
+        until(lambda: _free_members(crew), "the members were not replaced", TIMEOUT_SECONDS)
     crew.tenants.operator.kill()
     kubeconfig, kube = crew.tenants.operator.kubeconfig, crew.kube
-    members = _free_members(crew) or members
-    status = kube.get("efritclaims", crew.namespace, "claim-0")["status"]
-    with closing(Floor(Writes(kubeconfig, crew.namespace, [status], members))), shares.printed("floor of claims"):
-        _claim_all(crew, plane, "floor")
-    final = kube.get("efritrequests", crew.namespace, "alone-0")["status"]
-    given = {"phase": "Pending", "reason": "Pending", "instanceName": final["instanceName"]}
-    with closing(Floor(Writes(kubeconfig, crew.namespace, [given, final]))):
-        _beside_a_flow(crew, creators, shares, "floor-")
+    if "claims" in pieces:
+        members = _free_members(crew) or members
+        status = kube.get("efritclaims", crew.namespace, "claim-0")["status"]
+        writes = Writes(kubeconfig, crew.namespace, [status], members)
+        with closing(Floor(writes)), shares.printed("floor of claims", CLAIMS):
+            _claim_all(crew, plane, "floor")
+    if "flow" in pieces:
+        final = kube.get("efritrequests", crew.namespace, "alone-0")["status"]
+        given = {"phase": "Pending", "reason": "Pending", "instanceName": final["instanceName"]}
+        with closing(Floor(Writes(kubeconfig, crew.namespace, [given, final]))):
+            _beside_a_flow(crew, creators, shares, "floor-")
 
 
-def main() -> None:
+def main(pieces: Sequence[str]) -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "policy.json").write_text(json.dumps(AUDIT_POLICY))
         log = Path(folder) / "audit.log"
         with audited(log) as plane, closing(Kube(plane)) as kube:
-            _measure(plane, kube, log, Path(folder))
+            _measure(plane, kube, log, Path(folder), pieces)
 
 
-def _measure(plane: ControlPlane, kube: Kube, log: Path, folder: Path) -> None:
+def _measure(plane: ControlPlane, kube: Kube, log: Path, folder: Path, pieces: Sequence[str]) -> None:
     install_crds(kube)
     with Tenants(plane, kube, log, folder) as tenants:
         crew = Crew(tenants, plane)
@@ -398,17 +407,23 @@ def _measure(plane: ControlPlane, kube: Kube, log: Path, folder: Path) -> None:
         creators = Creators(plane, crew.namespace, spec, {"flow": "loud"})
         shares = Shares(controller)
         print(f"load of the machine {os.getloadavg()[0]:.0f}")
-        _pairs(crew, log)
-        _bursts(crew, controller)
-        _beside_a_flow(crew, creators, shares)
-        _equal_flows(crew)
-        _from_zero(crew)
-        _claims(crew, plane, log, shares)
-        _floors(crew, plane, creators, shares)
+        measure: dict[str, Callable[[], None]] = {
+            "pairs": lambda: _pairs(crew, log),
+            "bursts": lambda: _bursts(crew, controller),
+            "flow": lambda: _beside_a_flow(crew, creators, shares),
+            "equal": lambda: _equal_flows(crew),
+            "zero": lambda: _from_zero(crew),
+            "claims": lambda: _claims(crew, plane, log, shares),
+        }
+        for piece in PIECES:
+            if piece in pieces:
+                measure[piece]()
+        _floors(crew, plane, creators, shares, pieces)
         creators.close()
         crew.close()
 
 
 if __name__ == "__main__":
-    parser(__doc__).parse_args()
-    main()
+    arguments = parser(__doc__)
+    arguments.add_argument("pieces", nargs="*", default=PIECES, help=f"some of {', '.join(PIECES)} (all)")
+    main(arguments.parse_args().pieces)

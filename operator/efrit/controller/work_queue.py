@@ -131,6 +131,10 @@ class WorkQueue:
         """How many lanes are kept: those whose keys wait."""
         return self._ready.lanes + self._background.lanes
 
+    def is_active(self, key: WorkKey) -> bool:
+        """Return whether a key is worked on."""
+        return key in self._active
+
     def oldest_active_seconds(self) -> float:
         """Return for how long the key has been worked on that takes longest, 0 without one."""
         return max(0.0, _now() - min(self._active.values())) if self._active else 0.0

@@ -315,6 +315,23 @@ MUTANTS = (
         (f"{UNIT}/store/test_claims.py::test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_more",),
     ),
     Mutant(
+        "the next decision about a claim that could not have the member which it was to take",
+        "take-again",
+        Drop(),
+        (
+            f"{CLAIMS}::test_a_claim_is_decided_about_again_where_the_watch_knew_its_member_before_the_write_was_refused",
+        ),
+    ),
+    Mutant(
+        "the next decision about a claim that is bound and is to end",
+        "bound-is-held",
+        Value("claim.status.phase == ClaimPhase.BOUND"),
+        (
+            f"{UNIT}/store/test_claims.py::"
+            "test_a_claim_that_this_process_has_bound_is_not_decided_about_again_unless_it_is_to_end",
+        ),
+    ),
+    Mutant(
         "the version of a member that a claim takes",
         "take-version",
         Without("resourceVersion"),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
 from efrit import resources
+from efrit.controller.model.keys import WorkKey
 from efrit.errors import ApiError
 from tests.support.factory import Json, condition_json
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.reconciling import ALPHA, Rig
-from tests.unit.controller.store.test_claims import claim_json
+from tests.unit.controller.store.test_claims import claim_json, claimed_json
 from tests.unit.controller.store.test_pools import member_json, pool_json
 
 ONE: Json = {"generation": 2, "version": "2", "replicas": 1, "updateStrategy": {"type": "OnDelete"}}
@@ -97,6 +100,35 @@ async def test_a_member_that_has_changed_is_read_and_taken_by_the_next_decision(
     assert owner(rig) == "EfritPool crew"
     await rig.reconcile("EfritClaim", "one")
     assert owner(rig) == "EfritClaim one"
+
+
+@pytest.mark.parametrize("refusal", [409, 500])
+async def test_a_claim_is_decided_about_again_where_the_watch_knew_its_member_before_the_write_was_refused(
+    rig: Rig, refusal: int
+) -> None:
+    begin(rig, "one")
+    rig.api.gates[ALPHA] = asyncio.Event()
+    rig.api.fail("PATCH", ALPHA, refusal)
+    bound = asyncio.Event()
+
+    async def reconcile(work: WorkKey) -> None:
+        if work.kind == "EfritClaim":
+            await rig.reconciler.reconcile(work)
+            if status(rig, "one").get("phase") == "Bound":
+                bound.set()
+
+    working = asyncio.create_task(rig.queue.run(reconcile, 1))
+    await rig.api.until(lambda: rig.api.made("PATCH"))
+    # A write that the API server was asked for twice.
+    rig.store.instances.observe(
+        rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "metadata": claimed_json()["metadata"]})
+    )
+    rig.api.gates[ALPHA].set()
+    await asyncio.wait_for(bound.wait(), TIMEOUT)
+    assert owner(rig) == "EfritClaim one"
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
 
 
 async def test_an_answer_that_is_lost_keeps_the_member_from_others_until_it_is_known_whose_it_is(rig: Rig) -> None:

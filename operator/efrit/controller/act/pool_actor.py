@@ -166,6 +166,7 @@ class PoolActor:
             raise Superseded("the claim was refused the member") from error
         except Superseded:
             self._store.claims.take_ended(action.claim, action.claim_uid)
+            self._store.claims.requeue(action.claim)  # gate: take-again
             raise
         self._store.claims.take_ended(action.claim, action.claim_uid)
 

@@ -87,8 +87,12 @@ def last_activity(snapshot: InstanceSnapshot) -> datetime | None:
 
 def last_activity_of(instance: EfritInstance, facts: InstanceFacts) -> datetime | None:
     """Return when an instance last had work, by its status and what this process knows."""
-    moments = (facts.last_activity, instance.status.last_activity_time, instance.metadata.creation_timestamp)
-    return max((moment for moment in moments if moment is not None), default=None)
+    latest = facts.last_activity
+    # Each claim has this done for all idle members of a pool.
+    for moment in (instance.status.last_activity_time, instance.metadata.creation_timestamp):
+        if moment is not None and (latest is None or moment > latest):
+            latest = moment
+    return latest
 
 
 def _work_is_known(snapshot: InstanceSnapshot) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from efrit.api import EfritClaim
@@ -16,6 +17,25 @@ from efrit.controller.store.records import ClaimOwner, ClaimRecord
 
 if TYPE_CHECKING:
     from efrit.controller.store.index import Index
+
+
+class IdleMembers:
+    """Members that an exclusive claim may take: those that are awake first, then current ones, then by last use."""
+
+    def __init__(self, order: list[tuple[bool, bool, datetime, Key]]) -> None:
+        self._order = order
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._order)
+
+    def first(self, limit: int) -> Iterator[Key]:
+        """Yield the first ones, at most so many."""
+        # The first will do, most of the time, and dates are slow to compare.
+        order = self._order.copy()
+        heapq.heapify(order)
+        for _ in range(min(limit, len(order))):
+            yield heapq.heappop(order)[-1]
 
 
 class ClaimLines:
@@ -39,14 +59,16 @@ class ClaimLines:
             self.give_up(taker)
         for owner in {before, claim} - {None} if before != claim else ():
             if owner is not None:
-                self._owner_changed(owner)
+                self._owner_changed(owner, is_taken_in=taker is not None and taker.object.key == owner.key)
 
-    def _owner_changed(self, owner: ClaimOwner) -> None:
+    def _owner_changed(self, owner: ClaimOwner, *, is_taken_in: bool) -> None:
         record = self._index.claims.get(owner.key)
         if record is not None and record.uid == owner.uid:
             self._index.pool_lines.changed(self._pool_of_claim(owner.key))
             self.line_up(owner.key)
-            self.requeue(owner.key)
+            # Who is making it the owner goes on with that once the reply is there.
+            if not (is_taken_in and self._index.queue.is_active(WorkKey(EfritClaim.kind, *owner.key))):
+                self.requeue(owner.key)
 
     def observe_pool(self, claim: Key, before: Key | None, pool: Key | None) -> None:
         """Count an exclusive claim as one of a pool, whether there is one or not; None once it is forgotten."""
@@ -151,30 +173,25 @@ class ClaimLines:
         line = self._lines.get(pool)
         return len(line) if line is not None else 0
 
-    def idle_members(self, pool: Key, limit: int) -> Iterator[Key]:
-        """Yield the members of a pool that an exclusive claim may take: without requests, none that drains.
-
-        At most so many, sorted: those that are awake first, then current ones, then the least recently used.
-        """
+    def idle_members(self, pool: Key) -> IdleMembers:
+        """Return the members of a pool that an exclusive claim may take: without requests, none that drains."""
         record = self._index.pools.get(pool)
+        order: list[tuple[bool, bool, datetime, Key]] = []
         if record is None:
-            return
-        order = []
+            return IdleMembers(order)
+        draining, instances = record.draining, self._index.instances
         for key in self._index.pool_lines.members_of(pool):
-            entry = self._index.instances[key]
+            entry = instances[key]
             instance = entry.instance
             # The patch of the owner would take other owners away.
-            if instance is None or entry.open_requests or key[1] in record.draining or not entry.sole_owner:
+            if instance is None or entry.open_requests or key[1] in draining or not entry.sole_owner:
                 continue
             asleep = bool(instance.status.suspended_idle)
             if not asleep and not entry.takes_work:
                 continue
             is_former = instance.metadata.labels.get(names.REVISION_LABEL) != record.revision
             order.append((asleep, is_former, last_activity_of(instance, entry.facts) or BEGINNING, key))
-        # The first will do, most of the time, and dates are slow to compare.
-        heapq.heapify(order)
-        for _ in range(min(limit, len(order))):
-            yield heapq.heappop(order)[-1]
+        return IdleMembers(order)
 
     def held(self, pool: Key) -> set[Key]:
         """Return the members that get no requests because as many exclusive claims wait: those with the fewest."""

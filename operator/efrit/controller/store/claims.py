@@ -6,7 +6,10 @@ member is the pool's no more: two claims that are decided about at the same time
 
 from __future__ import annotations
 
-from efrit.api import EfritClaim
+from collections.abc import Mapping
+from typing import Any
+
+from efrit.api import ClaimPhase, EfritClaim
 from efrit.controller.decide.claims import is_free
 from efrit.controller.decide.placement import sleeps
 from efrit.controller.model.claims import ClaimSnapshot
@@ -19,6 +22,10 @@ from efrit.controller.store.watched_objects import WatchedObjects
 
 MAX_CANDIDATES = 32
 """Members that one decision chooses among."""
+MANY_AHEAD = 8
+"""Claims that wait before one; for fewer, as many members are looked at."""
+AMPLE_SHARE = 4
+"""Members are ample while more than one in so many is left once each claim that waits has one."""
 
 
 class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
@@ -27,8 +34,18 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
     def __init__(self, index: Index, instances: Instances) -> None:
         super().__init__(EfritClaim, index.claims, index)
         self._instances = instances
+        self._taking_in_own = False
+        """Whether what is being taken in is a write of this process."""
 
     # The object.
+
+    def observe_written(self, obj: Mapping[str, Any]) -> None:
+        """Take in a claim as a write of this process has made it."""
+        self._taking_in_own = True
+        try:
+            super().observe_written(obj)
+        finally:
+            self._taking_in_own = False
 
     def _observed(self, new: EfritClaim, record: ClaimRecord | None) -> None:
         metadata = new.metadata.model_copy(update={"annotations": {}, "labels": {}, "owner_references": ()})
@@ -43,7 +60,8 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
             record.object = new
         self._index.claim_lines.observe_pool(new.key, before, _pool_of(new))
         self._index.claim_lines.line_up(new.key)
-        self.requeue(new.key)
+        if not (self._taking_in_own and _is_held(new)):
+            self.requeue(new.key)
 
     def observe_gone(self, key: Key, uid: str) -> None:
         """Take in that the API server does not know this claim any more; its member goes with it."""
@@ -129,24 +147,31 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         name = claim.status.instance_name
         entry = index.instances.get((key[0], name)) if name is not None else None
         waits = index.claim_lines.is_in_line(key)
-        ahead = index.claim_lines.ahead(key) if waits else 0
+        ahead, candidates = self._candidates(pool_key, index.claim_lines.ahead(key)) if waits else (0, ())
         return ClaimSnapshot(
             claim=claim,
             pool=pool.object if pool is not None else None,
             revision=pool.revision if pool is not None else "",
             member=self._instances.snapshot(owned) if owned is not None else None,
             taking=self._instances.snapshot(record.taking) if record.taking is not None else None,
-            candidates=self._candidates(pool_key, ahead) if waits else (),
+            candidates=candidates,
             ahead=ahead,
             listed=index.is_listed(key[0]),
             refusal=record.refusal,
             instance_seen=entry is not None and entry.instance is not None,
         )
 
-    def _candidates(self, pool: Key, ahead: int) -> tuple[InstanceSnapshot, ...]:
-        """Return members that a claim may get, first those that are taken first: as many as go to those before it."""
+    def _candidates(self, pool: Key, ahead: int) -> tuple[int, tuple[InstanceSnapshot, ...]]:
+        """Return how many claims come before one, and members that it may get, first those that are taken first.
+
+        As many as go to those before it, and one more. Where many claims wait and more members have no work, nobody
+        comes before it: there is one for each, and all of them would look at as many members.
+        """
+        idle = self._index.claim_lines.idle_members(pool)
+        if ahead >= MANY_AHEAD and len(idle) - ahead > len(idle) / AMPLE_SHARE:
+            ahead = 0
         candidates, usable = list[InstanceSnapshot](), 0
-        for key in self._index.claim_lines.idle_members(pool, MAX_CANDIDATES):
+        for key in idle.first(MAX_CANDIDATES):
             snapshot = self._instances.snapshot(key)
             if snapshot is None or snapshot.active_plans or snapshot.suspended_plans:
                 continue
@@ -154,7 +179,13 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
             usable += is_free(snapshot) or sleeps(snapshot)
             if usable > ahead:
                 break
-        return tuple(candidates)
+        return ahead, tuple(candidates)
+
+
+def _is_held(claim: EfritClaim) -> bool:
+    """Return whether nothing is to be done about a claim that says so, until it expires or somebody changes it."""
+    is_ending = claim.spec.released or claim.metadata.deletion_timestamp is not None
+    return claim.status.phase == ClaimPhase.BOUND and not is_ending  # gate: bound-is-held
 
 
 def _pool_of(claim: EfritClaim) -> Key:

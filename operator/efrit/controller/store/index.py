@@ -301,9 +301,9 @@ class Index:
         """Have a request reconciled."""
         self.queue.add(WorkKey(EfritRequest.kind, *key), first=first)
 
-    def requeue_within(self, key: WorkKey, seconds: float) -> None:
-        """Have an object reconciled within so many seconds, after all that somebody waits for."""
-        self.queue.add_background_after(key, random.uniform(0, seconds))  # noqa: S311
+    def requeue_within(self, key: WorkKey, seconds: float, *, least: float = 0.0) -> None:
+        """Have an object reconciled within so many seconds, after all that somebody waits for; not before `least`."""
+        self.queue.add_background_after(key, random.uniform(least, seconds))  # noqa: S311
 
     def requeue_waiting(self, target: Key) -> None:
         """Have all open requests of an instance reconciled; its next one before those of others, if it can get it."""

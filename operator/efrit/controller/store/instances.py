@@ -23,7 +23,7 @@ MAX_REPORTED_FAILURES = 6
 """Failures in a row to apply children that count as a refusal: with the work queue's pauses, about two seconds."""
 
 CLAIMED_SECONDS = 10.0
-"""Within which an instance is decided about again that an exclusive claim has taken as it was."""
+"""Within which an instance is decided about again that an exclusive claim has taken as it was: in the second half."""
 
 RETRY_REPLACE = timedelta(seconds=1)
 """When a StatefulSet is decided about again that was not applied because of a hand-over."""
@@ -70,7 +70,8 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if claim is None and entry.claim is not None and _has_same_content(previous, entry.instance):
             # Nothing has to be done about it because somebody claims it, and claims that wait are to be bound first,
             # those that come next as well.
-            self._index.requeue_within(WorkKey(EfritInstance.kind, *new.key), CLAIMED_SECONDS)
+            key = WorkKey(EfritInstance.kind, *new.key)
+            self._index.requeue_within(key, CLAIMED_SECONDS, least=CLAIMED_SECONDS / 2)
         else:
             self._index.requeue_instance(new.key)
         # As both are kept: of too many labels none is, and the object itself would differ each time.

@@ -114,6 +114,46 @@ async def test_a_claim_chooses_among_as_many_members_as_those_before_it_and_it_n
     assert (free(world), free(world, "two")) == (["alpha", "beta"], ["alpha", "beta", "delta"])
 
 
+@pytest.mark.parametrize(("members", "ahead", "looked_at"), [(60, 0, 1), (45, 40, 32)])
+async def test_claims_count_those_before_them_where_members_are_few(
+    world: World, members: int, ahead: int, looked_at: int
+) -> None:
+    begin(world)
+    for number in range(1, members):
+        world.store.instances.observe(member_json(f"m{number}", status={**READY, "suspendedIdle": True}))
+    for number in range(41):
+        world.store.claims.observe(claim_json(f"c{number:02}", created=number))
+    last = claim_of(world, "c40")
+    # Of alpha no pod is known: one more is looked at.
+    assert (last.ahead, len(last.candidates)) == (ahead, min(looked_at + 1, 32))
+
+
+@on_virtual_time
+async def test_a_claim_that_this_process_has_bound_is_not_decided_about_again_unless_it_is_to_end(
+    world: World,
+) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    await world.settle()
+    assert take(world, "one")
+    world.store.instances.observe_written(claimed_json())
+    world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
+    await world.settle()
+    bound = {"phase": "Bound", "instanceName": "alpha", "instanceUID": "uid-alpha"}
+    world.store.claims.observe_written(claim_json("one", version="70", status=bound))
+    assert ("Claim", "one") not in await world.due_keys(LONG)
+
+    # Another process may have written it: nobody here has the moment of its end.
+    world.store.claims.observe(claim_json("one", version="71", status=bound))
+    assert ("Claim", "one") in await world.due_keys()
+    world.store.claims.observe_written(claim_json("one", version="72", status=bound, released=True))
+    assert ("Claim", "one") in await world.due_keys()
+    unready = claimed_json(version="73")
+    unready["status"] = {"conditions": [condition_json("Ready", "False", "Starting")]}
+    world.store.instances.observe(unready)
+    assert ("Claim", "one") in await world.due_keys()
+
+
 async def test_a_pool_remembers_when_the_last_claims_took_a_member(world: World) -> None:
     begin(world)
     seen = []
@@ -214,6 +254,7 @@ async def test_a_forged_second_member_does_not_take_the_place_of_the_first(world
 
 
 async def test_a_claim_that_names_the_member_of_another_does_not_have_it(world: World) -> None:
+    await world.settle()
     bound = {"phase": "Bound", "instanceName": "alpha", "instanceUID": "uid-alpha"}
     world.store.instances.observe(claimed_json())
     world.store.claims.observe(claim_json("two", status={**bound, "boundTime": "2026-01-01T00:00:00Z"}))

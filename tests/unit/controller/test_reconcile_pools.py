@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 from efrit import resources
 from efrit.api.meta import rfc3339
 from efrit.controller.act import pool_actor
+from efrit.controller.model.names import REVISION_LABEL
 from efrit.errors import ApiError
 from efrit.protocol import RequestReason
 from tests.support.factory import POD_UID, QUEUE_ID, Json, answered, request_json, view
@@ -125,6 +126,28 @@ async def test_members_are_created_and_one_that_is_refused_is_reported(rig: Rig)
     conditions = rig.api.made("PATCH")[-1].body["status"]["conditions"]
     progressing = next(condition for condition in conditions if condition["type"] == "Progressing")
     assert (progressing["status"], progressing["reason"]) == ("False", "MemberRefused")
+
+
+async def test_a_pool_says_of_a_member_whose_pod_a_quota_refuses_what_is_refused_and_what_to_change(rig: Rig) -> None:
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(replicas=1)))
+    rig.store.first_list_complete(None)
+    empty = rig.store.pools.snapshot(CREW)
+    assert empty is not None
+    refusal = "pods is forbidden: exceeded quota: few"
+    ready = {"type": "Ready", "status": "False", "reason": "ChildRefused", "observedGeneration": 1}
+    ready |= {"message": f"The pod cannot be created: {refusal}", "lastTransitionTime": rfc3339(rig.clock())}
+    member = {**member_json(), "status": {"conditions": [ready]}}
+    member["metadata"]["labels"] |= {REVISION_LABEL: empty.revision}
+    rig.store.instances.observe(rig.api.put(ALPHA, member))
+
+    for minutes in (1, 20):
+        rig.clock.passed += timedelta(minutes=minutes)
+        await rig.reconcile("EfritPool", "crew")
+        conditions = rig.api.objects[POOL]["status"]["conditions"]
+        progressing = next(condition for condition in conditions if condition["type"] == "Progressing")
+        assert (progressing["status"], progressing["reason"]) == ("False", "MemberRefused")
+        assert f"gets no pod: The pod cannot be created: {refusal}. Change what refuses it" in progressing["message"]
+        assert "former" not in progressing["message"]
 
 
 async def test_a_member_that_sleeps_works_though_no_further_one_is_allowed(rig: Rig) -> None:

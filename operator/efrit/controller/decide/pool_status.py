@@ -29,6 +29,10 @@ ANY_EVERY = timedelta(seconds=1)
 """What else changes is written at once, and then at most this often."""
 BACKLOGGED_AFTER = timedelta(seconds=2)
 """A request that waits for less does not make the pool Backlogged: each one waits for a moment."""
+CHANGE_REFUSAL = (
+    "Change what refuses it, such as a ResourceQuota, LimitRange or admission policy of the namespace, or ask for "
+    "less in spec.template. The operator tries again."
+)
 NOT_LIMITED = ConditionState(
     ConditionStatus.FALSE, PoolReason.WITHIN_BOUNDS, "spec.replicas sets the number of members."
 )
@@ -142,7 +146,7 @@ def _progressing(snapshot: PoolSnapshot, create: int, draining: int, now: dateti
         return ConditionState(ConditionStatus.FALSE, PoolReason.MEMBER_REFUSED, message)
     refused = next((member for member in snapshot.members if member.refused), None)
     if refused is not None:
-        message = f"EfritInstance {refused.name} gets no pod: {refused.refused}"
+        message = f"EfritInstance {refused.name} gets no pod: {_with_stop(str(refused.refused))} {CHANGE_REFUSAL}"
         return ConditionState(ConditionStatus.FALSE, PoolReason.MEMBER_REFUSED, message)
     failed, strategy = failed_member(snapshot, now), snapshot.pool.spec.update_strategy
     if failed is not None:
@@ -166,6 +170,11 @@ def _progressing(snapshot: PoolSnapshot, create: int, draining: int, now: dateti
     if outdated:
         message = f"All members exist; updateStrategy.type {strategy.type} keeps those of a former template."
     return ConditionState(ConditionStatus.TRUE, PoolReason.MEMBERS_UNCHANGED, message)
+
+
+def _with_stop(sentence: str) -> str:
+    """Return a sentence of somebody else's with a full stop at its end."""
+    return sentence if sentence.endswith(".") else f"{sentence}."
 
 
 def _waits_long(snapshot: PoolSnapshot, now: datetime) -> bool:

@@ -37,7 +37,7 @@ class MemberView:
     asleep: bool = False
     """Whether it is suspended for idleness: work wakes it."""
     refused: str | None = None
-    """Why the API server does not take its children."""
+    """Why the API server does not take its children, or its pod."""
 
     @property
     def serves(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from efrit.api import ConditionStatus, EfritPool, PoolStatus, condition_of
+from efrit.api import Condition, ConditionStatus, EfritPool, InstanceReason, PoolStatus, condition_of
 from efrit.api.instance import READY
 from efrit.api.pool import MAX_FLOWS, PoolTemplate
 from efrit.controller.decide.pool_scaling import MINUTE
@@ -301,10 +301,15 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
                     working_since=self._index.working_since(key),
                     deleting=meta.deletion_timestamp is not None,
                     asleep=bool(instance.status.suspended_idle),
-                    refused=facts.refused,
+                    refused=facts.refused or _pod_refused(ready),
                 )
             )
         return members
+
+
+def _pod_refused(ready: Condition | None) -> str | None:
+    """Return what an instance says of a pod that the API server does not take, such as beyond a quota."""
+    return ready.message if ready is not None and ready.reason == InstanceReason.CHILD_REFUSED else None
 
 
 def _keep_template(record: PoolRecord, template: PoolTemplate) -> None:

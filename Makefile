@@ -125,6 +125,7 @@ fuzz: .venv/ready tools-test ## coverage-guided fuzzing of every reader for MINU
 
 .PHONY: test-e2e
 test-e2e: .venv/ready install ## the installed operator on the cluster
+	@$(CLUSTER_RIG) tools --metrics
 	$(ON_CLUSTER) $(BIN)/pytest tests/e2e -m 'not alone' --forks 3 $(PYTEST_FLAGS)
 	$(ON_CLUSTER) $(BIN)/pytest tests/e2e -m alone $(PYTEST_FLAGS)
 

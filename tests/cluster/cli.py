@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     tools = commands.add_parser("tools", help="install and build the programs the cluster needs")
     tools.add_argument("--check", action="store_true", help="those of `make check` instead")
     tools.add_argument("--test", action="store_true", help="those of the tests without a cluster instead")
+    tools.add_argument("--metrics", action="store_true", help="those of the test of autoscalers instead")
     built = commands.add_parser("images", help="build all images; does nothing for what did not change")
     built.add_argument("--refresh", action="store_true", help="with today's packages in the base images")
     built.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(images.names())}; all by default")
@@ -144,6 +145,8 @@ def _change(options: argparse.Namespace) -> int:
             programs.ensure_go_programs((*programs.FOR_CONTROL_PLANE, *programs.FOR_CHECK, "kind"))
             programs.crane()
             programs.announce()
+        case "tools" if options.metrics:
+            programs.metrics_programs()
         case "tools":
             choose().tools()
             programs.announce()

@@ -28,6 +28,7 @@ from tests.cluster.progress import ClusterError, wait_until
 
 SERVICE_CIDR = "10.96.0.0/16"
 SERVICE_IP = "10.96.0.1"
+FRONT_PROXY = "front-proxy-client"
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,14 @@ class ControlPlane:
                 f"--kubelet-client-key={pki.key('admin')}",
                 f"--kubelet-certificate-authority={pki.ca}",
                 "--kubelet-preferred-address-types=InternalIP",
+                # An API server behind an APIService believes the name of the user that this one passes on.
+                f"--proxy-client-cert-file={pki.certificate(FRONT_PROXY)}",
+                f"--proxy-client-key-file={pki.key(FRONT_PROXY)}",
+                f"--requestheader-client-ca-file={pki.ca}",
+                f"--requestheader-allowed-names={FRONT_PROXY}",
+                "--requestheader-username-headers=X-Remote-User",
+                "--requestheader-group-headers=X-Remote-Group",
+                "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             ]
         else:
             # Without a controller manager no namespace gets its `default` service account, and the
@@ -166,7 +175,9 @@ class ControlPlane:
             "apiserver", "/CN=kube-apiserver", [*names, *(f"IP:{address}" for address in sorted(addresses))]
         )
         self.authority.issue("admin", "/O=system:masters/CN=admin", ["DNS:admin"])
-        if not self.node_ip:
+        if self.node_ip:
+            self.authority.issue(FRONT_PROXY, f"/CN={FRONT_PROXY}", [f"DNS:{FRONT_PROXY}"])
+        else:
             self.authority.issue_token("admin", "system:masters")
         self.authority.write_kubeconfig(self.kubeconfig, "admin", self.url)
 

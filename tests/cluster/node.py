@@ -27,6 +27,12 @@ POD_SHARES, POD_WEIGHT = 9 * 1024, 9 * 100
 # Client-side throttling is for clusters of many: here its defaults only delay the start and every burst of pods.
 UNTHROTTLED = ("--kube-api-qps=200", "--kube-api-burst=400")
 
+# Outside of tests 15 s and 5 minutes.
+AUTOSCALING = (
+    "--horizontal-pod-autoscaler-sync-period=1s",
+    "--horizontal-pod-autoscaler-downscale-stabilization=5s",
+)
+
 
 class Node(NamedTuple):
     """What tells a node from another."""
@@ -76,6 +82,7 @@ def controllers(layout: Layout, plane: ControlPlane) -> list[Daemon]:
         f"--cert-dir={pki.directory}",
         f"--flex-volume-plugin-dir={data / 'volume-plugins'}",
         *UNTHROTTLED,
+        *AUTOSCALING,
         "--profiling=false",
     ]
     scheduler = [

@@ -24,6 +24,8 @@ from tests.cluster.progress import ClusterError, run, say
 COREDNS_IMAGE = "localhost/efrit/coredns:dev"
 PROVISIONER_IMAGE = "localhost/efrit/local-path-provisioner:dev"
 BUSYBOX_IMAGE = "localhost/efrit/busybox:dev"
+PROMETHEUS_IMAGE = "localhost/efrit/prometheus:dev"
+METRICS_ADAPTER_IMAGE = "localhost/efrit/metrics-adapter:dev"
 # Links made in the busybox image: the shell and what volume scripts and test pods use.
 APPLETS = ("sh", "mkdir", "rm", "chmod", "cat", "ls", "echo", "sleep", "id", "nslookup", "wget", "nc", "ps", "true")
 
@@ -85,6 +87,15 @@ class ScratchImage:
 def archives() -> dict[str, Path]:
     """Image name -> archive of every image of the node, written if needed."""
     return {image.name: _archive(image) for image in _images()}
+
+
+def metrics_archives() -> dict[str, Path]:
+    """Image name -> archive of Prometheus and the adapter, built and written if needed."""
+    built = programs.metrics_programs()
+    images = ((PROMETHEUS_IMAGE, "prometheus"), (METRICS_ADAPTER_IMAGE, "metrics_adapter"))
+    return {
+        name: _archive(ScratchImage(name, {program: built[program]}, (f"/{program}",))) for name, program in images
+    }
 
 
 def _images() -> list[ScratchImage]:

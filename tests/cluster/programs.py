@@ -58,6 +58,15 @@ NO_DEBUG_INFORMATION = "all=-dwarf=false"
 # Only a release needs it. In a folder of its own: a newer version has nobody build the others anew.
 CRANE = "github.com/google/go-containerregistry/cmd/crane@v0.22.1"
 
+# What one end-to-end test needs: Prometheus without its service discoveries, and an adapter of metrics. Each in a
+# module of its own, as they want other versions than the rest.
+PROMETHEUS, METRICS_ADAPTER = HERE / "prometheus", HERE / "metrics_adapter"
+METRICS_TOOLS = {
+    PROMETHEUS: {"prometheus": "github.com/prometheus/prometheus/cmd/prometheus"},
+    METRICS_ADAPTER: {"metrics_adapter": "efrit.dev/tests/cluster/metrics_adapter"},
+}
+WITHOUT_DISCOVERY = "remove_all_sd"
+
 FOR_CONTROL_PLANE = ("etcd", "kube-apiserver", "kubectl")
 FOR_BARE = (*GO_TOOLS, "coredns", "local-path-provisioner", "helm")
 FOR_KIND = ("kind", "kubectl", "helm")
@@ -158,7 +167,21 @@ def crane() -> Path:
     return path
 
 
-def _build(folder: Path, targets: Mapping[str, str], flags: str, where: Path) -> None:
+def metrics_programs() -> dict[str, Path]:
+    """Return the paths of Prometheus and the adapter by their names; built if they are missing."""
+    built: dict[str, Path] = {}
+    for module, tools in METRICS_TOOLS.items():
+        inputs = [file.read_text() for file in sorted(module.iterdir()) if file.is_file()]
+        digest = hashlib.sha256("\0".join([*inputs, platform.machine()]).encode()).hexdigest()[:16]
+        folder = cache() / "bin" / f"{module.name}-{digest}"
+        if not all((folder / name).exists() for name in tools):
+            _require_go()
+            _build(folder, tools, "-s -w", module, tags=WITHOUT_DISCOVERY)
+        built |= {name: folder / name for name in tools}
+    return built
+
+
+def _build(folder: Path, targets: Mapping[str, str], flags: str, where: Path, *, tags: str = "") -> None:
     """Have `go install` build programs by their packages; the go.mod of the directory WHERE names their versions."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as until_built:
@@ -170,7 +193,7 @@ def _build(folder: Path, targets: Mapping[str, str], flags: str, where: Path) ->
             return
         scratch = Path(until_built.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix=".building-")))
         run(
-            ["go", "install", "-ldflags", flags, "-gcflags", NO_DEBUG_INFORMATION, *missing.values()],
+            ["go", "install", "-tags", tags, "-ldflags", flags, "-gcflags", NO_DEBUG_INFORMATION, *missing.values()],
             doing=f"building {_named(list(missing))} (minutes the first time, then cached)",
             cwd=where,
             env={"GOBIN": str(scratch), "CGO_ENABLED": "0"},

@@ -70,6 +70,17 @@ def test_every_go_program_has_a_pinned_version() -> None:
         assert sorted(packages.values()) == sorted(tools[1].split())
 
 
+def test_the_adapter_of_metrics_is_built_with_the_libraries_of_the_api_server() -> None:
+    kubernetes = (paths.HERE / "go.mod").read_text()
+    adapter = (programs.METRICS_ADAPTER / "go.mod").read_text()
+    replaced = re.findall(r"^\t(\S+) => \1 (v\S+)$", adapter, re.MULTILINE)
+    assert replaced
+    versions = [
+        re.findall(rf"^\t(?:.* => )?{re.escape(name)} (v\S+)", kubernetes, re.MULTILINE) for name, _ in replaced
+    ]
+    assert [of_kubernetes[-1] for of_kubernetes in versions] == [version for _, version in replaced]
+
+
 def test_a_program_that_is_not_built_is_named_in_the_error() -> None:
     with pytest.raises(ClusterError, match="kubectl is not built yet"):
         programs.program("kubectl")

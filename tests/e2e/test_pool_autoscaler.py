@@ -1,0 +1,74 @@
+"""The samples of a HorizontalPodAutoscaler, applied as they are, with Prometheus, its adapter and the HPA controller.
+
+Prometheus collects the metrics of the installed controller; the adapter serves them as the sample's rule says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.paths import REPOSITORY
+from tests.e2e.conftest import RELEASE, SYSTEM
+from tests.e2e.instance import Instance, held, send
+from tests.support import monitoring, yaml_documents
+from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.timeout import TIMEOUT
+
+SAMPLES = REPOSITORY / "samples/pool-hpa"
+POOL = "crew"
+REQUESTS, MEMBERS = 6, 3
+"""Of two open requests for each member."""
+DEFAULT_STABILIZATION_SECONDS = 300
+"""After which a pool shrinks where the cluster's HPA controller has the settings of Kubernetes (kind)."""
+
+
+@pytest.fixture(scope="module")
+def external_metrics(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    rules = yaml_documents.load((SAMPLES / "prometheus-adapter.yaml").read_text())["rules"]
+    metrics = f"{RELEASE}-metrics.{SYSTEM}.svc:8080"
+    # As the adapter's chart writes its file of rules from these values.
+    directory = tmp_path_factory.mktemp("monitoring")
+    with monitoring.monitoring(kube, metrics, {"externalRules": rules["external"]}, directory):
+        yield
+
+
+@pytest.mark.usefixtures("external_metrics")
+def test_an_autoscaler_by_the_samples_enlarges_the_pool_for_work_that_waits_and_makes_it_small_after_it(
+    kube: Kube, namespace: str
+) -> None:
+    for name in ("pool.yaml", "autoscaler.yaml"):
+        kubectl("apply", "-n", namespace, "-f", str(SAMPLES / name))
+
+    def diagnostics() -> str:
+        here = ("-n", namespace)
+        described = kubectl("describe", "hpa", POOL, *here, check=False)
+        objects = kubectl("get", "efp,efi,efr,pods", *here, "-o", "wide", check=False)
+        return f"{described}\n{objects}\n{monitoring.diagnostics()}"
+
+    def members(count: int, seconds: float = TIMEOUT) -> list[str]:
+        def reached() -> bool:
+            pool = kube.get("EfritPool", namespace, POOL)
+            status: Json = pool.get("status", {})
+            return bool(pool["spec"]["replicas"] == status.get("ready") == status.get("replicas") == count)
+
+        until(reached, lambda: f"the pool has not {count} members\n{diagnostics()}", seconds)
+        return [member["metadata"]["name"] for member in kube.list("EfritInstance", namespace)]
+
+    members(1)
+    go = "/workspace/go"
+    to_pool: Json = {"poolRef": {"name": POOL}, "timeoutSeconds": 600}
+    requests = [send(kube, namespace, held(go, str(number)), **to_pool) for number in range(REQUESTS)]
+    for member in members(MEMBERS):
+        Instance(kube, namespace, member).touch(go)
+    answers = [request.wait() for request in requests]
+    assert [(answer["result"], answer["attempt"]) for answer in answers] == [
+        (str(number), 1) for number in range(REQUESTS)
+    ]
+
+    members(1, DEFAULT_STABILIZATION_SECONDS + TIMEOUT)
+    status = kubectl(
+        "get", "hpa", POOL, "-n", namespace, "-o", "jsonpath={.status.currentMetrics[0].external.metric.name}"
+    )
+    assert status == "efrit_pool_open_requests"

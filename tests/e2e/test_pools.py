@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -218,3 +219,45 @@ def test_a_member_that_sleeps_is_woken_by_a_request(kube: Kube, namespace: str) 
     _apply(namespace, replicas=1, template={"spec": {**EPHEMERAL, "idle": {"suspendAfterSeconds": 10}}})
     _until(kube, namespace, suspended=1)
     assert _ask(kube, namespace, "(+ 40 2)")["result"] == "42"
+
+
+def _said_of_dumps(namespace: str, member: str) -> list[tuple[str, str]]:
+    """Return what the log of a member's Emacs says of dumps: made or started from, and the name of each."""
+    log = kubectl("logs", f"efrit-{member}-0", "-c", "emacs", "-n", namespace)
+    return re.findall(r"^run-emacs: (made|Emacs starts from) the dump (\S+)$", log, re.MULTILINE)
+
+
+def test_members_share_the_dump_of_their_template_on_a_claim_and_another_template_has_its_own(
+    kube: Kube, namespace: str
+) -> None:
+    # The cluster has one node: the claim of several would be ReadWriteMany.
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    kube.create("PersistentVolumeClaim", namespace, {"metadata": {"name": "dumps"}, "spec": claim})
+
+    def template(*libraries: str) -> Json:
+        return {"spec": {**EPHEMERAL, "emacs": {"fastStart": {"libraries": libraries, "existingClaim": "dumps"}}}}
+
+    def members() -> set[str]:
+        return {member["metadata"]["name"] for member in kube.list("EfritInstance", namespace)}
+
+    _apply(namespace, replicas=1, template=template("json"))
+    before = _until(kube, namespace, ready=1, updated=1)
+    (first,) = members()
+    (made, dump), *starts = _said_of_dumps(namespace, first)
+    assert (made, starts) == ("made", [("Emacs starts from", dump)])
+
+    kubectl("scale", "efp", POOL, "--replicas=2", "-n", namespace)
+    _until(kube, namespace, ready=2, replicas=2)
+    (second,) = members() - {first}
+    assert _said_of_dumps(namespace, second) == [("Emacs starts from", dump)]
+    to_second = {"name": second}
+    assert send(kube, namespace, "(featurep 'json)", instanceRef=to_second).wait()["result"] == "t"
+
+    _apply(namespace, replicas=1, template=template("json", "timer-list"))
+    after = _until(kube, namespace, ready=1, updated=1, replicas=1, draining=0)
+    assert after["revision"] != before["revision"]
+    until(lambda: len(members()) == 1, lambda: f"members are left\n{_diagnostics(namespace)}")
+    (third,) = members()
+    (made, other), *starts = _said_of_dumps(namespace, third)
+    assert (made, starts) == ("made", [("Emacs starts from", other)])
+    assert other != dump

@@ -169,6 +169,7 @@ make_dump() {
     wait_for_child
     dumping=
     if [ "$status" = 0 ] && publish; then
+        say "made the dump $name"
         # The two newest stay: of this revision, and of the one before.
         newest_first "$hexadecimal" | grep -vx "$name" | tail -n +2 |
             while IFS= read -r old; do rm -rf "${dumps:?}/$old"; done
@@ -217,6 +218,7 @@ find_dump() {
 
 cd -- "${EFRIT_WORKSPACE:-.}" || exit 1
 find_dump
+if [ -n "$dump" ]; then say "Emacs starts from the dump $name"; fi
 short=0
 first=1
 while [ -z "$stopping" ]; do

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
+from msgspec import structs
 
 from efrit.controller.model.credentials import Identity, credentials, server_name
 from efrit.protocol import (
@@ -146,7 +147,8 @@ class Bridges:
             return web.Response(status=204)
         if http.method == "PUT":
             request = Request.parse(await http.read())
-            bridge.views[uid] = RequestView(id=request.id, state=RequestState.QUEUED, metadata=request.metadata)
+            queued = RequestView(id=request.id, state=RequestState.QUEUED, metadata=request.metadata)
+            bridge.views[uid] = structs.replace(queued, queued_time=datetime.now(UTC))
             if not bridge.holds:
                 answer = RequestView(id=request.id, state=RequestState.ANSWERED, attempt=1, response=_answer(request))
                 bridge.views[uid] = answer

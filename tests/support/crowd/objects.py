@@ -33,7 +33,7 @@ def request(name: str, namespace: str, target: str, size: int, **spec: Any) -> J
 def waiting(name: str, namespace: str, target: str, size: int, reason: RequestReason) -> Json:
     """Return an open eval that has said why it waits."""
     phase = "Queued" if reason is RequestReason.QUEUED else "Pending"
-    status = {"phase": phase, "reason": reason.value, "instanceName": target}
+    status = {"phase": phase, "reason": reason.value, "instanceName": target, "attempt": 0}
     return {**request(name, namespace, target, size), "status": status}
 
 

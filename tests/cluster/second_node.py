@@ -13,8 +13,8 @@ from tests.cluster import images, network, node, node_images, paths, programs, t
 from tests.cluster.bare import BareCluster
 from tests.cluster.progress import ClusterError, run, wait_until
 
-IMAGES = ("localhost/efrit/operator:dev", "localhost/efrit/emacs:30-dev")
-"""What the pods of an instance are made of."""
+IMAGES = (node.PAUSE_IMAGE, "localhost/efrit/operator:dev", "localhost/efrit/emacs:30-dev")
+"""What the pods of an instance are made of: to import an image takes a second or more of a processor."""
 
 
 @contextmanager
@@ -30,8 +30,8 @@ def second_node(cluster: BareCluster) -> Iterator[str]:
         containerd = node.containerd(layout)
         containerd.start()
         wait_until(lambda: _answers(layout), "an answer from containerd", hint=f"See {containerd.log}.")
-        wanted = {name: archive for name, archive in images.built().items() if name in IMAGES}
-        for name, archive in {**node_images.archives(), **wanted}.items():
+        archives = {**node_images.archives(), **images.built()}
+        for name, archive in ((name, archive) for name, archive in archives.items() if name in IMAGES):
             importing = ("ctr", "--address", layout.containerd_socket, "--namespace", "k8s.io", "images", "import")
             run([*importing, archive], doing=f"importing {name} into the second node")
         node.make_cgroup(layout)

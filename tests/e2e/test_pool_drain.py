@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.bare import BareCluster
+from tests.cluster.cli import choose
 from tests.cluster.second_node import second_node
 from tests.e2e.instance import Instance, held, send
 from tests.support.cluster_kube import Json, Kube, RefusedError, kubectl, until
@@ -172,9 +172,10 @@ def test_a_drain_waits_for_a_busy_and_a_claimed_member_and_each_request_is_answe
 
 @pytest.fixture
 def other_node() -> Iterator[str]:
-    if os.environ.get("SECOND_NODE") is None:
-        pytest.skip("SECOND_NODE=1 starts a second node for it")
-    with second_node(BareCluster()) as name:
+    cluster = choose()
+    if not isinstance(cluster, BareCluster):
+        pytest.skip("only the bare cluster can have a second node for a while")
+    with second_node(cluster) as name:
         yield name
 
 

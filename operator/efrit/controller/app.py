@@ -14,9 +14,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from prometheus_client import REGISTRY
 
@@ -41,7 +41,9 @@ from efrit.controller.reconcile import Reconciler
 from efrit.controller.resync import LISTS_AT_A_TIME, Resync
 from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.settings import Settings
+from efrit.controller.standby import Standby
 from efrit.controller.store.store import Store
+from efrit.controller.warm_objects import WarmObjects
 from efrit.controller.watch import kopf_watch
 from efrit.controller.watch.object_watch import ObjectWatch, watched_kinds
 from efrit.controller.work_queue import WorkQueue
@@ -87,6 +89,7 @@ async def _run(settings: Settings) -> int:
         servers.append(await serve_metrics(MetricsAccess(kube.review), settings.http_host, settings.metrics_port))
     lease = LeaseThread(lambda is_responsive: _lease(settings, identity, is_responsive), settings.lease_seconds)
     process = _Process(settings, kube, health, stop, lease)
+    process.begin()
     holding = asyncio.create_task(lease.hold(process.lead), name="lease")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     health.ready = True
@@ -119,7 +122,7 @@ async def _lease(settings: Settings, identity: str, is_responsive: Callable[[], 
 
 
 class _Process:
-    """What runs while the lease is held."""
+    """What runs while another holds the lease, and what runs while this process does."""
 
     def __init__(
         self, settings: Settings, kube: Kube, health: Health, stop: asyncio.Event, lease: LeaseThread
@@ -130,13 +133,29 @@ class _Process:
         self._stop = stop
         self._lease = lease
         self._bridges: Bridges | None = None
+        self._warm = WarmObjects(settings.standby_bytes)
+        self._standing_by: asyncio.Task[None] | None = None
         self.failure: BaseException | None = None
+
+    def begin(self) -> None:
+        """Be ready for the lease, as long as another has it."""
+        if self._settings.standby_bytes:
+            self._standing_by = asyncio.create_task(self._kept(self._stand_by()), name="standby")
 
     async def lead(self) -> None:
         """Watch, decide and act until cancelled; a failure is kept and stops the process."""
         metrics.LEADER.set(1)
         try:
-            await self._lead()
+            # What it would take in from here on, the lists find.
+            await self._end_standby()
+            await self._kept(self._lead())
+        finally:
+            metrics.LEADER.set(0)
+
+    async def _kept(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await what never ends but by cancellation; a failure is kept and stops the process."""
+        try:
+            await work
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -145,11 +164,19 @@ class _Process:
             raise
         else:
             self._stop.set()
-        finally:
-            metrics.LEADER.set(0)
+
+    async def _stand_by(self) -> None:
+        await self._lease.stands_by.wait()
+        await Standby(self._kube, self._warm, self._scopes).run()
+
+    async def _end_standby(self) -> None:
+        if self._standing_by is not None:
+            self._standing_by.cancel()
+            await asyncio.gather(self._standing_by, return_exceptions=True)
 
     async def stopped(self) -> None:
         """Close what is still open."""
+        await self._end_standby()
         if self._bridges is not None:
             await self._bridges.close()
 
@@ -176,9 +203,12 @@ class _Process:
             await namespaces.tried.wait()
             self._health.stalled_seconds = queue.stalled_seconds
 
+    @property
+    def _scopes(self) -> tuple[str | None, ...]:
+        return self._settings.watch_namespaces or (None,)
+
     def _namespaces(self, store: Store) -> Namespaces:
-        settings = self._settings
-        scopes: tuple[str | None, ...] = settings.watch_namespaces or (None,)
+        settings, scopes = self._settings, self._scopes
 
         turns, definitions = asyncio.Semaphore(LISTS_AT_A_TIME), Definitions()
         lists = {
@@ -192,6 +222,7 @@ class _Process:
                 settings.request_ttl_seconds or None,
                 settings.head_start_instances,
                 definitions,
+                self._warm,
             )
             for scope in scopes
         }

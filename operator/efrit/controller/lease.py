@@ -74,6 +74,8 @@ class Lease:
         self._sure_seconds = seconds * 2 / 3
         self._pause = max(1.0, seconds / 7.5)
         self._sure_until = 0.0
+        self.stands_by = False
+        """Whether another was seen to hold the lease: what is to be ready by the time that it is taken may begin."""
         self._observed: tuple[Any, ...] = ()
         self._observed_at = 0.0
 
@@ -132,6 +134,7 @@ class Lease:
         except _HeldByOther:
             if ours:
                 raise
+            self.stands_by = True
             return False
         except ApiError as error:
             log.info("lease %s/%s: %s", self._namespace, self._name, error)

@@ -58,6 +58,8 @@ class LeaseThread:
         self._closing: asyncio.Event | None = None
         self._connection: Connection | None = None
         self._stopped = False
+        self.stands_by = asyncio.Event()
+        """Set once another was seen to hold the lease."""
         self._gone: asyncio.Future[None] | None = None
 
     @property
@@ -99,6 +101,8 @@ class LeaseThread:
     async def _beat(self) -> None:
         while True:
             self._last_beat = time.monotonic()
+            if self._lease is not None and self._lease.stands_by:
+                self.stands_by.set()
             await asyncio.sleep(BEAT_SECONDS)
 
     def _is_responsive(self) -> bool:

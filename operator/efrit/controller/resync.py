@@ -26,8 +26,8 @@ from efrit.controller.store.expirations import Expiration
 from efrit.controller.store.pools import Pools
 from efrit.controller.store.store import Store
 from efrit.controller.store.watched_objects import WatchedObjects
+from efrit.controller.warm_objects import Pages, Place, VerifiedPages, WarmObjects
 from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
-from efrit.kube.listing import Listing
 from efrit.kube.media_types import JSON, METADATA_LIST
 from efrit.resources import (
     EXCLUSIVE_CLAIMS,
@@ -66,12 +66,14 @@ class Resync:
         request_ttl: int | None = None,
         head_start_instances: int = HEAD_START_INSTANCES,
         definitions: Definitions | None = None,
+        warm: WarmObjects | None = None,
     ) -> None:
         """Sweep `scope` once in `every` seconds. turns: how many namespaces are listed for the first time at once.
 
         request_ttl: seconds that a finished request is kept which does not say so itself; None: for ever.
         head_start_instances: from so many on, the first requests do not wait until all instances are listed.
         definitions: records kinds that the API server does not know.
+        warm: what was kept while standing by: the first lists read no object that is in it as it is now.
         """
         self._definitions = definitions or Definitions()
         self._kube = kube
@@ -81,6 +83,7 @@ class Resync:
         self._sweeps_per_resync = max(1, round(resync / every))
         self._turns = turns or asyncio.Semaphore()
         self._head_start_instances = head_start_instances
+        self._warm = warm
         self._default_ttl: dict[ResourceKind, int | None] = {"EfritRequest": request_ttl}
         self._versions: dict[Resource, str] = {}
         """Of the last list of plans and of each kind of children, until a watch goes on from it."""
@@ -103,13 +106,14 @@ class Resync:
                 await self.sweep_plans()
                 return
             try:
-                await self.sweep_instances(self._read_first)
+                await self._list_instances()
                 await self.sweep_pools()
                 await self.sweep_claims()
                 await self.sweep_plans()
             finally:
                 # From here on all of the namespace is served, or nothing.
                 self._store.early.clear(self._scope)  # gate: early-ends
+            self._release_warm()
 
     async def list_watched(self, resource: Resource) -> str:
         """List what is watched of a kind, unless that was just done; return the version to watch from.
@@ -199,6 +203,21 @@ class Resync:
         for key, uid in self._store.requests.final_uids(self._scope):
             _observe_left(self._store.requests, key, uid)
         return pages.version
+
+    async def _list_instances(self) -> None:
+        """List instances and their children for the first time; where there are many, after a head start."""
+        warm = self._warm
+        if warm is not None and warm.count(Place(INSTANCES, self._scope)) >= self._head_start_instances:
+            await self._read_first()
+            await self.sweep_instances()
+        else:
+            await self.sweep_instances(self._read_first)
+
+    def _release_warm(self) -> None:
+        """Discard what was kept while standing by: from here on the store has it."""
+        if self._warm is not None:
+            self._warm.release_scope(self._scope)
+            self._warm = None
 
     async def _read_first(self) -> None:
         await read_first(self._kube, self._store, self._scope)
@@ -311,7 +330,10 @@ class Resync:
             self._versions[resource] = pages.version
         return uids
 
-    def _list(self, resource: Resource, *, accept: str = JSON, **selectors: str) -> Listing:
+    def _list(self, resource: Resource, *, accept: str = JSON, **selectors: str) -> Pages:
+        place = Place(resource, self._scope)
+        if self._warm is not None and accept == JSON and self._warm.is_listed(place):
+            return VerifiedPages(self._kube, self._warm, place, selectors)
         return self._kube.pages(resource, self._scope, accept=accept, **selectors)
 
 

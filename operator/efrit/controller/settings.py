@@ -53,6 +53,8 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     secret_check_seconds: Annotated[float, Meta(ge=1)] = 60
     #: From so many instances on, a few requests are served at a start before all instances are listed.
     head_start_instances: Annotated[int, Meta(ge=1)] = HEAD_START_INSTANCES
+    #: Bytes of instances and children, compressed, that a process keeps while it stands by; 0: none.
+    standby_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
     #: How long a request waits for an instance that does not exist.
     target_grace_seconds: Annotated[float, Meta(ge=0)] = 30
 

@@ -558,6 +558,26 @@ MUTANTS = (
         (f"{HEAD_START}::test_what_cannot_be_read_at_first_or_not_soon_keeps_no_list_from_being_read",),
     ),
     Mutant(
+        "the version of what was kept while standing by",
+        "warm-version",
+        Value("kept"),
+        (f"{UNIT}/test_warm_objects.py::test_what_is_unchanged_is_not_read_and_what_has_changed_is",),
+    ),
+    Mutant(
+        "the budget of what is kept while standing by",
+        "warm-bytes",
+        Always(),
+        (
+            f"{UNIT}/test_warm_objects.py::test_what_is_beyond_the_budget_is_not_kept_and_what_is_discarded_makes_room",
+        ),
+    ),
+    Mutant(
+        "the standby that outlives a list which is refused",
+        "standby-refused",
+        Value("()"),
+        (f"{UNIT}/test_standby.py::test_what_is_refused_is_not_kept_and_tried_again_after_a_while",),
+    ),
+    Mutant(
         "the end of what is served before its namespace",
         "early-ends",
         Instead("pass"),

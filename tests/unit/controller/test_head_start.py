@@ -30,6 +30,7 @@ from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.reconcile import Reconciler
 from efrit.controller.resync import Resync
 from efrit.controller.store.store import Store
+from efrit.controller.warm_objects import Place, WarmObjects
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable
 from efrit.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS
@@ -232,6 +233,25 @@ async def test_where_there_are_few_instances_nothing_is_read_twice(
 
     assert [call.path for call in api.calls if call.path.startswith(REQUESTS.path(None))] == []
     assert max(Counter(call.path for call in api.calls).values()) == 1
+
+
+async def test_where_many_instances_were_kept_while_standing_by_the_head_start_waits_for_no_list(
+    api: FakeApi, kube: Kube, identity: Identity
+) -> None:
+    place(api)
+    place_others(api)
+    controller, instances = Controller(kube, identity), Place(INSTANCES, None)
+    warm = WarmObjects(1 << 20)
+    for obj in [obj for path, obj in api.objects.items() if "/efritinstances/" in path]:
+        warm.put(instances, obj)
+    warm.listed(instances, {(NAMESPACE, name) for _, name in warm._objects[instances]})
+    listing = Resync(kube, controller.store, None, 60, 600, warm=warm)
+
+    await listing.list_all()
+
+    lists = [call.path for call in api.calls if call.path in (REQUESTS.path(None), INSTANCES.path(None))]
+    assert lists[0] == REQUESTS.path(None)
+    assert set(lists[1:]) == {INSTANCES.path(None)}
 
 
 @pytest.mark.parametrize(

@@ -151,3 +151,21 @@ async def test_a_connection_that_cannot_be_made_is_raised() -> None:
     await lease.release()
 
     assert [type(error) for error in holding] == [ApiNotFound]
+
+
+async def test_who_sees_another_hold_the_lease_stands_by_and_who_leads_at_once_does_not() -> None:
+    api, leading = OneLease(), Leading()
+    first, second = made(api), made(api)
+    task = asyncio.create_task(first.hold(leading))
+    await begun(leading)
+    assert not first.stands_by.is_set()
+    assert api.lease is not None
+    api.lease["spec"]["holderIdentity"] = "pod-2"
+    waiting = asyncio.create_task(second.hold(Leading()))
+
+    await asyncio.wait_for(second.stands_by.wait(), TIMEOUT)
+
+    for one, holding in ((second, waiting), (first, task)):
+        holding.cancel()
+        await asyncio.gather(holding, return_exceptions=True)
+        await one.release()

@@ -15,9 +15,11 @@ from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.resync import MAX_READ_ALONE, Resync
 from efrit.controller.store.store import Store
+from efrit.controller.warm_objects import Place, WarmObjects
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
-from efrit.resources import PLANS, PODS, POOLS, Resource
+from efrit.kube.media_types import METADATA_LIST
+from efrit.resources import INSTANCES, PLANS, PODS, POOLS, STATEFULSETS, VOLUME_CLAIMS, Resource
 from tests.support.factory import (
     CONFIG,
     NOW,
@@ -474,3 +476,65 @@ async def test_pools_are_served_once_their_definition_is_there_and_gone_once_it_
     rig.api.fail("GET", ALL_POOLS, 404)
     await rig.resync.sweep_pools()
     assert rig.store.pools.open_uids() == {}
+
+
+async def test_what_was_kept_while_standing_by_is_taken_in_by_the_first_lists_only_as_it_is_now(
+    api: FakeApi, kube: Kube
+) -> None:
+    store, warm = Store(WorkQueue(), CONFIG, lambda: NOW), WarmObjects(1 << 20)
+    resync = Resync(kube, store, None, 60, 600, warm=warm)
+    instances, pods = Place(INSTANCES, None), Place(PODS, None)
+    warm.put(instances, api.put(resources.INSTANCES.path("team", "alpha"), instance_json()))
+    warm.put(instances, api.put(resources.INSTANCES.path("team", "beta"), instance_json("beta")))
+    warm.put(pods, api.put(PODS_OF_TEAM, POD))
+    api.put(PODS_OF_TEAM, child(uid="pod", podIP="10.0.0.2"))
+    del api.objects[resources.INSTANCES.path("team", "beta")]
+    for place in (instances, pods):
+        warm.listed(place, {("team", name) for name in ("alpha", "beta", "efrit-alpha-0")})
+
+    await resync.list_all()
+
+    assert store.instances.uids() == {ALPHA: "uid-alpha"}
+    assert [call.accept == METADATA_LIST for call in api.calls if call.path == INSTANCES.path()] == [True]
+    # Nothing was kept of these.
+    assert all(call.accept != METADATA_LIST for call in api.calls if call.path == STATEFULSETS.path())
+    assert (await resync.list_watched(PODS), await resync.list_watched(VOLUME_CLAIMS)) == (str(api.version),) * 2
+    assert (len(warm), warm.held_bytes, warm.is_listed(instances)) == (0, 0, False)
+    # A sweep is there for what nobody has reported: it believes nothing that was kept.
+    api.calls.clear()
+    await resync.sweep_instances()
+    assert METADATA_LIST not in {call.accept for call in api.calls}
+
+
+async def test_the_pod_of_the_first_list_is_the_one_of_now_where_another_was_kept(api: FakeApi, kube: Kube) -> None:
+    store, warm = Store(WorkQueue(), CONFIG, lambda: NOW), WarmObjects(1 << 20)
+    api.put(resources.INSTANCES.path("team", "alpha"), instance_json())
+    api.put(SETS_OF_TEAM, STATEFULSET)
+    place = Place(PODS, None)
+    warm.put(place, api.put(PODS_OF_TEAM, POD))
+    warm.listed(place, {("team", "efrit-alpha-0")})
+    api.put(PODS_OF_TEAM, child(uid="pod", podIP="10.0.0.2"))
+
+    await Resync(kube, store, None, 60, 600, warm=warm).list_all()
+
+    snapshot = store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.pod is not None
+    assert snapshot.pod.ip == "10.0.0.2"
+
+
+async def test_lists_that_fail_keep_what_was_kept_for_the_next_try(api: FakeApi, kube: Kube) -> None:
+    store, warm = Store(WorkQueue(), CONFIG, lambda: NOW), WarmObjects(1 << 20)
+    place = Place(INSTANCES, None)
+    warm.put(place, api.put(resources.INSTANCES.path("team", "alpha"), instance_json()))
+    warm.listed(place, {ALPHA})
+    resync = Resync(kube, store, None, 60, 600, warm=warm)
+    api.fail("GET", ALL_PODS, 503)
+
+    with pytest.raises(ApiUnavailable):
+        await resync.list_all()
+    assert warm.count(place) == 1
+    await resync.list_all()
+
+    assert store.instances.uids() == {ALPHA: "uid-alpha"}
+    assert len(warm) == 0

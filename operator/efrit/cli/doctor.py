@@ -23,7 +23,7 @@ async def run_doctor(backend: Backend, args: Namespace) -> Exit:
         print(f"{backend.kind}: {backend.place}")
         for finding in findings:
             word = painted_cell("ok " if finding.ok else "BAD") if colored else "ok " if finding.ok else "BAD"
-            print(f"{word}  {printable(f'{finding.subject}: {finding.detail}')}")
+            print(f"{word}  {printable(args.invocation.in_text(f'{finding.subject}: {finding.detail}'))}")
             if finding.remedy and not finding.ok:
                 print(f"     -> {printable(args.invocation.in_text(finding.remedy))}")
     return Exit.DONE if all(finding.ok for finding in findings) else Exit.FAILED

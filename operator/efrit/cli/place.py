@@ -17,6 +17,9 @@ from efrit.client.place import BACKEND_VARIABLE, Place
 
 _OPTIONS = ("backend", "config", "kubeconfig", "context", "namespace")
 _COMMAND = rf"\befrit (?=(?:{'|'.join(command.name for command in COMMANDS)})\b)"
+_KUBECTL_OPTIONS = ("kubeconfig", "context")
+"""Options that kubectl has, too. The namespace is in the command where it matters."""
+_KUBECTL_COMMAND = r"\bkubectl (?=(?:-n|cluster-info|describe|get|taint)\b)"
 
 
 def place_of(args: Namespace) -> Place:
@@ -34,18 +37,18 @@ def place_of(args: Namespace) -> Place:
 
 
 class Invocation(Struct, frozen=True):
-    """How the program was called, so that what it suggests reaches the same place: `program` and its options."""
+    """How the program was called, so that what it suggests reaches the same place: `program` and its options.
+
+    `kubectl_options` are those of them that a command of kubectl takes."""
 
     program: str = "efrit"
     options: str = ""
+    kubectl_options: str = ""
 
     @classmethod
     def of(cls, program: str, args: Namespace) -> Invocation:
         """Return that of a command line."""
-        named = [(name, getattr(args, name, None)) for name in _OPTIONS]
-        return cls(
-            program, "".join(f" --{name} {_shell_quoted(value)}" for name, value in named if value is not None)
-        )
+        return cls(program, _options_given(args, _OPTIONS), _options_given(args, _KUBECTL_OPTIONS))
 
     def command(self, *words: str) -> str:
         """Return the command line that runs `words` in the same place."""
@@ -53,6 +56,7 @@ class Invocation(Struct, frozen=True):
 
     def in_text(self, text: str) -> str:
         """Return `text` with every command in it as it has to be typed to reach the same place."""
+        text = re.sub(_KUBECTL_COMMAND, lambda _: f"kubectl{self.kubectl_options} ", text)
         return re.sub(_COMMAND, lambda _: f"{self.program}{self.options} ", text)
 
     def report_chosen_cluster(self, args: Namespace, backend: Backend) -> None:
@@ -68,6 +72,11 @@ class Invocation(Struct, frozen=True):
 def print_resume_hint(handle: Handle, invocation: Invocation) -> None:
     """Tell who leaves a request how to come back to it."""
     notice(f"{handle.id} goes on; wait for it with `{invocation.command('wait', handle.id)}`")
+
+
+def _options_given(args: Namespace, names: tuple[str, ...]) -> str:
+    named = [(name, getattr(args, name, None)) for name in names]
+    return "".join(f" --{name} {_shell_quoted(value)}" for name, value in named if value is not None)
 
 
 def _shell_quoted(word: str) -> str:

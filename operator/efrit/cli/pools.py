@@ -25,7 +25,8 @@ async def run_pools(backend: Backend, args: Namespace) -> Exit:
     elif args.name:
         instances = await _instances(backend)
         now = datetime.now(UTC)
-        print("\n\n".join(pool_text(pool, instances, now, colored=color_enabled(sys.stdout)) for pool in pools))
+        texts = [pool_text(pool, instances, now, colored=color_enabled(sys.stdout)) for pool in pools]
+        print(args.invocation.in_text("\n\n".join(texts)))
     elif pools:
         print(pools_table(pools, datetime.now(UTC), colored=color_enabled(sys.stdout)))
     else:

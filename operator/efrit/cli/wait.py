@@ -222,6 +222,7 @@ class _ProgressLine:
     def __init__(self, display: Display) -> None:
         self._shows_progress = display.progress
         self._quiet = display.quiet
+        self._invocation = display.invocation
         self._began = time.monotonic()
         self._shown = ""
         self._reason: RequestReason | None = None
@@ -247,7 +248,8 @@ class _ProgressLine:
     def _explain(self, state: RequestState) -> None:
         if state.reason in _BLOCKED_REASONS and state.reason is not self._reason:
             self._reason = state.reason
-            notice(f"{state.handle.id} waits ({state.reason}): {sanitized_line(state.message)}")
+            message = self._invocation.in_text(sanitized_line(state.message))
+            notice(f"{state.handle.id} waits ({state.reason}): {message}")
 
     def clear(self) -> None:
         if self._shown:

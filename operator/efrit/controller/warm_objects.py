@@ -27,7 +27,7 @@ from efrit.resources import Resource
 
 log = logging.getLogger(__name__)
 
-MOST_READ_ALONE = 50
+MAX_READ_ALONE = 50
 """Objects of a kind that are read one by one, each by a list of one; where more have changed, all are listed."""
 READS_AT_A_TIME = 8
 LEVEL = 1
@@ -66,8 +66,8 @@ class Pages(Protocol):
 class WarmObjects:
     """Those of each place, within a budget of bytes; what is beyond it is not kept, and read when it is needed."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._objects: dict[Place, dict[Key, WarmObject]] = {}
         self._listed: set[Place] = set()
         self.held_bytes = 0
@@ -83,7 +83,7 @@ class WarmObjects:
         # Who has written which field is a third of a small object, and nobody reads it off a list.
         lean = {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
         data = zlib.compress(msgspec.json.encode(lean), LEVEL)
-        if self.held_bytes + len(data) <= self._most_bytes:  # gate: warm-bytes
+        if self.held_bytes + len(data) <= self._max_bytes:  # gate: warm-bytes
             self._objects.setdefault(place, {})[key] = WarmObject(meta["uid"], meta["resourceVersion"], data)
             self.held_bytes += len(data)
 
@@ -149,7 +149,7 @@ class VerifiedPages:
         # All that came after it is in the events of a watch from here.
         self.version = heads.version
         log.info("%s: %d as they were seen while standing by, %d to read", resource.plural, len(kept), len(changed))
-        if len(changed) > MOST_READ_ALONE:
+        if len(changed) > MAX_READ_ALONE:
             pages = self._kube.pages(resource, scope, **self._selectors)
             async for obj in pages:
                 yield obj

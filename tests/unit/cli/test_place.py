@@ -33,6 +33,21 @@ def test_what_is_suggested_reaches_the_same_place(text: str, suggestion: str) ->
     assert Invocation("kubectl efrit", " --namespace a").in_text(text) == suggestion
 
 
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("see `kubectl -n team logs efrit-a-0`", "see `kubectl --kubeconfig k --context b -n team logs efrit-a-0`"),
+        ("check (`kubectl cluster-info`)", "check (`kubectl --kubeconfig k --context b cluster-info`)"),
+        ("run `kubectl taint nodes one x`", "run `kubectl --kubeconfig k --context b taint nodes one x`"),
+        ("change its spec with kubectl", "change its spec with kubectl"),
+        ("run `efrit doctor`", "run `kubectl efrit --kubeconfig k --context b --namespace a doctor`"),
+    ],
+)
+def test_a_suggested_command_of_kubectl_reaches_the_same_cluster(text: str, suggestion: str) -> None:
+    arguments = Namespace(namespace="a", context="b", kubeconfig="k", config=None)
+    assert Invocation.of("kubectl efrit", arguments).in_text(text) == suggestion
+
+
 @pytest.mark.parametrize("command", [command.name for command in COMMANDS])
 def test_each_command_is_suggested_for_the_same_place(command: str) -> None:
     assert (

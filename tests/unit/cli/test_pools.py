@@ -114,6 +114,17 @@ async def test_a_pool_by_name_has_conditions_flows_last_scale_and_members(capsys
     assert pool_text(Pool("new"), [], NOW).endswith("\n\nno members")
 
 
+async def test_a_command_in_a_condition_of_a_pool_reaches_the_same_cluster(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    message = "EfritInstance crew-a does not start: see `kubectl -n team logs efrit-crew-a-0`."
+    failed = Pool("crew", conditions=(PoolCondition("Progressing", "False", "RevisionFailed", message),))
+    arguments = read("pools", "crew", "--context", "b")
+    arguments.invocation = Invocation.of("efrit", arguments)
+    await run_pools(backend(found=[failed]), arguments)
+    assert "see `kubectl --context b -n team logs efrit-crew-a-0`." in capsys.readouterr().out
+
+
 async def test_who_may_not_see_instances_sees_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
     await run_pools(backend(forbidden=("instances",)), read("pools", "crew"))
     text = capsys.readouterr().out

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from efrit.cli import wait
 from efrit.cli.exit_codes import Exit
@@ -16,6 +17,7 @@ from efrit.cli.requests import TABLE_ROWS, run_logs, run_requests, run_wait
 from efrit.client.interface import (
     MAX_LISTED,
     Handle,
+    RequestState,
     Update,
 )
 from efrit.client.local.backend import LocalBackend
@@ -104,6 +106,22 @@ def test_work_that_cannot_begin_says_why_also_in_a_pipe(
     assert len(lines) == 2
     assert run(run_wait, backend, name=["open"], at_most=30, quiet=True) is Exit.NOT_READY
     assert "waits" not in capsys.readouterr().err
+
+
+class Stopped(Late):
+    """A clock and a request to an instance that has to be started."""
+
+    async def get(self, handle: Handle) -> RequestState:
+        return replace(await super().get(handle), message="Start it with `efrit start one`.")
+
+
+def test_a_command_in_the_reason_of_a_wait_reaches_the_same_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = Stopped()
+    monkeypatch.setattr(wait, "time", backend)
+    run(run_wait, backend, name=["open"], at_most=30)
+    assert "Start it with `kubectl efrit --context 'my team' --namespace a start one`." in capsys.readouterr().err
 
 
 def test_a_log_that_is_not_there_yet_is_said_to_come(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from efrit.controller import warm_objects
 from efrit.controller.act.kube import Kube
-from efrit.controller.warm_objects import MOST_READ_ALONE, Place, VerifiedPages, WarmObjects
+from efrit.controller.warm_objects import MAX_READ_ALONE, Place, VerifiedPages, WarmObjects
 from efrit.kube.media_types import JSON, METADATA_LIST
 from efrit.resources import INSTANCES, PODS
 from tests.unit.controller.fake_api import FakeApi
@@ -142,7 +142,7 @@ def test_where_many_have_changed_all_are_listed_once() -> None:
     server, warm = Server(), WarmObjects(BUDGET)
     server.change("kept", "1")
     warm.put(EVERYWHERE, server.objects["kept"])
-    for number in range(MOST_READ_ALONE + 1):
+    for number in range(MAX_READ_ALONE + 1):
         server.change(f"new{number}", "1")
 
     objects, _ = listed(server, warm)
@@ -222,4 +222,4 @@ async def test_pods_are_read_by_a_list_of_one_within_their_namespace(api: FakeAp
     assert (heads.path, heads.accept) == (PODS.path(), METADATA_LIST)
     assert (read.path, read.query["fieldSelector"]) == (PODS_OF_TEAM, "metadata.name=two")
     assert all(call.query["labelSelector"] == "app=efrit" for call in api.calls)
-    assert warm_objects.READS_AT_A_TIME < MOST_READ_ALONE
+    assert warm_objects.READS_AT_A_TIME < MAX_READ_ALONE

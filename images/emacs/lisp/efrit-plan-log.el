@@ -124,7 +124,7 @@ Otherwise somebody has changed the repository, and what to do is said."
        (if (string-empty-p last)
            "Check out the branch the plan was on, or move the directory away and begin the plan again"
          (format "`git -C %s reset --soft %.12s' makes the plan's last step the head again and keeps \
-the files" (directory-file-name root) last)))))
+the files" (shell-quote-argument (directory-file-name root)) last)))))
   commit)
 
 (defun efrit-plan-log-to-json (commit)

@@ -414,6 +414,21 @@ Efrit-Output-Tokens: 3\nEfrit-Seconds: 1.500"))
       (efrit-test-plan-adapt 2)
       (should (equal (efrit-test-plan-read "environment/mine") "1\n")))))
 
+(ert-deftest efrit-plan-the-advised-command-can-be-pasted-where-the-directory-has-a-space ()
+  (efrit-test-with-plan
+    (let* ((efrit-workspace-directory (concat efrit-workspace-directory "my work/"))
+           (efrit-test-plan-root (concat efrit-workspace-directory "plans/p/")))
+      (make-directory efrit-workspace-directory)
+      (efrit-test-plan-begin)
+      (efrit-test-plan-act 1)
+      (efrit-test-plan-work "mine" "1\n")
+      (efrit-test-plan-git "add" "-A")
+      (efrit-test-plan-git "commit" "-q" "-m" "By hand")
+      (let ((said (efrit-test-plan-error 'efrit-plan-changed #'efrit-test-plan-look)))
+        (should (string-match "`\\(git [^']+\\)'" said))
+        (should (equal (call-process-shell-command (match-string 1 said)) 0))
+        (efrit-test-plan-adapt 2)))))
+
 (ert-deftest efrit-plan-a-commit-by-hand-further-back-is-only-shown ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)

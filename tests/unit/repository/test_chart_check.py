@@ -21,11 +21,19 @@ CHART = "charts/efrit-operator"
 def copy(tmp_path: Path) -> Path:
     for part in ("charts", "tests/cluster"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    # Without it a package `tests` that is elsewhere on Python's path would be taken for the copy's.
+    shutil.copy(ROOT / "tests/__init__.py", tmp_path / "tests")
     return tmp_path
 
 
 def check(repository: Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHON": sys.executable, **({"PATH": path} if path else {})}
+    # The clone is on Python's path, as an editor or a profiler may have it.
+    environment = {
+        **os.environ,
+        "PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        **({"PATH": path} if path else {}),
+    }
     return subprocess.run(
         [str(repository / "charts" / "check")], capture_output=True, text=True, check=False, env=environment
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from efrit.controller.act.kube import Kube
 from efrit.errors import ApiConflict, ApiError, ApiRefused, ApiTooLarge, ApiUnavailable, ApiUnreachable
 from efrit.resources import REQUESTS
 from tests.support.certificates import make_secrets
+from tests.support.timeout import TIMEOUT
+from tests.support.transports import abort_all
 from tests.unit.controller.fake_api import FakeApi
 
 STATUS = f"{REQUESTS.path('team', 'work')}/status"
@@ -62,7 +65,11 @@ async def serving(*answers: bytes | None, tls: ssl.SSLContext | None = None) -> 
     server = await asyncio.start_server(served.serve, "127.0.0.1", 0, ssl=tls)
     served.port = server.sockets[0].getsockname()[1]
     async with server:
-        yield served
+        try:
+            yield served
+        finally:
+            # A call may be given up before its connection is taken up: a closed server would leave that open.
+            await abort_all(asyncio.get_running_loop())
 
 
 @contextlib.asynccontextmanager
@@ -79,6 +86,18 @@ async def calling(server: Server, **settings: Any) -> AsyncIterator[Kube]:
 
 async def patch(kube: Kube) -> Any:
     return await kube.patch_status(REQUESTS, "team", "work", {"status": {"phase": "x"}})
+
+
+@pytest.mark.parametrize("rounds", range(5))
+async def test_the_server_leaves_no_connection_whenever_it_was_made(rounds: int) -> None:
+    async with serving() as server:
+        connection = socket.create_connection(("127.0.0.1", server.port))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+    with connection, contextlib.suppress(ConnectionError):
+        connection.setblocking(False)
+        async with asyncio.timeout(TIMEOUT):
+            assert await asyncio.get_running_loop().sock_recv(connection, 1) == b""
 
 
 async def test_patches_share_a_connection() -> None:

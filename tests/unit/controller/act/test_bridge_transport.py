@@ -26,6 +26,7 @@ from efrit.controller.act.http_calls import (
 from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.errors import ProtocolError
 from tests.support.timeout import TIMEOUT
+from tests.support.transports import abort_all
 
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 RESET = b'id: abc-1\nevent: reset\ndata: {"queue_id":"q","epoch":"abc"}\n\n'
@@ -94,6 +95,8 @@ async def answering(
         yield caller
         caller.transport.close()
         await asyncio.gather(*filter(None, caller.served))
+        # A call may be given up before its connection is taken up: a closed server would leave that open.
+        await abort_all(asyncio.get_running_loop())
 
 
 async def test_events_are_read_with_their_ids() -> None:

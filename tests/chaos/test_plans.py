@@ -30,6 +30,8 @@ EFFECTS = (
     Effect.ERROR_500,
 )
 HITS = 3
+FOR_GOOD_SECONDS = 600.0
+"""Longer than the test: what is held so long is released only when the proxy is healed."""
 
 
 @dataclass
@@ -94,3 +96,27 @@ def test_a_plan_comes_to_its_end_whatever_befalls_its_writes(
     assert plans.steps(plan_site.site, name) == [0, 1, 2, 3]
     names = [part["metadata"]["name"] for part in plans.parts(plan_site.site, name)]
     assert len(names) == len(set(names)) == 9
+
+
+def test_a_plan_that_is_deleted_makes_no_request_again_though_its_own_deletion_is_reported_last(
+    plan_site: PlanSite,
+) -> None:
+    site, name = plan_site.site, "reported-last"
+    script = Script(plan_site.model, name)
+    script.act("write", {f"plans/{name}/environment/greeting.txt": "Good day.\n"}, first_ms=120_000)
+    begin(site, name, script.intent, "write")
+    act = plans.until_part(site, name, "act", "Running")["metadata"]["name"]
+    uid = site.kube.get("efritplans", site.namespace, name)["metadata"]["uid"]
+    held = plan_site.proxy.arm(
+        Fault(Effect.EVENT_DELAYED, resource="efritplans", name=name, type="DELETED", seconds=FOR_GOOD_SECONDS)
+    )
+    asked = plan_site.proxy.arm(Fault(Effect.DELAYED, "get", "efritplans", name=name, seconds=0))
+    site.kube.delete("efritplans", site.namespace, name)
+    until(held.injected.is_set, "the deletion of the plan is not held back")
+    # What the garbage collector does.
+    site.kube.delete("efritrequests", site.namespace, act)
+    until(asked.injected.is_set, "the plan is not asked for")
+    site.answer(site.ask("'meanwhile"))
+    plan_site.proxy.heal()
+    requests = site.kube.list("efritrequests", site.namespace, labelSelector=f"efrit.dev/plan={uid}")
+    assert {request["metadata"]["labels"]["efrit.dev/plan-part"] for request in requests} == {"begin"}

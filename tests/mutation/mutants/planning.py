@@ -49,6 +49,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "the question whether a plan exists, before a request of it is made that may have gone with it",
+        "confirm-plan",
+        Drop(),
+        (
+            f"{UNIT}/test_reconcile_plans.py::"
+            "test_a_request_is_not_made_again_for_a_plan_that_was_deleted_though_only_its_request_is_reported",
+        ),
+    ),
+    Mutant(
         "the question whose a request of the name is",
         "request-belongs",
         Never(),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from efrit.controller.model.keys import WorkKey
 from efrit.resources import PLANS
-from tests.support.factory import Json, final_status, part_json, plan_json
+from tests.support.factory import Json, final_status, part_json, plan_json, wire_time
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.reconciling import PLAN, REQUESTS, Rig
 
@@ -141,3 +142,76 @@ async def test_a_namespace_whose_lists_hang_keeps_no_plan_of_another_from_being_
     assert snapshot.requests is not None
     rig.api.gates[REQUESTS].set()
     await hanging
+
+
+async def begun(rig: Rig, **fields: Any) -> tuple[str, str]:
+    """Return name and UID of the one request of a plan that has begun."""
+    rig.store.plans.observe(rig.api.put(PLAN, plan_json(**fields)))
+    await reconcile(rig, times=2)
+    (path,) = (path for path in rig.api.objects if path.startswith(f"{REQUESTS}/"))
+    meta = rig.api.objects[path]["metadata"]
+    return meta["name"], meta["uid"]
+
+
+async def delete_request(rig: Rig, name: str, uid: str) -> None:
+    """Delete a request as the garbage collector does, and report that, but nothing of its plan."""
+    del rig.api.objects[f"{REQUESTS}/{name}"]
+    rig.api.calls.clear()
+    rig.store.requests.observe_gone(("team", name), uid)
+    await reconcile(rig)
+
+
+@pytest.mark.parametrize(
+    "there",
+    [None, plan_json(uid="uid-second"), plan_json(deleting=True)],
+    ids=["gone", "another", "being deleted"],
+)
+async def test_a_request_is_not_made_again_for_a_plan_that_was_deleted_though_only_its_request_is_reported(
+    rig: Rig, there: Json | None
+) -> None:
+    name, uid = await begun(rig)
+    del rig.api.objects[PLAN]
+    if there is not None:
+        rig.api.put(PLAN, there)
+
+    await delete_request(rig, name, uid)
+
+    assert rig.api.made("POST") == []
+    known = rig.store.plans.snapshot(APP)
+    assert known is None or known.plan.metadata.deletion_timestamp is not None
+
+
+async def test_a_request_that_somebody_deleted_is_made_again_after_one_look_at_its_plan(rig: Rig) -> None:
+    name, uid = await begun(rig)
+
+    await delete_request(rig, name, uid)
+
+    assert [(call.method, call.path) for call in rig.api.calls][:2] == [("GET", PLAN), ("POST", REQUESTS)]
+    assert f"{REQUESTS}/{name}" in rig.api.objects
+
+
+async def test_a_controller_that_has_just_started_makes_no_request_for_a_plan_that_was_deleted_meanwhile(
+    rig: Rig,
+) -> None:
+    begun_before = plan_json(status={"phase": "Running", "startTime": wire_time(datetime.now(UTC))})
+    rig.store.plans.observe(begun_before)
+
+    await reconcile(rig, times=2)
+
+    assert rig.api.made("POST") == []
+    assert rig.store.plans.snapshot(APP) is None
+
+
+async def test_a_request_that_goes_while_its_plan_is_asked_for_has_the_plan_asked_for_again(rig: Rig) -> None:
+    name, uid = await begun(rig)
+    rig.api.gates[PLAN] = asyncio.Event()
+    making_again = asyncio.create_task(delete_request(rig, name, uid))
+    await rig.api.until(lambda: any(call.path == PLAN for call in rig.api.calls))
+    rig.store.requests.observe(part_json("other", uid="uid-other"))
+    rig.store.requests.observe_gone(("team", "other"), "uid-other")
+    rig.api.gates[PLAN].set()
+    await making_again
+
+    known = rig.store.plans.snapshot(APP)
+    assert known is not None
+    assert known.unconfirmed

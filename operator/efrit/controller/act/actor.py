@@ -40,6 +40,7 @@ from efrit.controller.model.actions import (
     ConfirmIdle,
     ConfirmLeft,
     ConfirmMissing,
+    ConfirmPlan,
     ConnectBridge,
     CreateMember,
     CreateRequest,
@@ -259,6 +260,8 @@ class Actor:
                 await self._confirm.claims(action)
             case ConfirmIdle():
                 await self._confirm.idle(action)
+            case ConfirmPlan():
+                await self._confirm.plan(action)
             case ReadWarningEvents(instance=instance):
                 # A question that is left out comes again; a worker that waits for its turn would do nothing else.
                 if not self._warnings.busy:

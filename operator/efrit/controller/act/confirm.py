@@ -19,6 +19,7 @@ from efrit.controller.model.actions import (
     ConfirmIdle,
     ConfirmLeft,
     ConfirmMissing,
+    ConfirmPlan,
     ReadContent,
     Superseded,
 )
@@ -92,6 +93,19 @@ class Confirmations:
             confirmed = confirmed and claim["metadata"].get("deletionTimestamp") is None
         if not confirmed:
             raise Superseded("a claim is gone or being deleted")
+
+    async def plan(self, action: ConfirmPlan) -> None:
+        """Raise Superseded where a plan is gone or being deleted: its requests went with it."""
+        plans = self._store.plans
+        plans.confirmation_begins(action.plan, action.uid)
+        obj = await self._get(PLANS, action.plan)
+        if obj is None or obj["metadata"]["uid"] != action.uid:
+            plans.observe_gone(action.plan, action.uid)
+            raise Superseded("the plan is gone")
+        plans.observe(obj)
+        if obj["metadata"].get("deletionTimestamp") is not None:
+            raise Superseded("the plan is being deleted")
+        plans.confirmed(action.plan, action.uid)
 
     async def idle(self, action: ConfirmIdle) -> None:
         """Raise Superseded where an open request or plan names the instance, a suspended plan included.

@@ -18,6 +18,7 @@ from efrit.controller.manifests.plan_request import plan_request
 from efrit.controller.model.actions import (
     Action,
     CancelRequest,
+    ConfirmPlan,
     CreateRequest,
     Delete,
     ListRequests,
@@ -89,11 +90,13 @@ def _actions(
             create_request = CreateRequest(
                 plan.key, plan.metadata.uid, plan_request(plan, _workspace_instance(snapshot), create)
             )
+            begun = plan.status.start_time is not None
+            if begun and snapshot.unconfirmed:
+                # The garbage collector's deletion of a request may be reported before that of its plan.
+                yield ConfirmPlan(plan.key, plan.metadata.uid)  # gate: confirm-plan
             # The time of a plan counts from its first status; after that the work goes before the word.
             yield from (
-                [create_request, *status_writes]
-                if plan.status.start_time is not None
-                else [*status_writes, create_request]
+                [create_request, *status_writes] if begun else [*status_writes, create_request]
             )  # gate: status-first
         case engine.Wait(until=until):
             yield from status_writes

@@ -396,6 +396,14 @@ class ReadResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmPlan:
+    """Ask the API server for a plan, of which a request went; where it is gone, the decision ends here."""
+
+    plan: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateRequest:
     """Create the next request of a plan; safe to repeat, its name says which it is."""
 
@@ -549,6 +557,7 @@ Action = (
     | Record
     | ListRequests
     | ReadResult
+    | ConfirmPlan
     | CreateRequest
     | CancelRequest
     | CreateMember

@@ -246,5 +246,7 @@ class PlanSnapshot:
     """The pod of that instance."""
     refusal: Refusal | None = None
     """Until a request of the plan is accepted."""
+    unconfirmed: bool = False
+    """Whether requests of it may have gone with the plan itself, which the watch has not reported yet."""
     reduced_status: bool = False
     """The object is too large for a status of the usual size: write less."""

@@ -68,7 +68,9 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
                 self._index.tombstones.add(record.plan.metadata.uid, deleted=True)
                 self._forget(key, record)
             listed_at_start = not self._index.is_listed(new.metadata.namespace)
-            self._records[key] = record = PlanRecord(small, listed_at_start=listed_at_start)
+            self._records[key] = record = PlanRecord(
+                small, listed_at_start=listed_at_start, unconfirmed=listed_at_start
+            )
             self._keys[new.metadata.uid] = key
             self._contents.begin(key)
         else:
@@ -146,7 +148,9 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             return
         if previous is not None:
             self._plans.pop(previous.uid, None)
-        part = PlanPart(meta.uid, meta.resource_version, request.status.instance_name, _progress(request))
+        part = PlanPart(
+            meta.uid, meta.resource_version, request.status.instance_name, _progress(request), request.final
+        )
         record.parts[meta.name] = part
         self._plans[meta.uid] = key
         content = self._contents.find(key)
@@ -163,7 +167,12 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         """Take in that a request was deleted, one that is final and otherwise forgotten included."""
         key = self._plans.pop(uid, None)
         if key is not None:
-            self._forget_part(key, self._records[key], request[1])
+            record = self._records[key]
+            part = record.parts.get(request[1])
+            if part is not None and not part.final:
+                # One that is final was deleted by this process: nothing needs it.
+                self._mark_unconfirmed(record)
+            self._forget_part(key, record, request[1])
             self.requeue(key)
 
     # What actions learned.
@@ -186,6 +195,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         for name in record.parts.keys() - readable:  # gate: unlisted-requests
             self._plans.pop(record.parts[name].uid, None)
             self._forget_part(plan, record, name)
+            self._mark_unconfirmed(record)
         record.listed = True
         if content is not None:
             content.listed = True
@@ -210,6 +220,18 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         if record is not None:
             record.refusal = None
             self.observe_request(EfritRequest.model_validate(obj))
+
+    def confirmation_begins(self, plan: Key, uid: str) -> None:
+        """Record that the API server is being asked whether a plan exists."""
+        record = self.record(plan, uid)
+        if record is not None:
+            record.confirming = True
+
+    def confirmed(self, plan: Key, uid: str) -> None:
+        """Take in that a plan exists: it did when it was asked about, and a request may have gone since."""
+        record = self.record(plan, uid)
+        if record is not None and record.confirming:
+            record.unconfirmed = False
 
     def refused(self, plan: Key, uid: str, sentence: str) -> None:
         """Remember that the API server did not take a request of the plan, and why."""
@@ -242,6 +264,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             target=target,
             pod=self._index.instances[target.key].own_pod if target is not None else None,
             refusal=record.refusal,
+            unconfirmed=record.unconfirmed,
             reduced_status=record.reduced_status,
         )
 
@@ -251,11 +274,17 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         self._keys.pop(record.plan.metadata.uid, None)
         self._forget_parts(record)
 
+    @staticmethod
+    def _mark_unconfirmed(record: PlanRecord) -> None:
+        """Have the API server asked for a plan before a request of it is made again."""
+        record.unconfirmed, record.confirming = True, False
+
     def _forget_parts(self, record: PlanRecord) -> None:
         for part in record.parts.values():
             self._plans.pop(part.uid, None)
         record.parts.clear()
         record.listed = False
+        self._mark_unconfirmed(record)
 
     def _forget_part(self, key: Key, record: PlanRecord, name: str) -> None:
         part, content = record.parts.pop(name, None), self._contents.find(key)

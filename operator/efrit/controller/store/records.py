@@ -330,6 +330,7 @@ class PlanPart(NamedTuple):
     instance_name: str | None
     progress: tuple[object, ...]
     """What a plan may wait for."""
+    final: bool
 
 
 @dataclass(slots=True)
@@ -344,6 +345,10 @@ class PlanRecord(ObjectRecord[EfritPlan]):
     """Whether all of them are known."""
     listed_at_start: bool = False
     """Whether another process may have made requests of it."""
+    unconfirmed: bool = False
+    """Whether a request of it that may be needed went, or may have, since the API server was asked for the plan."""
+    confirming: bool = False
+    """Whether the API server is being asked for the plan, and no such request went since."""
     refusal: Refusal | None = None
 
     @property

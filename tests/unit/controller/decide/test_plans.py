@@ -17,6 +17,7 @@ from efrit.controller.manifests.plan_request import plan_request
 from efrit.controller.model.actions import (
     Action,
     CancelRequest,
+    ConfirmPlan,
     CreateRequest,
     Delete,
     DeleteLater,
@@ -237,6 +238,19 @@ def test_the_first_status_comes_before_the_first_request_and_work_before_the_wor
 
     assert first == [PatchStatus, CreateRequest]
     assert later == [CreateRequest, PatchStatus]
+
+
+def test_a_plan_whose_requests_may_have_gone_with_it_is_asked_for_before_one_is_made() -> None:
+    doubtful = replace(snapshot_of(status=BEGUN), unconfirmed=True)
+
+    actions = Script().decide(doubtful)
+
+    assert actions[0] == ConfirmPlan(("team", "app"), "uid-app")
+    assert len(of_kind(actions, CreateRequest)) == 1
+
+
+def test_a_plan_that_has_not_begun_is_not_asked_for_as_its_first_status_is_refused_where_it_is_gone() -> None:
+    assert of_kind(Script().decide(replace(snapshot_of(), unconfirmed=True)), ConfirmPlan) == []
 
 
 TAKEN = part("one", target=None, status={"instanceName": "beta"})

@@ -23,6 +23,13 @@ def world_with_plan(*parts: Any, **fields: Any) -> World:
     return world
 
 
+def confirm_plan(world: World) -> None:
+    """Take in that the API server was asked for the plan, and has it."""
+    world.store.plans.confirmation_begins(APP, "uid-app")
+    world.store.plans.confirmed(APP, "uid-app")
+    assert not world.plan().unconfirmed
+
+
 def names(world: World) -> set[str] | None:
     requests = world.plan().requests
     return None if requests is None else set(requests)
@@ -72,12 +79,32 @@ async def test_an_older_version_of_a_request_changes_nothing() -> None:
 async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
     world = world_with_plan(part_json("one"))
     world.store.requests.observe(part_json("one"))
+    confirm_plan(world)
     await world.due_keys()
 
     world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
 
     assert KEY in await world.due_keys()
     assert names(world) == set()
+    assert world.plan().unconfirmed, "it may have gone with the plan"
+
+
+async def test_a_request_of_a_step_long_past_that_was_deleted_says_nothing_about_the_plan() -> None:
+    world = world_with_plan(part_json("one", status=final_status()))
+    confirm_plan(world)
+
+    world.store.requests.deleted((NAMESPACE, "one"), "uid-one")
+
+    assert not world.plan().unconfirmed
+
+
+async def test_a_request_that_a_list_has_no_more_may_have_gone_with_the_plan() -> None:
+    world = world_with_plan(part_json("one", status=final_status()))
+    confirm_plan(world)
+
+    world.list_parts()
+
+    assert world.plan().unconfirmed
 
 
 async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_it() -> None:

@@ -19,6 +19,7 @@ from tests.chaos.test_pools import Crew
 from tests.chaos.write_faults import CHILDREN
 from tests.cluster.control_plane import ControlPlane
 from tests.support.faults.api_proxy.proxy import ArmedFault, Effect, Fault, Proxy
+from tests.support.faults.api_proxy.rules import final_status
 from tests.support.kube import Json
 from tests.support.operator import Operator
 
@@ -171,8 +172,8 @@ def test_a_successor_that_has_seen_nothing_of_the_last_write_answers_each_reques
 ) -> None:
     cluster = pair.cluster
     pair.hold()
-    skip = 0 if write == "bound" else 2
-    killed = cluster.proxy.arm(Fault(effect, "patch", "efritrequests", "status", skip=skip))
+    when = final_status if write == "final" else None
+    killed = cluster.proxy.arm(Fault(effect, "patch", "efritrequests", "status", when=when))
     selected: Json = {"matchLabels": {"team": "a"}}
     requests = [
         cluster.submit("plain"),

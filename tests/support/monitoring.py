@@ -1,7 +1,8 @@
 """Prometheus and prometheus-adapter on the cluster, as docs/pools.md has them for a HorizontalPodAutoscaler.
 
 Both are built from their modules (tests/cluster/programs.py); the adapter's rules are those of the sample. They live
-in a namespace of their own, which the chart's `networkPolicy.metricsFrom` has to let in where policies are enforced.
+in a namespace of their own, which tests/cluster/install has `networkPolicy.metricsFrom` let in. All that is made is
+named after it: the cluster may be somebody's, who has a Prometheus.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from tests.cluster.certificates import Authority
 from tests.cluster.cli import choose
 from tests.cluster.node_images import METRICS_ADAPTER_IMAGE, PROMETHEUS_IMAGE, metrics_archives
 from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.timeout import TIMEOUT
 
-NAMESPACE = "monitoring"
+NAMESPACE = "efrit-e2e-monitoring"
 PROMETHEUS, ADAPTER = "prometheus", "prometheus-adapter"
 GROUP, VERSION = "external.metrics.k8s.io", "v1beta1"
 API_SERVICE = f"{VERSION}.{GROUP}"
@@ -32,21 +34,33 @@ def monitoring(kube: Kube, metrics: str, rules: Json, directory: Path) -> Iterat
     metrics: host and port of the controller's. The APIService is there for as long as its server serves: without one
     the API server cannot delete namespaces.
     """
+    # Of a run that was killed: its adapter has another certificate, and its APIService may have no server any more.
+    _remove(kube)
     choose().load(metrics_archives())
-    objects, bindings = _objects(metrics, rules, directory), _bindings()
-    kubectl("apply", "-f", "-", stdin=_listed([*bindings, *objects]))
+    limit = f"--timeout={TIMEOUT:.0f}s"
     try:
+        kubectl("apply", "-f", "-", stdin=_listed([*bindings(), *_objects(metrics, rules, directory)]))
         for name in (PROMETHEUS, ADAPTER):
-            kubectl("rollout", "status", f"deployment/{name}", "-n", NAMESPACE, "--timeout=180s")
+            kubectl("rollout", "status", f"deployment/{name}", "-n", NAMESPACE, limit)
         registration = _registration((directory / "ca.crt").read_bytes())
         kubectl("apply", "-f", "-", stdin=_listed([registration]))
-        kubectl("wait", f"apiservice/{API_SERVICE}", "--for=condition=Available", "--timeout=60s")
+        kubectl("wait", f"apiservice/{API_SERVICE}", "--for=condition=Available", limit)
         yield
     finally:
-        kubectl("delete", "apiservice", API_SERVICE, "--ignore-not-found")
-        kubectl("delete", "-f", "-", "--ignore-not-found", "--wait=false", stdin=_listed(bindings))
-        kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
-        until(lambda: kube.find("Namespace", None, NAMESPACE) is None, f"the namespace {NAMESPACE} does not go")
+        _remove(kube)
+
+
+def served_by(kube: Kube) -> str | None:
+    """Return the namespace whose server has the cluster's external metrics; None where nobody has them."""
+    registered = kube.find(resources.API_SERVICES.kind, None, API_SERVICE)
+    namespace: str | None = registered["spec"].get("service", {}).get("namespace") if registered else None
+    return namespace
+
+
+def _remove(kube: Kube) -> None:
+    kubectl("delete", "apiservice", API_SERVICE, "--ignore-not-found")
+    kubectl("delete", "-f", "-", "--ignore-not-found", "--wait=false", stdin=_listed(bindings()))
+    until(lambda: kube.find("Namespace", None, NAMESPACE) is None, f"the namespace {NAMESPACE} does not go")
 
 
 def diagnostics() -> str:
@@ -102,19 +116,19 @@ def _objects(metrics: str, rules: Json, directory: Path) -> list[Json]:
     ]
 
 
-def _bindings() -> list[Json]:
+def bindings() -> list[Json]:
     """Return the namespace, the adapter's account and what an API server of an APIService may ask the first one."""
     group = resources.ROLES.group
     subjects = [{"kind": resources.SERVICE_ACCOUNTS.kind, "name": ADAPTER, "namespace": NAMESPACE}]
     role = {"kind": resources.ROLES.kind, "name": "extension-apiserver-authentication-reader"}
     cluster_role = {"kind": resources.CLUSTER_ROLES.kind, "name": "system:auth-delegator"}
-    in_system = {"name": ADAPTER, "namespace": "kube-system"}
+    in_system = {"name": NAMESPACE, "namespace": "kube-system"}
     return [
         resources.NAMESPACES.manifest({"name": NAMESPACE}),
         resources.SERVICE_ACCOUNTS.manifest(_meta(ADAPTER)),
         resources.ROLE_BINDINGS.manifest(in_system, roleRef={"apiGroup": group, **role}, subjects=subjects),
         resources.CLUSTER_ROLE_BINDINGS.manifest(
-            {"name": ADAPTER}, roleRef={"apiGroup": group, **cluster_role}, subjects=subjects
+            {"name": NAMESPACE}, roleRef={"apiGroup": group, **cluster_role}, subjects=subjects
         ),
     ]
 

@@ -344,6 +344,15 @@ MUTANTS = (
         ("tests/unit/controller/decide/test_claims.py::test_nothing_is_taken_before_all_work_is_known",),
     ),
     Mutant(
+        "the plans that keep a member from exclusive claims before they are counted and looked at",
+        "claimed-without-plans",
+        Never(),
+        (
+            f"{UNIT}/store/test_claims.py::"
+            "test_members_with_plans_are_in_no_claims_way_and_no_claim_overtakes_others_because_of_them",
+        ),
+    ),
+    Mutant(
         "the members that are kept from requests for claims that wait",
         "held-for-claims",
         Value("set()"),

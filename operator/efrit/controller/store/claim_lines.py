@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class IdleMembers:
-    """Members that an exclusive claim may take: those that are awake first, then current ones, then by last use."""
+    """Members that an exclusive claim may take: those that are awake first, then current ones, then by last use.
+
+    One that is not Ready, or whose disk is full, is among them: whoever looks at them finds out.
+    """
 
     def __init__(self, order: list[tuple[bool, bool, datetime, Key]]) -> None:
         self._order = order
@@ -174,7 +177,7 @@ class ClaimLines:
         return len(line) if line is not None else 0
 
     def idle_members(self, pool: Key) -> IdleMembers:
-        """Return the members of a pool that an exclusive claim may take: without requests, none that drains."""
+        """Return the members of a pool that an exclusive claim may take: without work, none that drains."""
         record = self._index.pools.get(pool)
         order: list[tuple[bool, bool, datetime, Key]] = []
         if record is None:
@@ -185,6 +188,9 @@ class ClaimLines:
             instance = entry.instance
             # The patch of the owner would take other owners away.
             if instance is None or entry.open_requests or key[1] in draining or not entry.sole_owner:
+                continue
+            # Of many that have plans all who are looked at might be.
+            if self._index.plans_of(key).total:  # gate: claimed-without-plans
                 continue
             asleep = bool(instance.status.suspended_idle)
             if not asleep and not entry.takes_work:

@@ -173,7 +173,7 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         candidates, usable = list[InstanceSnapshot](), 0
         for key in idle.first(MAX_CANDIDATES):
             snapshot = self._instances.snapshot(key)
-            if snapshot is None or snapshot.active_plans or snapshot.suspended_plans:
+            if snapshot is None:
                 continue
             candidates.append(snapshot)
             usable += is_free(snapshot) or sleeps(snapshot)

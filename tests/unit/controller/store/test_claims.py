@@ -9,7 +9,7 @@ import pytest
 from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.store.instances import CLAIMED_SECONDS
 from efrit.controller.store.records import MAX_CLAIMS_TAKEN
-from tests.support.factory import NAMESPACE, Json, condition_json, request_json
+from tests.support.factory import NAMESPACE, Json, condition_json, plan_json, request_json
 from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, World
 from tests.unit.controller.virtual_time import on_virtual_time
@@ -126,6 +126,23 @@ async def test_claims_count_those_before_them_where_members_are_few(
     last = claim_of(world, "c40")
     # Of alpha no pod is known: one more is looked at.
     assert (last.ahead, len(last.candidates)) == (ahead, min(looked_at + 1, 32))
+
+
+async def test_members_with_plans_are_in_no_claims_way_and_no_claim_overtakes_others_because_of_them(
+    world: World,
+) -> None:
+    begin(world)
+    for number in range(60):
+        name = f"busy{number:02}"
+        world.store.plans.observe(plan_json(name, target=name, suspend=True))
+        world.store.instances.observe(member_json(name, status={**READY, "suspendedIdle": True}))
+    world.store.instances.observe(member_json("zeta", status={**READY, "suspendedIdle": True}))
+    for number in range(41):
+        world.store.claims.observe(claim_json(f"c{number:02}", created=number))
+
+    # Of alpha no pod is known.
+    assert free(world, "c00") == ["alpha", "zeta"]
+    assert claim_of(world, "c40").ahead == 40
 
 
 @on_virtual_time

@@ -558,6 +558,21 @@ MUTANTS = (
         (f"{HEAD_START}::test_what_cannot_be_read_at_first_or_not_soon_keeps_no_list_from_being_read",),
     ),
     Mutant(
+        "the share of a namespace in the turns of figures",
+        "figures-share",
+        Value("turn"),
+        (
+            f"{UNIT}/store/test_figures_pace.py::"
+            "test_a_namespace_with_few_instances_does_not_wait_for_one_with_a_thousand_and_both_have_half",
+        ),
+    ),
+    Mutant(
+        "the turn of figures whose turn has passed",
+        "figures-turn",
+        Value("figures_alone and facts.figures_turn is None"),
+        (f"{UNIT}/store/test_store_outcomes.py::test_figures_whose_turn_has_passed_take_one_when_they_are_written",),
+    ),
+    Mutant(
         "the version of what was kept while standing by",
         "warm-version",
         Value("kept"),

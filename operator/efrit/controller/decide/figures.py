@@ -65,9 +65,14 @@ def due(snapshot: InstanceSnapshot) -> datetime | None:
 def turn_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
     """Return how long until the turn of its figures; zero or less for now, None where it has to take a turn first."""
     turn = snapshot.facts.figures_turn
-    if turn is None or not -TURN_KEPT <= turn - now <= LONGEST_TURN:
+    if turn is None or not is_kept(turn, now):
         return None if snapshot.figures_wait else timedelta(0)
     return turn - now
+
+
+def is_kept(turn: datetime | None, now: datetime) -> bool:
+    """Return whether an instance has a turn that it may still use."""
+    return turn is not None and -TURN_KEPT <= turn - now <= LONGEST_TURN
 
 
 def pause(snapshot: InstanceSnapshot, now: datetime) -> timedelta:

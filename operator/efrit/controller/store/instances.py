@@ -9,7 +9,7 @@ from typing import Any
 
 from efrit.api import ConditionStatus, EfritInstance, condition_of
 from efrit.api.instance import READY, HandoverState
-from efrit.controller.decide.figures import EARLY_WRITES, MAX_WRITES
+from efrit.controller.decide.figures import EARLY_WRITES, MAX_WRITES, is_kept
 from efrit.controller.decide.rollout import nothing_runs
 from efrit.controller.model.keys import RESYNC, Key, WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
@@ -193,7 +193,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def take_figures_turn(self, instance: Key) -> None:
         """Give an instance a turn to have its figures written, and have it reconciled then."""
         entry, now = self._index.instances[instance], self._index.clock()
-        turn = self._figures_pace.take(now)
+        turn = self._figures_pace.take(now, instance[0])
         entry.facts = replace(entry.facts, figures_turn=turn)
         self._index.queue.add_after(WorkKey(EfritInstance.kind, *instance), (turn - now).total_seconds())
 
@@ -204,8 +204,8 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         """
         entry, now = self._index.instances[instance], self._index.clock()
         facts, before = entry.facts, entry.facts.stats_written
-        if figures_alone and facts.figures_turn is None:
-            self._figures_pace.take(now)
+        if figures_alone and not is_kept(facts.figures_turn, now):  # gate: figures-turn
+            self._figures_pace.take(now, instance[0])
         early = facts.work_ended is not None and before is not None and now < before + self._index.config.stats_every
         entry.facts = replace(
             facts,

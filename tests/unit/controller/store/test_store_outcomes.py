@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from efrit.controller.decide.figures import TURN_KEPT
 from efrit.controller.store.figures_pace import AT_ONCE, WRITES_A_SECOND
 from efrit.controller.store.instances import MAX_REPORTED_FAILURES
 from tests.support.factory import NAMESPACE, NOW, instance_json, request_json, seconds
@@ -106,6 +107,22 @@ async def test_figures_of_many_instances_are_written_in_turn(world: World) -> No
 
     world.store.instances.status_written(ALPHA, figures_alone=True)
     assert world.instance().facts.figures_turn is None
+
+
+async def test_figures_whose_turn_has_passed_take_one_when_they_are_written(world: World) -> None:
+    """Those of many instances would else come together after an API server that was away."""
+    others = [(NAMESPACE, f"m{number}") for number in range(AT_ONCE)]
+    world.store.instances.observe(instance_json("alpha"))
+    for instance in others:
+        world.store.instances.observe(instance_json(instance[1]))
+        world.store.instances.take_figures_turn(instance)
+    await elapse((TURN_KEPT + seconds(1)).total_seconds())
+    assert not world.instance(deciding=True).figures_wait
+
+    for instance in others:
+        world.store.instances.status_written(instance, figures_alone=True)
+
+    assert world.instance(deciding=True).figures_wait
 
 
 async def test_a_status_that_says_more_than_figures_takes_no_turn(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -99,7 +100,7 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.sampled_from((0, 400, BUDGET)))
+@given(STEPS, st.sampled_from((0, 1200, BUDGET)))
 def test_whatever_was_seen_a_list_yields_each_object_as_the_api_server_has_it(
     steps: list[tuple[str, str, str]], budget: int
 ) -> None:
@@ -177,6 +178,20 @@ def test_what_is_beyond_the_budget_is_not_kept_and_what_is_discarded_makes_room(
     assert (len(warm), warm.held_bytes) == (0, 0)
     warm.put(EVERYWHERE, one)
     assert len(warm) == 1
+
+
+def test_what_is_kept_of_small_objects_is_counted_with_all_that_it_costs() -> None:
+    warm, count = WarmObjects(1 << 30), 2000
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(count):
+        # Each with strings of its own, as they come from the API server.
+        meta = {"name": f"efrit-alpha-{number}", "namespace": "team", "uid": f"{number:036}"}
+        warm.put(EVERYWHERE, {"metadata": {**meta, "resourceVersion": str(10**6 + number)}})
+    cost = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+
+    assert warm.held_bytes >= 0.8 * cost
 
 
 def test_of_an_object_that_is_kept_only_who_wrote_which_field_is_left_out() -> None:

@@ -83,18 +83,22 @@ class ObjectWatch:
 
         A kind that the API server does not know is tried again, if it is optional.
         """
+        loop = asyncio.get_running_loop()
         pause = PAUSE_SECONDS
         while True:
             try:
                 version = await retry_while_unavailable(self._list)
+                began = loop.time()
                 with contextlib.suppress(ApiExpired):
                     await self._follow(version)
-                pause = PAUSE_SECONDS
+                if loop.time() - began > LONGEST_PAUSE_SECONDS:
+                    pause = PAUSE_SECONDS
             except ApiNotFound:
                 if not self._watched.optional:
                     raise
-                await asyncio.sleep(pause * random.uniform(1, 1.25))  # noqa: S311
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            # Where every version is too old at once, a list would follow on the other without end.
+            await asyncio.sleep(pause * random.uniform(1, 1.25))  # noqa: S311
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _follow(self, version: str) -> NoReturn:
         """Hand every event from `version` on to the store. Raises ApiExpired where one has to list again."""

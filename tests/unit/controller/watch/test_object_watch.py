@@ -110,6 +110,15 @@ async def test_only_a_version_that_is_too_old_costs_another_list(
     assert (server.lists, server.versions) == (lists, versions)
 
 
+async def test_where_every_version_is_too_old_lists_come_ever_more_slowly() -> None:
+    """Each of them may be of a whole cluster."""
+    too_old: list[Event] = [ApiExpired("410")]
+    server = Server(*[too_old] * 1000)
+    await watched(server)
+
+    assert server.lists < 20
+
+
 async def test_a_refusal_ends_the_watch() -> None:
     server = Server([ApiForbidden("403")])
 

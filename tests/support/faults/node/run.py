@@ -89,6 +89,10 @@ class NodeRun(FaultRun):
         if self.namespace:
             self.cluster.remove(self.namespace)
         self._read_logs()
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Close the logs and counter files that are kept open."""
         for file in (*self._logs.values(), *(file for _, file in self._counter_files.values())):
             file.close()
 
@@ -173,6 +177,9 @@ class NodeRun(FaultRun):
 
     def executions(self) -> tuple[Execution, ...]:
         """Return the lines of every counter file there ever was: an open file can be read after its removal."""
+        # The last turn of the main loop may have been before the last pod.
+        for pod in self._host.pods(self.namespace) if self.namespace else ():
+            self._open_counter(pod)
         executions = []
         for instance, file in self._counter_files.values():
             file.seek(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -115,34 +116,23 @@ def test_under_load_nothing_is_said_that_need_not_be_and_it_is_reconciled_again(
 
 def test_those_that_wait_under_load_do_not_come_again_all_at_once_and_are_the_next_load() -> None:
     count = 1000
-    moments = Counter[int]()
-    for number in range(count):
-        waits = request(f"r{number}", created=NOW)
-        request_snapshot = snapshot(waits, replace(SUSPENDED, waiting=count), loaded=True)
-        again = min(
-            action.after for action in of_kind(decide_request(request_snapshot, NOW + seconds(600)), RequeueAfter)
-        )
-        moments[int((again - REQUEUE_UNDER_LOAD).total_seconds())] += 1
+    waits_for = replace(SUSPENDED, waiting=count)
+    waiting = (snapshot(request(f"r{number}", created=NOW), waits_for, loaded=True) for number in range(count))
 
-    assert_spread(moments, count)
+    assert_spread(moments_under_load(waiting), count)
 
 
 def test_those_that_an_instance_has_do_not_come_again_all_at_once_either_and_what_runs_says_so_soon() -> None:
     """Else thousands on queues are a load that never ends: each comes again while the others still do."""
     count = 1000
-    moments = Counter[int]()
     busy = replace(ready(), open_requests=count)
-    for number in range(count):
-        request_snapshot = snapshot(
-            request(f"r{number}", created=NOW), busy, bridge_view=view(f"uid-r{number}"), loaded=True
-        )
-        again = min(
-            action.after for action in of_kind(decide_request(request_snapshot, NOW + seconds(600)), RequeueAfter)
-        )
-        moments[int((again - REQUEUE_UNDER_LOAD).total_seconds())] += 1
+    queued = (
+        snapshot(request(f"r{number}", created=NOW), busy, bridge_view=view(f"uid-r{number}"), loaded=True)
+        for number in range(count)
+    )
     running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
 
-    assert_spread(moments, count)
+    assert_spread(moments_under_load(queued), count)
     again_for_running = decide_request(
         snapshot(request(), busy, bridge_view=running, loaded=True), NOW + seconds(600)
     )
@@ -169,6 +159,16 @@ def test_of_few_on_the_queue_each_says_so_after_the_same_time() -> None:
     request_snapshot = snapshot(request(created=NOW), replace(ready(), open_requests=FEW), bridge_view=queued)
 
     assert written(decide_request(request_snapshot, NOW + CONFIG.queued_after))["reason"] == "Queued"
+
+
+def moments_under_load(snapshots: Iterable[RequestSnapshot]) -> Counter[int]:
+    """Return how many are looked at again in each second after the pause that all of them have."""
+    moments = Counter[int]()
+    for request_snapshot in snapshots:
+        actions = decide_request(request_snapshot, NOW + seconds(600))
+        again = min(action.after for action in of_kind(actions, RequeueAfter))
+        moments[int((again - REQUEUE_UNDER_LOAD).total_seconds())] += 1
+    return moments
 
 
 def assert_spread(moments: Counter[int], count: int) -> None:

@@ -10,7 +10,7 @@ from efrit.api import EfritInstance, InstanceReason, RequestReason
 from efrit.api.reasons import UNSTORED_RESULT
 from efrit.controller.decide.open_status import write_after
 from efrit.controller.decide.request_context import RequestContext
-from efrit.controller.decide.status_limits import cut
+from efrit.controller.decide.status_limits import cut, with_stop
 from efrit.controller.model import names
 from efrit.controller.model.actions import Action, RequeueAfter
 from efrit.controller.model.snapshots import ActionFailure
@@ -84,16 +84,11 @@ def unstored_result(context: RequestContext, *, truncated: bool) -> str | None:
     failure = failure_of(context, "StoreResult")
     if failure is None or failure.refusals < RESULT_ATTEMPTS:  # gate: result-refusals
         return None
-    text = f"{UNSTORED_RESULT} its Secret was refused: {_sentence(failure)}"
+    text = f"{UNSTORED_RESULT} its Secret was refused: {with_stop(cut(failure.sentence, MAX_SENTENCE_BYTES))}"
     target = context.snapshot.target
     if target is None:
         return text
     return f"{text} {_archive_hint(target.instance, context.snapshot.request.run_id, truncated=truncated)}"
-
-
-def _sentence(failure: ActionFailure) -> str:
-    sentence = cut(failure.sentence, MAX_SENTENCE_BYTES)
-    return sentence if sentence.endswith(".") else f"{sentence}."
 
 
 def _archive_hint(instance: EfritInstance, run_id: str, *, truncated: bool) -> str:

@@ -19,6 +19,7 @@ from efrit.api.pool import (
 from efrit.controller.decide.condition_state import ConditionState
 from efrit.controller.decide.pool_revision import failed_member
 from efrit.controller.decide.pool_scaling import Scaling
+from efrit.controller.decide.status_limits import with_stop
 from efrit.controller.model.actions import Action, PatchStatus, RequeueAfter
 from efrit.controller.model.names import POOL_LABEL
 from efrit.controller.model.pools import PoolSnapshot
@@ -146,7 +147,7 @@ def _progressing(snapshot: PoolSnapshot, create: int, draining: int, now: dateti
         return ConditionState(ConditionStatus.FALSE, PoolReason.MEMBER_REFUSED, message)
     refused = next((member for member in snapshot.members if member.refused), None)
     if refused is not None:
-        message = f"EfritInstance {refused.name} gets no pod: {_with_stop(str(refused.refused))} {CHANGE_REFUSAL}"
+        message = f"EfritInstance {refused.name} gets no pod: {with_stop(str(refused.refused))} {CHANGE_REFUSAL}"
         return ConditionState(ConditionStatus.FALSE, PoolReason.MEMBER_REFUSED, message)
     failed, strategy = failed_member(snapshot, now), snapshot.pool.spec.update_strategy
     if failed is not None:
@@ -170,11 +171,6 @@ def _progressing(snapshot: PoolSnapshot, create: int, draining: int, now: dateti
     if outdated:
         message = f"All members exist; updateStrategy.type {strategy.type} keeps those of a former template."
     return ConditionState(ConditionStatus.TRUE, PoolReason.MEMBERS_UNCHANGED, message)
-
-
-def _with_stop(sentence: str) -> str:
-    """Return a sentence of somebody else's with a full stop at its end."""
-    return sentence if sentence.endswith(".") else f"{sentence}."
 
 
 def _waits_long(snapshot: PoolSnapshot, now: datetime) -> bool:

@@ -30,3 +30,8 @@ def cut(text: str, limit: int) -> str:
     """Return the longest beginning of `text` that is at most `limit` bytes of UTF-8."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
+
+
+def with_stop(sentence: str) -> str:
+    """Return a sentence of somebody else's with a full stop at its end."""
+    return sentence if sentence.endswith(".") else f"{sentence}."

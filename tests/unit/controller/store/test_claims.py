@@ -59,6 +59,14 @@ def take(world: World, name: str, instance: tuple[str, str] = ALPHA) -> bool:
     return world.store.claims.take_begins((NAMESPACE, name), f"uid-{name}", instance)
 
 
+async def one_has_alpha(world: World) -> None:
+    """Have the claim `one` come, and this process take the member for it."""
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    await world.settle()
+    assert take(world, "one")
+
+
 def free(world: World, name: str = "one") -> list[str]:
     return [member.instance.metadata.name for member in claim_of(world, name).candidates]
 
@@ -89,10 +97,7 @@ async def test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_
 
 @on_virtual_time
 async def test_a_member_that_its_claim_has_is_reconciled_after_all_else_unless_more_has_changed(world: World) -> None:
-    begin(world)
-    world.store.claims.observe(claim_json("one"))
-    await world.settle()
-    assert take(world, "one")
+    await one_has_alpha(world)
     world.store.instances.observe(claimed_json())
     world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
     assert ("Instance", "alpha") not in await world.due_keys()
@@ -149,10 +154,7 @@ async def test_members_with_plans_are_in_no_claims_way_and_no_claim_overtakes_ot
 async def test_a_claim_that_this_process_has_bound_is_not_decided_about_again_unless_it_is_to_end(
     world: World,
 ) -> None:
-    begin(world)
-    world.store.claims.observe(claim_json("one"))
-    await world.settle()
-    assert take(world, "one")
+    await one_has_alpha(world)
     world.store.instances.observe_written(claimed_json())
     world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
     await world.settle()

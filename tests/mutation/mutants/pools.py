@@ -353,6 +353,12 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "the full disk that keeps a member from being looked at for an exclusive claim",
+        "claimed-serves",
+        Value("not asleep and not entry.takes_work"),
+        (f"{UNIT}/store/test_claims.py::test_members_that_cannot_be_taken_hide_none_that_can",),
+    ),
+    Mutant(
         "the members that are kept from requests for claims that wait",
         "held-for-claims",
         Value("set()"),

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from efrit.api import EfritClaim
+from efrit.api import ConditionStatus, EfritClaim, EfritInstance, condition_of
+from efrit.api.instance import READY
 from efrit.controller.decide.idle import last_activity_of
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.backlog import BEGINNING, Backlog
 from efrit.controller.store.groups import regroup
-from efrit.controller.store.records import ClaimOwner, ClaimRecord
+from efrit.controller.store.records import ClaimOwner, ClaimRecord, InstanceRecord
 
 if TYPE_CHECKING:
     from efrit.controller.store.index import Index
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class IdleMembers:
     """Members that an exclusive claim may take: those that are awake first, then current ones, then by last use.
 
-    One that is not Ready, or whose disk is full, is among them: whoever looks at them finds out.
+    One that an update waits for, or whose pod has just changed, is among them: whoever looks at them finds out.
     """
 
     def __init__(self, order: list[tuple[bool, bool, datetime, Key]]) -> None:
@@ -39,6 +40,14 @@ class IdleMembers:
         heapq.heapify(order)
         for _ in range(min(limit, len(order))):
             yield heapq.heappop(order)[-1]
+
+
+def _serves(entry: InstanceRecord, instance: EfritInstance) -> bool:
+    """Return whether a member is Ready, and its Emacs and the volume of its queue take work."""
+    ready, stats = condition_of(instance.status.conditions, READY), entry.bridge.stats
+    is_ready = ready is not None and ready.status == ConditionStatus.TRUE
+    has_room = stats is None or stats.disk is None or stats.disk.problem is None
+    return is_ready and has_room and entry.takes_work
 
 
 class ClaimLines:
@@ -193,7 +202,8 @@ class ClaimLines:
             if self._index.plans_of(key).total:  # gate: claimed-without-plans
                 continue
             asleep = bool(instance.status.suspended_idle)
-            if not asleep and not entry.takes_work:
+            # Of many whose disks are full, as well.
+            if not asleep and not _serves(entry, instance):  # gate: claimed-serves
                 continue
             is_former = instance.metadata.labels.get(names.REVISION_LABEL) != record.revision
             order.append((asleep, is_former, last_activity_of(instance, entry.facts) or BEGINNING, key))

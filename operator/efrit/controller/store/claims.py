@@ -21,7 +21,9 @@ from efrit.controller.store.records import ClaimRecord
 from efrit.controller.store.watched_objects import WatchedObjects
 
 MAX_CANDIDATES = 32
-"""Members that one decision chooses among."""
+"""Members that one decision chooses among: those that it can take."""
+MAX_LOOKED_AT = 128
+"""Members that one decision looks at, with those that it cannot take, such as one that an update waits for."""
 MANY_AHEAD = 8
 """Claims that wait before one; for fewer, as many members are looked at."""
 AMPLE_SHARE = 4
@@ -171,13 +173,13 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         if ahead >= MANY_AHEAD and len(idle) - ahead > len(idle) / AMPLE_SHARE:
             ahead = 0
         candidates, usable = list[InstanceSnapshot](), 0
-        for key in idle.first(MAX_CANDIDATES):
+        for key in idle.first(MAX_LOOKED_AT):
             snapshot = self._instances.snapshot(key)
             if snapshot is None:
                 continue
             candidates.append(snapshot)
             usable += is_free(snapshot) or sleeps(snapshot)
-            if usable > ahead:
+            if usable > ahead or usable == MAX_CANDIDATES:
                 break
         return ahead, tuple(candidates)
 

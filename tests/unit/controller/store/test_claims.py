@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from efrit.controller.model.claims import ClaimSnapshot
+from efrit.controller.store.claims import MAX_LOOKED_AT
 from efrit.controller.store.instances import CLAIMED_SECONDS
 from efrit.controller.store.records import MAX_CLAIMS_TAKEN
+from efrit.protocol import DiskProblem, DiskStats
 from tests.support.factory import NAMESPACE, Json, condition_json, plan_json, request_json
 from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, World
@@ -130,7 +132,7 @@ async def test_claims_count_those_before_them_where_members_are_few(
         world.store.claims.observe(claim_json(f"c{number:02}", created=number))
     last = claim_of(world, "c40")
     # Of alpha no pod is known: one more is looked at.
-    assert (last.ahead, len(last.candidates)) == (ahead, min(looked_at + 1, 32))
+    assert (last.ahead, len(last.candidates)) == (ahead, looked_at + 1)
 
 
 async def test_members_with_plans_are_in_no_claims_way_and_no_claim_overtakes_others_because_of_them(
@@ -151,6 +153,33 @@ async def test_members_with_plans_are_in_no_claims_way_and_no_claim_overtakes_ot
 
 
 @on_virtual_time
+@pytest.mark.parametrize("cannot", ["full disk", "not Ready", "no pod"])
+async def test_members_that_cannot_be_taken_hide_none_that_can(world: World, cannot: str) -> None:
+    begin(world)
+    count = MAX_LOOKED_AT - 2 if cannot == "no pod" else 2 * MAX_LOOKED_AT
+    disk = DiskStats(problem=DiskProblem.FULL) if cannot == "full disk" else DiskStats()
+    for number in range(count):
+        name = f"broken{number:03}"
+        world.store.instances.observe(member_json(name, status={} if cannot == "not Ready" else READY))
+        world.open_bridge(of=(NAMESPACE, name), disk=disk)
+    world.store.instances.observe(member_json("zeta", status={**READY, "suspendedIdle": True}))
+    world.store.claims.observe(claim_json("one"))
+
+    assert free(world)[-1] == "zeta"
+
+
+async def test_a_decision_looks_at_so_many_members_and_no_more(world: World) -> None:
+    begin(world)
+    for number in range(MAX_LOOKED_AT):
+        # Awake, and no pod is known.
+        world.store.instances.observe(member_json(f"broken{number:03}", status=READY))
+        world.open_bridge(of=(NAMESPACE, f"broken{number:03}"))
+    world.store.instances.observe(member_json("zeta", status={**READY, "suspendedIdle": True}))
+    world.store.claims.observe(claim_json("one"))
+
+    assert len(free(world)) == MAX_LOOKED_AT
+
+
 async def test_a_claim_that_this_process_has_bound_is_not_decided_about_again_unless_it_is_to_end(
     world: World,
 ) -> None:

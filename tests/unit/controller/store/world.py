@@ -84,13 +84,18 @@ class World:
         await self.due_keys()
 
     def open_bridge(
-        self, *views: RequestView, queue_id: str = QUEUE_ID, pod_uid: str = POD_UID, **figures: Any
+        self,
+        *views: RequestView,
+        queue_id: str = QUEUE_ID,
+        pod_uid: str = POD_UID,
+        of: tuple[str, str] = ALPHA,
+        **figures: Any,
     ) -> None:
         """Tell what a bridge tells at the start of its stream."""
-        self.store.bridges.event(ALPHA, pod_uid, Reset(queue_id=queue_id, epoch="e"))
+        self.store.bridges.event(of, pod_uid, Reset(queue_id=queue_id, epoch="e"))
         for view in views:
-            self.store.bridges.event(ALPHA, pod_uid, view)
-        self.store.bridges.event(ALPHA, pod_uid, stats(queue_id=queue_id, **figures))
+            self.store.bridges.event(of, pod_uid, view)
+        self.store.bridges.event(of, pod_uid, stats(queue_id=queue_id, **figures))
 
 
 def child(

@@ -26,7 +26,7 @@ from tests.support.operator import Operator
 LONG_LEASE = {"EFRIT_LEASE_SECONDS": "1200"}
 FOR_GOOD_SECONDS = 600.0
 EXTRA = "extra"
-WARM = tuple(resource.plural for resource, _ in KINDS)
+WARM = tuple(resource.plural for resource in KINDS)
 
 
 def _is_kept(obj: Json) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 from efrit.controller.act.kube import Kube
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, target_of
+from efrit.controller.model.selectors import SELECTORS
 from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiNotFound
 from efrit.kube.media_types import METADATA_LIST
@@ -141,11 +142,8 @@ async def _serve(kube: Kube, store: Store, key: Key) -> bool:
     ]
     try:
         for resource, child, observe in lists:
-            # A list of one: the controller may get no pods and StatefulSets, but list them.
-            objects = kube.pages(
-                resource, namespace, fieldSelector=f"metadata.name={child}", labelSelector=names.CHILD_SELECTOR
-            )
-            async for obj in objects:
+            # The controller may get no pods and StatefulSets.
+            async for obj in kube.named(resource, namespace, child, **SELECTORS[resource]):
                 observe(obj)
         store.instances.observe(await kube.get(INSTANCES, namespace, name))
     except ApiError as error:

@@ -2,9 +2,10 @@
 
 Each process writes who it is into its container's termination log. Once that container has ended, the kubelet copies
 the file into the status of the pod. A status that names a process there says that this process has ended, this one
-and no other, however late it is read: a restarted container has a file of its own. Nothing else counts, neither a pod
-that is deleted or not ready nor a container of which the kubelet only knows that it does not find it: on a node that
-is cut off, the process may be at work.
+and no other, however late it is read: a restarted container has a file of its own. So has a pod that was made anew
+under the same name, as a StatefulSet does: the name of a process is not that of its pod, and UIDs need no comparison.
+Nothing else counts, neither a pod that is deleted or not ready nor a container of which the kubelet only knows that
+it does not find it: on a node that is cut off, the process may be at work.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from efrit.errors import ApiError, ApiForbidden
-from efrit.kube.client import KubeClient
+from efrit.kube.client import KubeClient, name_selector
 from efrit.resources import PODS
 
 log = logging.getLogger(__name__)
@@ -94,13 +95,12 @@ class ProcessEnds:
 
     async def _watch(self, pod: str, identity: str) -> None:
         """Watch a pod until the process has ended. Where that is refused, the lease has to run out."""
-        selector = {"fieldSelector": f"metadata.name={pod}"}
         while self._ended != identity:
             try:
-                listing = self._kube.pages(PODS, self._namespace, **selector)
+                listing = self._kube.named(PODS, self._namespace, pod)
                 async for obj in listing:
                     self._observe(obj, identity)
-                events = self._kube.follow(PODS, self._namespace, listing.version, **selector)
+                events = self._kube.follow(PODS, self._namespace, listing.version, fieldSelector=name_selector(pod))
                 async with contextlib.aclosing(events):
                     async for kind, obj in events:
                         if kind != "BOOKMARK":

@@ -16,10 +16,10 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.decide.retention import due_of
 from efrit.controller.definitions import Definitions
 from efrit.controller.head_start import read_first
-from efrit.controller.model import names
 from efrit.controller.model.actions import ResourceKind
 from efrit.controller.model.config import HEAD_START_INSTANCES
 from efrit.controller.model.keys import Key
+from efrit.controller.model.selectors import SELECTORS
 from efrit.controller.retry import LONGEST_RETRY_AFTER_SECONDS
 from efrit.controller.store.claims import ExclusiveClaims
 from efrit.controller.store.expirations import Expiration
@@ -139,7 +139,7 @@ class Resync:
             if self._store.is_listed(self._scope):
                 return await self.sweep_requests()
             early = {uid: key for key, uid in self._store.requests.open_uids(self._scope).items()}
-            pages = self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR)
+            pages = self._list(REQUESTS)
             async for obj in pages:
                 early.pop(obj["metadata"]["uid"], None)
                 self._store.requests.observe(obj)
@@ -188,7 +188,7 @@ class Resync:
         before = self._store.requests.open_uids(self._scope)
         listed: dict[Key, str] = {}
         new: list[Key] = []
-        pages = self._list(REQUESTS, accept=METADATA_LIST, fieldSelector=names.OPEN_SELECTOR)
+        pages = self._list(REQUESTS, accept=METADATA_LIST)
         async for obj in pages:
             meta = obj["metadata"]
             key = meta["namespace"], meta["name"]
@@ -225,7 +225,7 @@ class Resync:
     async def _read_requests(self, keys: Sequence[Key]) -> None:
         """Take in open requests of which only the metadata were listed: one by one, or all where that is quicker."""
         if len(keys) > MAX_READ_ALONE:
-            async for obj in self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR):
+            async for obj in self._list(REQUESTS):
                 self._store.requests.observe(obj)
             return
         for key in keys:
@@ -263,13 +263,13 @@ class Resync:
 
     async def sweep_claims(self) -> None:
         """Find exclusive claims that no event reported, those that are gone without one, and requeue all others."""
-        await self._sweep_optional(EXCLUSIVE_CLAIMS, self._store.claims, fieldSelector=names.UNENDED_SELECTOR)
+        await self._sweep_optional(EXCLUSIVE_CLAIMS, self._store.claims)
 
-    async def _sweep_optional(self, resource: Resource, objects: Pools | ExclusiveClaims, **selectors: str) -> None:
+    async def _sweep_optional(self, resource: Resource, objects: Pools | ExclusiveClaims) -> None:
         """Sweep a kind without whose definition there are no objects of it, and everything else is served."""
         before, listed = objects.open_uids(self._scope), set()
         self._versions.pop(resource, None)
-        pages = self._list(resource, **selectors)
+        pages = self._list(resource)
         try:
             async for obj in pages:
                 listed.add(obj["metadata"]["uid"])
@@ -288,7 +288,7 @@ class Resync:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""
         before, plans = self._store.plans.open_uids(self._scope), self._store.plans
         listed: dict[tuple[str, str], str] = {}
-        pages = self._list(PLANS, fieldSelector=names.OPEN_SELECTOR)
+        pages = self._list(PLANS)
         async for obj in pages:
             meta = obj["metadata"]
             listed[meta["namespace"], meta["name"]] = meta["uid"]
@@ -323,7 +323,7 @@ class Resync:
             (VOLUME_CLAIMS, self._store.children.observe_claim),
             (PODS, self._store.children.observe_pod),
         ):
-            pages = self._list(resource, labelSelector=names.CHILD_SELECTOR)
+            pages = self._list(resource)
             async for obj in pages:
                 uids.add(obj["metadata"]["uid"])
                 observe(obj)
@@ -331,7 +331,7 @@ class Resync:
         return uids
 
     def _list(self, resource: Resource, *, accept: str = JSON, **selectors: str) -> Pages:
-        place = Place(resource, self._scope)
+        place, selectors = Place(resource, self._scope), selectors or dict(SELECTORS[resource])
         if self._warm is not None and accept == JSON and self._warm.is_listed(place):
             return VerifiedPages(self._kube, self._warm, place, selectors)
         return self._kube.pages(resource, self._scope, accept=accept, **selectors)

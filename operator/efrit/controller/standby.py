@@ -17,22 +17,16 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from efrit.controller.act.kube import Kube
-from efrit.controller.model import names
+from efrit.controller.model.selectors import SELECTORS
 from efrit.controller.warm_objects import Place, WarmObjects
 from efrit.controller.watch.object_watch import ObjectWatch, Watched
 from efrit.errors import ApiError
-from efrit.resources import INSTANCES, PODS, STATEFULSETS, VOLUME_CLAIMS, Resource
+from efrit.resources import INSTANCES, PODS, STATEFULSETS, VOLUME_CLAIMS
 
 log = logging.getLogger(__name__)
 
-CHILD = {"labelSelector": names.CHILD_SELECTOR}
-KINDS: tuple[tuple[Resource, dict[str, str]], ...] = (
-    (INSTANCES, {}),
-    (STATEFULSETS, CHILD),
-    (VOLUME_CLAIMS, CHILD),
-    (PODS, CHILD),
-)
-"""What is kept, by which selectors: the same as those of a leader's lists."""
+KINDS = (INSTANCES, STATEFULSETS, VOLUME_CLAIMS, PODS)
+"""What is kept."""
 PAUSE_SECONDS = 60.0
 """Before a kind is tried again whose list or watch was refused."""
 
@@ -47,17 +41,17 @@ class Standby:
         self._scopes = scopes
         self._turn = asyncio.Semaphore()
         """One list at a time: nobody waits for them."""
-        self._unlisted = {Place(resource, scope) for scope in scopes for resource, _ in KINDS}
+        self._unlisted = {Place(resource, scope) for scope in scopes for resource in KINDS}
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             for scope in self._scopes:
-                for resource, selectors in KINDS:
-                    place = Place(resource, scope)
-                    group.create_task(self._keep(place, selectors), name=f"standby {resource.plural} {scope or '*'}")
+                for resource in KINDS:
+                    name = f"standby {resource.plural} {scope or '*'}"
+                    group.create_task(self._keep(Place(resource, scope)), name=name)
 
-    async def _keep(self, place: Place, selectors: dict[str, str]) -> NoReturn:
+    async def _keep(self, place: Place) -> NoReturn:
         def observe(obj: dict[str, Any]) -> None:
             self._warm.put(place, obj)
 
@@ -65,9 +59,9 @@ class Standby:
             self._warm.discard(place, (obj["metadata"]["namespace"], obj["metadata"]["name"]))
 
         async def list_objects() -> str:
-            return await self._list(place, selectors)
+            return await self._list(place)
 
-        watched = Watched(place.resource, selectors, observe, observe_left)
+        watched = Watched(place.resource, observe, observe_left)
         while True:
             try:
                 await ObjectWatch(self._kube, watched, place.scope, list_objects).run()
@@ -76,11 +70,11 @@ class Standby:
                 log.debug("%s cannot be kept while standing by: %s", place.resource.plural, error)
             await asyncio.sleep(PAUSE_SECONDS * random.uniform(1, 1.25))  # noqa: S311
 
-    async def _list(self, place: Place, selectors: dict[str, str]) -> str:
+    async def _list(self, place: Place) -> str:
         """Take in all objects of a place, and discard those that are gone; return the version to watch from."""
         async with self._turn:
             listed = set()
-            pages = self._kube.pages(place.resource, place.scope, **selectors)
+            pages = self._kube.pages(place.resource, place.scope, **SELECTORS[place.resource])
             async for obj in pages:
                 listed.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
                 self._warm.put(place, obj)

@@ -169,7 +169,5 @@ class VerifiedPages:
 
     async def _read(self, key: Key) -> list[Json]:
         """Return an object, nothing where it is gone by now."""
-        namespace, name = key
-        selectors = {**self._selectors, "fieldSelector": f"metadata.name={name}"}
-        # A list of one: the controller may get no pods and StatefulSets, but list them.
-        return [obj async for obj in self._kube.pages(self._place.resource, namespace, **selectors)]
+        # The controller may get no pods and StatefulSets.
+        return [obj async for obj in self._kube.named(self._place.resource, *key, **self._selectors)]

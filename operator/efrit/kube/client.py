@@ -143,6 +143,10 @@ class KubeClient:
 
         return Listing(fetch, int(limit) if limit is not None else None)
 
+    def named(self, resource: Resource, namespace: str, name: str, **selectors: str) -> Listing:
+        """Return a list of the one object of a name, empty where there is none: for who may list but not get it."""
+        return self.pages(resource, namespace, fieldSelector=name_selector(name), **selectors)
+
     async def list(self, resource: Resource, namespace: str | None, **selectors: str) -> tuple[Sequence[Json], str]:
         """Return all objects of a collection, and the version to watch from."""
         pages = self.pages(resource, namespace, **selectors)
@@ -339,6 +343,11 @@ def json_of(data: bytes | None) -> Json:
     """Return what the body of an answer says; one without a body says nothing."""
     result: Json = msgspec.json.decode(data) if data else {}
     return result
+
+
+def name_selector(name: str) -> str:
+    """Return the field selector of the one object of a name."""
+    return f"metadata.name={name}"
 
 
 def query_string(query: Mapping[str, str] | None) -> str:

@@ -93,8 +93,8 @@ class Pods:
         self.lists: list[str] = []
         self.events: dict[str, asyncio.Queue[tuple[str, Json] | None]] = {}
 
-    def pages(self, resource: object, namespace: str, *, fieldSelector: str) -> Pods.Page:  # noqa: N803
-        return Pods.Page(self, fieldSelector.removeprefix("metadata.name="))
+    def named(self, resource: object, namespace: str, name: str) -> Pods.Page:
+        return Pods.Page(self, name)
 
     async def follow(
         self,
@@ -192,6 +192,29 @@ async def test_a_pod_that_is_deleted_while_its_process_may_run_says_nothing(made
 
     assert not ends.seen.is_set()
     assert not ends.knows_ended(LEADER)
+    ends.stop()
+
+
+@pytest.mark.virtual_time
+async def test_the_ends_of_processes_in_a_pod_made_anew_under_the_name_say_nothing_about_one_before(
+    made: tuple[Pods, ProcessEnds],
+) -> None:
+    """The pod was deleted by force, and its process may run on a node that is cut off."""
+    pods, ends = made
+    before, after = process_identity("pod-0"), process_identity("pod-0")
+    pods.listed["pod-0"] = pod(RUNS)
+    ends.knows_ended(before)
+    await elapse(1)
+
+    anew = pod(RUNS, ended(after))
+    anew["metadata"]["uid"] = "another"
+    pods.listed["pod-0"] = anew
+    for event in (("DELETED", pod(RUNS)), ("ADDED", anew), None):
+        pods.events["pod-0"].put_nowait(event)
+    await elapse(5)
+
+    assert pods.lists == ["pod-0", "pod-0"]
+    assert not ends.knows_ended(before)
     ends.stop()
 
 

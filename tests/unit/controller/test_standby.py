@@ -89,7 +89,7 @@ async def test_lists_and_events_are_kept_and_what_is_deleted_is_not() -> None:
     warm = await standing_by(Server([[obj("one", 1), obj("two", 2)]], events))
 
     assert versions(warm) == {"one": "102", "new": "101"}
-    assert all(warm.is_listed(Place(resource, "team")) for resource, _ in KINDS)
+    assert all(warm.is_listed(Place(resource, "team")) for resource in KINDS)
 
 
 async def test_after_a_watch_that_has_expired_what_went_meanwhile_is_not_kept() -> None:

@@ -42,14 +42,15 @@ class Server:
         self.version += 1
         self.objects[name] = pod(name, uid=f"{name}-{uid}", resourceVersion=str(self.version))
 
-    def pages(self, _resource: object, _scope: object, *, accept: str = JSON, **selectors: str) -> Pages:
-        named = selectors.get("fieldSelector", "").removeprefix("metadata.name=")
-        if named:
-            self.read.append(named)
-        elif accept == JSON:
+    def named(self, _resource: object, _namespace: str, name: str, **_selectors: str) -> Pages:
+        self.read.append(name)
+        return Pages([self.objects[name]] if name in self.objects else [], str(self.version))
+
+    def pages(self, _resource: object, _scope: object, *, accept: str = JSON, **_selectors: str) -> Pages:
+        objects = [obj for _, obj in sorted(self.objects.items())]
+        if accept == JSON:
             self.whole_lists += 1
-        objects = [obj for name, obj in sorted(self.objects.items()) if named in ("", name)]
-        if accept == METADATA_LIST:
+        else:
             objects = [{"metadata": obj["metadata"]} for obj in objects]
         return Pages(objects, str(self.version))
 

@@ -91,6 +91,17 @@ async def test_a_collection_of_the_whole_cluster_names_no_namespace(api: FakeApi
     assert [obj["metadata"]["name"] async for obj in kube.pages(REQUESTS, None)] == ["work"]
 
 
+async def test_one_object_is_listed_by_its_name_for_who_may_not_get_it(api: FakeApi, kube: KubeClient) -> None:
+    for name in ("work", "other"):
+        api.put(f"{COLLECTION}/{name}", work(name=name))
+
+    listing = kube.named(REQUESTS, "team", "work", labelSelector="")
+    assert [obj["metadata"]["name"] async for obj in listing] == ["work"]
+    assert [obj async for obj in kube.named(REQUESTS, "team", "missing")] == []
+    assert listing.version
+    assert {call.path for call in api.calls} == {COLLECTION}
+
+
 async def test_an_empty_collection_yields_nothing(api: FakeApi, kube: KubeClient) -> None:
     assert [obj async for obj in kube.pages(PODS, "team")] == []
 

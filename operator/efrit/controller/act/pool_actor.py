@@ -111,9 +111,7 @@ class PoolActor:
             obj = await self._kube.create(action.manifest)
         except ApiExists:
             # By its name, for its labels may be anything. The role has no right to `get` one.
-            objects, _ = await self._kube.list(
-                CONTROLLER_REVISIONS, action.pool[0], fieldSelector=f"metadata.name={name}"
-            )
+            objects = [obj async for obj in self._kube.named(CONTROLLER_REVISIONS, action.pool[0], name)]
             if not objects:
                 raise
             obj = objects[0]

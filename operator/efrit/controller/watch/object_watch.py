@@ -14,7 +14,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, NamedTuple, NoReturn
 
-from efrit.controller.model import names
+from efrit.controller.model.selectors import SELECTORS
 from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.store.store import Store
 from efrit.errors import ApiExpired, ApiNotFound, ApiUnavailable
@@ -29,10 +29,9 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 
 class Watched(NamedTuple):
-    """A kind of objects, which of them are watched, and what takes their events in."""
+    """A kind of objects and what takes the events of those that are watched in."""
 
     resource: Resource
-    selectors: dict[str, str]
     observe: Callable[[dict[str, Any]], None]
     observe_left: Callable[[dict[str, Any]], None]
     """Called with an object that was deleted, or is not selected any more."""
@@ -42,27 +41,15 @@ class Watched(NamedTuple):
 
 def watched_kinds(store: Store) -> tuple[Watched, ...]:
     """Return what is watched without kopf: what there may be thousands of."""
-    child = {"labelSelector": names.CHILD_SELECTOR}
     children = store.children
     return (
-        Watched(
-            REQUESTS,
-            {"fieldSelector": names.OPEN_SELECTOR},
-            store.requests.observe_event,
-            store.requests.observe_left,
-        ),
-        Watched(PODS, child, children.observe_pod, children.forget_pod),
-        Watched(STATEFULSETS, child, children.observe_statefulset, children.forget_statefulset),
-        Watched(VOLUME_CLAIMS, child, children.observe_claim, children.forget_claim),
-        Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe_event, store.plans.observe_left),
-        Watched(POOLS, {}, store.pools.observe_event, store.pools.observe_left, optional=True),
-        Watched(
-            EXCLUSIVE_CLAIMS,
-            {"fieldSelector": names.UNENDED_SELECTOR},
-            store.claims.observe_event,
-            store.claims.observe_left,
-            optional=True,
-        ),
+        Watched(REQUESTS, store.requests.observe_event, store.requests.observe_left),
+        Watched(PODS, children.observe_pod, children.forget_pod),
+        Watched(STATEFULSETS, children.observe_statefulset, children.forget_statefulset),
+        Watched(VOLUME_CLAIMS, children.observe_claim, children.forget_claim),
+        Watched(PLANS, store.plans.observe_event, store.plans.observe_left),
+        Watched(POOLS, store.pools.observe_event, store.pools.observe_left, optional=True),
+        Watched(EXCLUSIVE_CLAIMS, store.claims.observe_event, store.claims.observe_left, optional=True),
     )
 
 
@@ -125,4 +112,5 @@ class ObjectWatch:
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def _events(self, version: str) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
-        return self._kube.follow(self._watched.resource, self._scope, version, **self._watched.selectors)
+        resource = self._watched.resource
+        return self._kube.follow(resource, self._scope, version, **SELECTORS[resource])

@@ -3,12 +3,14 @@
 A real API server and two real controllers; INSTANCES (1000) instances. KILLS (3) times the one that leads is killed
 and a request created at that moment; its kubelet says so at once, which takes up to a second on a cluster
 (`python -m tests.bench.failover`). Prints the seconds from the kill until the lease was taken, until the answer, and
-until the successor is connected to all bridges, with those of a processor that it took by then.
+until the successor is connected to all bridges, with those of a processor that it took by then, its memory at the
+kill and at most, and after how many seconds it was that much.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import tempfile
 import time
@@ -33,6 +35,7 @@ async def _kill(made: Crowd, leader: Operator, standby: Operator, name: str) -> 
     before = _processor_seconds(standby)
     leader.kill()
     began = time.monotonic()
+    memory = asyncio.create_task(_peak(standby, began))
     await made.api.create(objects.request(name, made.namespace, "answers", 100))
     leader.report_end()
     made.operator = standby
@@ -40,7 +43,24 @@ async def _kill(made: Crowd, leader: Operator, standby: Operator, name: str) -> 
     answered = await made.until_answered({name})
     await made.until_connected(INSTANCES + 1, CONNECTED_SECONDS)
     connected, took = time.monotonic(), _processor_seconds(standby) - before
-    return f"{taken - began:8.2f} {answered - began:8.2f} {connected - began:10.2f} {took:10.2f}"
+    memory.cancel()
+    first, peak, at = await memory
+    seconds = f"{taken - began:8.2f} {answered - began:8.2f} {connected - began:10.2f} {took:10.2f}"
+    return f"{seconds} {first:8.0f} {peak:8.0f} {at:8.1f}"
+
+
+async def _peak(operator: Operator, began: float) -> tuple[float, float, float]:
+    """Sample the memory of a process until cancelled; return MB at first and at most, and the seconds until then."""
+    process = psutil.Process(operator.process.pid)
+    first = peak = process.memory_info().rss / 1e6
+    at = 0.0
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            now = process.memory_info().rss / 1e6
+            if now > peak:
+                peak, at = now, time.monotonic() - began
+            await asyncio.sleep(0.1)
+    return first, peak, at
 
 
 def _processor_seconds(operator: Operator) -> float:
@@ -59,7 +79,8 @@ async def main() -> None:
             await made.until_connected(INSTANCES + 1, CONNECTED_SECONDS)
             first = leader = made.operator
             standby = await stack.enter_async_context(made.standby())
-            print(f"{INSTANCES} instances: {'lease':>8} {'answer':>8} {'connected':>10} {'processor':>10}")
+            heads = f"{'lease':>8} {'answer':>8} {'connected':>10} {'processor':>10}"
+            print(f"{INSTANCES} instances: {heads} {'MB':>8} {'at most':>8} {'after':>8}")
             for number in range(KILLS):
                 await asyncio.sleep(REST_SECONDS)
                 load = os.getloadavg()[0]

@@ -105,7 +105,11 @@ call is checked against the caller's rights first. */}}
   verbs: {{ include "efrit-operator.mcpVerbs" (list . $verbs) }}
 - apiGroups: ["efrit.dev"]
   resources: ["efritpools"]
-  verbs: {{ include "efrit-operator.mcpVerbs" (list . (list "get" "list")) }}
+  verbs: {{ include "efrit-operator.mcpVerbs" (list . (eq .Values.mcp.access "full" | ternary (list "get" "list" "patch") (list "get" "list"))) }}
+# The former templates of pools.
+- apiGroups: ["apps"]
+  resources: ["controllerrevisions"]
+  verbs: {{ include "efrit-operator.mcpVerbs" (list . (list "list")) }}
 - apiGroups: ["efrit.dev"]
   resources: ["efritclaims"]
   verbs: {{ include "efrit-operator.mcpVerbs" (list . (get (dict "read-only" (list "list") "not-destructive" (list "get" "list" "watch" "create") "full" (list "get" "list" "watch" "create" "patch")) .Values.mcp.access)) }}

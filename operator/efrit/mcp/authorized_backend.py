@@ -121,12 +121,14 @@ class AuthorizedBackend:
         return await (await self._authorized(self._permission("patch", POOL_SCALES, name))).scale_pool(name, replicas)
 
     async def pool_history(self, name: str) -> Sequence[PoolRevision]:
-        """Raise `Forbidden`: the server has no right to what keeps former templates."""
-        raise Forbidden(f"the history of {name} is not shown over MCP", "Use kubectl efrit rollout history.")
+        """Return the templates of a pool. Needs `get`, and `list` of what keeps them and of its members."""
+        needed = [self._permission("get", POOLS, name), self._revisions(), self._permission("list", INSTANCES)]
+        return await (await self._authorized(*needed)).pool_history(name)
 
     async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
-        """Raise `Forbidden`: over MCP nobody changes the template of a pool."""
-        raise Forbidden(f"the template of {name} is not changed over MCP", "Use kubectl efrit rollout undo.")
+        """Give a pool a former template again. Needs `get` and `patch`, and `list` of what keeps the templates."""
+        needed = [self._permission(verb, POOLS, name) for verb in ("get", "patch")]
+        return await (await self._authorized(*needed, self._revisions())).undo_pool(name, to_revision)
 
     async def claims(self) -> Sequence[Claim]:
         """Return all claims. Needs `list`."""
@@ -222,6 +224,10 @@ class AuthorizedBackend:
 
     def _permission(self, verb: str, resource: str, name: str = "") -> Permission:
         return Permission(verb, resource, self._namespace, name)
+
+    def _revisions(self) -> Permission:
+        kind = resources.CONTROLLER_REVISIONS
+        return Permission("list", kind.plural, self._namespace, group=kind.group)
 
     async def _authorized(self, *needed: Permission) -> Backend:
         for permission in needed:

@@ -30,7 +30,7 @@ def account(kube: Kube, namespace: str, name: str, *, audience: str | None = Non
 
 def allow(kube: Kube, namespace: str, name: str, verbs: list[str], resources: list[str]) -> None:
     """Lets a service account of the namespace do something there."""
-    rule = {"apiGroups": ["efrit.dev", ""], "resources": resources, "verbs": verbs}
+    rule = {"apiGroups": ["efrit.dev", "", "apps"], "resources": resources, "verbs": verbs}
     meta = {"name": name}
     kube.call("POST", ROLES.path(namespace), {"metadata": meta, "rules": [rule]})
     binding = {

@@ -23,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from efrit import resources
+from efrit.api_group import POOL_LABEL
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -165,7 +166,7 @@ def served(
         words += ["--tls-cert", str(plane.authority.certificate("mcp")), "--tls-key", str(plane.authority.key("mcp"))]
         server = Process([PROGRAM, *words], os.environ, place / "log", place)
         ann = account(kube, site.namespace, "ann", audience=AUDIENCE)
-        allow(kube, site.namespace, "ann", VERBS, [*RESOURCES, "efritpools/scale"])
+        allow(kube, site.namespace, "ann", VERBS, [*RESOURCES, "efritpools/scale", "controllerrevisions"])
         # What is sent to this pool waits.
         kube.create("efritpools", site.namespace, {"metadata": {"name": "nobody"}, "spec": {"replicas": 0}})
         made = Served(site, f"https://localhost:{port}", plane.authority.ca, ann, own)
@@ -399,6 +400,40 @@ async def test_an_agent_sees_pools_scales_one_and_learns_which_member_does_its_w
         assert (answer["result"], answer["instance_id"].startswith("hands-")) == ("42", True)
         pool = structured_content(await client.call_tool("efrit_get_pool", {"pool": "hands"}))
         assert (pool["desired"], pool["members"]) == (1, 1)
+
+
+async def test_an_agent_gives_a_pool_a_former_template_again_with_the_rights_of_its_user(served: Served) -> None:
+    kube, namespace = served.site.kube, served.site.namespace
+    good, other = ({"spec": {"limits": {"maxToolCalls": calls}}} for calls in (7, 8))
+    kube.create("efritpools", namespace, {"metadata": {"name": "turns"}, "spec": {"replicas": 0, "template": good}})
+    nora = account(kube, namespace, "nora", audience=AUDIENCE)
+    allow(kube, namespace, "nora", VERBS, RESOURCES)
+    undo = {"pool": "turns", "revision": 1}
+
+    def revisions() -> list[int]:
+        kept = kube.list("controllerrevisions", namespace)
+        return sorted(each["revision"] for each in kept if each["metadata"]["labels"][POOL_LABEL] == "turns")
+
+    until(lambda: revisions() == [1], "the first template is not kept")
+    kube.patch("efritpools", namespace, "turns", {"spec": {"template": other}})
+    until(lambda: revisions() == [1, 2], "the second template is not kept")
+    async with served.client(nora) as client:
+        for tool, arguments in (("efrit_get_pool_history", {"pool": "turns"}), ("efrit_undo_pool", undo)):
+            refused = await client.call_tool(tool, arguments)
+            assert refused.is_error
+            assert re.search(r":nora\W+cannot list resource\W+controllerrevisions", str(refused.content))
+    async with served.client(served.ann) as client:
+        history = structured_content(
+            await client.call_tool("efrit_get_pool_history", {"pool": "turns", "revision": 1})
+        )
+        current = {each["revision"]: (each["current"], each["members"]) for each in history["revisions"]}
+        assert (current, history["template"]) == ({1: (False, 0), 2: (True, 0)}, good)
+        undone = structured_content(await client.call_tool("efrit_undo_pool", undo))
+        assert (undone["changed"], undone["fields"]) == (True, ["spec.limits.maxToolCalls"])
+        assert kube.get("efritpools", namespace, "turns")["spec"]["template"]["spec"]["limits"]["maxToolCalls"] == 7
+        until(lambda: revisions() == [2, 3], "the restored template has no new number")
+        again = await client.call_tool("efrit_undo_pool", undo)
+        assert "turns has no revision 1" in str(again.content)
 
 
 async def test_an_agent_has_a_member_to_itself_until_it_gives_it_back(served: Served) -> None:

@@ -15,6 +15,7 @@ from efrit.client.errors import (
     InstanceNotFound,
     NoInstance,
     NotFinished,
+    NotFound,
     PoolNotFound,
     Refused,
     RequestNotFound,
@@ -68,6 +69,8 @@ class ScriptedBackend:
     setups: list[Setup | None] = field(default_factory=list)
     plans_of: Plans | None = None
     crews: dict[str, Pool] = field(default_factory=dict)
+    #: The templates that each pool has and had.
+    templates: list[PoolRevision] = field(default_factory=list)
     held: dict[str, Claim] = field(default_factory=dict)
     #: Members that are free to be claimed.
     free: list[str] = field(default_factory=list)
@@ -139,10 +142,19 @@ class ScriptedBackend:
         return Scaled(f"{name} is to have {replicas} members; it has {pool.members}", name, replicas, pool.members)
 
     async def pool_history(self, name: str) -> Sequence[PoolRevision]:
-        raise AssertionError("no tool shows it")
+        await self.pool(name)
+        return self.templates
 
     async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
-        raise AssertionError("no tool does it")
+        pool = await self.pool(name)
+        former = next((each for each in self.templates if each.number == to_revision), None)
+        if former is None:
+            raise NotFound(f"{name} has no revision {to_revision}")
+        if former.current:
+            return Undone(f"{name} has the template of revision {to_revision} already", name, former.number)
+        self.crews[name] = replace(pool, revision=former.digest)
+        message = f"{name} has the template of revision {to_revision} again"
+        return Undone(message, name, former.number, changed=True, fields=("spec.image",))
 
     async def claims(self) -> Sequence[Claim]:
         return [self.held[name] for name in sorted(self.held)]

@@ -67,7 +67,8 @@ def test_what_it_may_do_it_may_do_in_the_name_of_its_callers_alone() -> None:
     kinds_of_ours = ["efritinstances", "efritrequests", "efritplans"]
     assert rules(only(manifests, "ClusterRole", NAME)) == [
         (["efrit.dev"], kinds_of_ours, on(ALL)),
-        (["efrit.dev"], ["efritpools"], on(["get", "list"])),
+        (["efrit.dev"], ["efritpools"], on(["get", "list", "patch"])),
+        (["apps"], ["controllerrevisions"], on(["list"])),
         (["efrit.dev"], ["efritclaims"], on(["get", "list", "watch", "create", "patch"])),
         (["efrit.dev"], ["efritpools/scale"], on(["patch"])),
     ]
@@ -98,19 +99,21 @@ def test_read_only_it_may_change_nothing() -> None:
     assert rules(only(manifests, "ClusterRole", NAME)) == [
         (["efrit.dev"], ["efritinstances", "efritrequests", "efritplans"], on(["get", "list", "watch"])),
         (["efrit.dev"], ["efritpools"], on(["get", "list"])),
+        (["apps"], ["controllerrevisions"], on(["list"])),
         (["efrit.dev"], ["efritclaims"], on(["list"])),
     ]
 
 
-def test_without_destructive_tools_it_may_scale_no_pool_and_end_no_claim() -> None:
+def test_without_destructive_tools_it_may_change_no_pool_and_end_no_claim() -> None:
     role = only(render_all(*ASKED, "--set", "mcp.access=not-destructive"), "ClusterRole", NAME)
     assert ["efritpools/scale"] not in [resources for _, resources, _ in rules(role)]
+    assert (["efrit.dev"], ["efritpools"], on(["get", "list"])) in rules(role)
     assert (["efrit.dev"], ["efritclaims"], on(["get", "list", "watch", "create"])) in rules(role)
 
 
 def test_secrets_and_pods_are_out_of_its_reach_unless_long_results_are_asked_for() -> None:
     long = rules(only(render_all(*ASKED, "--set", "mcp.longResults=true"), "ClusterRole", NAME))
-    assert long[4:] == [([""], ["secrets"], on(["get"])), ([""], ["pods/exec"], on(["get", "create"]))]
+    assert long[5:] == [([""], ["secrets"], on(["get"])), ([""], ["pods/exec"], on(["get", "create"]))]
 
 
 def test_for_named_namespaces_its_role_is_in_these_alone() -> None:

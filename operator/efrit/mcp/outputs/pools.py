@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
-from efrit.client.pools import Pool
+from efrit.client.pools import Pool, PoolRevision
 from efrit.mcp.schema_models import Output
 
 
@@ -71,6 +72,24 @@ class PoolOutput(PoolSummary):
     created: datetime | None = None
 
 
+class PoolRevisionOutput(Output):
+    """One template that a pool has or had."""
+
+    revision: int
+    digest: str
+    current: bool
+    members: int | None = Field(default=None, description="Members made from it.")
+    created: datetime | None = None
+
+
+class PoolHistory(Output):
+    """Output of efrit_get_pool_history."""
+
+    pool: str
+    revisions: list[PoolRevisionOutput] = Field(description="Oldest first.")
+    template: dict[str, Any] | None = Field(default=None, description="Of the revision that was asked for.")
+
+
 def pool_list(pools: Sequence[Pool]) -> PoolList:
     """Return the pools, sorted by name."""
     return PoolList(pools=[_summary(pool) for pool in sorted(pools, key=lambda pool: pool.name)])
@@ -102,4 +121,22 @@ def pool_output(pool: Pool) -> PoolOutput:
         conditions=[ConditionOutput.model_validate(condition) for condition in pool.conditions],
         last_scale=None if scale is None else ScaleOutput.model_validate(scale),
         created=pool.created,
+    )
+
+
+def pool_history(pool: str, revisions: Sequence[PoolRevision], template_of: PoolRevision | None) -> PoolHistory:
+    """Return the templates of a pool, with the content of one of them."""
+    return PoolHistory(
+        pool=pool,
+        revisions=[
+            PoolRevisionOutput(
+                revision=revision.number,
+                digest=revision.digest,
+                current=revision.current,
+                members=revision.members,
+                created=revision.created,
+            )
+            for revision in revisions
+        ],
+        template=None if template_of is None else template_of.template,
     )

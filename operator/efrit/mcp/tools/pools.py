@@ -1,11 +1,12 @@
-"""Tools for pools: list, get, scale; offered where the backend has pools."""
+"""Tools for pools: list, get, scale, former templates; offered where the backend has pools."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
+from efrit.client.errors import NotFound
 from efrit.mcp.access import Effect
-from efrit.mcp.outputs.pools import PoolList, PoolOutput, pool_list, pool_output
+from efrit.mcp.outputs.pools import PoolHistory, PoolList, PoolOutput, pool_history, pool_list, pool_output
 from efrit.mcp.schema_models import Arguments, Output, PoolName
 from efrit.mcp.tools.call import ToolCall
 from efrit.mcp.tools.tool import Tool
@@ -87,4 +88,69 @@ SCALE_POOL = Tool(
     idempotent=True,
 )
 
-TOOLS = (LIST_POOLS, GET_POOL, SCALE_POOL)
+
+class GetPoolHistoryArguments(Arguments):
+    """Arguments of efrit_get_pool_history."""
+
+    pool: PoolName = Field(description="Name of the pool.")
+    revision: int | None = Field(default=None, ge=1, description="Also return the template of this revision.")
+
+
+async def _get_pool_history(call: ToolCall, arguments: GetPoolHistoryArguments) -> PoolHistory:
+    revisions = await call.backend.pool_history(arguments.pool)
+    asked_for = next((revision for revision in revisions if revision.number == arguments.revision), None)
+    if arguments.revision is not None and asked_for is None:
+        numbers = ", ".join(str(revision.number) for revision in revisions) or "none"
+        raise NotFound(
+            f"{arguments.pool} has no revision {arguments.revision}", f"Revisions that are kept: {numbers}."
+        )
+    return pool_history(arguments.pool, revisions, asked_for)
+
+
+GET_POOL_HISTORY = Tool(
+    name="efrit_get_pool_history",
+    title="List the templates of a pool",
+    description="List the present and former templates of a pool, to which efrit_undo_pool can go back.",
+    arguments=GetPoolHistoryArguments,
+    output=PoolHistory,
+    effect=Effect.READS,
+    permissions=frozenset({"get efritpools", "list controllerrevisions", "list efritinstances"}),
+    handler=_get_pool_history,
+    idempotent=True,
+)
+
+
+class UndoPoolArguments(Arguments):
+    """Arguments of efrit_undo_pool. The revision is required: the one before the present changes with each call."""
+
+    pool: PoolName = Field(description="Name of the pool.")
+    revision: int = Field(ge=1, description="Number of the former template, from efrit_get_pool_history.")
+
+
+class UndoPoolOutput(Output):
+    """Output of efrit_undo_pool."""
+
+    pool: str
+    revision: int
+    changed: bool = Field(description="False if the pool had this template already.")
+    fields: list[str] = Field(description="Fields of the template that differ from before.")
+    message: str
+
+
+async def _undo_pool(call: ToolCall, arguments: UndoPoolArguments) -> UndoPoolOutput:
+    return UndoPoolOutput.model_validate(await call.backend.undo_pool(arguments.pool, arguments.revision))
+
+
+UNDO_POOL = Tool(
+    name="efrit_undo_pool",
+    title="Restore a former template of a pool",
+    description="Give a pool a former template again. Members of the present one are deleted with their workspaces.",
+    arguments=UndoPoolArguments,
+    output=UndoPoolOutput,
+    effect=Effect.DESTROYS,
+    permissions=frozenset({"get efritpools", "patch efritpools", "list controllerrevisions"}),
+    handler=_undo_pool,
+    idempotent=True,
+)
+
+TOOLS = (LIST_POOLS, GET_POOL, SCALE_POOL, GET_POOL_HISTORY, UNDO_POOL)

@@ -1,12 +1,13 @@
-"""Tools for pools: what they return, and what a pool that scales itself answers."""
+"""Tools for pools: what they return, what a pool that scales itself answers, and former templates."""
 
 import json
 from datetime import UTC, datetime
 
 import pytest
 from mcp import MCPError
+from msgspec.structs import replace
 
-from efrit.client.pools import Pool, PoolCondition, PoolFlow, PoolScale
+from efrit.client.pools import Pool, PoolCondition, PoolFlow, PoolRevision, PoolScale
 from efrit.mcp.access import Access
 from tests.support.mcp_results import structured_content
 from tests.unit.mcp.clients import text_of
@@ -61,6 +62,58 @@ async def test_a_pool_that_scales_itself_refuses_with_the_reason(backend: Script
     assert "either spec.replicas or spec.autoscaling" in text_of(result)
 
 
+@pytest.fixture
+def crew(backend: ScriptedBackend) -> ScriptedBackend:
+    """Return a backend with a pool whose second template is broken."""
+    backend.crews["crew"] = replace(CREW, revision="bbbb")
+    backend.templates = [
+        PoolRevision(1, "aaaa", members=2, template={"spec": {"image": "good"}}),
+        PoolRevision(2, "bbbb", current=True, template={"spec": {"image": "broken"}}),
+    ]
+    return backend
+
+
+@pytest.mark.usefixtures("crew")
+async def test_the_templates_of_a_pool_are_listed_and_one_is_returned_where_it_is_asked_for(call: Call) -> None:
+    history = structured_content(await call("efrit_get_pool_history", {"pool": "crew"}, plans=True))
+    assert history == {
+        "pool": "crew",
+        "revisions": [
+            {"revision": 1, "digest": "aaaa", "current": False, "members": 2},
+            {"revision": 2, "digest": "bbbb", "current": True},
+        ],
+    }
+    one = structured_content(await call("efrit_get_pool_history", {"pool": "crew", "revision": 1}, plans=True))
+    assert one["template"] == {"spec": {"image": "good"}}
+
+
+@pytest.mark.usefixtures("crew")
+async def test_a_revision_that_is_not_kept_is_an_error_that_names_those_that_are(call: Call) -> None:
+    result = await call("efrit_get_pool_history", {"pool": "crew", "revision": 7}, plans=True)
+    assert result.is_error
+    assert "crew has no revision 7. Revisions that are kept: 1, 2." in text_of(result)
+
+
+async def test_a_former_template_is_restored_and_the_call_repeated_changes_nothing(
+    crew: ScriptedBackend, call: Call
+) -> None:
+    undo = {"pool": "crew", "revision": 1}
+    undone = structured_content(await call("efrit_undo_pool", undo, plans=True))
+    assert (undone["changed"], undone["fields"], crew.crews["crew"].revision) == (True, ["spec.image"], "aaaa")
+    # A revision without a number would be the one before, which is the broken one by now.
+    without_number = await call("efrit_undo_pool", {"pool": "crew"}, plans=True)
+    assert "Wrong arguments: revision" in text_of(without_number)
+    current = structured_content(await call("efrit_undo_pool", undo | {"revision": 2}, plans=True))
+    assert (current["changed"], crew.crews["crew"].revision) == (False, "aaaa")
+
+
+@pytest.mark.usefixtures("crew")
+async def test_a_template_that_is_not_kept_is_not_restored(call: Call) -> None:
+    result = await call("efrit_undo_pool", {"pool": "crew", "revision": 7}, plans=True)
+    assert result.is_error
+    assert "crew has no revision 7" in text_of(result)
+
+
 @pytest.mark.parametrize("name", ["../secrets/key", "a/b", ""])
 async def test_a_name_that_is_none_is_refused_before_anything_is_read(call: Call, name: str) -> None:
     result = await call("efrit_scale_pool", {"pool": name, "replicas": 5}, plans=True)
@@ -78,8 +131,8 @@ async def test_the_pools_are_resources_with_completion(backend: ScriptedBackend,
             await client.read_resource("efrit://pools/nobody")
 
 
-async def test_a_server_that_changes_nothing_shows_pools_and_scales_none(open_client: Open) -> None:
+async def test_a_server_that_changes_nothing_shows_pools_and_changes_none(open_client: Open) -> None:
     async with open_client(Access.READ_ONLY, plans=True) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
-    assert {"efrit_list_pools", "efrit_get_pool"} <= names
-    assert "efrit_scale_pool" not in names
+    assert {"efrit_list_pools", "efrit_get_pool", "efrit_get_pool_history"} <= names
+    assert not names & {"efrit_scale_pool", "efrit_undo_pool"}

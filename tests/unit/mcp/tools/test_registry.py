@@ -134,7 +134,7 @@ def test_read_only_offers_nothing_that_runs_or_changes_work() -> None:
     names = {tool.name for tool in offered_tools(Access.READ_ONLY, plans=True)}
     assert not names & {"efrit_execute", "efrit_submit", "efrit_start_instance", "efrit_stop_instance"}
     assert not names & {"efrit_cancel", "efrit_run_plan", "efrit_amend_plan", "efrit_change_plan"}
-    assert "efrit_scale_pool" not in names
+    assert not names & {"efrit_scale_pool", "efrit_undo_pool"}
 
 
 def test_without_destructive_tools_work_is_for_the_model_alone() -> None:
@@ -190,7 +190,7 @@ def test_every_schema_is_plain_json_schema(access: Access) -> None:
             assert "anyOf" not in str(schema)
 
 
-@pytest.mark.parametrize(("plans", "most"), [(False, 12_000), (True, 29_000)])
+@pytest.mark.parametrize(("plans", "most"), [(False, 12_000), (True, 31_000)])
 def test_the_list_of_tools_takes_little_of_what_a_model_reads(plans: bool, most: int) -> None:
     listed = ListToolsResult(tools=[tool.to_protocol() for tool in offered_tools(Access.FULL, plans=plans)])
     size = len(listed.model_dump_json(by_alias=True, exclude_none=True).encode())

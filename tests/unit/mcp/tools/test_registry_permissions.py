@@ -10,7 +10,7 @@ from efrit.client.claims import Claim
 from efrit.client.errors import Forbidden
 from efrit.client.interface import Handle, RequestType, Work
 from efrit.client.plans import Outcome, PlanReason
-from efrit.client.pools import Pool
+from efrit.client.pools import Pool, PoolRevision
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.authorized_backend import AuthorizedBackend
 from efrit.mcp.server import make_server
@@ -31,6 +31,7 @@ EXAMPLES = {
     "plan_id": "calc",
     "pool": "crew",
     "replicas": 5,
+    "revision": 1,
     "text": "And divide.",
     "type": "eval",
 }
@@ -56,7 +57,8 @@ async def request_id(backend: ScriptedBackend, plans: ScriptedPlans) -> str:
     await begin_calc(plans)
     await plans.end("calc", PlanReason.SUCCEEDED, Outcome.SUCCESS)
     backend.answers["1"] = evaluated("1")
-    backend.crews["crew"] = Pool("crew", 2)
+    backend.crews["crew"] = Pool("crew", 2, revision="bbbb")
+    backend.templates = [PoolRevision(1, "aaaa"), PoolRevision(2, "bbbb", current=True)]
     backend.held["ada"] = Claim("ada", "crew", ClaimPhase.BOUND, instance="crew-a")
     return (await backend.submit(Work(RequestType.EVAL, "1", key="first"))).id
 

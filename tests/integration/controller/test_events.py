@@ -12,7 +12,7 @@ from kubernetes.aio.client import Configuration
 from efrit.controller.act.event_recorder import EventRecorder
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.warning_events import explain
-from efrit.controller.model.actions import Record
+from efrit.controller.model.actions import ReadWarningEvents, Record
 from tests.support.kube import Json
 from tests.support.site import Site
 
@@ -49,7 +49,8 @@ async def test_only_warnings_about_the_objects_of_an_instance_explain_it(site: S
     ):
         site.kube.create("events", site.namespace, _warning(site.namespace, kind, name, message))
 
-    assert await explain(controllers, (site.namespace, "one")) == "its image is not there"
+    question = ReadWarningEvents((site.namespace, "one"), pod_uid=UID)
+    assert await explain(controllers, question) == "its image is not there"
 
 
 def _warning(namespace: str, kind: str, name: str, message: str) -> Json:

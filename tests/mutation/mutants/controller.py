@@ -579,6 +579,24 @@ MUTANTS = (
         (f"{UNIT}/test_warm_objects.py::test_what_is_unchanged_is_not_read_and_what_has_changed_is",),
     ),
     Mutant(
+        "the pod whose answer an explanation is",
+        "explained-pod",
+        Never(),
+        (f"{UNIT}/store/test_children.py::test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next",),
+    ),
+    Mutant(
+        "the UID of what an event is about",
+        "event-uid",
+        Value("False"),
+        (f"{UNIT}/act/test_warning_events.py::test_what_is_over_explains_nothing",),
+    ),
+    Mutant(
+        "the pod that was created after an event about why there was none",
+        "event-after",
+        Never(),
+        (f"{UNIT}/act/test_warning_events.py::test_what_is_over_explains_nothing",),
+    ),
+    Mutant(
         "the budget of what is kept while standing by",
         "warm-bytes",
         Always(),

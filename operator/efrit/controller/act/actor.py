@@ -262,10 +262,11 @@ class Actor:
                 await self._confirm.idle(action)
             case ConfirmPlan():
                 await self._confirm.plan(action)
-            case ReadWarningEvents(instance=instance):
+            case ReadWarningEvents():
                 # A question that is left out comes again; a worker that waits for its turn would do nothing else.
                 if not self._warnings.busy:
-                    self._store.instances.explained(instance, await self._warnings.explain(instance))
+                    problem = await self._warnings.explain(action)
+                    self._store.instances.explained(action.instance, action.pod_uid, problem)
             case Record():
                 await self._events.record(action)
             case CreateMember():

@@ -6,11 +6,14 @@ up to a size, for few instances at a time: who floods a namespace with events, o
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.model import names
-from efrit.controller.model.keys import Key
+from efrit.controller.model.actions import ReadWarningEvents
+from efrit.protocol.times import parse_time
 from efrit.resources import EVENTS
 
 # Probes fail while a pod starts, and scheduling is reported in the pod's own status: neither explains anything.
@@ -20,6 +23,18 @@ MAX_EVENTS = 100
 """How many events of one object are read."""
 MAX_MESSAGE_CHARS = 1024
 """Of a message, which anybody may have written; what the API server takes in newer events."""
+
+
+class _Subject(NamedTuple):
+    """An object whose events are asked for.
+
+    uid: None where those of an earlier one of its name count, too; after: those that were seen later count.
+    """
+
+    kind: str
+    name: str
+    uid: str | None = None
+    after: datetime | None = None
 
 
 class WarningEvents:
@@ -34,40 +49,53 @@ class WarningEvents:
         """Whether as many instances as allowed are being asked about."""
         return self._calls >= MAX_AT_A_TIME
 
-    async def explain(self, instance: Key) -> str | None:
+    async def explain(self, question: ReadWarningEvents) -> str | None:
         """Return what `explain` returns."""
         self._calls += 1
         try:
-            return await explain(self._kube, instance)
+            return await explain(self._kube, question)
         finally:
             self._calls -= 1
 
 
-async def explain(kube: Kube, instance: Key) -> str | None:
-    """Return the message of the newest Warning about an instance's pod, claims or StatefulSet; None without one."""
-    namespace, name = instance
-    prefix = f"{names.PREFIX}{name}"
-    newest: tuple[str, str] | None = None
-    for kind, its_name in (
-        ("Pod", f"{prefix}-0"),
-        ("StatefulSet", prefix),
-        ("PersistentVolumeClaim", f"{prefix}-queue"),
-        ("PersistentVolumeClaim", f"{prefix}-workspace"),
-    ):
-        selector = f"type=Warning,involvedObject.kind={kind},involvedObject.name={its_name}"
+async def explain(kube: Kube, question: ReadWarningEvents) -> str | None:
+    """Return the message of the newest Warning about an instance's pod, claims or StatefulSet; None without one.
+
+    Events outlive what they are about, by an hour: those of an earlier pod or StatefulSet do not count, nor those of
+    a StatefulSet whose pod has been created since.
+    """
+    namespace, name = question.instance
+    newest: tuple[datetime, str] | None = None
+    for about in _subjects(name, question):
+        selector = f"type=Warning,involvedObject.kind={about.kind},involvedObject.name={about.name}"
         for event in await kube.first_page(EVENTS, namespace, MAX_EVENTS, fieldSelector=selector):
-            if event.get("reason") in SILENT_REASONS:
+            uid = event["involvedObject"].get("uid")
+            is_another = about.uid is not None and uid not in (None, "", about.uid)  # gate: event-uid
+            if is_another or event.get("reason") in SILENT_REASONS:
                 continue
             last_seen = _last_seen(event)
+            if about.after is not None and last_seen <= about.after:  # gate: event-after
+                continue
             if newest is None or last_seen > newest[0]:
                 newest = (last_seen, str(event.get("message", "")).strip()[:MAX_MESSAGE_CHARS])
     return newest[1] if newest else None
 
 
-def _last_seen(event: dict[str, Any]) -> str:
-    return str(
-        event.get("series", {}).get("lastObservedTime")
-        or event.get("lastTimestamp")
-        or event.get("eventTime")
-        or event["metadata"]["creationTimestamp"]
+def _subjects(name: str, question: ReadWarningEvents) -> Iterator[_Subject]:
+    """Yield what may be in the way of an instance: while it has no pod, what its StatefulSet says alone."""
+    if question.pod_uid is not None:
+        yield _Subject("Pod", names.pod_name(name), question.pod_uid)
+        for claim in names.claim_names(name):
+            yield _Subject("PersistentVolumeClaim", claim)
+    if question.statefulset_uid is not None:
+        yield _Subject("StatefulSet", names.statefulset_name(name), question.statefulset_uid, question.after)
+
+
+def _last_seen(event: dict[str, Any]) -> datetime:
+    times = (
+        event.get("series", {}).get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event["metadata"]["creationTimestamp"],
     )
+    return next(moment for moment in map(parse_time, times) if moment is not None)

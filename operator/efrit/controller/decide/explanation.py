@@ -13,18 +13,25 @@ LONGEST_PAUSE = timedelta(seconds=60)
 
 def explanation(snapshot: InstanceSnapshot, now: datetime) -> list[Action]:
     """Return the question why an instance that is starting does not become ready, when it is due."""
-    began = (snapshot.pod.created if snapshot.pod else snapshot.instance.metadata.creation_timestamp) or now
+    pod, facts = snapshot.pod, snapshot.facts
+    began = (pod.created if pod else facts.pod_gone or snapshot.instance.metadata.creation_timestamp) or now
     # A controller that has just started has not heard of its bridge yet, however old the pod is.
     age = now - max(began, snapshot.controller_started or began)
     if age < snapshot.config.explain_after:
         return [RequeueAfter(snapshot.config.explain_after - max(age, timedelta()))]
-    explained_time = snapshot.facts.explained_time
+    statefulset, explained_time = snapshot.statefulset, facts.explained_time
+    question = ReadWarningEvents(
+        snapshot.instance.key,
+        pod_uid=pod.uid if pod is not None else None,
+        statefulset_uid=statefulset.uid if statefulset is not None else None,
+        after=pod.created if pod is not None else facts.last_pod_created,
+    )
     if explained_time is None:
-        return [ReadWarningEvents(snapshot.instance.key), RequeueAfter(SHORTEST_PAUSE)]
+        return [question, RequeueAfter(SHORTEST_PAUSE)]
     # Half of the time it has lasted: a dozen questions in the first ten minutes, then one a minute.
     pause = min(max((explained_time - began) / 2, SHORTEST_PAUSE), LONGEST_PAUSE)
     # The clock may have been set back since.
     remaining = min(explained_time + pause - now, pause)
     if remaining > timedelta(0):
         return [RequeueAfter(remaining)]
-    return [ReadWarningEvents(snapshot.instance.key), RequeueAfter(pause)]
+    return [question, RequeueAfter(pause)]

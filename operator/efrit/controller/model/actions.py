@@ -353,6 +353,11 @@ class ReadWarningEvents:
     """Look for a sentence of Kubernetes that says why the instance does not start."""
 
     instance: Key
+    pod_uid: str | None = None
+    """UID of its pod, None while there is none: then what is looked for is why none is created."""
+    statefulset_uid: str | None = None
+    after: datetime | None = None
+    """When its pod, or the last one that it had, was created: what kept that from being created is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,11 @@ class InstanceFacts:
     problem: str | None = None
     """Sentence of the newest Warning event about the pod, its volumes or the StatefulSet."""
     explained_time: datetime | None = None
-    """When the events of this pod were last asked for."""
+    """When the events of this pod, or of its absence, were last asked for."""
+    pod_gone: datetime | None = None
+    """When this process saw that the pod was gone; None while there is one, or where none was seen."""
+    last_pod_created: datetime | None = None
+    """When the API server created the pod that was seen last."""
 
     def carried_over(self, handover_id: str) -> InstanceFacts:
         """Return what stays known when another object takes the name: how often this process has written to it."""
@@ -71,4 +75,6 @@ class InstanceFacts:
             isolated_pod=None,
             problem=None,
             explained_time=None,
+            pod_gone=None,
+            last_pod_created=None,
         )

@@ -12,7 +12,7 @@ from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.from_kubernetes import claim_view, pod_view, statefulset_view
 from efrit.controller.store.index import Index
-from efrit.controller.store.records import AppliedChild, claim_key, in_scope, instance_key
+from efrit.controller.store.records import AppliedChild, InstanceRecord, claim_key, in_scope, instance_key
 
 
 class Children:
@@ -34,7 +34,9 @@ class Children:
                 return
             view = pod_view(obj)
             if entry.pod is None or entry.pod.uid != view.uid:
-                entry.facts = replace(entry.facts, problem=None, explained_time=None)
+                entry.facts = replace(
+                    entry.facts, problem=None, explained_time=None, pod_gone=None, last_pod_created=view.created
+                )
             entry.pod = view
             self._index.requeue_instance(key)
             if view.deleting:
@@ -48,7 +50,7 @@ class Children:
         entry = self._index.instances[key]
         entry.accept_version("Pod", obj)
         if entry.pod is not None and entry.pod.uid == obj["metadata"]["uid"]:
-            entry.pod = None
+            self._pod_gone(entry)
             self._index.requeue_instance(key)
 
     def observe_statefulset(self, obj: Mapping[str, Any]) -> None:
@@ -117,13 +119,18 @@ class Children:
                 entry.children_applied.clear()
                 self._index.requeue_instance(key)
             if entry.pod is not None and entry.pod.uid in uids:
-                entry.pod = None
+                self._pod_gone(entry)
                 self._index.requeue_instance(key)
             if entry.statefulset is not None and entry.statefulset.uid in uids:
                 entry.statefulset = None
                 entry.children_applied.clear()
                 self._index.observe_rollout(key)
                 self._index.requeue_instance(key)
+
+    def _pod_gone(self, entry: InstanceRecord) -> None:
+        """Take in that there is no pod: what was wrong with it is not why there is none."""
+        entry.pod = None
+        entry.facts = replace(entry.facts, problem=None, explained_time=None, pod_gone=self._index.clock())
 
     # What was applied.
 

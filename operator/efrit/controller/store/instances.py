@@ -286,9 +286,12 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         self.refused(instance, uid, generation, sentence)
         return True
 
-    def explained(self, instance: Key, problem: str | None) -> None:
-        """Remember Kubernetes' own sentence on why an instance does not start."""
+    def explained(self, instance: Key, pod_uid: str | None, problem: str | None) -> None:
+        """Remember Kubernetes' own sentence on why an instance does not start, unless its pod is another by now."""
         entry = self._index.instances[instance]
+        pod = entry.own_pod
+        if (pod.uid if pod is not None else None) != pod_uid:  # gate: explained-pod
+            return
         is_new = entry.facts.problem != problem
         entry.facts = replace(entry.facts, problem=problem, explained_time=self._index.clock())
         if is_new:

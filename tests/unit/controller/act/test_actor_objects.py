@@ -325,7 +325,7 @@ async def test_an_event_that_cannot_be_published_stops_nothing(rig: Rig, status:
 async def test_an_explanation_is_reported(rig: Rig) -> None:
     await rig.does(ReadWarningEvents(INSTANCE))
 
-    assert rig.recorded.calls_of("instances.explained") == [(INSTANCE, None)]
+    assert rig.recorded.calls_of("instances.explained") == [(INSTANCE, None, None)]
 
 
 async def test_a_superseded_decision_is_not_carried_out_to_its_end(rig: Rig) -> None:

@@ -11,6 +11,7 @@ import pytest
 from efrit.controller.decide.explanation import LONGEST_PAUSE, SHORTEST_PAUSE, explanation
 from efrit.controller.model.actions import ReadWarningEvents, RequeueAfter
 from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.views import StatefulSetView
 from tests.support.factory import CONFIG, NOW, changed, instance
 
 HOUR = 3600
@@ -50,6 +51,16 @@ def test_a_controller_that_starts_beside_an_old_pod_gives_its_bridge_time_to_be_
 
     assert explanation(snapshot, started) == [RequeueAfter(CONFIG.explain_after)]
     assert ReadWarningEvents(snapshot.instance.key) in explanation(snapshot, started + CONFIG.explain_after)
+
+
+def test_while_there_is_no_pod_it_is_asked_soon_after_the_last_one_went_and_why_there_is_none_since() -> None:
+    gone, created = NOW + timedelta(hours=2), NOW + timedelta(hours=1)
+    snapshot = changed(starting(), pod_gone=gone, last_pod_created=created)
+    snapshot = replace(snapshot, statefulset=StatefulSetView("efrit-alpha", "ss", 1))
+
+    assert explanation(snapshot, gone) == [RequeueAfter(CONFIG.explain_after)]
+    question = ReadWarningEvents(snapshot.instance.key, statefulset_uid="ss", after=created)
+    assert explanation(snapshot, gone + CONFIG.explain_after) == [question, RequeueAfter(SHORTEST_PAUSE)]
 
 
 def test_it_is_reconciled_again_when_the_next_question_is_due() -> None:

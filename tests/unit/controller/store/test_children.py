@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from efrit.protocol.times import parse_time
 from tests.support.factory import NAMESPACE, instance_json, request_json
 from tests.unit.controller.store.world import ALPHA, World, child
 
@@ -161,12 +162,41 @@ async def test_a_stopping_pod_requeues_the_requests_that_wait_for_it(world: Worl
 
 async def test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next(world: World) -> None:
     world.store.instances.observe(instance_json())
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
     world.store.children.observe_pod(child(uid="old"))
-    world.store.instances.explained(ALPHA, "no such image")
+    world.store.instances.explained(ALPHA, "old", "no such image")
+    assert world.instance().facts.problem == "no such image"
 
     world.store.children.observe_pod(child(uid="new"))
 
     assert world.instance().facts.problem is None
+    # The answer to what was asked about the pod before.
+    world.store.instances.explained(ALPHA, "old", "no such image")
+    assert world.instance().facts.problem is None
+
+
+@pytest.mark.parametrize("how", ["event", "sweep"])
+async def test_the_explanation_of_a_pod_that_is_gone_is_not_why_there_is_none(world: World, how: str) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
+    pod = child(uid="old")
+    pod["metadata"]["creationTimestamp"] = "2026-03-01T12:00:00Z"
+    world.store.children.observe_pod(pod)
+    world.store.instances.explained(ALPHA, "old", "no such image")
+
+    if how == "event":
+        world.store.children.forget_pod(pod)
+    else:
+        world.store.children.forget({"old"})
+
+    facts = world.instance().facts
+    assert (facts.problem, facts.explained_time, facts.pod_gone) == (None, None, world.now())
+    assert facts.last_pod_created == parse_time("2026-03-01T12:00:00Z")
+    # The answer to what was asked while it was there.
+    world.store.instances.explained(ALPHA, "old", "no such image")
+    assert world.instance().facts.problem is None
+    world.store.instances.explained(ALPHA, None, "exceeded quota")
+    assert world.instance().facts.problem == "exceeded quota"
 
 
 async def test_children_a_list_did_not_have_are_forgotten(world: World) -> None:

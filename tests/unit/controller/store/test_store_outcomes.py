@@ -134,10 +134,10 @@ async def test_a_status_that_says_more_than_figures_takes_no_turn(world: World) 
 
 async def test_an_explanation_that_only_repeats_itself_requeues_nothing(world: World) -> None:
     world.store.instances.observe(instance_json())
-    world.store.instances.explained(ALPHA, "no such image")
+    world.store.instances.explained(ALPHA, None, "no such image")
     await world.settle()
 
-    world.store.instances.explained(ALPHA, "no such image")
+    world.store.instances.explained(ALPHA, None, "no such image")
 
     assert await world.due_keys() == set()
 

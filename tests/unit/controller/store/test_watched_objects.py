@@ -108,7 +108,7 @@ async def test_an_instance_made_anew_under_its_name_forgets_its_refusal(world: W
     world.store.instances.observe(instance_json(uid="first"))
     world.store.children.observe_pod(child())
     world.store.instances.refused(ALPHA, "first", 1, "exceeded quota")
-    world.store.instances.explained(ALPHA, "some problem")
+    world.store.instances.explained(ALPHA, None, "some problem")
     if deletion_seen:
         world.store.instances.observe_gone(ALPHA, "first")
         world.store.instances.drop(ALPHA)

@@ -2,8 +2,8 @@
 
 A real API server and one or two real controllers, in TURNS (3) turns of each: SETTLE_SECONDS (15) after the change,
 REST_SECONDS (20) in which nobody asks for anything, then EVALS (100) evals one after the other, beside INSTANCES (1)
-instances. Prints milliseconds of a processor that each part takes for an eval, and percent of a processor at rest;
-with REQUESTS=1 also which calls the API server served for it.
+instances. Prints milliseconds of a processor that each part takes for an eval, and percent of a processor at rest, of
+each turn, and at last the medians of the turns; with REQUESTS=1 also which calls the API server served.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -31,6 +32,8 @@ REST_SECONDS = float(os.environ.get("REST_SECONDS", "20"))
 EVALS = int(os.environ.get("EVALS", "100"))
 INSTANCES = int(os.environ.get("INSTANCES", "1"))
 
+Taken = dict[str, tuple[float, float]]
+"""Milliseconds for each eval and share of a processor at rest, by part."""
 Calls = Counter[tuple[str, str]]
 """Calls that the API server has served, by verb and resource."""
 
@@ -52,7 +55,7 @@ def _seconds(made: Crowd, standby: Operator | None) -> Mapping[str, float]:
     return processors.of_sessions({name: pid for name, pid in leaders.items() if pid is not None})
 
 
-async def _turn(made: Crowd, target: Target, name: str, standby: Operator | None) -> None:
+async def _turn(made: Crowd, target: Target, name: str, standby: Operator | None) -> Taken:
     await asyncio.sleep(SETTLE_SECONDS)
     before, began = _seconds(made, standby), time.monotonic()
     await asyncio.sleep(REST_SECONDS)
@@ -62,14 +65,23 @@ async def _turn(made: Crowd, target: Target, name: str, standby: Operator | None
     seconds = await load.serial(target, name, EVALS)
     passed = time.monotonic() - began
     each = processors.between(before, _seconds(made, standby), EVALS)
-    parts = ", ".join(
-        f"{part} {took:.2f} ms (at rest {rest[part]:.2%}: {rest[part] * passed / EVALS * 1000:.2f} ms)"
-        for part, took in each.items()
-    )
-    print(f"{name}: load {os.getloadavg()[0]:4.1f}, p50 {quantile(seconds, 0.5) * 1000:.0f} ms; {parts}", flush=True)
+    taken = {part: (took, rest[part]) for part, took in each.items()}
+    pace = f"p50 {quantile(seconds, 0.5) * 1000:.0f} ms, {passed / EVALS * 1000:.0f} ms each"
+    print(f"{name}: load {os.getloadavg()[0]:4.1f}, {pace}; {_text(taken)}", flush=True)
     if os.environ.get("REQUESTS"):
         served = (await _calls(target)) - calls
         print("  ", ", ".join(f"{verb} {resource} {count}" for (verb, resource), count in served.most_common(12)))
+    return taken
+
+
+def _text(taken: Taken) -> str:
+    return ", ".join(f"{part} {each:.2f} ms (at rest {rest:.2%})" for part, (each, rest) in taken.items())
+
+
+def _medians(turns: list[Taken]) -> Taken:
+    return {
+        part: (median(turn[part][0] for turn in turns), median(turn[part][1] for turn in turns)) for part in turns[0]
+    }
 
 
 async def main() -> None:
@@ -83,10 +95,13 @@ async def main() -> None:
             async with cluster.client(made.plane.kubeconfig) as api:
                 target = Target(api, made.namespace, ("answers",))
                 await load.serial(target, "warm", 20)
+                alone, beside = list[Taken](), list[Taken]()
                 for number in range(TURNS):
-                    await _turn(made, target, f"alone{number}", None)
+                    alone.append(await _turn(made, target, f"alone{number}", None))
                     async with made.standby() as standby:
-                        await _turn(made, target, f"beside{number}", standby)
+                        beside.append(await _turn(made, target, f"beside{number}", standby))
+                print(f"one controller: {_text(_medians(alone))}")
+                print(f"one that leads, one that stands by: {_text(_medians(beside))}")
 
 
 if __name__ == "__main__":

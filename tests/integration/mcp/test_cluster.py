@@ -398,6 +398,8 @@ async def test_an_agent_sees_pools_scales_one_and_learns_which_member_does_its_w
         wait = {"request_id": request["request_id"], "timeout": TIMEOUT}
         answer = structured_content(await client.call_tool("efrit_wait", wait))
         assert (answer["result"], answer["instance_id"].startswith("hands-")) == ("42", True)
+        # An answer is there before the counts of its pool are.
+        until(lambda: kube.get("efritpools", namespace, "hands")["status"].get("replicas"), "no member is counted")
         pool = structured_content(await client.call_tool("efrit_get_pool", {"pool": "hands"}))
         assert (pool["desired"], pool["members"]) == (1, 1)
 

@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -228,6 +227,9 @@ class Daemon(Struct, frozen=True):
             environment["XDG_CONFIG_HOME"] = str(own_directory.parent)
         environment[TAKEOVER_VARIABLE] = f"{takeover_seconds(self.mount(), os.environ):g}"
         environment.setdefault("EFRIT_MAX_RESULT_BYTES", str(MAX_RESULT_BYTES))
+        # Most evals find their Emacs running.
+        import subprocess
+
         # The shell ends at once: Emacs is nobody's child, and outlives who started it.
         completed = subprocess.run(
             ["/bin/sh", "-c", 'exec </dev/null 2>>"$0"; "$@" >&2 & echo $!', str(log), *command],

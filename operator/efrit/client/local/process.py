@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -90,6 +89,9 @@ def state_of(pid: int) -> str:
 
 
 def _by_ps(column: str, pid: int) -> str:
+    # Only where there is no /proc.
+    import subprocess
+
     command = ["ps", "-o", f"{column}=", "-p", str(pid)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 

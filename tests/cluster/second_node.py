@@ -21,7 +21,7 @@ IMAGES = (node.PAUSE_IMAGE, "localhost/efrit/operator:dev", "localhost/efrit/ema
 def second_node(cluster: BareCluster) -> Iterator[str]:
     """Yield the name of a node that is Ready; it is gone after the block."""
     layout, plane = cluster.layout.second, cluster.reached()
-    teardown.remove(layout)
+    _remove(layout)
     try:
         layout.data.mkdir(parents=True)
         layout.data.chmod(0o711)
@@ -47,9 +47,14 @@ def second_node(cluster: BareCluster) -> Iterator[str]:
         wait_until(is_ready, "a ready second node", hint=f"See {layout.data / 'logs'}.")
         yield node.SECOND.name
     finally:
-        teardown.remove(layout)
-        delete = ["delete", "node", node.SECOND.name, "--ignore-not-found", "--wait=false"]
-        run([programs.program("kubectl"), "--kubeconfig", paths.kubeconfig(), *delete])
+        _remove(layout)
+
+
+def _remove(layout: paths.Layout) -> None:
+    """Remove the node, its object too: one that is left says Ready until the cluster misses its heartbeat."""
+    teardown.remove(layout)
+    delete = ["delete", "node", node.SECOND.name, "--ignore-not-found"]
+    run([programs.program("kubectl"), "--kubeconfig", paths.kubeconfig(), *delete])
 
 
 def _answers(layout: paths.Layout) -> bool:

@@ -44,7 +44,7 @@ from efrit.protocol import (
 )
 from tests.support.kube import Json, Kube, until
 from tests.support.timeout import TIMEOUT
-from tests.support.transports import abort_all
+from tests.support.transports import abort_all, stop_serving
 
 T = TypeVar("T")
 FLOOD = 64
@@ -252,7 +252,7 @@ class SimulatedNode:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         async def end() -> None:
-            await asyncio.gather(*(runner.cleanup() for runner in self._runners))
+            await asyncio.gather(*(stop_serving(runner) for runner in self._runners))
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()

@@ -36,11 +36,13 @@ from tests.support.faults.api_proxy.calls import OPERATIONS, Call, CallLog, Json
 from tests.support.faults.api_proxy.rules import FOR_EVER, KILLING_EFFECTS, ArmedFault, Effect, Fault, FaultRules
 from tests.support.faults.api_proxy.streams import Cut, Holds, Stream
 from tests.support.timeout import TIMEOUT
-from tests.support.transports import abort_all
+from tests.support.transports import abort_all, stop_serving
 
 HOP_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "keep-alive"}
 LONGEST_LINE = 2**24
 START_SECONDS = TIMEOUT
+GRACE_SECONDS, POLL_SECONDS = 1.0, 0.05
+"""At the end: how long calls may go on, and how often their connections are cut after that until all have ended."""
 
 REFUSALS = {
     Effect.CONFLICT_409: (
@@ -66,6 +68,7 @@ class Proxy:
         self._log = CallLog()
         self._streams: set[Stream] = set()
         self._opening: set[asyncio.Future[aiohttp.ClientResponse]] = set()
+        self._answering: set[asyncio.Future[web.StreamResponse]] = set()
         self._ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -173,10 +176,21 @@ class Proxy:
                 self._ready.set_result(None)
                 await self._stopping.wait()
             finally:
-                await runner.cleanup()
-                if self._opening:
-                    await asyncio.wait(self._opening, timeout=1)
-                await abort_all(self._loop)
+                await stop_serving(runner)
+                await self._end_calls(self._loop)
+
+    async def _end_calls(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Return when no call is under way: one that is cancelled while it connects leaves its socket open."""
+        grace = GRACE_SECONDS
+        while calls := self._calls():
+            await asyncio.wait(calls, timeout=grace)
+            grace = POLL_SECONDS
+            if self._calls():
+                await abort_all(loop)
+        await abort_all(loop)
+
+    def _calls(self) -> set[asyncio.Future[Any]]:
+        return {*self._opening, *self._answering}
 
     def _inject(self, armed: ArmedFault) -> None:
         for stream in self._streams:
@@ -195,6 +209,8 @@ class Proxy:
         try:
             # A write that was sent arrives, even if its sender is killed.
             answering = asyncio.ensure_future(self._answer(request, data, target, number, fault, released))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answering.discard)
             answering.add_done_callback(_seen)
             return await (asyncio.shield(answering) if target.writes else answering)
         except (Cut, aiohttp.ClientError, OSError):

@@ -54,7 +54,7 @@ MEANINGS = {
     Exit.TERMINATED: "SIGTERM ended efrit; the work continues",
 }
 
-_BY_REASON = {
+_BY_REASON: dict[str, Exit] = {
     RequestReason.INPUT_REQUIRED: Exit.INPUT_REQUIRED,
     RequestReason.TIMED_OUT: Exit.TIMED_OUT,
     RequestReason.CANCELLED: Exit.CANCELLED,
@@ -76,7 +76,8 @@ def exit_of_plan(state: PlanState) -> Exit:
     if state.outcome is Outcome.SUCCESS:
         return Exit.DONE
     by_outcome = Exit.PARTIAL if state.outcome is Outcome.PARTIAL else Exit.FAILED
-    return {PlanReason.CANCELLED: Exit.CANCELLED, PlanReason.REJECTED: Exit.REJECTED}.get(state.reason, by_outcome)
+    by_reason: dict[str, Exit] = {PlanReason.CANCELLED: Exit.CANCELLED, PlanReason.REJECTED: Exit.REJECTED}
+    return by_reason.get(state.reason, by_outcome)
 
 
 def exit_of_error(error: ClientError) -> Exit:

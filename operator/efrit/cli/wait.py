@@ -225,7 +225,7 @@ class _ProgressLine:
         self._invocation = display.invocation
         self._began = time.monotonic()
         self._shown = ""
-        self._reason: RequestReason | None = None
+        self._reason: str | None = None
 
     def show(self, state: RequestState | None) -> None:
         waited = time.monotonic() - self._began

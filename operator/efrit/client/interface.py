@@ -241,13 +241,14 @@ class RequestState(Struct, frozen=True):
     """A request as it is now. Once `final` it never changes again.
 
     `result` is the beginning of a long one (`truncated`; `Backend.result` gives all of it). `output` is what
-    was printed, `messages` what Emacs said. `message` says in a sentence where it stands. `preemptions` is how often
+    was printed, `messages` what Emacs said. `message` says in a sentence where it stands. `reason`
+    is a string where a later operator has one that is not known here. `preemptions` is how often
     a pool interrupted it for another request, to run it again.
     """
 
     handle: Handle
     phase: Phase
-    reason: RequestReason
+    reason: RequestReason | str
     message: str = ""
     type: RequestType | None = None
     content: str | None = None

@@ -83,7 +83,7 @@ class PlanFailed(ClientError):
         self.state = state
 
 
-_BY_REASON: dict[RequestReason, type[RequestFailed]] = {
+_BY_REASON: dict[str, type[RequestFailed]] = {
     RequestReason.EVAL_ERROR: LispError,
     RequestReason.MODEL_ERROR: ModelFailed,
     RequestReason.MODEL_NOT_CONFIGURED: ModelFailed,

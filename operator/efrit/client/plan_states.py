@@ -27,7 +27,7 @@ from efrit.client.plans import (
     PlanState,
     Task,
 )
-from efrit.client.resource_fields import condition
+from efrit.client.resource_fields import Words, condition, reason_of
 from efrit.protocol.plan_enums import TaskState, TaskType
 from efrit.protocol.resource_case import from_resource
 from efrit.protocol.times import parse_time
@@ -61,15 +61,19 @@ def without_texts(state: PlanState) -> PlanState:
 def plan_of(obj: Json) -> PlanState:
     """Return the state that an EfritPlan describes."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    limits = spec.get("limits") or {}
+    limits, words = spec.get("limits") or {}, Words()
+    outcome = words.read(Outcome, status.get("outcome"), "outcome")
+    phase = words.read(PlanPhase, status.get("phase"), "phase") or _likely_phase(status, outcome)
     return PlanState(
         name=meta["name"],
-        phase=_phase(status.get("phase")),
-        reason=_reason(status.get("reason")),
+        phase=phase,
+        reason=reason_of(PlanReason, status.get("reason"), PlanReason.PENDING),
         intent=_intent(spec.get("intent") or {}),
         uid=meta.get("uid") or "",
-        message=str(condition(obj, "Complete").get("message") or "The operator has not reconciled it yet."),
-        outcome=Outcome(status["outcome"]) if status.get("outcome") else None,
+        message=words.named_in(
+            str(condition(obj, "Complete").get("message") or "The operator has not reconciled it yet.")
+        ),
+        outcome=outcome,
         amendments=tuple(spec.get("amendments") or ()),
         instance=status.get("instanceName") or (spec.get("instanceRef") or {}).get("name"),
         pool=(spec.get("poolRef") or {}).get("name"),
@@ -94,16 +98,11 @@ def plan_of(obj: Json) -> PlanState:
     )
 
 
-def _phase(text: str | None) -> PlanPhase:
-    return PlanPhase(text or PlanPhase.PENDING)
-
-
-def _reason(text: str | None) -> PlanReason:
-    try:
-        return PlanReason(text or PlanReason.PENDING)
-    except ValueError:
-        # A later operator's word; the phase says what matters.
-        return PlanReason.PENDING
+def _likely_phase(status: Json, outcome: Outcome | None) -> PlanPhase:
+    """Return where a plan stands that has no phase, or one of a later operator."""
+    if status.get("completionTime"):
+        return PlanPhase.SUCCEEDED if outcome is Outcome.SUCCESS else PlanPhase.FAILED
+    return PlanPhase.RUNNING if status.get("startTime") else PlanPhase.PENDING
 
 
 def _intent(value: Json) -> Intent:
@@ -115,10 +114,11 @@ def _intent(value: Json) -> Intent:
 
 
 def _task(value: Json) -> Task:
-    # A later operator's word; what is beside it matters.
-    kind = value["type"] if value.get("type") in list(TaskType) else TaskType.ATOMIC
-    state = value["state"] if value.get("state") in list(TaskState) else TaskState.PENDING
-    return from_resource(Task, {"description": "", **value, "type": kind, "state": state})
+    words = Words()
+    kind = words.read(TaskType, value.get("type"), "type") or TaskType.ATOMIC
+    state = words.read(TaskState, value.get("state"), "state") or TaskState.PENDING
+    task = from_resource(Task, {"description": "", **value, "type": kind, "state": state})
+    return replace(task, description=words.named_in(task.description))
 
 
 def commit_of(value: Json) -> PlanCommit:

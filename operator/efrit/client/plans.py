@@ -79,7 +79,7 @@ class PlanState(Struct, frozen=True):
 
     name: str
     phase: PlanPhase
-    reason: PlanReason
+    reason: PlanReason | str
     intent: Intent
     uid: str = ""
     message: str = ""

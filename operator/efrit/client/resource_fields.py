@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from efrit.api_group import GROUP
 
@@ -11,6 +12,45 @@ Json = Mapping[str, Any]
 
 DIGEST = f"{GROUP}/content-digest"
 """Annotation of a request or plan with a key or name: what that stands for."""
+
+MAX_REASON_CHARACTERS = 64
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class Words:
+    """Reads words of a resource. Those of a later operator are kept, to be named as they are."""
+
+    def __init__(self) -> None:
+        self._unknown: list[str] = []
+
+    def read(self, kind: type[E], text: str | None, what: str) -> E | None:
+        """Return the member of `kind`; None where there is no word, or one that is not known here."""
+        member = known_word(kind, text)
+        if text and member is None:
+            self._unknown.append(f"{what} {text}")
+        return member
+
+    def named_in(self, message: str) -> str:
+        """Return `message`, with the words that are not known here."""
+        if not self._unknown:
+            return message
+        note = f"({', '.join(self._unknown)}: this efrit is older than the operator; update it)"
+        return f"{message} {note}".strip()
+
+
+def reason_of(kind: type[E], text: str | None, default: E) -> E | str:
+    """Return a reason: a member of `kind`, or as it is where a later operator has it; `default` where it is none."""
+    if not text:
+        return default
+    # It is printed among words of our own.
+    is_word = text.isascii() and text.isalnum() and len(text) <= MAX_REASON_CHARACTERS
+    return known_word(kind, text) or (text if is_word else default)
+
+
+def known_word(kind: type[E], text: str | None) -> E | None:
+    """Return the member of `kind` that `text` is; None where it is none, or empty."""
+    return next((member for member in kind if member.value == text), None)
 
 
 def condition(obj: Json, kind: str) -> Json:

@@ -88,9 +88,24 @@ def test_a_plan_nobody_has_looked_at_is_pending() -> None:
     assert "not reconciled it" in plan.message
 
 
-def test_a_reason_of_a_later_operator_is_no_obstacle() -> None:
+def test_words_of_a_later_operator_are_shown_as_they_are() -> None:
     plan = plan_of({**WHOLE, "status": {"phase": "Running", "reason": "Unheard"}})
-    assert (plan.phase, plan.reason) == (PlanPhase.RUNNING, PlanReason.PENDING)
+    assert (plan.phase, plan.reason) == (PlanPhase.RUNNING, "Unheard")
+    task = {"id": "1", "type": "loop", "state": "blocked", "description": "Build it."}
+    conditions = [{"type": "Complete", "message": "It goes on."}]
+    status = {"phase": "Resting", "startTime": "2026-01-02T03:04:05Z", "tree": [task], "conditions": conditions}
+    plan = plan_of({**WHOLE, "status": status})
+    assert (plan.phase, plan.final) == (PlanPhase.RUNNING, False)
+    assert plan.message == "It goes on. (phase Resting: this efrit is older than the operator; update it)"
+    assert plan.tree[0].description.startswith("Build it. (type loop, state blocked: this efrit is older")
+
+
+def test_a_plan_that_a_later_operator_has_ended_is_over() -> None:
+    status = {"phase": "Archived", "completionTime": "2026-01-02T03:04:05Z", "outcome": "Success"}
+    assert plan_of({**WHOLE, "status": status}).phase is PlanPhase.SUCCEEDED
+    plan = plan_of({**WHOLE, "status": {**status, "outcome": "Abandoned"}})
+    assert (plan.phase, plan.outcome) == (PlanPhase.FAILED, None)
+    assert "(outcome Abandoned, phase Archived: this efrit is older than the operator; update it)" in plan.message
 
 
 def test_a_plan_of_all_options_is_one_the_api_takes() -> None:

@@ -17,7 +17,7 @@ from efrit.client.cluster.api import Api
 from efrit.client.cluster.pools import get_pool
 from efrit.client.cluster.watch_object import states_of
 from efrit.client.errors import ClaimNotFound, Conflict, Forbidden, NotFound, Refused
-from efrit.client.resource_fields import condition
+from efrit.client.resource_fields import Words, condition
 from efrit.protocol.enums import ClaimPhase
 from efrit.protocol.times import parse_time
 from efrit.resources import EXCLUSIVE_CLAIMS
@@ -31,14 +31,17 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 def claim_of(obj: Json) -> Claim:
     """Return the claim that an EfritClaim describes. Pure."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    ready = condition(obj, "Ready")
+    ready, words = condition(obj, "Ready"), Words()
+    phase = words.read(ClaimPhase, status.get("phase"), "phase")
+    if phase is None:
+        phase = ClaimPhase.BOUND if ready.get("status") == "True" else ClaimPhase.PENDING
     return Claim(
         meta["name"],
         spec["poolRef"]["name"],
-        ClaimPhase(status.get("phase") or "Pending"),
+        phase,
         ready=ready.get("status") == "True",
         reason=ready.get("reason") or "",
-        message=ready.get("message") or "",
+        message=words.named_in(ready.get("message") or ""),
         instance=status.get("instanceName"),
         holder=spec.get("holder"),
         recycle=spec.get("release") != "Return",

@@ -28,7 +28,7 @@ from efrit.client.interface import (
     Usage,
     Work,
 )
-from efrit.client.resource_fields import DIGEST, condition
+from efrit.client.resource_fields import DIGEST, Words, condition, reason_of
 from efrit.protocol.enums import BROKEN_REASONS, RetryPolicy
 from efrit.protocol.resource_case import from_resource, resource_word, to_resource
 from efrit.protocol.times import parse_time
@@ -98,17 +98,20 @@ def stats_of(obj: Json, now: datetime) -> InstanceStats:
 def request_of(obj: Json) -> RequestState:
     """Return the state that an EfritRequest describes."""
     meta, spec, status = obj["metadata"], obj.get("spec", {}), obj.get("status", {})
-    complete = condition(obj, "Complete")
+    complete, words = condition(obj, "Complete"), Words()
+    outcome = words.read(Outcome, status.get("outcome"), "outcome")
+    phase = words.read(Phase, status.get("phase"), "phase") or _likely_phase(status, outcome)
+    request_type = words.read(RequestType, spec.get("type"), "type")
     named = (spec.get("instanceRef") or {}).get("name")
     result, reference = status.get("result"), status.get("resultRef") or {}
     return RequestState(
         Handle(meta["name"], status.get("instanceName") or named),
-        Phase(status.get("phase") or Phase.PENDING),
-        _reason(status.get("reason")),
-        str(complete.get("message") or "The operator has not reconciled it yet."),
-        type=RequestType(spec["type"]) if spec.get("type") else None,
+        phase,
+        reason_of(RequestReason, status.get("reason"), RequestReason.PENDING),
+        words.named_in(str(complete.get("message") or "The operator has not reconciled it yet.")),
+        type=request_type,
         content=spec.get("content"),
-        outcome=Outcome(status["outcome"]) if status.get("outcome") else None,
+        outcome=outcome,
         result=result,
         truncated=bool(status.get("truncated")) or bool(reference),
         result_bytes=reference.get("bytes") or len((result or "").encode()),
@@ -129,12 +132,11 @@ def request_of(obj: Json) -> RequestState:
     )
 
 
-def _reason(text: str | None) -> RequestReason:
-    try:
-        return RequestReason(text or RequestReason.PENDING)
-    except ValueError:
-        # A later operator's word; the phase says what matters.
-        return RequestReason.PENDING
+def _likely_phase(status: Json, outcome: Outcome | None) -> Phase:
+    """Return where a request stands that has no phase, or one of a later operator."""
+    if status.get("completionTime"):
+        return Phase.SUCCEEDED if outcome is Outcome.SUCCESS else Phase.FAILED
+    return Phase.RUNNING if status.get("startTime") else Phase.PENDING
 
 
 def _error(value: Json | None) -> Error | None:

@@ -52,7 +52,7 @@ def work_of(plan: EfritPlan, instance: str, request: EfritRequest) -> Work:
 
 def status_of(state: RequestState, result: str | None, now: datetime) -> RequestStatus:
     """Return the final status of a request, from its final state."""
-    reason = RequestReason(state.reason.value)
+    reason = RequestReason(state.reason)
     outcome = Outcome(state.outcome.value) if state.outcome is not None else Outcome.FAILURE
     if outcome is Outcome.PARTIAL and reason is RequestReason.SUCCEEDED:
         reason = RequestReason.PARTIAL

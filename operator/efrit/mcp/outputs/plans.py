@@ -17,7 +17,6 @@ from efrit.client.plans import (
     Observation,
     PlanCommit,
     PlanPhase,
-    PlanReason,
     PlanState,
     Task,
 )
@@ -48,7 +47,7 @@ class PlanSummary(Output):
     plan_id: str
     instance_id: str | None = None
     phase: PlanPhase
-    reason: PlanReason = Field(description="Reason for the phase.")
+    reason: str = Field(description="Reason for the phase.")
     final: bool = Field(description="Whether the plan has ended and never changes again.")
     outcome: Outcome | None = Field(default=None, description="How much of the goal was reached; set once final.")
     intent: str
@@ -74,7 +73,7 @@ class PlanOutput(Output):
     instance_id: str | None = None
     pool: str | None = None
     phase: PlanPhase
-    reason: PlanReason = Field(description="Reason for the phase.")
+    reason: str = Field(description="Reason for the phase.")
     final: bool = Field(description="Whether the plan has ended and never changes again.")
     outcome: Outcome | None = Field(default=None, description="How much of the goal was reached; set once final.")
     message: str = Field(description="The state in one sentence.")

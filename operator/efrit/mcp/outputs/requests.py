@@ -101,7 +101,7 @@ class RequestOutput(ResultOutput):
     instance_id: str | None = None
     type: RequestType | None = None
     phase: Phase
-    reason: RequestReason = Field(description="Reason for the phase.")
+    reason: str = Field(description="Reason for the phase.")
     final: bool = Field(description="Whether the request has ended and never changes again.")
     outcome: Outcome | None = Field(default=None, description="How much of the work was done; set once final.")
     message: str = Field(default="", description="The state in one sentence.")

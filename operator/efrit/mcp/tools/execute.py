@@ -156,7 +156,7 @@ def _error_text(state: RequestState) -> str:
             f"{request} waits for it, efrit_cancel stops it."
         )
     problem = error_of(state)
-    message = problem.message if problem is not None else for_model(state.message) or state.reason.value
+    message = problem.message if problem is not None else for_model(state.message) or str(state.reason)
     if (question := question_of(state)) is not None and state.session is not None:
         return (
             f"The model asks: {question} Answer with efrit_submit: session_id {state.session.id}, the answer as "

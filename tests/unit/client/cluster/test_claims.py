@@ -31,6 +31,13 @@ def claim(name: str = "ada", pool: str = "crew", status: Json | None = None, **s
     return {"metadata": {"name": name}, "spec": {"poolRef": {"name": pool}, **spec}, "status": status or {}}
 
 
+def test_a_phase_of_a_later_operator_is_shown_as_it_is() -> None:
+    held = claim_of(claim(status={**STATUS, "phase": "Renewed"}))
+    assert (held.phase, held.settled) == (ClaimPhase.BOUND, True)
+    assert held.message.endswith("(phase Renewed: this efrit is older than the operator; update it)")
+    assert claim_of(claim(status={"phase": "Parked"})).phase is ClaimPhase.PENDING
+
+
 class Server:
     """An API server with some pools and claims; pools cannot be read where `forbidden` says so."""
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritRequest
+from efrit.cli.exit_codes import Exit, exit_of
 from efrit.client.cluster.convert import instance_of, manifest, request_name, request_of, stats_of
 from efrit.client.errors import Refused
 from efrit.client.interface import (
@@ -86,6 +87,24 @@ def test_a_request_nobody_has_looked_at_is_pending() -> None:
         "one",
         False,
     )
+
+
+def test_words_of_a_later_operator_are_shown_as_they_are() -> None:
+    spec, started = {"type": "dream", "content": "1"}, "2026-01-02T03:04:05Z"
+    status = {"phase": "Resting", "reason": "Throttled", "startTime": started}
+    obj = {"metadata": {"name": "r"}, "spec": spec, "status": status}
+    state = request_of(obj)
+    assert (state.phase, state.reason, state.type, state.final) == (Phase.RUNNING, "Throttled", None, False)
+    note = "(phase Resting, type dream: this efrit is older than the operator; update it)"
+    assert state.message == f"The operator has not reconciled it yet. {note}"
+    ended = request_of({**obj, "status": {**status, "completionTime": started, "outcome": "Abandoned"}})
+    # What is not known to be a success is none.
+    assert (ended.phase, ended.outcome, exit_of(ended)) == (Phase.FAILED, None, Exit.FAILED)
+    assert "outcome Abandoned" in ended.message
+    # It is printed as it is, so what could control a terminal is no reason.
+    assert request_of({**obj, "status": {"reason": "\x1b[2J"}}).reason is RequestReason.PENDING
+    done = request_of({**obj, "status": {**status, "completionTime": started, "outcome": "Success"}})
+    assert (done.phase, done.final, exit_of(done)) == (Phase.SUCCEEDED, True, Exit.DONE)
 
 
 def test_all_of_a_final_status_is_reported() -> None:

@@ -111,7 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Failures(terminal))
 
 
-FEWER_COLLECTIONS = (20_000, 20, 50)
+FEWER_COLLECTIONS = (200_000, 20, 50)
 """With its own thresholds (700, 10, 10) Python spends a twentieth of a test run on looking for cycles."""
 
 

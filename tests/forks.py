@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import io
 import itertools
 import mmap
@@ -105,6 +106,8 @@ class Forks:
         session.config.stash[SHARED] = vars(session.config)["_tmp_path_factory"].getbasetemp()
         with contextlib.ExitStack() as until_end:
             session.config.hook.pytest_before_forks(session=session, until_end=until_end)
+            # Which conftest.py files a path has is known by now; pytest looks at each call of a hook for a test.
+            vars(session)["gethookproxy"] = functools.cache(session.gethookproxy)
             self._run(session, files)
         return True
 

@@ -38,7 +38,8 @@ class Marker:
 
 def markers_of(file: str, text: str) -> list[Marker]:
     """Return the markers in one file's text."""
-    matches = ((number, MARKER.fullmatch(line)) for number, line in enumerate(text.splitlines(), 1))
+    lines = ((number, line) for number, line in enumerate(text.splitlines(), 1) if " gate: " in line)
+    matches = ((number, MARKER.fullmatch(line)) for number, line in lines)
     return [Marker(match["name"], file, number + (not match["code"])) for number, match in matches if match]
 
 

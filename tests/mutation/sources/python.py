@@ -48,7 +48,7 @@ def mutate(text: str, line: int, operation: Operation) -> str:
 
 def is_the_same(text: str, changed: str, line: int) -> bool:
     """Return whether an operation on what is marked on `line` has changed nothing but the layout."""
-    whole, classes = _enclosing(ast.parse(text), line)
+    whole, classes = _enclosing(_original(text), line)
     before = _written([whole], classes)
     return f"\n{before}\n" in f"\n{changed}\n"
 
@@ -60,9 +60,15 @@ def unknown_names(text: str, operation: Operation) -> set[str]:
     return set(_names(operation.text) - _names(text) - set(dir(builtins)) - {ORIGINAL})
 
 
+@functools.lru_cache(maxsize=8)
+def _original(text: str) -> ast.Module:
+    """Return the syntax tree of a file as it is, for several of its mutants; nobody changes it."""
+    return ast.parse(text)
+
+
 @functools.cache
 def _names(text: str) -> frozenset[str]:
-    return frozenset(node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name))
+    return frozenset(node.id for node in ast.walk(_original(text)) if isinstance(node, ast.Name))
 
 
 class _Replace(ast.NodeTransformer):

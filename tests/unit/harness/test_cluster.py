@@ -29,7 +29,7 @@ from tests.cluster.kind import CONFIG, KindCluster
 from tests.cluster.loading import Loaded
 from tests.cluster.node_images import ScratchImage
 from tests.cluster.paths import REPOSITORY
-from tests.cluster.processes import FAVOURED, Daemon
+from tests.cluster.processes import FAVOURED, TIMER_SLACK, Daemon
 from tests.cluster.progress import ClusterError, run, wait_until
 from tests.support.timeout import TIMEOUT
 
@@ -171,6 +171,22 @@ def test_a_daemon_that_is_favoured_goes_before_other_sessions_and_one_that_is_go
     sleeper.stop()
     sleeper.favour()
     assert about.split("nice ")[1].strip() == FAVOURED
+
+
+def test_a_daemons_timers_may_be_as_late_as_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slack_ns() -> int:
+        # The child tells its own: of another process only root may ask.
+        sleeper = Daemon("sleeper", ("sh", "-c", f"cat /proc/self/timerslack_ns > {tmp_path / 'slack'}"), tmp_path)
+        sleeper.start()
+        wait_until(lambda: sleeper.pid() is None, "the end of a child", timeout=TIMEOUT, pause=0.01)
+        return int((tmp_path / "slack").read_text())
+
+    monkeypatch.setenv(TIMER_SLACK, "7")
+    late = slack_ns()
+    monkeypatch.delenv(TIMER_SLACK)
+    assert (late, slack_ns()) == (7_000_000, int(Path("/proc/self/timerslack_ns").read_text()))
 
 
 def test_a_daemon_that_is_to_die_with_its_parent_does(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ class Sender:
         nodeid: str,
         location: tuple[str, int, str] | None,
     ) -> None:
-        # Those from before the fork come again when this is registered, and are in the summary already.
+        # Those from before the fork are repeated when this is registered, and are in the summary already.
         if when == "runtest":
             self._waiting.append(RecordedWarning(serialize_warning_message(warning_message), nodeid, location))
             self.flush()

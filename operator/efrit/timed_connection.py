@@ -152,7 +152,7 @@ class TimedConnection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Take in that a request is there."""
         if self._in_head:
-            # It asks for another protocol, and comes again without that.
+            # It asks for another protocol, and is sent again without that.
             return
         self._in_body = False
         self._overhead_bytes = 0

@@ -522,7 +522,7 @@ REMEMBERED is t when it remembers answers of all requests, nil when of none."
           (exchanged nil))
       (cl-letf (((symbol-function 'efrit-files-read)
                  (lambda (path)
-                   ;; The bridge strikes when claims.old has been read: what it has
+                   ;; The bridge acts when claims.old has been read: what it has
                    ;; read of the journal does not have the claim of `now' yet.
                    (when (and (not exchanged) (string-suffix-p "claims.new" path))
                      (setq exchanged t)

@@ -283,7 +283,7 @@ class RequestState(Struct, frozen=True):
 
 
 class Update(Struct, frozen=True):
-    """News of a request: its state has changed, or the model has said more (`text`, to be appended)."""
+    """A change of a request: its state has changed, or the model has said more (`text`, to be appended)."""
 
     state: RequestState | None = None
     text: str = ""

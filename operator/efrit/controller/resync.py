@@ -1,7 +1,8 @@
 """Lists one namespace, at first and then again and again: what events cannot be trusted for.
 
 A watch may lose an event; a list does not. Every sweep compares paged lists with the store and only
-reports to the store what a watch would have: ghosts of missed deletions, missed objects, results past their time.
+reports to the store what a watch would have: objects that are missing or whose deletion was missed, results
+past their time.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def test_a_bridge_that_is_cut_off_goes_on_and_its_answers_are_stored_when_it_is_
     run.check()
     cut, healed = run.first_noted(Op.CUT_BRIDGE.value), run.first_noted(f"{Op.CUT_BRIDGE.value} is over")
     stored = {request.marker: final.at for request, final in run.finals()}
-    # What a controller had heard of before may still be stored.
+    # What a controller had received before may still be stored.
     meanwhile = [execution.marker for execution in run.history.ran if cut < execution.written < healed]
     assert meanwhile, run.diagnostics()
     assert not [marker for marker in meanwhile if stored[marker] < healed], "it was not cut off"

@@ -98,7 +98,7 @@ class Watcher(ABC):
                 with self._lock:
                     self._watch_gaps.append(self._clock())
             except (httpx.HTTPError, OSError, json.JSONDecodeError):
-                # A connection may end within a line: what it was of comes again from the position before it.
+                # A connection may end within a line: what it was of is sent again from the position before it.
                 self._stopping.wait(RETRY_SECONDS)
 
     def _list(self) -> None:

@@ -86,7 +86,7 @@ ANSWERED_ONCE = {
     "without a name to what came before names": (b"GET /healthz HTTP/1.0\r\n\r\n", b"200"),
     "what is asked behind a question mark": (b"GET /healthz?verbose HTTP/1.1\r\n" + HOST + b"\r\n", b"200"),
     "two requests": (GET + HOST + b"\r\nPOST /readyz HTTP/1.1\r\n" + HOST + b"\r\n", b"200"),
-    "a request, and what is no HTTP": (GET + HOST + b"\r\nno HTTP\r\n\r\n", b"200"),
+    "a request, and what is not HTTP": (GET + HOST + b"\r\nno HTTP\r\n\r\n", b"200"),
     "another protocol": (GET + HOST + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n", b"200"),
     "as many headers as may be": (GET + HOST + b"X: y\r\n" * (MAX_HEADERS - 1) + b"\r\n", b"200"),
     "a body": (b"POST /healthz HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\n", b"405"),

@@ -123,7 +123,7 @@ def test_those_that_wait_under_load_do_not_come_again_all_at_once_and_are_the_ne
 
 
 def test_those_that_an_instance_has_do_not_come_again_all_at_once_either_and_what_runs_says_so_soon() -> None:
-    """Else thousands on queues are a load that never ends: each comes again while the others still do."""
+    """Else thousands on queues are a load that never ends: each is looked at again while the others still are."""
     count = 1000
     busy = replace(ready(), open_requests=count)
     queued = (

@@ -56,7 +56,7 @@ class SmallDisk(Disk):
         super().link(area, name, to_area, to_name)
 
     def fill(self) -> None:
-        """Leaves no room, the reserve apart."""
+        """Leaves no space, the reserve apart."""
         self.room = self._used()
 
     def space(self) -> Space:

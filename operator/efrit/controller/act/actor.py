@@ -263,7 +263,7 @@ class Actor:
             case ConfirmPlan():
                 await self._confirm.plan(action)
             case ReadWarningEvents():
-                # A question that is left out comes again; a worker that waits for its turn would do nothing else.
+                # A read that is left out is asked for again; a worker that waits for its turn would do nothing else.
                 if not self._warnings.busy:
                     problem = await self._warnings.explain(action)
                     self._store.instances.explained(action.instance, action.pod_uid, problem)

@@ -34,7 +34,7 @@ PORTS = {"https": 443, "http": 80}
 
 
 class Answer(NamedTuple):
-    """What the API server said; of its headers those that say when to come again."""
+    """What the API server said; of its headers those that say when to retry."""
 
     status: int
     headers: Mapping[str, str]

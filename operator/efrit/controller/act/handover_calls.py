@@ -112,7 +112,7 @@ class HandoverCalls:
         self._schedule()
 
     def _let_go(self, error: EfritError | None) -> None:
-        """Have come again what has waited for too long, or all that waits once the bridge counts as not answering."""
+        """Have retried what has waited for too long, or all that waits once the bridge counts as not answering."""
         if isinstance(error, BridgeUnresponsive):  # gate: batches-of-silent
             _fail(self._gathering.clear(), BridgeUnresponsive(error.message, sent=False))
             return

@@ -70,7 +70,7 @@ class Timeouts(NamedTuple):
 class Head(NamedTuple):
     """What is used of the head of an answer.
 
-    kind: the media type in lower case, without parameters; retry: the headers that say when to come again.
+    kind: the media type in lower case, without parameters; retry: the headers that say when to retry.
     """
 
     status: int

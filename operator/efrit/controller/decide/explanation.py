@@ -15,7 +15,7 @@ def explanation(snapshot: InstanceSnapshot, now: datetime) -> list[Action]:
     """Return the question why an instance that is starting does not become ready, when it is due."""
     pod, facts = snapshot.pod, snapshot.facts
     began = (pod.created if pod else facts.pod_gone or snapshot.instance.metadata.creation_timestamp) or now
-    # A controller that has just started has not heard of its bridge yet, however old the pod is.
+    # A controller that has just started has received nothing of its bridge yet, however old the pod is.
     age = now - max(began, snapshot.controller_started or began)
     if age < snapshot.config.explain_after:
         return [RequeueAfter(snapshot.config.explain_after - max(age, timedelta()))]

@@ -100,7 +100,7 @@ class BridgeEvents:
         """Take in that a bridge cannot be reached."""
         entry = self._index.instances[instance]
         bridge, pod = entry.bridge, entry.own_pod.uid if entry.own_pod else None
-        # The present pod's bridge may fail before it was ever heard of.
+        # The present pod's bridge may fail before anything of it was received.
         if pod_uid not in (bridge.pod_uid, pod) and bridge.pod_uid is not None:
             return
         if bridge.connected or (bridge.pod_uid, bridge.problem) != (pod_uid, problem):

@@ -409,7 +409,7 @@ WRITTEN: dict[str, tuple[RequestSnapshot, float, str, str, dict[str, Any]]] = {
     "work its user cancelled ends cancelled though the queue timeout has passed": says(
         snapshot(request(queueTimeoutSeconds=5, cancel=True), ready(), bridge_view=WITHDRAWN), 6, "Cancelled"
     ),
-    "work that may be on the queue is not rejected before the queue is heard of": says(
+    "work that may be on the queue is not rejected before the queue is listed": says(
         snapshot(target=away(limited(maxRequestBytes=1).instance), listed_at_start=True), 3, "InstanceNotReady"
     ),
     "work on the queue of an instance that went away waits for it": says(

@@ -6,9 +6,9 @@ reads objects written under a newer CRD.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer
 from pydantic.alias_generators import to_camel
@@ -28,7 +28,9 @@ def rfc3339_micro(moment: datetime) -> str:
 
 def _in_utc(moment: datetime, precision: str) -> str:
     # Not strftime, which writes the year 1 with one digit.
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return moment.isoformat(timespec=precision)[: -len("+00:00")] + "Z"
 
 
 Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
@@ -96,6 +98,18 @@ class ApiModel(BaseModel):
     """CEL rules of this object, in the order they are checked."""
     may_change: ClassVar[bool] = False
     """Whether rules about changes (`oldSelf`) of what is below do not hold here: a change makes new objects."""
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with these fields, which are not checked; without what pydantic does for models of others."""
+        if deep:
+            return super().model_copy(update=update, deep=True)
+        changed = update or {}
+        copied = self.__new__(type(self))
+        object.__setattr__(copied, "__dict__", {**self.__dict__, **changed})
+        object.__setattr__(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__ | changed.keys())
+        object.__setattr__(copied, "__pydantic_extra__", None)
+        object.__setattr__(copied, "__pydantic_private__", None)
+        return copied
 
     def to_wire(self) -> dict[str, Any]:
         """Return the object as JSON data in camelCase, without unset optional fields."""

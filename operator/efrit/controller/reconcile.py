@@ -13,7 +13,12 @@ from efrit.controller.decide.claims import decide_claim
 from efrit.controller.decide.instances import decide_absent, decide_instance
 from efrit.controller.decide.plans import decide_plan, reads_first
 from efrit.controller.decide.pools import decide_pool
-from efrit.controller.decide.requests import continues_at_once, decide_orphans, decide_request
+from efrit.controller.decide.requests import (
+    continues_at_once,
+    decide_ended,
+    decide_orphans,
+    decide_request,
+)
 from efrit.controller.fair_semaphore import FairSemaphore
 from efrit.controller.model.actions import (
     Action,
@@ -111,8 +116,7 @@ class Reconciler:
         await self._confirm_left("EfritRequest", key, work)
         requests.assume(key, None)
         for decisions_left in reversed(range(MAX_READS)):
-            snapshot = requests.snapshot(key)
-            actions = decide_request(snapshot, self._clock()) if snapshot is not None else []
+            actions = self._decide_request(key)
             outcome = await self._actor.carry_out_all(work, actions)
             if outcome is DecisionOutcome.SUPERSEDED or not continues_at_once(actions):
                 break
@@ -122,6 +126,14 @@ class Reconciler:
         # Of an earlier request of the name, too, which was deleted while a queue had it.
         await self._actor.carry_out_all(work, decide_orphans(key, self._store.bridges.orphans(key)))
         requests.drop_if_done(key)
+
+    def _decide_request(self, key: Key) -> list[Action]:
+        """Return a decision about a request; one about what has ended needs no picture of its instance."""
+        ended = self._store.requests.ended(key)
+        if ended is not None:
+            return decide_ended(ended, self._clock())
+        snapshot = self._store.requests.snapshot(key)
+        return decide_request(snapshot, self._clock()) if snapshot is not None else []
 
     async def _plan(self, key: Key, work: WorkKey) -> None:
         plans = self._store.plans

@@ -169,8 +169,9 @@ class WorkQueue:
                 self._ready.promote(key, self._ahead[key])
             return
         self._note_first()
-        self._deferred.discard(key)
-        self._background.discard(key)
+        if key in self._deferred:
+            self._deferred.discard(key)
+            self._background.discard(key)
         self._dirty.add(key)
         if key not in self._active:
             self._ready.put(key, _now(), self._ahead.get(key))

@@ -57,7 +57,7 @@ def canonical_json(value: Any) -> bytes:
 
 def check_round_trip(values: Iterable[Any]) -> None:
     """Raise `ValueError` for JSON values that are not the same after they were carried on, written and read again."""
-    remaining = [(value, 1) for value in values]
+    remaining = [(value, 1) for value in values if type(value) is not str]
     while remaining:
         value, depth = remaining.pop()
         if isinstance(value, float) and not math.isfinite(value):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from efrit.api import (
     Condition,
@@ -123,6 +123,28 @@ def test_models_cannot_be_changed() -> None:
         request.spec.content = "other"  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("update", [None, {}, {"content": "other", "cancel": True}], ids=["all", "none", "some"])
+def test_a_copy_is_the_one_that_pydantic_makes(update: dict[str, Any] | None) -> None:
+    spec = EfritRequest.model_validate(REQUEST).spec
+    before = spec.model_dump()
+
+    copied, expected = spec.model_copy(update=update), BaseModel.model_copy(spec, update=update)
+
+    assert copied == expected
+    assert copied.__pydantic_fields_set__ == expected.__pydantic_fields_set__
+    assert copied.model_dump(exclude_unset=True) == expected.model_dump(exclude_unset=True)
+    assert (type(copied), spec.model_dump()) == (type(spec), before)
+
+
+def test_a_deep_copy_shares_nothing() -> None:
+    request = EfritRequest.model_validate(REQUEST)
+
+    copied = request.model_copy(deep=True)
+
+    assert copied == request
+    assert copied.spec is not request.spec
+
+
 def test_a_resource_is_known_by_namespace_and_name() -> None:
     assert EfritRequest.model_validate(REQUEST).key == ("team", "work")
 
@@ -142,6 +164,11 @@ def test_quantities_may_be_numbers(quantity: Any, text: str) -> None:
 def test_times_are_whole_seconds_in_utc() -> None:
     assert rfc3339(NOW) == "2026-03-01T12:00:00Z"
     assert rfc3339_micro(NOW) == "2026-03-01T12:00:00.123456Z"
+
+
+def test_times_of_other_zones_and_of_the_first_year_are_written_in_utc() -> None:
+    assert rfc3339_micro(NOW.astimezone(timezone(timedelta(hours=5)))) == rfc3339_micro(NOW)
+    assert rfc3339(datetime(1, 1, 1, tzinfo=UTC)) == "0001-01-01T00:00:00Z"
 
 
 # Conditions.

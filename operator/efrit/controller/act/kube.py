@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from efrit.controller.act.api_calls import ApiCalls
 from efrit.controller.act.terminating import TerminatingNamespaces
 from efrit.kube.client import Body, Json, KubeClient, json_of, query_string
@@ -19,6 +21,14 @@ from efrit.kube.media_types import JSON
 from efrit.resources import Resource
 
 FIELD_MANAGER = "efrit-operator"
+
+
+def _encoded(body: Body) -> bytes:
+    """Return a body as JSON. msgspec takes neither half a surrogate pair nor what is derived from str."""
+    try:
+        return msgspec.json.encode(body)
+    except (UnicodeEncodeError, TypeError):
+        return json.dumps(body).encode()
 
 
 class Kube(KubeClient):
@@ -46,7 +56,7 @@ class Kube(KubeClient):
             return await super().send_patch(path, body, content_type, query)
         with self._raise_unreachable("PATCH", path):
             headers = await self._head(JSON, content_type)
-            answer = await self._calls.call("PATCH", path + query_string(query), headers, json.dumps(body).encode())
+            answer = await self._calls.call("PATCH", path + query_string(query), headers, _encoded(body))
         if not 200 <= answer.status < 300:
             raise api_error("PATCH", path, answer.status, answer.body, answer.headers)
         return json_of(answer.body)

@@ -41,7 +41,7 @@ from efrit.controller.model.actions import (
     Wake,
 )
 from efrit.controller.model.keys import Key, target_of
-from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
+from efrit.controller.model.snapshots import EndedRequest, InstanceSnapshot, RequestSnapshot
 from efrit.protocol import RequestState
 
 RETRY_CANCEL = timedelta(seconds=2)
@@ -64,6 +64,15 @@ def decide_request(snapshot: RequestSnapshot, now: datetime) -> list[Action]:
         if actions is not None:
             return [*_confirm_never_ran(context, actions), *actions]
     return []
+
+
+def decide_ended(ended: EndedRequest, now: datetime) -> list[Action]:
+    """Return the next actions for a request that exists and has its final status."""
+    actions: list[Action] = []
+    view, instance = ended.bridge_view, ended.instance
+    if instance is not None and view is not None and view.state == RequestState.ANSWERED:
+        actions.append(Acknowledge(instance, ended.request.run_id))
+    return [*actions, *retention("EfritRequest", ended.request, now)]
 
 
 def decide_orphans(request_key: Key, orphans: Iterable[tuple[Key, str]]) -> list[Action]:
@@ -122,14 +131,11 @@ def _deleted(context: RequestContext) -> list[Action] | None:
 
 
 def _final(context: RequestContext) -> list[Action] | None:
-    request = context.snapshot.request
-    if not request.final:
+    snapshot = context.snapshot
+    if not snapshot.request.final:
         return None
-    actions: list[Action] = []
-    view, target = context.snapshot.bridge_view, context.snapshot.target
-    if target is not None and view is not None and view.state == RequestState.ANSWERED:
-        actions.append(Acknowledge(target.instance.key, request.run_id))
-    return [*actions, *retention("EfritRequest", request, context.now)]
+    instance = snapshot.target.instance.key if snapshot.target is not None else None
+    return decide_ended(EndedRequest(snapshot.request, instance, snapshot.bridge_view), context.now)
 
 
 def _given_back(context: RequestContext) -> list[Action] | None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from efrit.api import ConditionStatus, EfritInstance, EfritPlan, EfritRequest, UpdateReason, condition_of
 from efrit.api.instance import UPDATED, HandoverState
 from efrit.api.pool import PlacementStrategy
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.instance_facts import InstanceFacts
+from efrit.controller.model.keys import Key
 from efrit.controller.model.rollout import RolloutView
 from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
 from efrit.protocol import RequestView
@@ -213,6 +215,15 @@ class RequestSnapshot:
     """Its place among those that wait for a member of their EfritPool, or look for another one; None for others."""
     content_bytes: int | None = None
     """Size of spec.content where `request` has it not, which must be read before it is sent; None where it has it."""
+
+
+class EndedRequest(NamedTuple):
+    """Everything that a decision reads about a request that exists and has its final status."""
+
+    request: EfritRequest
+    instance: Key | None
+    """The instance named or recorded, if it exists."""
+    bridge_view: RequestView | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,14 @@ from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.decide.placement import node_is_lost, sleeps
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey, target_of
-from efrit.controller.model.snapshots import ActionFailure, Handover, InstanceSnapshot, PoolPlace, RequestSnapshot
+from efrit.controller.model.snapshots import (
+    ActionFailure,
+    EndedRequest,
+    Handover,
+    InstanceSnapshot,
+    PoolPlace,
+    RequestSnapshot,
+)
 from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest, RecentRequests
@@ -326,6 +333,19 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             session_instance=entry.session_instance,
             failure=entry.failure,
             pool=place,
+        )
+
+    def ended(self, key: Key) -> EndedRequest | None:
+        """Return what is left of a request that has its final status, None of any other and of one that is gone."""
+        entry = self._index.requests.get(key)
+        if entry is None or entry.gone or not entry.packed.final:
+            return None
+        entry.parked = False
+        target = self._index.instances.get(entry.target) if entry.target is not None else None
+        return EndedRequest(
+            entry.packed.unpack(),
+            entry.target if target is not None and target.instance is not None else None,
+            target.views.get(entry.run_id) if target is not None else None,
         )
 
     def _is_never_submitted(self, entry: RequestRecord, request: EfritRequest, view: RequestView | None) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.act.kube import Kube
-from efrit.errors import ApiNamespaceTerminating
+from efrit.errors import ApiNamespaceTerminating, ApiRefused
 from efrit.resources import REQUESTS
 from tests.unit.controller.fake_api import FakeApi
 
@@ -23,6 +23,32 @@ async def test_the_controller_writes_in_its_own_name(api: FakeApi, kube: Kube) -
 
     (call,) = api.calls
     assert call.query == {"fieldManager": "efrit-operator"}
+
+
+class Name(str):
+    """What JSON writes as text, and msgspec does not."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("text", ["3", "<é>&\u2028\U0001f600", Name("3")], ids=["plain", "unicode", "derived"])
+async def test_a_status_is_sent_as_it_is(api: FakeApi, kube: Kube, text: str) -> None:
+    api.put(WORK, work())
+
+    await kube.patch_status(REQUESTS, "team", "work", {"status": {"result": text, "truncated": False}})
+
+    (call,) = api.calls
+    assert call.body == {"status": {"result": text, "truncated": False}}
+
+
+async def test_half_a_surrogate_pair_is_sent_for_the_api_server_to_judge(api: FakeApi, kube: Kube) -> None:
+    api.fail("PATCH", f"{WORK}/status", 422, {"kind": "Status", "message": "no"})
+
+    with pytest.raises(ApiRefused):
+        await kube.patch_status(REQUESTS, "team", "work", {"status": {"result": "\ud800"}})
+
+    (call,) = api.calls
+    assert call.body == {"status": {"result": "\ud800"}}
 
 
 TERMINATING = {

@@ -62,7 +62,7 @@ class Written:
         return counts
 
 
-async def _until(api: httpx.AsyncClient, **expected: object) -> Json:
+async def until_status(api: httpx.AsyncClient, **expected: object) -> Json:
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             pool = await cluster.call(api, "GET", POOLS.path(NAMESPACE, POOL))
@@ -73,7 +73,7 @@ async def _until(api: httpx.AsyncClient, **expected: object) -> Json:
             await asyncio.sleep(0.2)
 
 
-async def _change(api: httpx.AsyncClient, where: str, spec: Json) -> None:
+async def change(api: httpx.AsyncClient, where: str, spec: Json) -> None:
     headers = {"Content-Type": MERGE_PATCH}
     response = await api.patch(where, content=json.dumps({"spec": spec}), headers=headers)
     response.raise_for_status()
@@ -81,8 +81,8 @@ async def _change(api: httpx.AsyncClient, where: str, spec: Json) -> None:
 
 async def _from_zero(api: httpx.AsyncClient) -> None:
     autoscaling = {"maxReplicas": MEMBERS, "targetLoadPerInstance": 10, "scaleDown": {"stabilizationSeconds": 2}}
-    await _change(api, POOLS.path(NAMESPACE, POOL), {"replicas": None, "autoscaling": autoscaling})
-    await _until(api, desiredReplicas=0, replicas=0, draining=0)
+    await change(api, POOLS.path(NAMESPACE, POOL), {"replicas": None, "autoscaling": autoscaling})
+    await until_status(api, desiredReplicas=0, replicas=0, draining=0)
     written, names, sizes = Written(), [f"zero-{number}" for number in range(REQUEST_COUNT)], Counter[int]()
 
     def is_at_zero(pool: Json) -> bool:
@@ -104,7 +104,7 @@ async def _from_zero(api: httpx.AsyncClient) -> None:
         created = time.perf_counter() - began
         await watch.wait_for(set(names), TIMEOUT_SECONDS)
         took = max(watch.seen.values()) - began
-        await _until(api, desiredReplicas=0, replicas=0, draining=0)
+        await until_status(api, desiredReplicas=0, replicas=0, draining=0)
         gone = time.perf_counter() - began
     statuses = {name: watch.last[name]["status"] for name in names}
     right = sum(status.get("result") == str(int(name[5:]) + 1) for name, status in statuses.items())
@@ -143,7 +143,7 @@ async def _claims(api: httpx.AsyncClient, prefix: str, count: int, *, release_at
         await cluster.call(api, "POST", where, EXCLUSIVE_CLAIMS.manifest({"name": name}, spec=spec))
         if release_at_once:
             await bound.wait_for({name}, TIMEOUT_SECONDS)
-            await _change(api, f"{where}/{name}", {"released": True})
+            await change(api, f"{where}/{name}", {"released": True})
 
     async with (
         cluster.watching(api, where, _is_bound) as bound,
@@ -158,7 +158,7 @@ async def _claims(api: httpx.AsyncClient, prefix: str, count: int, *, release_at
         await asyncio.gather(*tasks)
         await bound.wait_for(set(names), TIMEOUT_SECONDS)
         if not release_at_once:
-            await asyncio.gather(*(_change(api, f"{where}/{name}", {"released": True}) for name in names))
+            await asyncio.gather(*(change(api, f"{where}/{name}", {"released": True}) for name in names))
         await ended.wait_for(set(names), TIMEOUT_SECONDS)
         over = time.perf_counter() - began
     waits = [bound.seen[name] - created[name] for name in names]
@@ -174,7 +174,7 @@ async def _claims(api: httpx.AsyncClient, prefix: str, count: int, *, release_at
 
 
 @asynccontextmanager
-async def _pool(api: httpx.AsyncClient) -> AsyncIterator[None]:
+async def pool_of(api: httpx.AsyncClient) -> AsyncIterator[None]:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     await cluster.call(api, "POST", NAMESPACES.path(), {"metadata": {"name": NAMESPACE, "labels": labels}})
     try:
@@ -187,15 +187,15 @@ async def _pool(api: httpx.AsyncClient) -> AsyncIterator[None]:
 
 async def measure() -> None:
     """Measure and print."""
-    async with cluster.client() as api, _pool(api):
+    async with cluster.client() as api, pool_of(api):
         if REQUEST_COUNT:
             await _from_zero(api)
         if WARM:
             warm = {"replicas": WARM, "ready": WARM, "idle": WARM, "draining": 0}
-            await _change(api, POOLS.path(NAMESPACE, POOL), {"replicas": WARM, "autoscaling": None})
-            await _until(api, **warm)
+            await change(api, POOLS.path(NAMESPACE, POOL), {"replicas": WARM, "autoscaling": None})
+            await until_status(api, **warm)
             await _claims(api, "short", round(RATE * SECONDS), release_at_once=True)
-            await _until(api, **warm)
+            await until_status(api, **warm)
             await _claims(api, "held", WARM, release_at_once=False)
 
 

@@ -29,6 +29,7 @@ from tests.bench.floor import Floor, Writes
 from tests.bench.other_machines import Creators
 from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
+from tests.support.bench.flow_history import jain
 from tests.support.command_line import parser
 from tests.support.custom_resources import install_crds
 from tests.support.fixtures import AUDIT_POLICY, audited
@@ -191,12 +192,6 @@ def milliseconds(values: list[float]) -> str:
     return f"p50 {quantile(values, 0.5) * 1000:6.1f} ms, p95 {quantile(values, 0.95) * 1000:6.1f} ms"
 
 
-def jain(shares: Iterable[int]) -> float:
-    """Return Jain's index of fairness: 1 where all shares are equal, 1/n where one has all."""
-    values = list(shares)
-    return sum(values) ** 2 / (len(values) * sum(value * value for value in values))
-
-
 def _pairs(crew: Crew, log: Path) -> None:
     pairs = {"": {"instance": INSTANCE, "pool": POOL}, ", ephemeral queue": _ephemeral(crew)}
     for queue, targets in pairs.items():
@@ -210,6 +205,9 @@ def _pairs(crew: Crew, log: Path) -> None:
             own = {("efritrequests", f"{kind}-{number}{'-ephemeral' if queue else ''}") for number in range(PAIRS)}
             writes = _writes(log, before, own, PAIRS)
             print(f"one after the other, of the {kind + queue:<25} {milliseconds(values)}, {writes}", flush=True)
+        more = [pool - instance for pool, instance in zip(seconds["pool"], seconds["instance"], strict=True)]
+        parts = ", ".join(f"{1000 * quantile(more, share):.1f}" for share in (0.25, 0.5, 0.75))
+        print(f"  the pool above the instance, of each pair: quartiles {parts} ms", flush=True)
 
 
 def _ephemeral(crew: Crew) -> dict[str, Json]:

@@ -223,6 +223,12 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "the report that a request is bound which has said why it waits",
+        "bound-briefly",
+        Value("True"),
+        (f"{UNIT}/decide/test_binding.py::test_a_request_that_has_waited_or_is_to_wait_says_that_it_is_bound",),
+    ),
+    Mutant(
         "the next reconciliation of a request whose last decision has only read",
         "decides-anew",
         Value("requests.must_verify(key) is None"),

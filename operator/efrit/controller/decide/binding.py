@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import timedelta
 
-from efrit.api import RequestReason
+from efrit.api import EfritRequest, RequestReason
 from efrit.controller.decide import final_status, placement, preemption
 from efrit.controller.decide.open_status import open_status, wait
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action, Bind, Decision, FindSession, Placed, Wake
 from efrit.controller.model.snapshots import InstanceSnapshot, PoolPlace, Victim
 
+BOUND = "Bound to an instance."
 RETRY_MOVE = timedelta(seconds=2)
 """A request of a member that is gone has no place in the line of its pool: nothing reports when there is room."""
 
@@ -160,7 +161,7 @@ def session_wait(context: RequestContext) -> timedelta | None:
 def _bound(
     context: RequestContext,
     chosen: InstanceSnapshot,
-    message: str = "Bound to an instance.",
+    message: str = BOUND,
     reason: RequestReason = RequestReason.PENDING,
 ) -> list[Action]:
     request = context.snapshot.request
@@ -175,7 +176,12 @@ def _bound(
             f"Bound to EfritInstance {name}, where a new session begins: EfritInstance {session_instance}, "
             f"which has session {session.id}, is away."
         )
-    status = open_status(context, reason, message, update)
+    if message == BOUND and _goes_at_once(chosen) and _has_said_nothing(request):
+        # For a request that names its instance nothing is written before it is handed over: what is said here would
+        # be out of date at once, and the API server checks it in this write, where the member waits, and the next.
+        status = request.status.model_copy(update=update)
+    else:
+        status = open_status(context, reason, message, update)
     patch = final_status.patch(request, status)
     bound = Bind(
         **{field.name: getattr(patch, field.name) for field in fields(patch)},
@@ -197,9 +203,18 @@ def _queue_to_record(chosen: InstanceSnapshot) -> str | None:
     the queue is full, is recorded on none: an update would wait for it, and whoever leads next could not tell that it
     was never handed over.
     """
+    return chosen.bridge.queue_id if chosen.instance.spec.queue.ephemeral and _goes_at_once(chosen) else None
+
+
+def _goes_at_once(chosen: InstanceSnapshot) -> bool:
+    """Return whether the instance gets the request as soon as that is recorded."""
     has_room = chosen.load < chosen.instance.spec.queue.max_pending  # gate: bound-next
-    is_next = chosen.handover_open and placement.takes_requests(chosen) and has_room
-    return chosen.bridge.queue_id if is_next and chosen.instance.spec.queue.ephemeral else None
+    return chosen.handover_open and placement.takes_requests(chosen) and has_room
+
+
+def _has_said_nothing(request: EfritRequest) -> bool:
+    """Return whether the status says nothing yet that a binding would have to take back."""
+    return request.status.reason is None and not request.status.conditions  # gate: bound-briefly
 
 
 def _placed(

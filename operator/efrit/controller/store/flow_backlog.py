@@ -8,6 +8,7 @@ decides, by priority and age.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -110,11 +111,12 @@ class FlowBacklog:
             self._by_age.discard(key)
             self._forget_if_empty(flow)
 
-    def started(self, flow: str, *, is_paid: bool = False, in_turn: bool = True) -> None:
+    def started(self, flow: str, *, is_paid: bool = False) -> None:
         """Count a request of a flow that a member has; the flow pays for it once.
 
-        in_turn: whether it was the next. What is taken out of turn costs the flows that wait nothing of their credit,
-        and gives none to those that do not wait.
+        It need not have been the next: where several have room the first that is decided about goes first, and one
+        that continues a session needs no room. What is taken out of turn costs the flows that wait nothing of their
+        credit, and gives none to those that do not wait.
         """
         self.changes += 1
         line = self._flows.setdefault(flow, _Flow())
@@ -124,9 +126,8 @@ class FlowBacklog:
             return
         begins = max(line.next_start, self._now)  # gate: flow-saves-nothing
         line.next_start = begins + 1 / self.shares.weight(flow)
-        if not in_turn:  # gate: out-of-turn
-            begins = min([begins, *(other.next_start for other in self._filled.values())])
-        self._now = max(self._now, begins)
+        if begins > self._now:
+            self._now = max(self._now, min(begins, self._first_start()))  # gate: out-of-turn
 
     def ended(self, flow: str) -> None:
         """Count a request less that a member has."""
@@ -222,6 +223,12 @@ class FlowBacklog:
             yield line.waiting.at(place)
             if place + 1 < min(len(line.waiting), self._room(line)):
                 heapq.heappush(heap, (begins + 1 / self.shares.weight(name), name, place + 1))
+
+    def _first_start(self) -> float:
+        """Return when the first of the flows is due of which something may go."""
+        limit = self.shares.max_running
+        waiting = self._filled.values()
+        return min((line.next_start for line in waiting if limit is None or line.running < limit), default=math.inf)
 
     def _room(self, line: _Flow) -> int:
         limit = self.shares.max_running

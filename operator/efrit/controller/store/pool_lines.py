@@ -122,7 +122,7 @@ class PoolLines:
         record.flow = line.known(_flow(record, line))
         line.discard(record.packed.key)
         line.held.add(record.packed.key)
-        line.started(record.flow, is_paid=record.paid, in_turn=in_turn)
+        line.started(record.flow, is_paid=record.paid)
         record.paid = True
         self.changed(pool)
         if not in_turn:

@@ -113,6 +113,56 @@ def test_the_ephemeral_queue_that_gets_a_request_next_is_recorded_with_its_insta
     assert (status["instanceName"], status.get("queueID")) == ("alpha", queue)
 
 
+SELECTED: Json = {"target": None, "selector": {"matchLabels": {"team": "a"}}}
+WAITED: Json = {"phase": "Pending", "reason": "InstanceNotReady"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "recorded"),
+    [
+        (ready(instance()), {"instanceName": "alpha", "conditions": []}),
+        (ready(instance(spec=EPHEMERAL)), {"instanceName": "alpha", "queueID": QUEUE_ID, "conditions": []}),
+    ],
+    ids=["a queue on storage", "an ephemeral queue"],
+)
+def test_of_a_request_that_is_handed_over_at_once_nothing_is_written_but_where_it_goes(
+    chosen: InstanceSnapshot, recorded: Json
+) -> None:
+    assert written(decide_request(snapshot(request(**SELECTED), candidates=(chosen,)), NOW)) == recorded
+
+
+@pytest.mark.parametrize(
+    ("status", "chosen"),
+    [
+        (WAITED, ready(instance())),
+        ({"conditions": [condition_json("Complete", "False", "InstanceNotReady")]}, ready(instance())),
+        ({}, ready(instance(), handover_id="another")),
+        ({}, ready(instance(spec={"queue": {"maxPending": 3}}), open_requests=3)),
+        ({}, away(instance(status={"suspendedIdle": True}))),
+    ],
+    ids=["a reason before", "conditions before", "not open yet", "held back", "asleep"],
+)
+def test_a_request_that_has_waited_or_is_to_wait_says_that_it_is_bound(
+    status: Json, chosen: InstanceSnapshot
+) -> None:
+    bound_status = written(decide_request(snapshot(request(**SELECTED, status=status), candidates=(chosen,)), NOW))
+
+    assert (bound_status["instanceName"], bound_status["phase"], bound_status["reason"]) == (
+        "alpha",
+        "Pending",
+        "Pending",
+    )
+    assert condition(bound_status, "Complete")[2] == "Bound to an instance."
+
+
+def test_a_request_that_was_bound_without_a_word_says_later_what_it_waits_for() -> None:
+    without_a_word = request(**SELECTED, status={"instanceName": "alpha"})
+
+    status = written(decide_request(snapshot(without_a_word, away(instance())), LATER))
+
+    assert (status["phase"], status["reason"]) == ("Pending", "InstanceNotReady")
+
+
 def test_the_store_shows_the_other_instances_to_a_request_whose_node_is_lost() -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     labels = {"team": "a"}

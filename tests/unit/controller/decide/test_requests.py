@@ -284,8 +284,14 @@ WRITTEN: dict[str, tuple[RequestSnapshot, float, str, str, dict[str, Any]]] = {
     "a clock that is set back does not lengthen the wait for a start": says(
         snapshot(request(queueTimeoutSeconds=60), away(), seen_for=seconds(60)), -HOUR, "TimedOut"
     ),
-    "a request by selector is bound to the least loaded ready instance": says(
-        snapshot(request(**FREE), candidates=(*CROWD, away(instance("asleep")))), 0, "Pending", instanceName="quiet"
+    "a request by selector that has said why it waits is bound to the least loaded ready instance": says(
+        snapshot(
+            request(**FREE, status={"phase": "Pending", "reason": "InstanceNotReady"}),
+            candidates=(*CROWD, away(instance("asleep"))),
+        ),
+        0,
+        "Pending",
+        instanceName="quiet",
     ),
     "a request by selector waits while no instance is ready": says(
         snapshot(request(**FREE), candidates=(away(),)), 3, "InstanceNotReady", instanceName=None

@@ -166,7 +166,7 @@ def test_of_a_flow_without_requests_nothing_is_kept() -> None:
 
 def run_out_of_turn(line: FlowBacklog, flow: str, count: int) -> None:
     for _ in range(count):
-        line.started(flow, in_turn=False)
+        line.started(flow)
     for _ in range(count):
         line.ended(flow)
 

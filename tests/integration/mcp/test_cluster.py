@@ -122,7 +122,8 @@ def kubeconfig(plane: ControlPlane, namespace: str, bearer: str, path: Path) -> 
 def audit_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the log of an API server of its own, which also writes down what is read."""
     directory = tmp_path_factory.mktemp("audit")
-    reads = {"level": "Metadata", "resources": [{"group": "efrit.dev"}]}
+    kept = {"group": "apps", "resources": ["controllerrevisions"]}
+    reads = {"level": "Metadata", "resources": [{"group": "efrit.dev"}, kept]}
     policy = {**AUDIT_POLICY, "rules": [reads, {"level": "None"}]}
     (directory / "policy.json").write_text(json.dumps(policy))
     return directory / "audit.log"

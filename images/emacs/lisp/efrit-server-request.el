@@ -32,8 +32,9 @@
 ;;;; Serving one request
 
 (defun efrit-server-serve (entry)
-  "Claim the request of ENTRY and answer it, or make a session of it."
-  (let ((claim (efrit-claim-take entry)) settled)
+  "Claim the request of ENTRY and answer it, or make a session of it.
+Return non-nil when its code ran to its end, which puts back functions."
+  (let ((claim (efrit-claim-take entry)) settled restored)
     (when claim
       (unwind-protect
           (let (result)
@@ -42,11 +43,19 @@
             (setq result (efrit-server--result claim))
             (if (efrit-session-p result)
                 (efrit-health-end)
+              (setq restored (efrit-server--ran-to-end-p claim result))
               (efrit-server--finish claim result))
             (setq settled t))
         ;; An answer that is made and could not be stored yet is held back.
         (unless (or settled efrit-server-held)
-          (efrit-server-give-up "a request could not be answered"))))))
+          (efrit-server-give-up "a request could not be answered"))))
+    restored))
+
+(defun efrit-server--ran-to-end-p (claim result)
+  "Return non-nil when RESULT is that of code of CLAIM that nothing has cut short.
+A signal that ends a request may come while what it had redefined is put back."
+  (and (equal (efrit-request-type (efrit-claim-request claim)) "eval")
+       (equal (efrit-result-reason result) "Succeeded")))
 
 (defun efrit-server--long-p (claim)
   "Return non-nil when the request of CLAIM may keep the heartbeat back for long.

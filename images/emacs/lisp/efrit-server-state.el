@@ -150,11 +150,6 @@ Code of requests must have broken it: when that goes on, another one is needed."
         (ignore-errors (efrit-server-log "This Emacs ends: %s" why))
       (funcall end))))
 
-(defun efrit-server-restore ()
-  "Put back what code has redefined of the server, and log it."
-  (efrit-guard-restore)
-  (efrit-server-log-restored))
-
 (defun efrit-server-log-restored ()
   "Log what was put back of what code had redefined of the server."
   (let ((restored (efrit-guard-take-restored)))

@@ -24,12 +24,14 @@
 
 ;;;; Whether answers are right
 
-(defun efrit-server-check-self ()
-  "Check between requests that an answer would be right, when it is time for that."
+(defun efrit-server-check-self (&optional restored)
+  "Check between requests that an answer would be right, when it is time for that.
+RESTORED says that what code had redefined has just been put back."
   (when (efrit-self-check-due-p)
     ;; Code that waits must not begin a request in the midst of it.
     (efrit-server-working
-      (efrit-server-restore)
+      (unless restored (efrit-guard-restore))
+      (efrit-server-log-restored)
       (let ((problem (efrit-self-check)) (limit (efrit-limits-lowered)))
         ;; Sessions would be lost with it.
         (when (and limit (null efrit-sessions))
@@ -69,7 +71,8 @@
 (defun efrit-server--work-slice ()
   "Answer requests until none waits or a slice of time is over.
 Sessions take turns with requests: a step, a request, a step."
-  (let ((start (float-time)) entry session)
+  ;; `efrit-server-work' has just done so.
+  (let ((start (float-time)) entry session (restored t))
     (while (progn
              (setq efrit-server-turns (1+ efrit-server-turns))
              (when efrit-server-dirty
@@ -77,13 +80,14 @@ Sessions take turns with requests: a step, a request, a step."
                (efrit-queue-scan))
              ;; At the next tick, a request that comes before it would be answered wrongly.
              ;; gate: check-before-claim
-             (when (efrit-self-check-requested-p) (efrit-server-check-self))
+             (when (efrit-self-check-requested-p) (efrit-server-check-self restored))
+             (setq restored nil)
              (setq session (efrit-session-next)
                    entry (and (not (efrit-server-draining-p))
                               (efrit-queue-next (efrit-sessions-under-way))))
              (when (or session entry) (efrit-server-stir))
              (when session (efrit-server-step session))
-             (when entry (efrit-server-serve entry))
+             (when entry (setq restored (efrit-server-serve entry)))
              (and (or session entry)
                   (< -0.001 (- (float-time) start) efrit-server-slice))))
     ;; Meanwhile requests may have come that go before those known.

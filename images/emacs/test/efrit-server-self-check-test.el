@@ -209,6 +209,26 @@
               (should (equal (efrit-test-names "requests") '("req_next.json"))))
           (when efrit-server-soon (cancel-timer efrit-server-soon)))))))
 
+(ert-deftest efrit-self-check-follows-what-puts-functions-back-once-a-request-was-cut-short ()
+  (efrit-test-with-queue
+    (let* (steps
+           (efrit-server-slice 3600)
+           (efrit-server-dirty t)
+           (efrit-guard-restorer (lambda () (push 'restore steps))))
+      (efrit-self-check-test--with-function (lambda () (push 'check steps) nil)
+        (efrit-health-reset)
+        (efrit-test-submit "1")
+        (efrit-test-submit "2" :content "(error \"No\")")
+        (efrit-test-submit "3")
+        (efrit-self-check-request-ended)
+        ;; Each sets the directory of that buffer.
+        (with-current-buffer (efrit-eval--scratch)
+          (let ((default-directory default-directory))
+            (efrit-server--work-slice)))
+        (should (equal (nreverse steps)
+                       ;; Each request puts functions back at its end.
+                       '(check restore check restore restore check restore check)))))))
+
 (ert-deftest efrit-self-check-comes-before-the-next-claim-once-a-tool-of-a-session-has-run ()
   (pcase-dolist (`(,state . ,requested) '((act . t) (ask . nil)))
     (let ((efrit-self-check--requested nil) (efrit-health--shown nil) stepped)

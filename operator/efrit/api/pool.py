@@ -423,6 +423,9 @@ class PoolStatus(ApiModel):
     )
     revision: str | None = Field(default=None, max_length=64, description="Digest of spec.template.")
     updated: int | None = Field(default=None, ge=0, description="Members that have this template.")
+    updated_ready: int | None = Field(
+        default=None, ge=0, description="Members that have this template and take requests."
+    )
     conditions: tuple[Condition, ...] = Field(
         default=(),
         max_length=8,

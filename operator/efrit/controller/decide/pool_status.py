@@ -102,6 +102,7 @@ def _status(
         ),
         revision=snapshot.revision,
         updated=sum(member.revision == snapshot.revision for member in staying),
+        updated_ready=sum(member.revision == snapshot.revision for member in serving),
         conditions=conditions,
     )
 

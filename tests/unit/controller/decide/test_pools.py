@@ -178,7 +178,8 @@ def test_the_status_counts_members_and_requests() -> None:
     counts = {name: patch.status[name] for name in ("replicas", "ready", "idle", "busy", "draining", "suspended")}
     assert counts == {"replicas": 3, "ready": 2, "idle": 1, "busy": 2, "draining": 1, "suspended": 1}
     assert (patch.status["pending"], patch.status["oldestPendingTime"]) == (4, "2026-01-01T00:00:00Z")
-    assert (patch.status["updated"], patch.status["revision"]) == (3, NEW)
+    # One of the three sleeps.
+    assert (patch.status["updated"], patch.status["updatedReady"], patch.status["revision"]) == (3, 2, NEW)
     assert patch.status["selector"] == "efrit.dev/pool=crew"
     assert patch.status["flows"] == [{"name": "x", "running": 3, "pending": 4}]
 

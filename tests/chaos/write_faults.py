@@ -48,9 +48,12 @@ def _of_request(body: Json) -> str:
     status = body.get("status", {})
     if status.get("phase") in FINAL:
         return "final" if status.get("startTime") else "never ran"
-    if status.get("phase") == "Pending":
+    phase = status.get("phase")
+    if phase is None and status.get("instanceName"):
+        return "bound"
+    if phase == "Pending":
         return "bound" if status.get("reason") == "Pending" else "waiting"
-    return str(status.get("phase"))
+    return str(phase)
 
 
 def _of_instance(body: Json) -> str:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from efrit.api.meta import rfc3339_micro
+from efrit.controller.retry import Outage
 from efrit.errors import ApiError, ApiNotFound
 from efrit.kube.client import KubeClient
 from efrit.kube.media_types import MERGE_PATCH
@@ -78,6 +79,7 @@ class Lease:
         """Whether another was seen to hold the lease: what is to be ready by the time that it is taken may begin."""
         self._observed: tuple[Any, ...] = ()
         self._observed_at = 0.0
+        self._outage = Outage()
 
     @property
     def held(self) -> bool:
@@ -132,16 +134,25 @@ class Lease:
         try:
             await self._take_or_renew(ours)
         except _HeldByOther:
+            self._answered()
             if ours:
                 raise
             self.stands_by = True
             return False
         except ApiError as error:
-            log.info("lease %s/%s: %s", self._namespace, self._name, error)
+            if self._outage.failed(error, _now()):
+                log.info("lease %s/%s: %s", self._namespace, self._name, error)
             return False
+        self._answered()
         # From before the call: no candidate has seen the renewal any earlier.
         self._sure_until = began + self._sure_seconds
         return True
+
+    def _answered(self) -> None:
+        """Take in that the API server has answered as it should."""
+        ended = self._outage.ended(_now())
+        if ended is not None:
+            log.info("lease %s/%s: answered again, after %.0f s without: %s", self._namespace, self._name, *ended)
 
     async def _take_or_renew(self, ours: bool) -> None:
         try:

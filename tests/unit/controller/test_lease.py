@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,8 @@ from efrit.api.meta import rfc3339_micro
 from efrit.controller import lease as lease_module
 from efrit.controller.act.kube import Kube
 from efrit.controller.lease import Lease
+from efrit.controller.retry import LONGEST_WARNING_PAUSE_SECONDS
+from efrit.errors import ApiUnavailable
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_api import FakeApi
 
@@ -223,6 +226,40 @@ async def test_an_absence_at_the_start_is_waited_for(api: FakeApi, kube: Kube) -
 
     async with holding(lease(kube), leading):
         await begun(leading)
+
+
+class AwayFor:
+    """An API server that is away for so many seconds, with a lease that another keeps renewing."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.asked = 0
+
+    async def call(self, method: str, path: str, **_: Any) -> Any:
+        self.asked += 1
+        moment = asyncio.get_running_loop().time()
+        if moment < self._seconds:
+            raise ApiUnavailable(f"{method} {path}: 503: away")
+        lease = held_by("pod-0")
+        lease["spec"]["renewTime"] = str(moment)
+        return lease
+
+
+@pytest.mark.virtual_time
+async def test_while_the_api_server_is_away_a_candidate_asks_often_and_logs_that_ever_less_often(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, logger=lease_module.log.name)
+    away = AwayFor(2 * HOURS)
+
+    async with holding(lease(cast(Kube, away)), Leading()):
+        await asyncio.sleep(2.5 * HOURS)
+
+    assert away.asked > 2 * HOURS / (2 * lease_module.POLL_SECONDS)
+    lines = [record.getMessage() for record in caplog.records]
+    assert "503: away" in lines[0]
+    assert lines[-1].startswith("lease efrit-system/efrit-operator: answered again, after 7200 s")
+    assert len(lines) <= 2 * HOURS / LONGEST_WARNING_PAUSE_SECONDS + 10
 
 
 async def test_a_lease_taken_by_another_ends_the_leading(api: FakeApi, kube: Kube) -> None:

@@ -11,6 +11,7 @@ from efrit.controller.retry import (
     FIRST_WARNING_PAUSE_SECONDS,
     LAST_BACKOFF_SECONDS,
     LONGEST_WARNING_PAUSE_SECONDS,
+    Outage,
     retry_while_unavailable,
 )
 from efrit.errors import ApiForbidden, ApiUnavailable
@@ -73,3 +74,27 @@ async def test_a_refusal_is_not_repeated() -> None:
 
     with pytest.raises(ApiForbidden):
         await retry_while_unavailable(refused)
+
+
+def test_calls_that_fail_and_succeed_by_turns_fill_no_log() -> None:
+    outage, lines = Outage(), 0
+    for second in range(int(DAY)):
+        if second % 2:
+            lines += outage.ended(second) is not None
+        else:
+            lines += outage.failed(ApiUnavailable("503: away"), second)
+
+    assert DAY / LONGEST_WARNING_PAUSE_SECONDS <= lines <= 2 * DAY / FIRST_WARNING_PAUSE_SECONDS
+
+
+def test_an_outage_after_a_while_is_logged_at_once_and_again_after_the_first_pause() -> None:
+    outage, failure = Outage(), ApiUnavailable("503: away")
+    for second in range(int(3 * LONGEST_WARNING_PAUSE_SECONDS)):
+        outage.failed(failure, second)
+    assert outage.ended(3 * LONGEST_WARNING_PAUSE_SECONDS) == (3 * LONGEST_WARNING_PAUSE_SECONDS, failure)
+
+    assert outage.failed(failure, DAY)
+    assert not outage.failed(failure, DAY + FIRST_WARNING_PAUSE_SECONDS - 1)
+    assert outage.failed(failure, DAY + FIRST_WARNING_PAUSE_SECONDS)
+    assert outage.ended(DAY + 100) == (100, failure)
+    assert outage.ended(DAY + 101) is None

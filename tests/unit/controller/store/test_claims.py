@@ -152,7 +152,6 @@ async def test_members_with_plans_are_in_no_claims_way_and_no_claim_overtakes_ot
     assert claim_of(world, "c40").ahead == 40
 
 
-@on_virtual_time
 @pytest.mark.parametrize("cannot", ["full disk", "not Ready", "no pod"])
 async def test_members_that_cannot_be_taken_hide_none_that_can(world: World, cannot: str) -> None:
     begin(world)
@@ -180,6 +179,7 @@ async def test_a_decision_looks_at_so_many_members_and_no_more(world: World) -> 
     assert len(free(world)) == MAX_LOOKED_AT
 
 
+@on_virtual_time
 async def test_a_claim_that_this_process_has_bound_is_not_decided_about_again_unless_it_is_to_end(
     world: World,
 ) -> None:

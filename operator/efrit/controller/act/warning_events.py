@@ -6,6 +6,7 @@ up to a size, for few instances at a time: who floods a namespace with events, o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -92,10 +93,12 @@ def _subjects(name: str, question: ReadWarningEvents) -> Iterator[_Subject]:
 
 
 def _last_seen(event: dict[str, Any]) -> datetime:
-    times = (
-        event.get("series", {}).get("lastObservedTime"),
-        event.get("lastTimestamp"),
-        event.get("eventTime"),
-        event["metadata"]["creationTimestamp"],
-    )
-    return next(moment for moment in map(parse_time, times) if moment is not None)
+    """Return when it was seen last, by what says so; else when the API server got it."""
+    series = event.get("series", {}).get("lastObservedTime")
+    for text in (series, event.get("lastTimestamp"), event.get("eventTime")):
+        # Whoever writes an event may write the year 0.
+        with contextlib.suppress(ValueError):
+            moment = parse_time(text)
+            if moment is not None:
+                return moment
+    return datetime.fromisoformat(event["metadata"]["creationTimestamp"])

@@ -80,6 +80,13 @@ async def test_of_several_warnings_the_newest_is_reported_whatever_field_has_its
     assert await explain(kube, STARTING) == "newest"
 
 
+async def test_a_time_that_python_does_not_know_is_left_out(api: FakeApi, kube: Kube) -> None:
+    """Whoever may write events may write the year 0, which is one for the API server."""
+    warn(api, "exceeded quota", lastTimestamp="0000-01-01T00:00:00Z")
+
+    assert await explain(kube, STARTING) == "exceeded quota"
+
+
 @pytest.mark.parametrize(
     ("question", "about", "uid", "seen", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -23,7 +24,7 @@ from efrit.api import (
     condition_of,
     with_condition,
 )
-from efrit.api.meta import Rule, rfc3339, rfc3339_micro
+from efrit.api.meta import ApiModel, Rule, rfc3339, rfc3339_micro
 from efrit.protocol import Usage
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -134,6 +135,20 @@ def test_a_copy_is_the_one_that_pydantic_makes(update: dict[str, Any] | None) ->
     assert copied.__pydantic_fields_set__ == expected.__pydantic_fields_set__
     assert copied.model_dump(exclude_unset=True) == expected.model_dump(exclude_unset=True)
     assert (type(copied), spec.model_dump()) == (type(spec), before)
+
+
+def test_no_model_has_what_a_copy_leaves_out() -> None:
+    models = list(_models(ApiModel))
+
+    assert EfritRequest in models
+    assert [model for model in models if model.model_config.get("extra") == "allow"] == []
+    assert [model for model in models if model.__private_attributes__] == []
+
+
+def _models(kind: type[ApiModel]) -> Iterator[type[ApiModel]]:
+    for model in kind.__subclasses__():
+        yield model
+        yield from _models(model)
 
 
 def test_a_deep_copy_shares_nothing() -> None:

@@ -283,6 +283,12 @@ MUTANTS = (
         (f"{FLOWS}::test_a_flow_that_had_nothing_to_do_saves_nothing_up",),
     ),
     Mutant(
+        "what a flow that has one request at a time owes to those that wait",
+        "flow-owes",
+        Value("_is_empty(line)"),
+        (f"{FLOWS}::test_a_flow_with_one_request_at_a_time_has_its_share_and_no_more",),
+    ),
+    Mutant(
         "a flow of which something waits anew, in the order that is kept",
         "flow-order",
         Value("False"),

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -721,12 +722,12 @@ class PoolWorld:
         if self.objects[POOL, "crew"]["spec"].get("preemption") == "LowerPriority":
             # What a flow takes out of turn it pays for later.
             return []
-        shares = {flow: count / weights.get(flow, 1) for flow, count in self.placed.items()}
+        one = {flow: Fraction(1, weights.get(flow, 1)) for flow in self.placed}
         return [
             f"flow {ahead} has had {self.placed[ahead]}, flow {behind} {self.placed[behind]}"
-            for ahead in shares
-            for behind in shares
-            if shares[ahead] - shares[behind] > 1 / weights.get(ahead, 1) + 1 / weights.get(behind, 1)
+            for ahead in one
+            for behind in one
+            if self.placed[ahead] * one[ahead] - self.placed[behind] * one[behind] > one[ahead] + one[behind]
         ]
 
 

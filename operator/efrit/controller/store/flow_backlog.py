@@ -44,7 +44,7 @@ class _Flow:
 
 
 class FlowBacklog:
-    """The line of one pool. A flow is forgotten once nothing of it waits or runs."""
+    """The line of one pool. A flow is forgotten once nothing of it waits or runs, and it owes nothing to others."""
 
     def __init__(self) -> None:
         self.shares = Shares()
@@ -59,8 +59,8 @@ class FlowBacklog:
         self._flows: dict[str, _Flow] = {}
         self._running = 0
         """Requests that members have, of all flows."""
-        self._swept = 0.0
-        """Virtual time when flows that have paid were last looked for."""
+        self._swept = 0
+        """Of which change flows that have paid were last looked for."""
         self._filled: dict[str, _Flow] = {}
         """The flows of which something waits."""
         self._flow_of: dict[Key, str] = {}
@@ -164,7 +164,7 @@ class FlowBacklog:
 
     def known(self, flow: str) -> str:
         """Return the flow that requests of this name are counted for: beyond a number of flows all share one."""
-        if len(self._flows) >= MAX_NAMED_FLOWS and self._swept != self._now:
+        if len(self._flows) >= MAX_NAMED_FLOWS and self._swept != self.changes:
             self._forget_paid()  # gate: forget-paid
         # Not counting that one: a request that is put in line anew comes back to the flow that it had.
         named = len(self._flows) - (OTHER_FLOWS in self._flows)
@@ -200,7 +200,7 @@ class FlowBacklog:
 
     def busiest(self, count: int) -> list[tuple[str, int, int]]:
         """Return name, running and waiting of the flows with the most requests."""
-        flows = ((name, line.running, len(line.waiting)) for name, line in self._flows.items())
+        flows = ((name, line.running, len(line.waiting)) for name, line in self._flows.items() if not _is_empty(line))
         return heapq.nsmallest(count, flows, key=lambda flow: (-flow[1] - flow[2], flow[0]))
 
     def _in_order(self) -> Iterator[Key]:
@@ -235,18 +235,23 @@ class FlowBacklog:
         return len(line.waiting) if limit is None else max(0, limit - line.running)
 
     def _forget_if_empty(self, flow: str) -> None:
-        if self._has_paid(self._flows[flow]):
+        line = self._flows[flow]
+        # Who has one request at a time would have paid for none.
+        if _is_empty(line) and line.next_start <= self._now:  # gate: flow-owes
             del self._flows[flow]
         if not self._flow_of and not self._running:
             # There is nobody to whom one of them owed anything.
             self._flows.clear()
 
-    def _has_paid(self, line: _Flow) -> bool:
-        """Return whether nothing is left of a flow: what it had beyond its share counts until others had theirs."""
-        return not len(line.waiting) and not line.running and line.next_start <= self._now + 1
-
     def _forget_paid(self) -> None:
-        """Forget the flows that were kept for what they had beyond their share, and have it no more."""
-        self._swept = self._now
-        for name in [name for name, line in self._flows.items() if self._has_paid(line)]:
+        """Forget the flows that were kept for what they had beyond their share, and have no more than one of it."""
+        self._swept = self.changes
+        for name in [
+            name for name, line in self._flows.items() if _is_empty(line) and line.next_start <= self._now + 1
+        ]:
             del self._flows[name]
+
+
+def _is_empty(line: _Flow) -> bool:
+    """Return whether nothing of a flow waits or runs: what it had beyond its share counts all the same."""
+    return not len(line.waiting) and not line.running

@@ -6,6 +6,7 @@ import heapq
 import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 import pytest
 
@@ -128,6 +129,59 @@ def test_a_flow_that_had_nothing_to_do_saves_nothing_up() -> None:
     assert abs(counts["a"] - counts["b"]) <= 1
 
 
+@pytest.mark.parametrize(
+    ("others", "weights", "expected"), [("b", {}, 60), ("bcd", {}, 30), ("b", {"b": 9}, 12), ("b", {"a": 3}, 90)]
+)
+def test_a_flow_with_one_request_at_a_time_has_its_share_and_no_more(
+    others: str, weights: dict[str, int], expected: int
+) -> None:
+    line = FlowBacklog()
+    line.shares = Shares(weights)
+    for flow in others:
+        add(line, flow, 200)
+    counts = Counter[str]()
+    for number in range(120):
+        if not line.waiting_of("a"):
+            add(line, "a", 1, first=number)
+        (flow,) = start(line, 1)
+        line.ended(flow)
+        counts[flow] += 1
+    assert abs(counts["a"] - expected) <= 1
+    # A flow that had its share is not one of the busiest.
+    line.discard(line.first_of("a") or key(""))
+    assert "a" not in [name for name, *_ in line.busiest(5)]
+
+
+@pytest.mark.parametrize("weights", [{}, {"a": 3}, {"a": 9, "b": 2}], ids=["equal", "one", "two"])
+@pytest.mark.parametrize("places", [1, 3])
+def test_flows_that_wait_have_the_same_by_weight_but_for_one_of_each_whatever_was_before(
+    weights: dict[str, int], places: int
+) -> None:
+    """The bound of start-time fair queueing (Goyal et al. 1996)."""
+    one = {flow: Fraction(1, weights.get(flow, 1)) for flow in "abc"}
+    for seed in range(50):
+        chance, line, running = random.Random(seed), FlowBacklog(), list[str]()  # noqa: S311
+        line.shares = Shares(weights)
+        counts = dict[str, Fraction]()
+        for number in range(150):
+            if chance.random() < 0.6:
+                add(line, chance.choice("abc"), 1, first=number)
+            elif running:
+                line.ended(running.pop(chance.randrange(len(running))))
+            while len(running) < places and len(line):
+                waiting = [flow for flow in "abc" if line.waiting_of(flow)]
+                # Who comes has no more than those had before.
+                counts = dict.fromkeys(waiting, Fraction()) if set(waiting) - set(counts) else counts
+                counts = {flow: counts[flow] for flow in waiting}
+                running += (started := start(line, 1))
+                counts[started[0]] += one[started[0]]
+                assert all(
+                    abs(counts[first] - counts[second]) <= one[first] + one[second]
+                    for first in counts
+                    for second in counts
+                ), seed
+
+
 def test_a_flow_has_no_more_than_it_may_at_a_time() -> None:
     line = FlowBacklog()
     line.shares = Shares(max_running=2)
@@ -183,11 +237,15 @@ def test_what_goes_out_of_turn_gives_no_credit_to_a_flow_that_has_nothing_to_do(
 
 def test_a_flow_that_owes_is_forgotten_once_nothing_waits_or_runs() -> None:
     line = FlowBacklog()
-    add(line, "b", 1)
+    add(line, "b", 20)
     run_out_of_turn(line, "a", 10)
-    assert [name for name, *_ in line.busiest(5)] == ["b", "a"]
-    start(line, 1)
-    line.ended("b")
+    add(line, "a", 1)
+    assert "a" not in start(line, 10)
+    for request in list(line.waiting):
+        line.discard(request)
+    assert not line.idle
+    for _ in range(10):
+        line.ended("b")
     assert line.idle
 
 

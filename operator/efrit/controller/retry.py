@@ -1,4 +1,4 @@
-"""Repeats a call while the API server does not answer: ending the process would take longer."""
+"""Repeats a call while the API server does not answer, as a new process would take longer; says when to log that."""
 
 from __future__ import annotations
 

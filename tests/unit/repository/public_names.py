@@ -16,7 +16,7 @@ import yaml
 from tests.cluster.paths import REPOSITORY
 
 RELEASED = Path(__file__).with_name("released_names.txt")
-"""What the last release had."""
+"""What the last release had; before the first one, what there was when this list was begun."""
 
 
 def names() -> set[str]:

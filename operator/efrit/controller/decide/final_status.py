@@ -214,7 +214,7 @@ def _context(response: Response) -> EmacsContext | None:
     numbers = {
         key: value
         for key in ("buffer_count", "cursor_position")
-        if isinstance(value := context.get(key), int) and not isinstance(value, bool)
+        if isinstance(value := context.get(key), int) and not isinstance(value, bool) and abs(value) < 2**53
     }
     return EmacsContext.model_validate({"buffers": tuple(name[:1024] for name in names[:200]), **texts, **numbers})
 

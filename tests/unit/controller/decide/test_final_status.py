@@ -363,6 +363,8 @@ CONTEXT: dict[str, tuple[Json, Json]] = {
     ),
     "empty": ({}, {"buffers": []}),
     "of other types": ({"buffers": "no list", "buffer_count": True, "current_buffer": 7}, {"buffers": []}),
+    # The API server takes it for a number with a fraction, and refuses the whole status.
+    "beyond the integers of JSON": ({"buffer_count": 2**70, "cursor_position": -(2**53)}, {"buffers": []}),
     "a list with other types": ({"buffers": ["a", 1, None, "b"]}, {"buffers": ["a", "b"]}),
     "long, and unknown": ({"major_mode": "m" * 999, "unknown": 1}, {"buffers": [], "majorMode": "m" * 256}),
     "many buffers": (

@@ -44,10 +44,9 @@ class IdleMembers:
 
 def _serves(entry: InstanceRecord, instance: EfritInstance) -> bool:
     """Return whether a member is Ready, and its Emacs and the volume of its queue take work."""
-    ready, stats = condition_of(instance.status.conditions, READY), entry.bridge.stats
+    ready = condition_of(instance.status.conditions, READY)
     is_ready = ready is not None and ready.status == ConditionStatus.TRUE
-    has_room = stats is None or stats.disk is None or stats.disk.problem is None
-    return is_ready and has_room and entry.takes_work
+    return is_ready and entry.disk_takes_work and entry.takes_work
 
 
 class ClaimLines:

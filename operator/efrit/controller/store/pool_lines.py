@@ -226,7 +226,10 @@ class PoolLines:
             load = len(entry.open_requests)
             room = placement.max_load_per_instance - load
             sleeps = entry.instance is not None and bool(entry.instance.status.suspended_idle)
-            if room <= 0 or key in held or key[1] in record.draining or not (entry.takes_work or sleeps):
+            if room <= 0 or key in held or key[1] in record.draining:
+                continue
+            # Of many whose disks are full all that a decision chooses between might be.
+            if not sleeps and not (entry.takes_work and entry.disk_takes_work):
                 continue
             awake, asleep = (awake, asleep + room) if sleeps else (awake + room, asleep)
             members.append((sleeps, -load if packed else load, key))

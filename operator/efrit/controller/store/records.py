@@ -224,6 +224,12 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
         return self.bridge.takes_work and not (self.pod is not None and self.pod.deleting)
 
     @property
+    def disk_takes_work(self) -> bool:
+        """Whether its bridge reports no problem of the volume of its queue."""
+        stats = self.bridge.stats
+        return stats is None or stats.disk is None or stats.disk.problem is None
+
+    @property
     def own_pod(self) -> PodView | None:
         """The pod, if a StatefulSet of the instance owns it, one that is deleted by now included."""
         return self.pod if self.pod is not None and self.pod.owner_uid in self.pod_owners else None

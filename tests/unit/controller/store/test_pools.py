@@ -13,7 +13,7 @@ from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.snapshots import PoolPlace
 from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.store import Store
-from efrit.protocol import EmacsStats
+from efrit.protocol import DiskProblem, DiskStats, EmacsStats
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,
@@ -485,6 +485,23 @@ async def test_a_decision_chooses_between_a_few_members_and_knows_the_room_of_al
     assert [candidate.instance.metadata.name for candidate in snapshot.candidates] == [
         f"m{number:02}" for number in range(16)
     ]
+
+
+@on_virtual_time
+async def test_a_member_whose_disk_takes_no_work_has_no_room_and_keeps_none_asleep(world: World) -> None:
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 3}))
+    world.store.first_list_complete(None)
+    world.store.instances.observe(member_json())
+    world.store.instances.observe(member_json("sleeper", status={"suspendedIdle": True}))
+    world.store.requests.observe(pool_request("one"))
+    world.open_bridge()
+
+    for problem, room in ((DiskProblem.FULL, (0, 3)), (None, (3, 3))):
+        world.store.bridges.event(ALPHA, POD_UID, stats(disk=DiskStats(problem=problem)))
+        assert ("Request", "one") in await world.due_keys(LONG)
+        place = world.request((NAMESPACE, "one")).pool
+        assert place is not None
+        assert (place.awake, place.asleep) == room
 
 
 def _bound_to(member: str) -> Json:

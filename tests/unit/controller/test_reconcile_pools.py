@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 from efrit import resources
 from efrit.api.meta import rfc3339
 from efrit.controller.act import pool_actor
+from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.names import REVISION_LABEL
 from efrit.errors import ApiError
 from efrit.protocol import RequestReason
@@ -34,8 +35,8 @@ def ready_member(rig: Rig) -> None:
     rig.bridge.answers["PUT", "/v1/requests/uid-work"] = (201, view("uid-work").to_json())
 
 
-def wait_for_pool(rig: Rig) -> None:
-    request = request_json(target=None, poolRef={"name": "crew"}, created=datetime.now(UTC))
+def wait_for_pool(rig: Rig, **fields: Any) -> None:
+    request = request_json(target=None, poolRef={"name": "crew"}, created=datetime.now(UTC), **fields)
     rig.store.requests.observe(rig.api.put(WORK, request))
 
 
@@ -111,6 +112,41 @@ async def test_a_request_that_cannot_be_bound_leaves_its_place_to_others(rig: Ri
     assert snapshot.pending == 1
     await rig.reconcile()
     assert load(rig) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "fields"),
+    [(413, {}), (403, {}), (413, {"cancel": True}), (422, {"cancel": True})],
+    ids=["too large to be bound", "not to be bound", "too large to be cancelled", "not to be cancelled"],
+)
+async def test_a_request_whose_status_is_refused_keeps_no_place_from_others_and_is_not_tried_at_once(
+    rig: Rig, status: int, fields: Json
+) -> None:
+    ready_member(rig)
+    rig.store.pools.observe(
+        rig.api.put(POOL, pool_json(generation=2, version="2", placement={"maxLoadPerInstance": 1}))
+    )
+    wait_for_pool(rig, **fields)
+    younger = request_json(
+        name="younger", target=None, poolRef={"name": "crew"}, created=datetime.now(UTC) + timedelta(seconds=5)
+    )
+    rig.store.requests.observe(rig.api.put(resources.REQUESTS.path("team", "younger"), younger))
+    for name in ("younger", "work"):
+        rig.queue.settled(WorkKey("EfritRequest", "team", name))
+    before = rig.queue.backlog("team")
+    rig.api.fail("PATCH", f"{WORK}/status", status)
+    with pytest.raises(ApiError):
+        await rig.reconcile()
+
+    assert rig.queue.backlog("team") == before + 1
+    rig.queue.settled(WorkKey("EfritRequest", "team", "younger"))
+    assert rig.queue.backlog("team") == before, "the one that failed is ready, too"
+    rig.bridge.answers["PUT", "/v1/requests/uid-younger"] = (201, view("uid-younger").to_json())
+    await rig.reconcile(name="younger")
+    assert rig.api.objects[resources.REQUESTS.path("team", "younger")]["status"]["instanceName"] == "alpha"
+    snapshot = rig.store.pools.snapshot(CREW)
+    assert snapshot is not None
+    assert snapshot.pending == 1
 
 
 async def test_members_are_created_and_one_that_is_refused_is_reported(rig: Rig) -> None:

@@ -504,12 +504,14 @@ class Actor:
             # Not every change requeues: of a plan only what it may wait for.
             self._store.requeue_after(WorkKey(action.kind, *action.key), RETRY_CONFLICT)
             raise Superseded("the object has changed") from error
-        except ApiTooLarge:
-            self._store.of(action.kind).status_too_large(action.key, action.uid)
-            raise
-        except ApiRefused:
-            # Perhaps it is final already, which the watch has yet to report; otherwise come back later.
-            await self._reread(action)
+        except ApiRefused as error:
+            if isinstance(error, ApiTooLarge):
+                self._store.of(action.kind).status_too_large(action.key, action.uid)
+            else:
+                # Perhaps it is final already, which the watch has yet to report; otherwise come back later.
+                await self._reread(action)
+            if action.kind == "EfritRequest":
+                self._store.requests.status_refused(action.key, action.uid)
             raise
         metrics.status_writes(action.kind).inc()
         self._store.of(action.kind).observe_written(obj)
@@ -531,7 +533,10 @@ class Actor:
         except ApiNotFound:
             self._store.of(action.kind).deleted(action.key, action.uid)
             return
-        self._store.of(action.kind).observe(obj)
+        # What is known would be decided about at once, and refused again.
+        meta = obj["metadata"]
+        if (meta["uid"], meta["resourceVersion"]) != (action.uid, action.resource_version):
+            self._store.of(action.kind).observe(obj)
 
     async def _store_result(self, action: StoreResult) -> None:
         """Create the Secret of a result. Raises Superseded where it was refused, which the store then knows.

@@ -39,6 +39,8 @@ class _Flow:
     """One flow: what of it waits, how much of it members have, and when it is next, in the time of the queue."""
 
     waiting: Backlog = field(default_factory=Backlog)
+    aside: dict[Key, Rank] = field(default_factory=dict)
+    """What of it waits too, and is in nobody's way."""
     running: int = 0
     next_start: float = 0.0
 
@@ -96,6 +98,7 @@ class FlowBacklog:
             self._filled[flow] = line
             self._fillings += 1  # gate: flow-order
         line.waiting.add(key, place)
+        line.aside.pop(key, None)
         self._flow_of[key] = flow
         self._by_age.add(key, (created or place[0], place[1]))
 
@@ -105,11 +108,36 @@ class FlowBacklog:
         if flow is not None:
             line = self._flows[flow]
             line.waiting.discard(key)
-            if not len(line.waiting):
-                del self._filled[flow]
-                self._fillings += 1
+            line.aside.pop(key, None)
+            self._unfill_if_empty(flow)
             self._by_age.discard(key)
             self._forget_if_empty(flow)
+
+    def set_aside(self, key: Key) -> bool:
+        """Have a request that waits keep nobody else from going until it is resumed; return whether it did."""
+        flow = self._flow_of.get(key)
+        if flow is None or key in self._flows[flow].aside:
+            return False
+        line = self._flows[flow]
+        line.aside[key] = line.waiting.rank_of(key)
+        line.waiting.discard(key)
+        self._unfill_if_empty(flow)
+        return True
+
+    def resume(self, key: Key) -> None:
+        """Put a request that was set aside back to its place."""
+        flow = self._flow_of.get(key)
+        if flow is not None and key in self._flows[flow].aside:
+            self.add(key, self._rank_of(key), flow, self._by_age.rank_of(key)[0])
+
+    def _rank_of(self, key: Key) -> Rank:
+        line = self._flows[self._flow_of[key]]
+        return line.aside.get(key) or line.waiting.rank_of(key)
+
+    def _unfill_if_empty(self, flow: str) -> None:
+        if flow in self._filled and not len(self._filled[flow].waiting):
+            del self._filled[flow]
+            self._fillings += 1
 
     def started(self, flow: str, *, is_paid: bool = False) -> None:
         """Count a request of a flow that a member has; the flow pays for it once.
@@ -160,7 +188,7 @@ class FlowBacklog:
     def waiting_of(self, flow: str) -> int:
         """Return how many requests of a flow wait."""
         line = self._flows.get(flow)
-        return len(line.waiting) if line is not None else 0
+        return len(line.waiting) + len(line.aside) if line is not None else 0
 
     def known(self, flow: str) -> str:
         """Return the flow that requests of this name are counted for: beyond a number of flows all share one."""
@@ -172,8 +200,8 @@ class FlowBacklog:
 
     def refile(self, flow_of: Callable[[Key], str]) -> None:
         """Put the requests that wait in line anew, after what a flow is has changed."""
-        for key, flow in list(self._flow_of.items()):
-            place, created = self._flows[flow].waiting.rank_of(key), self._by_age.rank_of(key)[0]
+        for key in list(self._flow_of):
+            place, created = self._rank_of(key), self._by_age.rank_of(key)[0]
             self.discard(key)
             self.add(key, place, self.known(flow_of(key)), created)
 
@@ -200,7 +228,8 @@ class FlowBacklog:
 
     def busiest(self, count: int) -> list[tuple[str, int, int]]:
         """Return name, running and waiting of the flows with the most requests."""
-        flows = ((name, line.running, len(line.waiting)) for name, line in self._flows.items() if not _is_empty(line))
+        filled = ((name, line) for name, line in self._flows.items() if not _is_empty(line))
+        flows = ((name, line.running, self.waiting_of(name)) for name, line in filled)
         return heapq.nsmallest(count, flows, key=lambda flow: (-flow[1] - flow[2], flow[0]))
 
     def _in_order(self) -> Iterator[Key]:
@@ -254,4 +283,4 @@ class FlowBacklog:
 
 def _is_empty(line: _Flow) -> bool:
     """Return whether nothing of a flow waits or runs: what it had beyond its share counts all the same."""
-    return not len(line.waiting) and not line.running
+    return not len(line.waiting) and not line.aside and not line.running

@@ -129,6 +129,19 @@ class PoolLines:
             # It may have been looked at for room that it did not take.
             self.requeue_pool(pool)  # gate: room-not-taken
 
+    def set_aside(self, record: RequestRecord) -> None:
+        """Have a request that waits keep no place from others until it is decided about again."""
+        pool = record.packed.pool
+        line = self._lines.get(pool) if pool is not None else None
+        if pool is not None and line is not None and line.set_aside(record.packed.key):
+            self.requeue_pool(pool)
+
+    def resume(self, record: RequestRecord) -> None:
+        """Put a request that was set aside back to its place in the line of its pool."""
+        line = self._lines.get(record.packed.pool) if record.packed.pool is not None else None
+        if line is not None:
+            line.resume(record.packed.key)
+
     def remove(self, record: RequestRecord) -> None:
         """Take a request out of the line of its pool, and out of what members have."""
         pool = record.packed.pool

@@ -67,6 +67,8 @@ class Preemptions:
             record = self._index.requests[marked]
             member = self._member(record, waiting, pool)
             return (Victim(record.request, member, marked=True), False) if member is not None else (None, True)
+        if waiting.status_refused:
+            return NOBODY
         may_come = False
         work.flows.setdefault(flow, FlowShare(0, line.shares.weight(flow)))
         preemptor = self._preemptor(waiting, flow, work, pool)

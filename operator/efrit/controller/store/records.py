@@ -289,6 +289,8 @@ class RequestRecord(Record):
     """Whether it has been decided that it may wait for its pool, or is turned away."""
     turned_away: bool = False
     """Whether as many of its flow waited when it came as the pool lets wait."""
+    status_refused: bool = False
+    """Whether the API server has refused a status of it: nothing is interrupted for it."""
 
     @property
     def request(self) -> EfritRequest:

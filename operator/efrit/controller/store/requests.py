@@ -213,11 +213,24 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if instance is None or entry.target is not None:
             # One that waits goes from the line of its pool to a member, not back into it first.
             self._index.retarget(entry.request)
+        if instance is None and entry.status_refused:
+            # Before others are: it would be reconciled at once.
+            self._index.pool_lines.set_aside(entry)
         if instance is not None:
             entry.assumed = instance
             self._index.pool_lines.bound(entry, in_turn=in_turn)
             self._index.count_for(request, instance)
         self._index.update_work(before, instance)
+
+    def status_refused(self, key: Key, uid: str) -> None:
+        """Take in that the API server refused a status, perhaps for ever.
+
+        Until it is decided about again it keeps no place in its pool: that may be the first, before all others.
+        """
+        entry = self.record(key, uid)
+        if entry is not None:
+            entry.status_refused = True
+            self._index.pool_lines.set_aside(entry)
 
     def queue_recorded(self, key: Key, uid: str, queue: str) -> None:
         """Remember which queue this process is about to write into a status that does not name it yet.
@@ -295,6 +308,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if entry is None:
             return None
         entry.parked = False
+        self._index.pool_lines.resume(entry)
         content = self._index.contents.get(entry.uid)
         request = entry.packed.unpack(content)
         target_key = entry.target

@@ -370,24 +370,29 @@ async def test_the_time_of_an_instances_status_is_reported(rig: Rig) -> None:
     assert [name for name, _ in rig.recorded.calls] == ["instances.observe_written", "instances.status_written"]
 
 
+REFUSED = "requests.status_refused"
+
+
 @pytest.mark.parametrize(
-    ("status", "message", "error", "calls"),
+    ("status", "message", "seen", "error", "calls"),
     [
-        (422, "the status of a finished EfritRequest is final", ApiRefused, ["requests.observe"]),
-        (500, "etcdserver: request is too large", ApiTooLarge, ["requests.status_too_large"]),
-        (413, "limit is 3145728", ApiTooLarge, ["requests.status_too_large"]),
-        (500, "failure", ApiUnavailable, []),
+        (422, "the status of a finished EfritRequest is final", "100", ApiRefused, ["requests.observe", REFUSED]),
+        # Taken in again, it would be decided about at once, and refused as often as the API server can.
+        (403, "a policy says no", "101", ApiRefused, [REFUSED]),
+        (500, "etcdserver: request is too large", "101", ApiTooLarge, ["requests.status_too_large", REFUSED]),
+        (413, "limit is 3145728", "101", ApiTooLarge, ["requests.status_too_large", REFUSED]),
+        (500, "failure", "101", ApiUnavailable, []),
     ],
-    ids=["refused", "too large for etcd", "too large", "not written"],
+    ids=["refused as it has changed", "refused as it is", "too large for etcd", "too large", "not written"],
 )
 async def test_a_status_that_is_not_written_is_reported_and_comes_back(
-    rig: Rig, status: int, message: str, error: type[Exception], calls: list[str]
+    rig: Rig, status: int, message: str, seen: str, error: type[Exception], calls: list[str]
 ) -> None:
     rig.api.put(WORK, request_json())
     rig.api.fail("PATCH", f"{WORK}/status", status, {"message": message})
 
     with pytest.raises(error):
-        await rig.does(patch({"phase": "Failed"}, version="101"))
+        await rig.does(patch({"phase": "Failed"}, version=seen))
 
     assert [name for name, _ in rig.recorded.calls] == calls
 

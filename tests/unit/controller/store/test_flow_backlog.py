@@ -194,6 +194,42 @@ def test_a_flow_has_no_more_than_it_may_at_a_time() -> None:
     assert line.first(5) == [key("a2")]
 
 
+def test_a_request_that_is_set_aside_waits_in_nobodys_way() -> None:
+    line = FlowBacklog()
+    add(line, "a", 2)
+    add(line, "b", 3)
+    line.set_aside(key("a0"))
+    assert line.first(9) == [key("a1"), key("b0"), key("b1"), key("b2")]
+    line.set_aside(key("a1"))
+    line.set_aside(key("a1"))
+    assert line.first(9) == [key("b0"), key("b1"), key("b2")]
+    assert line.ahead_of(key("b0"), 9) == 0
+    # Virtual time goes on as if there were none: what comes next has its share, and no more.
+    assert start(line, 2) == ["b", "b"]
+    add(line, "c", 9)
+    assert start(line, 2) == ["c", "b"]
+    # It counts among those that wait, which some limits are about.
+    assert (len(line), line.waiting_of("a"), line.flow_of(key("a0")), line.oldest) == (10, 2, "a", T0)
+    line.resume(key("a1"))
+    assert line.first(1) == [key("a1")]
+
+
+def test_nothing_is_left_of_a_request_that_was_set_aside() -> None:
+    line = FlowBacklog()
+    add(line, "a", 2)
+    line.set_aside(key("a0"))
+    line.set_aside(key("b0"))
+    line.resume(key("b0"))
+    line.refile(lambda _: "other")
+    assert (line.waiting_of("a"), line.first(2)) == (0, [key("a0"), key("a1")])
+    line.set_aside(key("a0"))
+    assert not line.idle
+    for name in ("a0", "a1"):
+        line.discard(key(name))
+    assert line.idle
+    assert len(line) == 0
+
+
 def test_a_request_is_paid_for_once() -> None:
     line = FlowBacklog()
     add(line, "a", 1)

@@ -82,6 +82,14 @@ async def test_nothing_is_interrupted_before_all_open_requests_are_known(world: 
 
 
 @on_virtual_time
+async def test_nothing_is_interrupted_for_a_request_whose_status_the_api_server_refuses(world: World) -> None:
+    show_pool(world)
+    assert victim(world) is not None
+    world.store.requests.status_refused(URGENT, "uid-urgent")
+    assert place(world).victim is None
+
+
+@on_virtual_time
 async def test_what_has_not_begun_may_be_interrupted_later(world: World) -> None:
     show_pool(world, view("uid-long"))
     pool_place = ask(world)

@@ -103,12 +103,14 @@ def request_of(obj: Json) -> RequestState:
     phase = words.read(Phase, status.get("phase"), "phase") or _likely_phase(status, outcome)
     request_type = words.read(RequestType, spec.get("type"), "type")
     named = (spec.get("instanceRef") or {}).get("name")
+    # Nothing is said of one that is bound and handed over at once before it has waited for a moment.
+    unsaid = "Bound to an instance." if status.get("instanceName") else "The operator has not reconciled it yet."
     result, reference = status.get("result"), status.get("resultRef") or {}
     return RequestState(
         Handle(meta["name"], status.get("instanceName") or named),
         phase,
         reason_of(RequestReason, status.get("reason"), RequestReason.PENDING),
-        words.named_in(str(complete.get("message") or "The operator has not reconciled it yet.")),
+        words.named_in(str(complete.get("message") or unsaid)),
         type=request_type,
         content=spec.get("content"),
         outcome=outcome,

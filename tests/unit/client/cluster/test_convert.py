@@ -89,6 +89,14 @@ def test_a_request_nobody_has_looked_at_is_pending() -> None:
     )
 
 
+def test_a_request_of_which_only_its_instance_is_said_is_bound() -> None:
+    obj = {"metadata": {"name": "r"}, "spec": {"type": "eval", "content": "1", "poolRef": {"name": "crew"}}}
+    assert request_of(obj).message == "The operator has not reconciled it yet."
+    bound = request_of({**obj, "status": {"instanceName": "crew-1", "conditions": []}})
+    assert (bound.phase, bound.reason, bound.handle.instance) == (Phase.PENDING, RequestReason.PENDING, "crew-1")
+    assert bound.message == "Bound to an instance."
+
+
 def test_words_of_a_later_operator_are_shown_as_they_are() -> None:
     spec, started = {"type": "dream", "content": "1"}, "2026-01-02T03:04:05Z"
     status = {"phase": "Resting", "reason": "Throttled", "startTime": started}

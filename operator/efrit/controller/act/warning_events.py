@@ -7,8 +7,8 @@ up to a size, for few instances at a time: who floods a namespace with events, o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from efrit.controller.act.kube import Kube
@@ -19,6 +19,10 @@ from efrit.resources import EVENTS
 
 # Probes fail while a pod starts, and scheduling is reported in the pod's own status: neither explains anything.
 SILENT_REASONS = {"Unhealthy", "FailedScheduling", "BackOff", "FailedToRetrieveImagePullSecret"}
+SUMMARY = "Unable to attach or mount volumes"
+"""How a kubelet begins what it says every two minutes beside what is wrong with each volume."""
+SUMMED_UP_FOR = timedelta(minutes=15)
+"""How much older the sentence about the volume may be: one that is repeated often is reported seldom."""
 MAX_AT_A_TIME = 4
 MAX_EVENTS = 100
 """How many events of one object are read."""
@@ -29,13 +33,18 @@ MAX_MESSAGE_CHARS = 1024
 class _Subject(NamedTuple):
     """An object whose events are asked for.
 
-    uid: None where those of an earlier one of its name count, too; after: those that were seen later count.
+    uid: events of an earlier one of its name do not count; after: those that were seen later count.
     """
 
     kind: str
     name: str
-    uid: str | None = None
+    uid: str
     after: datetime | None = None
+
+
+class _Warning(NamedTuple):
+    last_seen: datetime
+    message: str
 
 
 class WarningEvents:
@@ -62,32 +71,44 @@ class WarningEvents:
 async def explain(kube: Kube, question: ReadWarningEvents) -> str | None:
     """Return the message of the newest Warning about an instance's pod, claims or StatefulSet; None without one.
 
-    Events outlive what they are about, by an hour: those of an earlier pod or StatefulSet do not count, nor those of
-    a StatefulSet whose pod has been created since.
+    Events outlive what they are about, by an hour: those of an earlier pod, claim or StatefulSet do not count, nor
+    those of a claim that is bound by now, or of a StatefulSet whose pod has been created since.
     """
     namespace, name = question.instance
-    newest: tuple[datetime, str] | None = None
+    warnings: list[_Warning] = []
     for about in _subjects(name, question):
         selector = f"type=Warning,involvedObject.kind={about.kind},involvedObject.name={about.name}"
         for event in await kube.first_page(EVENTS, namespace, MAX_EVENTS, fieldSelector=selector):
             uid = event["involvedObject"].get("uid")
-            is_another = about.uid is not None and uid not in (None, "", about.uid)  # gate: event-uid
+            is_another = uid not in (None, "", about.uid)  # gate: event-uid
             if is_another or event.get("reason") in SILENT_REASONS:
                 continue
             last_seen = _last_seen(event)
             if about.after is not None and last_seen <= about.after:  # gate: event-after
                 continue
-            if newest is None or last_seen > newest[0]:
-                newest = (last_seen, str(event.get("message", "")).strip()[:MAX_MESSAGE_CHARS])
-    return newest[1] if newest else None
+            warnings.append(_Warning(last_seen, str(event.get("message", "")).strip()[:MAX_MESSAGE_CHARS]))
+    return _newest(warnings)
+
+
+def _newest(warnings: Sequence[_Warning]) -> str | None:
+    """Return the message that was seen last, that about the volume where a kubelet has summed it up since."""
+    newest = max(warnings, key=lambda warning: warning.last_seen, default=None)
+    if newest is None or not newest.message.startswith(SUMMARY):
+        return newest.message if newest is not None else None
+    summed_up = [
+        warning
+        for warning in warnings
+        if newest.last_seen - warning.last_seen <= SUMMED_UP_FOR and not warning.message.startswith(SUMMARY)
+    ]
+    return max(summed_up, key=lambda warning: warning.last_seen, default=newest).message
 
 
 def _subjects(name: str, question: ReadWarningEvents) -> Iterator[_Subject]:
     """Yield what may be in the way of an instance: while it has no pod, what its StatefulSet says alone."""
     if question.pod_uid is not None:
         yield _Subject("Pod", names.pod_name(name), question.pod_uid)
-        for claim in names.claim_names(name):
-            yield _Subject("PersistentVolumeClaim", claim)
+        for claim, uid in question.claims:
+            yield _Subject("PersistentVolumeClaim", claim, uid)
     if question.statefulset_uid is not None:
         yield _Subject("StatefulSet", names.statefulset_name(name), question.statefulset_uid, question.after)
 

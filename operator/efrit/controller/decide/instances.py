@@ -85,6 +85,8 @@ EMACS_RESTARTED = "EmacsRestarted"
 """Reason of the event for a restart because of the self-check."""
 
 EXPLAINABLE = {InstanceReason.CREATING, InstanceReason.STARTING, InstanceReason.VOLUME_PENDING}
+EXPLAINED = {InstanceReason.CHILD_REFUSED, InstanceReason.CONFIG_MISSING}
+"""What the status says where Kubernetes' events have explained it."""
 
 
 def decide_instance(
@@ -115,7 +117,7 @@ def decide_instance(
         actions.append(ResumeHandover(instance.key))
     actions += _connection(snapshot)
     finding = _finding(snapshot, why_suspended, now)
-    if finding.reason in EXPLAINABLE:
+    if finding.reason in EXPLAINABLE or (finding.reason in EXPLAINED and snapshot.facts.problem is not None):
         actions += explanation(snapshot, now)
     actions += _status(snapshot, finding, update, why_suspended, idle, now)
     if idle.requeue_after is not None:

@@ -160,7 +160,7 @@ def _config(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
 
 
 def _any_running(snapshot: InstanceSnapshot) -> bool:
-    return any(container.running for container in snapshot.pod.containers) if snapshot.pod else False
+    return snapshot.pod is not None and snapshot.pod.is_running
 
 
 def _volumes(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:

@@ -356,6 +356,8 @@ class ReadWarningEvents:
     pod_uid: str | None = None
     """UID of its pod, None while there is none: then what is looked for is why none is created."""
     statefulset_uid: str | None = None
+    claims: tuple[tuple[str, str], ...] = ()
+    """Names and UIDs of its PersistentVolumeClaims that are not bound: nothing is wrong with one that is."""
     after: datetime | None = None
     """When its pod, or the last one that it had, was created: what kept that from being created is over."""
 

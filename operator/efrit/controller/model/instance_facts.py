@@ -52,8 +52,8 @@ class InstanceFacts:
     """Sentence of the newest Warning event about the pod, its volumes or the StatefulSet."""
     explained_time: datetime | None = None
     """When the events of this pod, or of its absence, were last asked for."""
-    pod_gone: datetime | None = None
-    """When this process saw that the pod was gone; None while there is one, or where none was seen."""
+    pod_awaited: datetime | None = None
+    """Since when a pod is awaited: this process saw the last one go, or the StatefulSet scaled; None with a pod."""
     last_pod_created: datetime | None = None
     """When the API server created the pod that was seen last."""
 
@@ -75,6 +75,6 @@ class InstanceFacts:
             isolated_pod=None,
             problem=None,
             explained_time=None,
-            pod_gone=None,
+            pod_awaited=None,
             last_pod_created=None,
         )

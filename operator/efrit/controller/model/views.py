@@ -48,6 +48,11 @@ class PodView:
     """Secrets that Emacs has mounted, with their paths; None where there are more than are remembered."""
 
     @property
+    def is_running(self) -> bool:
+        """Whether a container runs: what kept the pod from starting is over."""
+        return any(container.running for container in self.containers)
+
+    @property
     def may_run(self) -> bool:
         """Whether a container runs, or has run: the pod may have work, whatever its bridge reports."""
         if self.phase in ("Succeeded", "Failed"):

@@ -35,8 +35,10 @@ class Children:
             view = pod_view(obj)
             if entry.pod is None or entry.pod.uid != view.uid:
                 entry.facts = replace(
-                    entry.facts, problem=None, explained_time=None, pod_gone=None, last_pod_created=view.created
+                    entry.facts, problem=None, explained_time=None, pod_awaited=None, last_pod_created=view.created
                 )
+            if view.is_running and entry.facts.problem is not None:
+                entry.facts = replace(entry.facts, problem=None)
             entry.pod = view
             self._index.requeue_instance(key)
             if view.deleting:
@@ -60,9 +62,12 @@ class Children:
             self._instances_of_mislabelled("StatefulSet", obj)
             return
         if self._index.instances[key].accept_version("StatefulSet", obj):
-            view = statefulset_view(obj)
-            self._index.instances[key].statefulset = view
-            self._index.instances[key].observe_owner(view)
+            view, entry = statefulset_view(obj), self._index.instances[key]
+            is_scaled = entry.statefulset is not None and entry.statefulset.replicas != view.replicas
+            if is_scaled and entry.pod is None:
+                self._await_pod(entry)
+            entry.statefulset = view
+            entry.observe_owner(view)
             self._index.observe_rollout(key)
             self._index.requeue_instance(key)
 
@@ -130,7 +135,11 @@ class Children:
     def _pod_gone(self, entry: InstanceRecord) -> None:
         """Take in that there is no pod: what was wrong with it is not why there is none."""
         entry.pod = None
-        entry.facts = replace(entry.facts, problem=None, explained_time=None, pod_gone=self._index.clock())
+        self._await_pod(entry)
+
+    def _await_pod(self, entry: InstanceRecord) -> None:
+        """Take in that a pod is to come, or none: what was wrong before does not say why there is none."""
+        entry.facts = replace(entry.facts, problem=None, explained_time=None, pod_awaited=self._index.clock())
 
     # What was applied.
 

@@ -292,6 +292,8 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         pod = entry.own_pod
         if (pod.uid if pod is not None else None) != pod_uid:  # gate: explained-pod
             return
+        if pod is not None and pod.is_running:
+            problem = None
         is_new = entry.facts.problem != problem
         entry.facts = replace(entry.facts, problem=problem, explained_time=self._index.clock())
         if is_new:

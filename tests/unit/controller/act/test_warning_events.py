@@ -18,7 +18,9 @@ from tests.unit.controller.fake_api import FakeApi
 
 ALPHA = ("team", "alpha")
 LAST_POD = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
-STARTING = ReadWarningEvents(ALPHA, pod_uid="pod", statefulset_uid="ss", after=LAST_POD)
+PENDING = (("efrit-alpha-queue", "claim"), ("efrit-alpha-workspace", "claim"))
+STARTING = ReadWarningEvents(ALPHA, pod_uid="pod", statefulset_uid="ss", claims=PENDING, after=LAST_POD)
+BOUND = ReadWarningEvents(ALPHA, pod_uid="pod", statefulset_uid="ss", after=LAST_POD)
 WITHOUT_POD = ReadWarningEvents(ALPHA, statefulset_uid="ss", after=LAST_POD)
 KINDS = {
     "efrit-alpha": "StatefulSet",
@@ -94,6 +96,9 @@ async def test_a_time_that_python_does_not_know_is_left_out(api: FakeApi, kube: 
         pytest.param(STARTING, "efrit-alpha-0", "before", "09:31", None, id="of the pod before"),
         pytest.param(STARTING, "efrit-alpha", "ss", "09:30", None, id="why its pod was not created at first"),
         pytest.param(WITHOUT_POD, "efrit-alpha-0", "pod", "09:31", None, id="of a pod that is gone"),
+        pytest.param(STARTING, "efrit-alpha-queue", "claim", "09:29", "no", id="of a claim that is pending"),
+        pytest.param(STARTING, "efrit-alpha-queue", "before", "09:31", None, id="of the claim before"),
+        pytest.param(BOUND, "efrit-alpha-queue", "claim", "09:31", None, id="of a claim that is bound by now"),
         pytest.param(WITHOUT_POD, "efrit-alpha-queue", "claim", "09:31", None, id="of a claim"),
         pytest.param(WITHOUT_POD, "efrit-alpha", "ss", "09:31", "no", id="why there is no pod"),
         pytest.param(WITHOUT_POD, "efrit-alpha", "", "09:31", "no", id="without a UID"),
@@ -108,6 +113,22 @@ async def test_what_is_over_explains_nothing(
     warn(api, "no", about=about, uid=uid, lastTimestamp=f"2026-03-01T{seen}:00Z")
 
     assert await explain(kube, question) == expected
+
+
+@pytest.mark.parametrize(
+    ("last_seen", "expected"),
+    [
+        pytest.param("11:58", "configmap first not found", id="repeated since"),
+        pytest.param("11:40", "Unable to attach or mount volumes: timed out", id="not repeated any more"),
+    ],
+)
+async def test_what_is_wrong_with_a_volume_says_more_than_that_one_is_not_mounted(
+    api: FakeApi, kube: Kube, last_seen: str, expected: str
+) -> None:
+    warn(api, "configmap first not found", lastTimestamp=f"2026-03-01T{last_seen}:00Z")
+    warn(api, "Unable to attach or mount volumes: timed out", lastTimestamp="2026-03-01T12:00:00Z")
+
+    assert await explain(kube, STARTING) == expected
 
 
 async def test_only_warnings_about_its_own_objects_are_asked_for(api: FakeApi, kube: Kube) -> None:

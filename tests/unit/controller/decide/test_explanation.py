@@ -8,10 +8,16 @@ from datetime import timedelta
 
 import pytest
 
-from efrit.controller.decide.explanation import LONGEST_PAUSE, SHORTEST_PAUSE, explanation
+from efrit.controller.decide.explanation import (
+    LONGEST_PAUSE,
+    LONGEST_PAUSE_REFUSED,
+    SHORTEST_PAUSE,
+    SHORTEST_PAUSE_REFUSED,
+    explanation,
+)
 from efrit.controller.model.actions import ReadWarningEvents, RequeueAfter
 from efrit.controller.model.snapshots import InstanceSnapshot
-from efrit.controller.model.views import StatefulSetView
+from efrit.controller.model.views import ClaimView, StatefulSetView
 from tests.support.factory import CONFIG, NOW, changed, instance
 
 HOUR = 3600
@@ -55,12 +61,37 @@ def test_a_controller_that_starts_beside_an_old_pod_gives_its_bridge_time_to_be_
 
 def test_while_there_is_no_pod_it_is_asked_soon_after_the_last_one_went_and_why_there_is_none_since() -> None:
     gone, created = NOW + timedelta(hours=2), NOW + timedelta(hours=1)
-    snapshot = changed(starting(), pod_gone=gone, last_pod_created=created)
+    snapshot = changed(starting(), pod_awaited=gone, last_pod_created=created)
     snapshot = replace(snapshot, statefulset=StatefulSetView("efrit-alpha", "ss", 1))
 
     assert explanation(snapshot, gone) == [RequeueAfter(CONFIG.explain_after)]
     question = ReadWarningEvents(snapshot.instance.key, statefulset_uid="ss", after=created)
     assert explanation(snapshot, gone + CONFIG.explain_after) == [question, RequeueAfter(SHORTEST_PAUSE)]
+
+
+def test_once_it_is_known_why_there_is_no_pod_it_is_asked_now_and_then_whether_that_is_still_so() -> None:
+    refused = changed(starting(), problem="exceeded quota", explained_time=NOW + CONFIG.explain_after)
+
+    ages = questions(refused, HOUR, 1)
+
+    pauses = [later - earlier for earlier, later in itertools.pairwise([CONFIG.explain_after, *ages])]
+    assert pauses[0] == SHORTEST_PAUSE_REFUSED
+    assert pauses[-1] == LONGEST_PAUSE_REFUSED
+    assert len(ages) < 20
+
+
+def test_before_a_pod_is_wanted_again_nobody_asks_why_there_is_none() -> None:
+    asleep = replace(starting(), statefulset=StatefulSetView("efrit-alpha", "ss", 0))
+
+    assert explanation(asleep, NOW + timedelta(hours=1)) == []
+
+
+def test_of_claims_those_are_asked_about_that_are_not_bound() -> None:
+    claims = (ClaimView("queue", "Bound", "uid-1"), ClaimView("workspace", "Pending", "uid-2"))
+
+    question, _ = explanation(replace(starting(), claims=claims), NOW + CONFIG.explain_after)
+
+    assert question == ReadWarningEvents(starting().instance.key, claims=(("workspace", "uid-2"),))
 
 
 def test_it_is_reconciled_again_when_the_next_question_is_due() -> None:

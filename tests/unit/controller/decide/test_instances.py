@@ -385,6 +385,12 @@ def test_an_instance_idle_for_too_long_is_deleted_after_a_last_check(decide: Dec
     assert of_kind(decide(idle(10_000, open_requests=1)), Delete) == []
 
 
+def unmounted(**facts: Any) -> InstanceSnapshot:
+    """Return an instance whose pod waits for something that does not exist."""
+    missing = 'MountVolume.SetUp failed for volume "init" : configmap "first" not found'
+    return ready(pod=pod(containers=()), bridge=BridgeView(), problem=missing, **facts)
+
+
 @pytest.mark.parametrize(
     ("instance_snapshot", "reads_events", "again"),
     [
@@ -393,6 +399,13 @@ def test_an_instance_idle_for_too_long_is_deleted_after_a_last_check(decide: Dec
         (away(instance(created=NOW - seconds(4))), True, 5),
         (away(instance(created=NOW - seconds(1))), False, 3),
         (ready(pod=pod(created=NOW - seconds(1)), bridge=BridgeView()), False, 3),
+        (
+            away(instance(created=NOW - seconds(64)), problem="exceeded quota", explained_time=NOW - seconds(60)),
+            True,
+            60,
+        ),
+        (unmounted(explained_time=NOW - seconds(300)), True, 60),
+        (unmounted(explained_time=NOW - seconds(20)), False, 40),
         (ready(), False, None),
     ],
     ids=[
@@ -401,6 +414,9 @@ def test_an_instance_idle_for_too_long_is_deleted_after_a_last_check(decide: Dec
         "its pod takes long to appear",
         "its pod may take some seconds to appear",
         "its pod has just appeared",
+        "its pod was refused a minute ago",
+        "what its pod mounts did not exist a while ago",
+        "what its pod mounts did not exist just now",
         "ready",
     ],
 )

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from efrit.protocol.times import parse_time
-from tests.support.factory import NAMESPACE, instance_json, request_json
+from tests.support.factory import NAMESPACE, POD_UID, instance_json, request_json
 from tests.unit.controller.store.world import ALPHA, World, child
+from tests.unit.controller.virtual_time import elapse
 
 pytestmark = pytest.mark.virtual_time
 
@@ -190,13 +191,52 @@ async def test_the_explanation_of_a_pod_that_is_gone_is_not_why_there_is_none(wo
         world.store.children.forget({"old"})
 
     facts = world.instance().facts
-    assert (facts.problem, facts.explained_time, facts.pod_gone) == (None, None, world.now())
+    assert (facts.problem, facts.explained_time, facts.pod_awaited) == (None, None, world.now())
     assert facts.last_pod_created == parse_time("2026-03-01T12:00:00Z")
     # The answer to what was asked while it was there.
     world.store.instances.explained(ALPHA, "old", "no such image")
     assert world.instance().facts.problem is None
     world.store.instances.explained(ALPHA, None, "exceeded quota")
     assert world.instance().facts.problem == "exceeded quota"
+
+
+async def test_why_there_was_no_pod_before_an_instance_slept_is_not_why_there_is_none_when_it_wakes(
+    world: World,
+) -> None:
+    def scale(replicas: int, version: str) -> None:
+        scaled = child(name="efrit-alpha", uid="ss", version=version)
+        scaled["spec"]["replicas"] = replicas
+        world.store.children.observe_statefulset(scaled)
+
+    world.store.instances.observe(instance_json())
+    scale(1, "1")
+    world.store.instances.explained(ALPHA, None, "exceeded quota")
+    scale(1, "2")
+    assert world.instance().facts.problem == "exceeded quota"
+
+    scale(0, "3")
+    assert world.instance().facts.problem is None
+    await elapse(3600)
+    scale(1, "4")
+
+    facts = world.instance().facts
+    assert (facts.problem, facts.explained_time, facts.pod_awaited) == (None, None, world.now())
+
+
+async def test_a_pod_that_runs_is_kept_from_starting_by_nothing(world: World) -> None:
+    containers = [{"name": "emacs", "state": {"running": {}}}]
+    world.store.instances.observe(instance_json())
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
+    world.store.children.observe_pod(child())
+    world.store.instances.explained(ALPHA, POD_UID, 'configmap "first" not found')
+    assert world.instance().facts.problem
+
+    world.store.children.observe_pod(child(containerStatuses=containers))
+
+    assert world.instance().facts.problem is None
+    # Its event is there for an hour.
+    world.store.instances.explained(ALPHA, POD_UID, 'configmap "first" not found')
+    assert world.instance().facts.problem is None
 
 
 async def test_children_a_list_did_not_have_are_forgotten(world: World) -> None:

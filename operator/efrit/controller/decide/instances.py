@@ -32,7 +32,13 @@ from efrit.controller.decide.explanation import explanation
 from efrit.controller.decide.idle import Idleness, idleness, last_activity, suspension_reason
 from efrit.controller.decide.model_key import model_health
 from efrit.controller.decide.queue_health import health
-from efrit.controller.decide.readiness import Finding, readiness, termination_remaining
+from efrit.controller.decide.readiness import (
+    NOT_CREATED,
+    NOT_MOUNTED,
+    Finding,
+    readiness,
+    termination_remaining,
+)
 from efrit.controller.decide.rollout import Update, decide_update, nothing_runs
 from efrit.controller.decide.self_check import new_restart, restart_sentence, self_check_health
 from efrit.controller.manifests import Children, Identity, build
@@ -85,8 +91,6 @@ EMACS_RESTARTED = "EmacsRestarted"
 """Reason of the event for a restart because of the self-check."""
 
 EXPLAINABLE = {InstanceReason.CREATING, InstanceReason.STARTING, InstanceReason.VOLUME_PENDING}
-EXPLAINED = {InstanceReason.CHILD_REFUSED, InstanceReason.CONFIG_MISSING}
-"""What the status says where Kubernetes' events have explained it."""
 
 
 def decide_instance(
@@ -117,7 +121,7 @@ def decide_instance(
         actions.append(ResumeHandover(instance.key))
     actions += _connection(snapshot)
     finding = _finding(snapshot, why_suspended, now)
-    if finding.reason in EXPLAINABLE or (finding.reason in EXPLAINED and snapshot.facts.problem is not None):
+    if finding.reason in EXPLAINABLE or _rests_on_events(finding):
         actions += explanation(snapshot, now)
     actions += _status(snapshot, finding, update, why_suspended, idle, now)
     if idle.requeue_after is not None:
@@ -303,6 +307,11 @@ def _finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason | None, n
     if why_suspended is not None and snapshot.facts.refused is None:
         return _suspension_finding(snapshot, why_suspended, now)
     return readiness(snapshot, now)
+
+
+def _rests_on_events(finding: Finding) -> bool:
+    """Return whether Kubernetes' events have said what is wrong, to this process or to one before."""
+    return finding.message.startswith((NOT_CREATED, NOT_MOUNTED))
 
 
 def _suspension_finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason, now: datetime) -> Finding:

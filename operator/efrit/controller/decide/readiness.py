@@ -9,7 +9,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from efrit.api import InstanceReason
+from efrit.api import InstanceReason, condition_of
+from efrit.api.instance import READY
 from efrit.controller.decide.child_presence import terminating_claims
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.self_check import failing_sentence
@@ -22,6 +23,8 @@ IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrIma
 CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 # What the scheduler says when a volume, and not the choice of nodes, is what the pod waits for.
 VOLUME_TERMS = ("volume", "storageclass")
+NOT_CREATED = "The pod cannot be created: "
+NOT_MOUNTED = "Something the pod mounts does not exist: "
 
 
 class Finding(NamedTuple):
@@ -81,8 +84,20 @@ def _no_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     if snapshot.pod is not None:
         return None
     if snapshot.facts.problem:
-        return Finding(InstanceReason.CHILD_REFUSED, f"The pod cannot be created: {snapshot.facts.problem}")
-    return Finding(InstanceReason.CREATING, "The pod is being created.")
+        return Finding(InstanceReason.CHILD_REFUSED, f"{NOT_CREATED}{snapshot.facts.problem}")
+    before = _explained_before(snapshot, InstanceReason.CHILD_REFUSED, NOT_CREATED)
+    return before or Finding(InstanceReason.CREATING, "The pod is being created.")
+
+
+def _explained_before(snapshot: InstanceSnapshot, reason: InstanceReason, beginning: str) -> Finding | None:
+    """Return what the status says of Kubernetes' events since before this process, which has not asked for them yet.
+
+    Otherwise a start of the controller would take it back, and say it again with another Warning.
+    """
+    said = condition_of(snapshot.instance.status.conditions, READY)
+    if said is None or said.reason != reason.value or not said.message.startswith(beginning):
+        return None
+    return Finding(reason, said.message) if snapshot.facts.explained_time is None else None
 
 
 def termination_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
@@ -154,9 +169,14 @@ def _config(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
             return Finding(InstanceReason.CONFIG_MISSING, f"Container {container.name} cannot be created: {message}.")
     problem = snapshot.facts.problem or ""
     missing = "not found" in problem or "non-existent" in problem
-    if missing and "MountVolume" in problem and not _any_running(snapshot):
-        return Finding(InstanceReason.CONFIG_MISSING, f"Something the pod mounts does not exist: {problem}")
-    return None
+    if _any_running(snapshot) or snapshot.pod is None:
+        return None
+    if missing and "MountVolume" in problem:
+        return Finding(InstanceReason.CONFIG_MISSING, f"{NOT_MOUNTED}{problem}")
+    status, pod = snapshot.instance.status, snapshot.pod
+    if pod.may_run or (status.pod_name, status.start_time) != (pod.name, pod.started):
+        return None
+    return _explained_before(snapshot, InstanceReason.CONFIG_MISSING, NOT_MOUNTED)
 
 
 def _any_running(snapshot: InstanceSnapshot) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from efrit.api import EfritInstance
 from efrit.controller.decide.instances import RETRY_REFUSED, decide_instance
 from efrit.controller.manifests import Identity, build
 from efrit.controller.model.actions import (
@@ -385,6 +386,12 @@ def test_an_instance_idle_for_too_long_is_deleted_after_a_last_check(decide: Dec
     assert of_kind(decide(idle(10_000, open_requests=1)), Delete) == []
 
 
+def refused_before(created: datetime) -> EfritInstance:
+    """Return an instance whose status says why there is no pod."""
+    refused = {**condition_json("Ready", "False", "ChildRefused"), "message": "The pod cannot be created: quota"}
+    return instance(created=created, status={"conditions": [refused]})
+
+
 def unmounted(**facts: Any) -> InstanceSnapshot:
     """Return an instance whose pod waits for something that does not exist."""
     missing = 'MountVolume.SetUp failed for volume "init" : configmap "first" not found'
@@ -404,6 +411,7 @@ def unmounted(**facts: Any) -> InstanceSnapshot:
             True,
             60,
         ),
+        (away(refused_before(NOW - seconds(4))), True, 5),
         (unmounted(explained_time=NOW - seconds(300)), True, 60),
         (unmounted(explained_time=NOW - seconds(20)), False, 40),
         (ready(), False, None),
@@ -415,6 +423,7 @@ def unmounted(**facts: Any) -> InstanceSnapshot:
         "its pod may take some seconds to appear",
         "its pod has just appeared",
         "its pod was refused a minute ago",
+        "its pod was refused, as an earlier process has found",
         "what its pod mounts did not exist a while ago",
         "what its pod mounts did not exist just now",
         "ready",

@@ -11,7 +11,19 @@ from efrit.api import EfritInstance, InstanceReason
 from efrit.controller.decide.readiness import Finding, readiness
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView, ClaimView, ContainerView
-from tests.support.factory import NOW, away, connected, emacs, instance, pod, ready, seconds, stats
+from tests.support.factory import (
+    NOW,
+    away,
+    condition_json,
+    connected,
+    emacs,
+    instance,
+    pod,
+    ready,
+    seconds,
+    stats,
+    wire_time,
+)
 
 PENDING_CLAIM = ClaimView("efrit-alpha-queue", "Pending")
 UNBOUND = "pod has unbound PersistentVolumeClaims"
@@ -184,6 +196,33 @@ SILENT = BridgeView(pod_uid="pod-uid-1", problem="connection refused")
 )
 def test_which_of_several_findings_speaks(instance_snapshot: InstanceSnapshot, reason: InstanceReason) -> None:
     assert find(instance_snapshot).reason == reason
+
+
+def says(finding: Finding, **status: Any) -> EfritInstance:
+    """Return an instance whose status says why it is not ready."""
+    condition = {**condition_json("Ready", "False", finding.reason.value), "message": finding.message}
+    return instance(status={"conditions": [condition], **status})
+
+
+def test_what_the_status_says_of_events_holds_until_this_process_has_asked_for_them() -> None:
+    refused = Finding(InstanceReason.CHILD_REFUSED, "The pod cannot be created: exceeded quota")
+    missing = Finding(InstanceReason.CONFIG_MISSING, f"Something the pod mounts does not exist: {MOUNT_PROBLEM}")
+    waits = pod(containers=(), phase="Pending")
+    crashes = pod(containers=(waiting("CrashLoopBackOff", restarts=1),), phase="Pending")
+    own = {"podName": waits.name, "startTime": wire_time(NOW - seconds(600))}
+    other = {**own, "startTime": wire_time(NOW - seconds(900))}
+
+    assert find(away(says(refused))) == refused
+    assert find(away(says(refused), explained_time=NOW)).reason == InstanceReason.CREATING
+    assert find(away(says(refused._replace(message="Another object.")))).reason == InstanceReason.CREATING
+    assert find(ready(says(missing, **own), pod=waits, bridge=BridgeView())) == missing
+    assert find(ready(says(missing, **own), pod=crashes, bridge=BridgeView())).reason == InstanceReason.CRASH_LOOPING
+    for changed in (
+        ready(says(missing, **own), pod=waits, bridge=BridgeView(), explained_time=NOW),
+        ready(says(missing, **other), pod=waits, bridge=BridgeView()),
+        ready(says(missing, **own), pod=RUNS, bridge=BridgeView()),
+    ):
+        assert find(changed).reason == InstanceReason.STARTING
 
 
 def test_a_scheduler_that_says_nothing_of_volumes_speaks_before_the_claims_that_wait_for_it() -> None:

@@ -10,6 +10,8 @@
 
 (require 'ert)
 (require 'cl-lib)
+;; What is compiled inline calls functions of it that are not autoloaded.
+(require 'cl-macs)
 (require 'seq)
 (require 'efrit-session-state)
 (require 'efrit-session-scheduler)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from efrit.api.meta import rfc3339_micro
 from efrit.controller.retry import Outage
-from efrit.errors import ApiError, ApiNotFound
+from efrit.errors import ApiConflict, ApiError, ApiNotFound
 from efrit.kube.client import KubeClient
 from efrit.kube.media_types import MERGE_PATCH
 from efrit.resources import LEASES
@@ -138,6 +138,11 @@ class Lease:
             if ours:
                 raise
             self.stands_by = True
+            return False
+        except ApiConflict as error:
+            self._answered()
+            # Another candidate was quicker, or somebody has changed it.
+            log.info("lease %s/%s: %s", self._namespace, self._name, error)
             return False
         except ApiError as error:
             if self._outage.failed(error, _now()):

@@ -18,7 +18,7 @@ from efrit.controller import lease as lease_module
 from efrit.controller.act.kube import Kube
 from efrit.controller.lease import Lease
 from efrit.controller.retry import LONGEST_WARNING_PAUSE_SECONDS
-from efrit.errors import ApiUnavailable
+from efrit.errors import ApiConflict, ApiUnavailable
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_api import FakeApi
 
@@ -260,6 +260,35 @@ async def test_while_the_api_server_is_away_a_candidate_asks_often_and_logs_that
     assert "503: away" in lines[0]
     assert lines[-1].startswith("lease efrit-system/efrit-operator: answered again, after 7200 s")
     assert len(lines) <= 2 * HOURS / LONGEST_WARNING_PAUSE_SECONDS + 10
+
+
+class Quicker:
+    """An API server whose lease is released, and taken by another between the read and the write of it."""
+
+    def __init__(self) -> None:
+        self.holder: str | None = None
+
+    async def call(self, method: str, path: str, **_: Any) -> Any:
+        if method == "PATCH":
+            self.holder = "pod-0"
+            raise ApiConflict(f"{method} {path}: 409: changed")
+        lease = held_by(self.holder)
+        lease["metadata"]["resourceVersion"] = "1"
+        lease["spec"]["renewTime"] = str(asyncio.get_running_loop().time())
+        return lease
+
+
+@pytest.mark.virtual_time
+async def test_a_lease_that_another_was_quicker_to_take_is_not_logged_as_an_absence_of_the_api_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, logger=lease_module.log.name)
+
+    async with holding(lease(cast(Kube, Quicker())), Leading()):
+        await asyncio.sleep(60)
+
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "409: changed" in line
 
 
 async def test_a_lease_taken_by_another_ends_the_leading(api: FakeApi, kube: Kube) -> None:

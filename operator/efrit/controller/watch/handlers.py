@@ -5,7 +5,9 @@ Only `on.event` is used: no finalizer, no annotation, no handler state in anybod
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import kopf
@@ -59,10 +61,23 @@ def settings() -> kopf.OperatorSettings:
 def registry(store: Store) -> kopf.OperatorRegistry:
     """Return kopf's registry with one event handler."""
     result = kopf.OperatorRegistry()
-    kopf.on.login(registry=result, id="service-account")(kopf.login_with_service_account)
+    kopf.on.login(registry=result, id="service-account")(login_with_service_account)
     kopf.on.login(registry=result, id="kubeconfig")(kopf.login_with_kubeconfig)
     _watch(result, INSTANCES, store.instances.observe_event, store.instances.observe_left)
     return result
+
+
+def login_with_service_account(**arguments: Any) -> kopf.ConnectionInfo | None:
+    """Return the connection of the pod's service account, None outside of a pod.
+
+    At the address that the kubelet gives to each container, as every other client does: kopf's own is a name, and a
+    new leader would not watch instances as long as nobody answers for names, as after an outage of the node.
+    """
+    info = kopf.login_with_service_account(**arguments)
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
+    if info is None or not host or not port:
+        return info
+    return replace(info, server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
 
 
 def _selector(resource: Resource) -> tuple[str, str, str]:

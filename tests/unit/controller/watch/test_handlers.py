@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import kopf
 import pytest
 
 from efrit.controller.watch import handlers
@@ -25,3 +26,35 @@ def test_kopf_neither_posts_events_nor_peers_nor_scans() -> None:
     assert not settings.posting.enabled
     assert settings.peering.standalone
     assert settings.scanning.disabled
+
+
+@pytest.mark.parametrize(
+    ("environment", "server"),
+    [
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}, "https://10.0.0.1:443"),
+        ({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}, "https://[fd00::1]:443"),
+        ({}, "https://kubernetes.default.svc"),
+    ],
+)
+def test_kopf_reaches_the_api_server_by_its_address_since_names_may_have_no_answer(
+    environment: dict[str, str], server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_kopf = kopf.ConnectionInfo(server="https://kubernetes.default.svc", token="secret", ca_path="ca.crt")
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: of_kopf)
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    info = handlers.login_with_service_account()
+
+    assert info is not None
+    assert (info.server, info.token, info.ca_path) == (server, "secret", "ca.crt")
+
+
+def test_outside_of_a_pod_kopf_does_not_log_in_with_a_service_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: None)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+    assert handlers.login_with_service_account() is None

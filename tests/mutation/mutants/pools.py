@@ -283,6 +283,12 @@ MUTANTS = (
         (f"{FLOWS}::test_a_flow_that_had_nothing_to_do_saves_nothing_up",),
     ),
     Mutant(
+        "the place that a request leaves to the next of its flow as soon as it was deleted",
+        "left-no-place",
+        Value("self.waiting_of(flow)"),
+        (f"{STORE}::test_a_request_that_was_deleted_keeps_no_place_from_the_next_one_before_that_is_confirmed",),
+    ),
+    Mutant(
         "what a flow that has one request at a time owes to those that wait",
         "flow-owes",
         Value("_is_empty(line)"),

@@ -41,6 +41,8 @@ class _Flow:
     waiting: Backlog = field(default_factory=Backlog)
     aside: dict[Key, Rank] = field(default_factory=dict)
     """What of it waits too, and is in nobody's way."""
+    leaving: set[Key] = field(default_factory=set)
+    """What is in line, and probably exists no more."""
     running: int = 0
     next_start: float = 0.0
 
@@ -109,6 +111,7 @@ class FlowBacklog:
             line = self._flows[flow]
             line.waiting.discard(key)
             line.aside.pop(key, None)
+            line.leaving.discard(key)
             self._unfill_if_empty(flow)
             self._by_age.discard(key)
             self._forget_if_empty(flow)
@@ -129,6 +132,13 @@ class FlowBacklog:
         flow = self._flow_of.get(key)
         if flow is not None and key in self._flows[flow].aside:
             self.add(key, self._rank_of(key), flow, self._by_age.rank_of(key)[0])
+
+    def leaves(self, key: Key, *, leaves: bool = True) -> None:
+        """Take in whether a request that waits has probably left: it counts as none of those that may wait."""
+        flow = self._flow_of.get(key)
+        if flow is not None:
+            leaving = self._flows[flow].leaving
+            (leaving.add if leaves else leaving.discard)(key)
 
     def _rank_of(self, key: Key) -> Rank:
         line = self._flows[self._flow_of[key]]
@@ -189,6 +199,11 @@ class FlowBacklog:
         """Return how many requests of a flow wait."""
         line = self._flows.get(flow)
         return len(line.waiting) + len(line.aside) if line is not None else 0
+
+    def staying_of(self, flow: str) -> int:
+        """Return how many requests of a flow wait, without those that have probably left."""
+        line = self._flows.get(flow)
+        return self.waiting_of(flow) - len(line.leaving) if line is not None else 0  # gate: left-no-place
 
     def known(self, flow: str) -> str:
         """Return the flow that requests of this name are counted for: beyond a number of flows all share one."""

@@ -61,7 +61,7 @@ class PoolLines:
         self.changed(pool)
         flow = line.known(_flow(record, line))
         if pool in self._index.pools and self._index.is_listed(pool[0]):  # gate: admit-listed
-            self._admit(record, pool, line.waiting_of(flow))
+            self._admit(record, pool, line.staying_of(flow))
         line.add(record.packed.key, record.packed.rank, flow, record.packed.created)
 
     def _admit(self, record: RequestRecord, pool: Key, waiting: int) -> bool:
@@ -87,7 +87,7 @@ class PoolLines:
         records = [self._index.requests[key] for key in line.waiting]
         for record in sorted(records, key=lambda each: (not each.admitted, each.packed.created)):
             flow = line.flow_of(record.packed.key) or ""
-            waiting[flow] += self._admit(record, pool, waiting[flow])
+            waiting[flow] += self._admit(record, pool, waiting[flow]) and not record.left_selection
             if record.turned_away:
                 self._index.requeue_request(record.packed.key)
 
@@ -141,6 +141,12 @@ class PoolLines:
         line = self._lines.get(record.packed.pool) if record.packed.pool is not None else None
         if line is not None:
             line.resume(record.packed.key)
+
+    def leaves(self, record: RequestRecord, *, leaves: bool = True) -> None:
+        """Take in whether a request has probably left its pool, as the API server is yet to confirm."""
+        line = self._lines.get(record.packed.pool) if record.packed.pool is not None else None
+        if line is not None:
+            line.leaves(record.packed.key, leaves=leaves)
 
     def remove(self, record: RequestRecord) -> None:
         """Take a request out of the line of its pool, and out of what members have."""

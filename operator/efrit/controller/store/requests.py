@@ -108,9 +108,21 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.requeue_request(key)
         self._plans.request_gone(key, uid)
 
+    def observe_left(self, obj: Mapping[str, Any]) -> None:
+        """Take in that a request left the watched selection; one that waits keeps no place from the next any more."""
+        super().observe_left(obj)
+        meta = obj["metadata"]
+        self._note_leaving((meta["namespace"], meta["name"]), meta["uid"])
+
     def observe_verified(self, key: Key, uid: str, obj: Mapping[str, Any] | None) -> None:
         """Take in what the API server has in the place of a request; another one of its name says that it is gone."""
         super().observe_verified(key, uid, obj if obj is not None and obj["metadata"]["uid"] == uid else None)
+        self._note_leaving(key, uid)
+
+    def _note_leaving(self, key: Key, uid: str) -> None:
+        entry = self.record(key, uid)
+        if entry is not None:
+            self._index.pool_lines.leaves(entry, leaves=entry.left_selection)
 
     def drop(self, key: Key) -> None:
         """Forget a request with which nothing is left to do."""

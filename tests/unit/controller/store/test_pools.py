@@ -368,6 +368,38 @@ async def test_one_request_more_than_may_wait_is_turned_away_and_those_before_it
     assert [place.turned_away if place else None for place in places] == [None, None, 2]
 
 
+@on_virtual_time
+async def test_a_request_that_was_deleted_keeps_no_place_from_the_next_one_before_that_is_confirmed(
+    world: World,
+) -> None:
+    world.store.first_list_complete(None)
+    world.store.pools.observe(pool_json(fairness={"maxPendingPerFlow": 2}))
+    old, other = pool_request("old"), pool_request("other")
+    world.store.requests.observe(old)
+    world.store.requests.observe(other)
+    world.store.requests.observe_left(old)
+    world.store.requests.observe(pool_request("next"))
+    assert turned_away(world, "next") == [None]
+
+    # It was there after all: what comes now finds as many as may wait, and one more.
+    world.store.requests.verification_begins((NAMESPACE, "old"), old["metadata"]["uid"])
+    world.store.requests.observe_verified((NAMESPACE, "old"), old["metadata"]["uid"], old)
+    world.store.requests.observe_left(other)
+    world.store.requests.observe(pool_request("last"))
+    assert turned_away(world, "old", "last") == [None, 2]
+
+
+@on_virtual_time
+async def test_requests_that_were_deleted_before_their_pool_was_known_keep_no_place(world: World) -> None:
+    world.store.first_list_complete(None)
+    old = pool_request("old")
+    world.store.requests.observe(old)
+    world.store.requests.observe(pool_request("next"))
+    world.store.requests.observe_left(old)
+    world.store.pools.observe(pool_json(fairness={"maxPendingPerFlow": 1}))
+    assert turned_away(world, "next") == [None]
+
+
 def turned_away(world: World, *requests: str) -> list[int | None]:
     places = [world.request((NAMESPACE, name)).pool for name in requests]
     return [place.turned_away if place else None for place in places]

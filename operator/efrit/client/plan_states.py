@@ -27,7 +27,7 @@ from efrit.client.plans import (
     PlanState,
     Task,
 )
-from efrit.client.resource_fields import Words, condition, reason_of
+from efrit.client.resource_fields import Words, condition, likely_phase, reason_of
 from efrit.protocol.plan_enums import TaskState, TaskType
 from efrit.protocol.resource_case import from_resource
 from efrit.protocol.times import parse_time
@@ -63,7 +63,9 @@ def plan_of(obj: Json) -> PlanState:
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     limits, words = spec.get("limits") or {}, Words()
     outcome = words.read(Outcome, status.get("outcome"), "outcome")
-    phase = words.read(PlanPhase, status.get("phase"), "phase") or _likely_phase(status, outcome)
+    phase = words.read(PlanPhase, status.get("phase"), "phase")
+    if phase is None:
+        phase = likely_phase(PlanPhase, status, succeeded=outcome is Outcome.SUCCESS)
     return PlanState(
         name=meta["name"],
         phase=phase,
@@ -96,13 +98,6 @@ def plan_of(obj: Json) -> PlanState:
         started=parse_time(status.get("startTime")),
         completed=parse_time(status.get("completionTime")),
     )
-
-
-def _likely_phase(status: Json, outcome: Outcome | None) -> PlanPhase:
-    """Return where a plan stands that has no phase, or one of a later operator."""
-    if status.get("completionTime"):
-        return PlanPhase.SUCCEEDED if outcome is Outcome.SUCCESS else PlanPhase.FAILED
-    return PlanPhase.RUNNING if status.get("startTime") else PlanPhase.PENDING
 
 
 def _intent(value: Json) -> Intent:

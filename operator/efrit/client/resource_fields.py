@@ -53,6 +53,13 @@ def known_word(kind: type[E], text: str | None) -> E | None:
     return next((member for member in kind if member.value == text), None)
 
 
+def likely_phase(kind: type[E], status: Json, *, succeeded: bool) -> E:
+    """Return where a request or plan stands that has no phase, or one of a later operator."""
+    if status.get("completionTime"):
+        return kind("Succeeded" if succeeded else "Failed")
+    return kind("Running" if status.get("startTime") else "Pending")
+
+
 def condition(obj: Json, kind: str) -> Json:
     """Return the condition of this type of an object; empty if it has none."""
     conditions = obj.get("status", {}).get("conditions", ())

@@ -55,6 +55,7 @@ from efrit.client.placement import default_instance, least_loaded
 from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
 from efrit.client.whole_result import without_texts
 from efrit.client.work_log import entry, model_text
+from efrit.kube.client import name_selector
 from efrit.protocol.enums import UNSTORED_RESULT
 from efrit.resources import INSTANCES, REQUESTS, SECRETS
 
@@ -186,7 +187,7 @@ class ClusterBackend:
         limit = time.monotonic() + seconds
         last: Json = {}
         while True:
-            objects, version = await self.api.list(INSTANCES, self.namespace, fieldSelector=f"metadata.name={name}")
+            objects, version = await self.api.list(INSTANCES, self.namespace, fieldSelector=name_selector(name))
             if not objects:
                 raise InstanceNotFound(f"the instance {name} was deleted")
             last = objects[0]
@@ -195,7 +196,7 @@ class ClusterBackend:
             try:
                 async with asyncio.timeout(max(0.0, limit - time.monotonic())):
                     async for _, last in self.api.watch(
-                        INSTANCES, self.namespace, version, fieldSelector=f"metadata.name={name}"
+                        INSTANCES, self.namespace, version, fieldSelector=name_selector(name)
                     ):
                         if reached(last):
                             return last

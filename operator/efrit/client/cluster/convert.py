@@ -28,7 +28,7 @@ from efrit.client.interface import (
     Usage,
     Work,
 )
-from efrit.client.resource_fields import DIGEST, Words, condition, reason_of
+from efrit.client.resource_fields import DIGEST, Words, condition, likely_phase, reason_of
 from efrit.protocol.enums import BROKEN_REASONS, RetryPolicy
 from efrit.protocol.resource_case import from_resource, resource_word, to_resource
 from efrit.protocol.times import parse_time
@@ -100,7 +100,9 @@ def request_of(obj: Json) -> RequestState:
     meta, spec, status = obj["metadata"], obj.get("spec", {}), obj.get("status", {})
     complete, words = condition(obj, "Complete"), Words()
     outcome = words.read(Outcome, status.get("outcome"), "outcome")
-    phase = words.read(Phase, status.get("phase"), "phase") or _likely_phase(status, outcome)
+    phase = words.read(Phase, status.get("phase"), "phase")
+    if phase is None:
+        phase = likely_phase(Phase, status, succeeded=outcome is Outcome.SUCCESS)
     request_type = words.read(RequestType, spec.get("type"), "type")
     named = (spec.get("instanceRef") or {}).get("name")
     # Nothing is said of one that is bound and handed over at once before it has waited for a moment.
@@ -132,13 +134,6 @@ def request_of(obj: Json) -> RequestState:
         execution_seconds=status.get("executionSeconds"),
         preemptions=(status.get("preemption") or {}).get("count") or 0,
     )
-
-
-def _likely_phase(status: Json, outcome: Outcome | None) -> Phase:
-    """Return where a request stands that has no phase, or one of a later operator."""
-    if status.get("completionTime"):
-        return Phase.SUCCEEDED if outcome is Outcome.SUCCESS else Phase.FAILED
-    return Phase.RUNNING if status.get("startTime") else Phase.PENDING
 
 
 def _error(value: Json | None) -> Error | None:

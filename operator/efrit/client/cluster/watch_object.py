@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from efrit.client.cluster.api import Api, Json
 from efrit.client.errors import NotFound
+from efrit.kube.client import name_selector
 from efrit.resources import Resource
 
 _RELIST_SECONDS = 0.2
@@ -34,7 +35,7 @@ async def states_of(
 ) -> AsyncIterator[S]:
     """Yield what `read` makes of the object whenever that changes, the final state last. Raises `gone()`."""
     last: S | None = None
-    selector = f"metadata.name={name}"
+    selector = name_selector(name)
     while True:
         objects, version = await api.list(resource, namespace, fieldSelector=selector)
         if not objects:

@@ -133,12 +133,12 @@ class FlowBacklog:
         if flow is not None and key in self._flows[flow].aside:
             self.add(key, self._rank_of(key), flow, self._by_age.rank_of(key)[0])
 
-    def leaves(self, key: Key, *, leaves: bool = True) -> None:
+    def note_leaving(self, key: Key, *, is_leaving: bool) -> None:
         """Take in whether a request that waits has probably left: it counts as none of those that may wait."""
         flow = self._flow_of.get(key)
         if flow is not None:
             leaving = self._flows[flow].leaving
-            (leaving.add if leaves else leaving.discard)(key)
+            (leaving.add if is_leaving else leaving.discard)(key)
 
     def _rank_of(self, key: Key) -> Rank:
         line = self._flows[self._flow_of[key]]

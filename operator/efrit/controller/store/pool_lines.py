@@ -142,11 +142,11 @@ class PoolLines:
         if line is not None:
             line.resume(record.packed.key)
 
-    def leaves(self, record: RequestRecord, *, leaves: bool = True) -> None:
+    def note_leaving(self, record: RequestRecord, *, is_leaving: bool) -> None:
         """Take in whether a request has probably left its pool, as the API server is yet to confirm."""
         line = self._lines.get(record.packed.pool) if record.packed.pool is not None else None
         if line is not None:
-            line.leaves(record.packed.key, leaves=leaves)
+            line.note_leaving(record.packed.key, is_leaving=is_leaving)
 
     def remove(self, record: RequestRecord) -> None:
         """Take a request out of the line of its pool, and out of what members have."""

@@ -122,7 +122,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
     def _note_leaving(self, key: Key, uid: str) -> None:
         entry = self.record(key, uid)
         if entry is not None:
-            self._index.pool_lines.leaves(entry, leaves=entry.left_selection)
+            self._index.pool_lines.note_leaving(entry, is_leaving=entry.left_selection)
 
     def drop(self, key: Key) -> None:
         """Forget a request with which nothing is left to do."""

@@ -14,6 +14,7 @@ DISRUPTION = f"{UNIT}/decide/test_pool_disruption.py"
 HISTORY = f"{UNIT}/decide/test_pool_history.py"
 GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarded"
 SCALING = f"{UNIT}/decide/test_pool_scaling.py"
+BINDING_PAUSE = "test_while_the_api_server_is_unavailable_no_binding_is_tried_before_its_pause_is_over"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
 LOST_QUEUES = "test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed_together"
@@ -418,6 +419,18 @@ MUTANTS = (
         "bind-failed",
         Instead("pass"),
         (f"{RECONCILE}::test_a_request_that_cannot_be_bound_leaves_its_place_to_others",),
+    ),
+    Mutant(
+        "that a request which cannot be bound as the API server is unavailable is noted, to wait for its pause",
+        "bind-pause",
+        Instead("pass"),
+        (f"{RECONCILE}::{BINDING_PAUSE}",),
+    ),
+    Mutant(
+        "the pause of a request that could not be bound, when its place is free",
+        "bind-backoff",
+        Always(),
+        (f"{RECONCILE}::{BINDING_PAUSE}",),
     ),
     Mutant(
         "the time that a member has a request before an eviction is to leave it alone",

@@ -13,6 +13,7 @@ from efrit.api.meta import rfc3339
 from efrit.controller.act import pool_actor
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.names import REVISION_LABEL
+from efrit.controller.store.requests import MAX_BINDING_FAILURES
 from efrit.errors import ApiError
 from efrit.protocol import RequestReason
 from tests.support.factory import POD_UID, QUEUE_ID, Json, answered, request_json, view
@@ -147,6 +148,68 @@ async def test_a_request_whose_status_is_refused_keeps_no_place_from_others_and_
     snapshot = rig.store.pools.snapshot(CREW)
     assert snapshot is not None
     assert snapshot.pending == 1
+
+
+def crowd(rig: Rig, count: int, room: int) -> list[str]:
+    """Show so many requests that wait for a member with room for some of them; return their names, oldest first."""
+    ready_member(rig)
+    placement = {"maxLoadPerInstance": room}
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(generation=2, version="2", placement=placement)))
+    queued, now = [f"work-{number}" for number in range(count)], datetime.now(UTC)
+    for number, name in enumerate(queued):
+        created = now + timedelta(seconds=number)
+        request = request_json(name=name, uid=f"uid-{name}", target=None, poolRef={"name": "crew"}, created=created)
+        rig.store.requests.observe(rig.api.put(resources.REQUESTS.path("team", name), request))
+        rig.queue.settled(WorkKey("EfritRequest", "team", name))
+    return queued
+
+
+def ready_requests(rig: Rig, queued: list[str]) -> list[str]:
+    """Return which requests wait for a worker, and let them wait no more."""
+    ready = []
+    for name in queued:
+        before = rig.queue.backlog("team")
+        rig.queue.settled(WorkKey("EfritRequest", "team", name))
+        if rig.queue.backlog("team") < before:
+            ready.append(name)
+    return ready
+
+
+async def fail_to_bind(rig: Rig, name: str, status: int, times: int = 1) -> None:
+    path = resources.REQUESTS.path("team", name)
+    rig.api.fail("PATCH", f"{path}/status", status, times=times)
+    for _ in range(times):
+        with pytest.raises(ApiError):
+            await rig.reconcile(name=name)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 0])
+async def test_while_the_api_server_is_unavailable_no_binding_is_tried_before_its_pause_is_over(
+    rig: Rig, status: int
+) -> None:
+    queued = crowd(rig, count=2_000, room=3)
+    for name in queued[:3]:
+        await fail_to_bind(rig, name, status)
+        assert name not in ready_requests(rig, queued)
+    for name in queued[:3]:
+        await fail_to_bind(rig, name, status)
+        assert ready_requests(rig, queued) == []
+    rig.store.pools.requeue_waiting(CREW)
+    assert ready_requests(rig, queued) == []
+    rig.bridge.answers["PUT", "/v1/requests/uid-work-0"] = (201, view("uid-work-0").to_json())
+    await rig.reconcile(name=queued[0])
+    assert load(rig) == 1
+
+
+async def test_a_request_whose_binding_alone_fails_leaves_its_turn_to_others_after_a_while(rig: Rig) -> None:
+    queued = crowd(rig, count=2, room=1)
+    await fail_to_bind(rig, queued[0], 500, times=MAX_BINDING_FAILURES - 1)
+    assert ready_requests(rig, queued) == []
+    await fail_to_bind(rig, queued[0], 500)
+    assert ready_requests(rig, queued) == [queued[1]]
+    rig.bridge.answers["PUT", "/v1/requests/uid-work-1"] = (201, view("uid-work-1").to_json())
+    await rig.reconcile(name=queued[1])
+    assert load(rig) == 1
 
 
 async def test_members_are_created_and_one_that_is_refused_is_reported(rig: Rig) -> None:

@@ -460,13 +460,18 @@ class Actor:
         self._store.requests.session_found(action.request_key, action.uid, instance_name)
 
     async def _bind(self, action: Bind) -> None:
-        """Bind a request; one that could not be is in nobody's way: its place on the instance is free again."""
+        """Bind a request; one that could not be counts for the instance no more.
+
+        Where the API server is unavailable it keeps its turn, and nobody else has it meanwhile: they would all fail.
+        """
         self._begin_patch(action)
         in_turn = action.placed is None or action.placed.decision not in OUT_OF_TURN
         self._store.requests.assume(action.key, action.instance, in_turn=in_turn)
         try:
             await self._patch_status(action)
-        except BaseException:
+        except BaseException as error:
+            if not isinstance(error, (ApiRefused, Superseded)):
+                self._store.requests.binding_failed(action.key, action.uid)  # gate: bind-pause
             self._store.requests.assume(action.key, None)  # gate: bind-failed
             raise
         if action.placed is not None:

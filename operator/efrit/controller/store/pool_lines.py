@@ -320,7 +320,9 @@ class PoolLines:
     def _requeue_first(self, pool: Key, count: int) -> None:
         line = self._lines.get(pool)
         for key in line.first(count) if line is not None and count > 0 and len(line) else ():
-            self._index.requeue_request(key)
+            # It is the place of one that waits for the API server to answer; it comes back by itself.
+            if not self._index.requests[key].retries_binding:  # gate: bind-backoff
+                self._index.requeue_request(key)
 
     def requeue_listed(self, pool: Key) -> None:
         """Have the requests reconciled that get a member, or another one, now that all open requests are known."""

@@ -291,6 +291,10 @@ class RequestRecord(Record):
     """Whether as many of its flow waited when it came as the pool lets wait."""
     status_refused: bool = False
     """Whether the API server has refused a status of it: nothing is interrupted for it."""
+    binding_failures: int = 0
+    """How often in a row the API server did not answer when it was to be bound."""
+    retries_binding: bool = False
+    """Whether that happened since it was last decided about: the work queue comes back to it after a pause."""
 
     @property
     def request(self) -> EfritRequest:

@@ -41,6 +41,8 @@ from efrit.protocol import RequestReason, RequestView
 MAX_SENTENCE_CHARS = 512
 MAX_LABEL_CHARS = 1024
 """Of the labels of a request that waits for a pool; one with more has no flow."""
+MAX_BINDING_FAILURES = 8
+"""After so many in a row, 13 seconds with the pauses between them, others have the turn of a request meanwhile."""
 MAX_RECORDED_QUEUES = 4
 """A request that this process records on more counts as handed over, if its status names one of the first."""
 SENTENCE_KEPT = timedelta(seconds=10)
@@ -71,6 +73,8 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
                 entry.progress_written = self._index.clock()
             previous, entry.packed = entry.packed, self._recent.keep(new)
             self._recent.forget(previous)
+            if entry.target is not None:
+                entry.binding_failures = 0
             if previous.run_id != entry.run_id:
                 self._run_ended(entry, previous)
         else:
@@ -225,7 +229,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if instance is None or entry.target is not None:
             # One that waits goes from the line of its pool to a member, not back into it first.
             self._index.retarget(entry.request)
-        if instance is None and entry.status_refused:
+        if instance is None and (entry.status_refused or entry.binding_failures >= MAX_BINDING_FAILURES):
             # Before others are: it would be reconciled at once.
             self._index.pool_lines.set_aside(entry)
         if instance is not None:
@@ -233,6 +237,16 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.pool_lines.bound(entry, in_turn=in_turn)
             self._index.count_for(request, instance)
         self._index.update_work(before, instance)
+
+    def binding_failed(self, key: Key, uid: str) -> None:
+        """Take in that a request could not be bound, as the API server did not answer: the work queue retries it.
+
+        Until then it keeps its turn in its pool, unless that goes on: perhaps it fails for this request alone.
+        """
+        entry = self.record(key, uid)
+        if entry is not None:
+            entry.retries_binding = True
+            entry.binding_failures += 1
 
     def status_refused(self, key: Key, uid: str) -> None:
         """Take in that the API server refused a status, perhaps for ever.
@@ -319,7 +333,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         entry = self._index.requests.get(key)
         if entry is None:
             return None
-        entry.parked = False
+        entry.parked = entry.retries_binding = False
         self._index.pool_lines.resume(entry)
         content = self._index.contents.get(entry.uid)
         request = entry.packed.unpack(content)

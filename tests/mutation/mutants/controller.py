@@ -161,8 +161,8 @@ MUTANTS = (
     ),
     Mutant(
         "the version that an idle instance is deleted at",
-        "idle-version",
-        Without(-1),
+        "removal-version",
+        Value("None"),
         (RACES,),
     ),
     Mutant(

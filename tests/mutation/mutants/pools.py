@@ -16,6 +16,7 @@ GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarde
 SCALING = f"{UNIT}/decide/test_pool_scaling.py"
 BINDING_PAUSE = "test_while_the_api_server_is_unavailable_no_binding_is_tried_before_its_pause_is_over"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
+REMOVAL = f"{UNIT}/test_reconcile_pool_removal.py"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
 LOST_QUEUES = "test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed_together"
 LISTED = "test_no_request_gets_a_member_before_it_is_known_what_each_member_has"
@@ -194,15 +195,33 @@ MUTANTS = (
         (f"{DECISIONS}::test_while_claims_take_members_few_are_started_at_a_time",),
     ),
     Mutant(
-        "the end of the hand-over to a member of a pool before it is deleted",
-        "member-pause",
+        "that nothing is handed to an instance which is just being deleted",
+        "removal-begins",
         Drop(),
-        (f"{DECISIONS}::{DELETION}",),
+        (f"{REMOVAL}::test_nothing_is_handed_to_it_whatever_is_decided_about_the_member_itself",),
+    ),
+    Mutant(
+        "that a hand-over which was decided on before does not begin while the instance is deleted",
+        "submit-while-removed",
+        Never(),
+        (f"{REMOVAL}::test_a_hand_over_that_was_decided_on_before_does_not_begin",),
+    ),
+    Mutant(
+        "that a member which is just being deleted has no room",
+        "removal-room",
+        Value("True"),
+        (f"{REMOVAL}::test_a_member_that_is_being_deleted_has_no_room",),
+    ),
+    Mutant(
+        "that a member which has got work since the decision is not deleted as one without",
+        "removal-of-idle",
+        Value("entry is None"),
+        (f"{REMOVAL}::test_a_member_that_has_got_work_since_the_decision_is_not_asked_for_at_the_api_server",),
     ),
     Mutant(
         "the last check for work at the API server before a member of a pool is deleted",
-        "member-confirm-idle",
-        Drop(),
+        "member-only-idle",
+        Value("False"),
         (f"{DECISIONS}::{DELETION}",),
     ),
     Mutant(

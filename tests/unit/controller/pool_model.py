@@ -28,13 +28,13 @@ from efrit.controller.model.actions import (
     Bind,
     CancelWork,
     ConfirmHandover,
-    ConfirmIdle,
     ConfirmMissing,
     CreateMember,
     Decision,
     Delete,
     Drain,
     PatchStatus,
+    RemoveInstance,
     RequeueAfter,
     ReturnMember,
     Scale,
@@ -438,8 +438,8 @@ class PoolWorld:
                 self.store.pools.scale(pool, uid, needed, wanted)
             case Drain(pool=pool, pool_uid=uid, members=members):
                 self.store.pools.drain(pool, uid, members)
-            case ConfirmIdle(instance=instance) if self.bound_to(instance[1]):
-                raise Superseded("it has work")
+            case RemoveInstance(instance=instance, only_idle=only_idle):
+                self._remove(action, instance, only_idle=only_idle)
             case ConfirmMissing(instance=instance) if (MEMBER, instance[1]) in self.objects:
                 raise Superseded("the instance exists")
             case ConfirmHandover(instance=instance) if (MEMBER, instance[1]) not in self.objects:
@@ -460,6 +460,17 @@ class PoolWorld:
                 raise Superseded("the bridge does not answer")
             case SettleOrphan(request_key=key, instance=instance, uid=uid):
                 self._settle(work, key, instance, uid)
+
+    def _remove(self, action: RemoveInstance, instance: Key, *, only_idle: bool) -> None:
+        """Do what the actor does to delete a member."""
+        if not self.store.instances.removal_begins(instance, only_idle=only_idle):
+            raise Superseded("it has work in the store")
+        try:
+            if only_idle and self.bound_to(instance[1]):
+                raise Superseded("it has work")
+            self._write(lambda: self._written(action), lambda: self._learned(action))
+        finally:
+            self.store.instances.removal_ended(instance)
 
     def _settle(self, work: WorkKey, request: Key, instance: Key, run: str) -> None:
         """Do what the actor does with work of no request that is known."""
@@ -508,15 +519,9 @@ class PoolWorld:
             case ReturnMember(instance=instance):
                 return self._change_owner(instance, returned(action))
             case Delete(kind=kind, key=key, uid=uid, resource_version=version):
-                obj = self.objects.get((kind, key[1]))
-                if obj is None:
-                    return True
-                meta = obj["metadata"]
-                if meta["uid"] != uid or version not in (None, meta["resourceVersion"]):
-                    return False
-                if kind == MEMBER and _owner(obj)["kind"] == POOL and self.bound_to(key[1]):
-                    self.broken.append(f"{key[1]} is deleted though it has work")
-                self._gone(kind, key[1])
+                return self._deleted(kind, key[1], uid, version)
+            case RemoveInstance(instance=instance, uid=uid, resource_version=version):
+                return self._deleted(MEMBER, instance[1], uid, version)
             case Submit(request_key=key):
                 request = self.objects.get((REQUEST, key[1]))
                 if request is not None:
@@ -528,6 +533,18 @@ class PoolWorld:
                 if run in self.runs and self.runs[run].reason is None:
                     self.broken.append(f"{run} is acknowledged before it ends")
                 self.runs.pop(run, None)
+        return True
+
+    def _deleted(self, kind: str, name: str, uid: str, version: str | None) -> bool:
+        obj = self.objects.get((kind, name))
+        if obj is None:
+            return True
+        meta = obj["metadata"]
+        if meta["uid"] != uid or version not in (None, meta["resourceVersion"]):
+            return False
+        if kind == MEMBER and _owner(obj)["kind"] == POOL and self.bound_to(name):
+            self.broken.append(f"{name} is deleted though it has work")
+        self._gone(kind, name)
         return True
 
     def _hand_over(self, request: Json, run: str, member: str) -> None:

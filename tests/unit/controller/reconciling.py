@@ -87,9 +87,9 @@ class Rig:
         opened = {"handover": {"state": "Open", "id": self.instance.facts.handover_id}}
         self.store.instances.observe(self.api.put(ALPHA, instance_json(status=opened, **fields)))
 
-    def wanted_template(self, **fields: Any) -> str:
-        """Return the digest of the pod template that an instance with these fields is to have."""
-        instance = EfritInstance.model_validate(instance_json(**fields))
+    def wanted_template(self, obj: Json | None = None, **fields: Any) -> str:
+        """Return the digest of the pod template that an instance, or one with these fields, is to have."""
+        instance = EfritInstance.model_validate(obj or instance_json(**fields))
         return build(instance, CONFIG, self.reconciler._identity, 1, self.clock()).template_digest
 
     @property

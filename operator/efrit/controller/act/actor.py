@@ -37,7 +37,6 @@ from efrit.controller.model.actions import (
     CancelWork,
     ConfirmClaims,
     ConfirmHandover,
-    ConfirmIdle,
     ConfirmLeft,
     ConfirmMissing,
     ConfirmPlan,
@@ -65,6 +64,7 @@ from efrit.controller.model.actions import (
     ReadResult,
     ReadWarningEvents,
     Record,
+    RemoveInstance,
     RemoveRevision,
     RequeueAfter,
     ReserveUpdate,
@@ -246,6 +246,8 @@ class Actor:
                 await self._children.isolate_pod(action)
             case Delete():
                 await self._delete(action)
+            case RemoveInstance():
+                await self._remove(action)
             case PauseHandover(instance=instance):
                 self._store.instances.pause_handover(instance)
             case ResumeHandover(instance=instance):
@@ -258,8 +260,6 @@ class Actor:
                 await self._confirm.handover(action)
             case ConfirmClaims():
                 await self._confirm.claims(action)
-            case ConfirmIdle():
-                await self._confirm.idle(action)
             case ConfirmPlan():
                 await self._confirm.plan(action)
             case ReadWarningEvents():
@@ -574,6 +574,19 @@ class Actor:
                 self._store.of(action.kind).observe(obj)
                 raise Superseded("the object has changed") from None
         self._store.of(action.kind).deleted(action.key, action.uid)
+
+    async def _remove(self, action: RemoveInstance) -> None:
+        """Delete an instance. Raises Superseded where it has changed since the decision, or has work by now."""
+        instances, key = self._store.instances, action.instance
+        if not instances.removal_begins(key, only_idle=action.only_idle):
+            raise Superseded("the instance has work by now")
+        try:
+            if action.only_idle:
+                await self._confirm.idle(key)  # gate: confirm-idle
+            version = action.resource_version  # gate: removal-version
+            await self._delete(Delete("EfritInstance", key, action.uid, version))
+        finally:
+            instances.removal_ended(key)
 
     async def _current_object(self, action: Delete) -> dict[str, Any] | None:
         try:

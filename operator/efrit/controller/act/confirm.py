@@ -16,7 +16,6 @@ from efrit.controller.model import names
 from efrit.controller.model.actions import (
     ConfirmClaims,
     ConfirmHandover,
-    ConfirmIdle,
     ConfirmLeft,
     ConfirmMissing,
     ConfirmPlan,
@@ -37,7 +36,7 @@ BOUND_BY = ("spec.instanceRef.name", "status.instanceName")
 
 
 class Confirmations:
-    """Carries out the actions that ask before something that cannot be undone. All of them raise ApiError."""
+    """Asks before something that cannot be undone. All of it raises ApiError."""
 
     def __init__(self, kube: Kube, store: Store) -> None:
         self._kube = kube
@@ -107,20 +106,20 @@ class Confirmations:
             raise Superseded("the plan is being deleted")
         plans.confirmed(action.plan, action.uid)
 
-    async def idle(self, action: ConfirmIdle) -> None:
+    async def idle(self, instance: Key) -> None:
         """Raise Superseded where an open request or plan names the instance, a suspended plan included.
 
         Costs four lists of at most one object each.
         """
-        namespace, name = action.instance
+        namespace, name = instance
         for resource in (REQUESTS, PLANS):
             for field in BOUND_BY:
                 selector = f"{field}={name},{names.OPEN_SELECTOR}"
                 async for obj in self._kube.pages(resource, namespace, fieldSelector=selector, limit="1"):
                     kind, open_name = resource.kind, obj["metadata"]["name"]
-                    log.info("%s/%s is not idle: %s %s is open", *action.instance, kind, open_name)
+                    log.info("%s/%s is not idle: %s %s is open", *instance, kind, open_name)
                     self._store.of(kind).observe(obj)
-                    self._store.instances.not_idle(action.instance)
+                    self._store.instances.not_idle(instance)
                     raise Superseded(f"{kind} {open_name} is open")
 
     async def orphan_is_open(self, key: Key, uid: str) -> bool | None:

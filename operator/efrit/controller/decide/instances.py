@@ -48,15 +48,14 @@ from efrit.controller.model.actions import (
     ApplyChildren,
     ApplySecret,
     ConfirmClaims,
-    ConfirmIdle,
     ConnectBridge,
-    Delete,
     DisconnectBridge,
     IsolatePod,
     KeepChildren,
     PatchStatus,
     PauseHandover,
     Record,
+    RemoveInstance,
     RequeueAfter,
     ReserveUpdate,
     ResumeHandover,
@@ -141,12 +140,9 @@ def decide_absent(key: Key) -> list[Action]:
 
 
 def _delete_idle(instance: EfritInstance) -> list[Action]:
-    """Return the deletion of an idle instance: no request is handed to it any more, and none may have come since."""
     meta = instance.metadata
     return [
-        PauseHandover(instance.key),
-        ConfirmIdle(instance.key),  # gate: confirm-idle
-        Delete("EfritInstance", instance.key, meta.uid, meta.resource_version),  # gate: idle-version
+        RemoveInstance(instance.key, meta.uid, meta.resource_version),
         _event(instance, "Normal", "IdleDeleted", "Deleted after spec.idle.deleteAfterSeconds without work."),
     ]
 

@@ -19,11 +19,9 @@ from efrit.controller.decide.pool_status import pool_status
 from efrit.controller.manifests.pool_member import pool_member
 from efrit.controller.model.actions import (
     Action,
-    ConfirmIdle,
     CreateMember,
-    Delete,
     Drain,
-    PauseHandover,
+    RemoveInstance,
     RequeueAfter,
     Scale,
 )
@@ -146,19 +144,12 @@ def _expendable(snapshot: PoolSnapshot, members: Sequence[MemberView], now: date
 
 
 def _take_out(snapshot: PoolSnapshot, member: MemberView, now: datetime) -> list[Action]:
-    """Return the deletion of a member: no request is handed to it any more, and none may have come since.
-
-    One that has work is deleted when it has had the time that it may take.
-    """
+    """Return the deletion of a member that has no work; one that has is deleted once it had the time it may take."""
     key: Key = (snapshot.pool.key[0], member.name)
     if member.has_work and not drain_is_over(snapshot, member, now):  # gate: member-drain-deadline
         return []
-    confirm = [] if member.has_work else [ConfirmIdle(key)]
-    return [
-        PauseHandover(key),  # gate: member-pause
-        *confirm,  # gate: member-confirm-idle
-        Delete("EfritInstance", key, member.uid, member.resource_version),
-    ]
+    only_idle = not member.has_work  # gate: member-only-idle
+    return [RemoveInstance(key, member.uid, member.resource_version, only_idle)]
 
 
 def _create(snapshot: PoolSnapshot, count: int, now: datetime) -> list[Action]:

@@ -433,6 +433,9 @@ def _stopping(context: RequestContext) -> list[Action] | None:
     target = context.snapshot.target
     if target is None or target.accepts_requests:
         return None
+    if target.removing:
+        # For two calls to the API server: then the instance is gone, or it takes requests again.
+        return []
     name = target.instance.metadata.name
     message = f"EfritInstance {name} is being suspended; the request is handed over when it runs again."
     return wait(context, RequestReason.INSTANCE_SUSPENDED, message, [])

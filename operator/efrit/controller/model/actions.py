@@ -242,10 +242,17 @@ class ResumeHandover:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmIdle:
-    """Ask the API server for open requests and plans of an instance; where there is one, the decision ends here."""
+class RemoveInstance:
+    """Delete an instance, if it is still the one decided about and nobody has changed it since.
+
+    Nothing is handed to it meanwhile, whatever is decided about the instance itself.
+    """
 
     instance: Key
+    uid: str
+    resource_version: str
+    only_idle: bool = True
+    """Whether the API server is asked for open requests and plans before; where there is one, it stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,7 +555,7 @@ Action = (
     | DeleteLater
     | PauseHandover
     | ResumeHandover
-    | ConfirmIdle
+    | RemoveInstance
     | ApplyChildren
     | ApplySecret
     | KeepChildren

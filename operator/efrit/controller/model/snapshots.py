@@ -48,6 +48,8 @@ class InstanceSnapshot:
     """Whether an update was decided on whose status is still being written."""
     replacing: bool = False
     """Whether a StatefulSet is being applied that may replace the pod."""
+    removing: bool = False
+    """Whether it is just being deleted, and nobody knows yet whether that succeeds."""
     may_close: bool = False
     """Whether every open request that the instance may have got says so in its own status."""
     claimed: bool = False
@@ -59,9 +61,9 @@ class InstanceSnapshot:
 
     @property
     def accepts_requests(self) -> bool:
-        """Whether requests may be handed over: its bridge is connected, and its pod is not about to be stopped."""
+        """Whether requests may be handed over: its bridge is connected, and neither it nor its pod is about to go."""
         stopping = self.statefulset is not None and self.statefulset.replicas == 0
-        return self.available and not self.facts.handover_paused and not stopping
+        return self.available and not self.facts.handover_paused and not stopping and not self.removing
 
     @property
     def available(self) -> bool:

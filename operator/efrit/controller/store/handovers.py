@@ -22,12 +22,14 @@ class Handovers:
     def submit_begins(self, instance: Key, request: Key, run_id: str, handover_id: str) -> bool:
         """Record that a request is being handed over; False where the instance is not open under this id any more.
 
-        False as well while its pod may be replaced: the request comes back once that is over.
+        False as well while its pod may be replaced, or it is being deleted: the request comes back once that is over.
         """
         target, entry = self._index.instances.get(instance), self._index.requests.get(request)
         if target is None or target.instance is None or entry is None or entry.run_id != run_id:
             return False
         if target.replacing:  # gate: submit-while-replaced
+            return False
+        if target.removals:  # gate: submit-while-removed
             return False
         recorded = target.instance.status.handover
         is_open = (

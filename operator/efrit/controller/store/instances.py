@@ -179,6 +179,24 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         self._index.requeue_unbound(instance[0])
         self._index.pool_lines.requeue_for_member(instance)
 
+    def removal_begins(self, instance: Key, *, only_idle: bool) -> bool:
+        """Let nothing be handed over while an instance is deleted; False where it has work and may have none."""
+        entry = self._index.instances.get(instance)
+        if entry is None or (only_idle and entry.open_requests):  # gate: removal-of-idle
+            return False
+        entry.removals += 1  # gate: removal-begins
+        return True
+
+    def removal_ended(self, instance: Key) -> None:
+        """Hand requests to an instance again that is not deleted after all."""
+        entry = self._index.instances.get(instance)
+        if entry is None or not entry.removals:
+            return
+        entry.removals -= 1
+        if entry.instance is not None and not entry.removals:
+            self._index.requeue_waiting(instance)
+            self._requeue_unbound(instance)
+
     def not_idle(self, instance: Key) -> None:
         """Take in that the API server knows of open work on an instance that was taken for idle."""
         entry = self._index.instances[instance]
@@ -330,6 +348,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             rollout=self._index.rollouts.view(),
             update_reserved=self._index.rollouts.is_reserved(key),
             replacing=entry.replacing,
+            removing=entry.removals > 0,
             may_close=deciding and self._handovers.may_close(key),
             claimed=entry.claim is not None or entry.taken_by is not None,
             waiting=len(entry.backlog),

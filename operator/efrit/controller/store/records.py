@@ -153,6 +153,8 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
     """Hand-overs whose outcome is not known yet."""
     replacing: bool = False
     """Whether a StatefulSet that may replace the pod is being applied, or was and nobody knows whether it is."""
+    removals: int = 0
+    """Deletions of it that are under way."""
     open_requests: set[Key] = field(default_factory=set)
     recorded_requests: set[Key] = field(default_factory=set)
     """Those of them whose status names the queue that they are being handed to."""
@@ -220,8 +222,9 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
 
     @property
     def takes_work(self) -> bool:
-        """Whether its Emacs claims requests, and goes on to: its pod is not being stopped."""
-        return self.bridge.takes_work and not (self.pod is not None and self.pod.deleting)
+        """Whether its Emacs claims requests, and goes on to: it is not being deleted, nor its pod stopped."""
+        stays = not self.removals and not (self.pod is not None and self.pod.deleting)  # gate: removal-room
+        return self.bridge.takes_work and stays
 
     @property
     def disk_takes_work(self) -> bool:

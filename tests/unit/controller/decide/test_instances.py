@@ -15,14 +15,13 @@ from efrit.controller.manifests import Identity, build
 from efrit.controller.model.actions import (
     Action,
     ApplyChildren,
-    ConfirmIdle,
     ConnectBridge,
-    Delete,
     DisconnectBridge,
     PatchStatus,
     PauseHandover,
     ReadWarningEvents,
     Record,
+    RemoveInstance,
     RequeueAfter,
     ReserveUpdate,
     ResumeHandover,
@@ -380,10 +379,10 @@ def test_an_instance_whose_idle_rules_are_taken_away_wakes_up(decide: Decide) ->
 def test_an_instance_idle_for_too_long_is_deleted_after_a_last_check(decide: Decide) -> None:
     actions = decide(idle(600))
 
-    assert [type(action) for action in actions] == [PauseHandover, ConfirmIdle, Delete, Record]
-    assert the(actions, Delete) == Delete("EfritInstance", KEY, "uid-alpha", "10")
+    assert [type(action) for action in actions] == [RemoveInstance, Record]
+    assert the(actions, RemoveInstance) == RemoveInstance(KEY, "uid-alpha", "10", only_idle=True)
     assert the(actions, Record).reason == "IdleDeleted"
-    assert of_kind(decide(idle(10_000, open_requests=1)), Delete) == []
+    assert of_kind(decide(idle(10_000, open_requests=1)), RemoveInstance) == []
 
 
 def refused_before(created: datetime) -> EfritInstance:

@@ -110,7 +110,7 @@ def test_nothing_is_read_before_all_open_requests_and_instances_are_known() -> N
 def test_members_budget_and_status_do_not_wait_until_the_templates_are_read() -> None:
     members = (member("m", OLD), member("n", NEW))
     actions = decide_pool(snapshot(1, *members, history=None, budget=None), NOW)
-    assert {"Delete", "PatchStatus", "ApplyDisruptionBudget"} <= {type(action).__name__ for action in actions}
+    assert {"RemoveInstance", "PatchStatus", "ApplyDisruptionBudget"} <= {type(action).__name__ for action in actions}
     assert actions[-1] == ReadHistory(CREW, "u")
     actions = decide_pool(snapshot(2, history=None), NOW)
     assert len(of(actions, CreateMember)) == 2

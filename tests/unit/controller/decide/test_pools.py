@@ -23,12 +23,10 @@ from efrit.controller.decide.pools import (
 from efrit.controller.manifests.disruption_budget import build_disruption_budget
 from efrit.controller.model.actions import (
     Action,
-    ConfirmIdle,
     CreateMember,
-    Delete,
     Drain,
     PatchStatus,
-    PauseHandover,
+    RemoveInstance,
     RequeueAfter,
 )
 from efrit.controller.model.pools import MemberView, PoolRevision, PoolSnapshot
@@ -148,8 +146,7 @@ def test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_
     (drain,) = of(actions, Drain)
     assert drain.members == {"a", "b"}
     key = ("ns", "a")
-    deletion = [PauseHandover(key), ConfirmIdle(key), Delete("EfritInstance", key, "uid-a", "3")]
-    assert actions[-3:] == deletion
+    assert actions[-1] == RemoveInstance(key, "uid-a", "3", only_idle=True)
     assert actions.index(drain) == 0
 
 
@@ -166,7 +163,7 @@ def test_nothing_is_done_about_a_pool_that_is_being_deleted() -> None:
 def test_a_template_that_is_too_large_makes_nothing_and_the_members_stay() -> None:
     actions = decide(snapshot(2, member("a", OLD), template=None))
     assert not of(actions, CreateMember)
-    assert not of(actions, Delete)
+    assert not of(actions, RemoveInstance)
     (patch,) = of(actions, PatchStatus)
     assert "128 KiB" in str(patch.status["conditions"])
 

@@ -42,9 +42,13 @@ class Target(NamedTuple):
 
     async def create(self, name: str, number: int = 0) -> float:
         """Create an eval and return when that began."""
-        began = time.perf_counter()
         instance = self.instances[number % len(self.instances)]
-        await cluster.call(self.api, "POST", self.where, cluster.request(name, instance, timeoutSeconds=3600))
+        return await self.send(cluster.request(name, instance, timeoutSeconds=3600))
+
+    async def send(self, manifest: Mapping[str, Any]) -> float:
+        """Create a request and return when that began."""
+        began = time.perf_counter()
+        await cluster.call(self.api, "POST", self.where, manifest)
         return began
 
 

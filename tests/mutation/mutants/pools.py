@@ -15,6 +15,7 @@ HISTORY = f"{UNIT}/decide/test_pool_history.py"
 GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarded"
 SCALING = f"{UNIT}/decide/test_pool_scaling.py"
 BINDING_PAUSE = "test_while_the_api_server_is_unavailable_no_binding_is_tried_before_its_pause_is_over"
+REFUSED_CLAIM = "test_a_claim_whose_status_is_always_refused_does_not_keep_its_member_and_stands_in_nobodys_way"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
 REMOVAL = f"{UNIT}/test_reconcile_pool_removal.py"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
@@ -438,6 +439,18 @@ MUTANTS = (
         "bind-failed",
         Instead("pass"),
         (f"{RECONCILE}::test_a_request_that_cannot_be_bound_leaves_its_place_to_others",),
+    ),
+    Mutant(
+        "the end of an exclusive claim whose status is always refused",
+        "claim-status-refused",
+        Value("False"),
+        (f"{CLAIMS}::{REFUSED_CLAIM}",),
+    ),
+    Mutant(
+        "that an exclusive claim whose status is always refused keeps no place in the line",
+        "refused-in-line",
+        Value("False"),
+        (f"{CLAIMS}::{REFUSED_CLAIM}",),
     ),
     Mutant(
         "that a request which cannot be bound as the API server is unavailable is noted, to wait for its pause",

@@ -8,6 +8,7 @@ import contextlib
 import pytest
 
 from efrit import resources
+from efrit.controller.model.claims import STATUS_ATTEMPTS
 from efrit.controller.model.keys import WorkKey
 from efrit.errors import ApiError
 from tests.support.factory import Json, condition_json
@@ -151,6 +152,39 @@ async def test_a_refusal_is_said_and_not_tried_again_at_once(rig: Rig) -> None:
     (condition,) = status(rig, "one")["conditions"]
     assert condition["reason"] == "Refused"
     assert "denied: no" in condition["message"]
+
+
+@pytest.mark.parametrize("refusal", [413, 422])
+async def test_a_claim_whose_status_is_always_refused_does_not_keep_its_member_and_stands_in_nobodys_way(
+    rig: Rig, refusal: int
+) -> None:
+    begin(rig, "one")
+    rig.api.fail("PATCH", f"{CLAIMS}/one/status", refusal, times=STATUS_ATTEMPTS + 5)
+    path = f"{CLAIMS}/one"
+    spec = {**rig.api.objects[path]["spec"], "release": "Return"}
+    rig.store.claims.observe(rig.api.put(path, {**rig.api.objects[path], "spec": spec}))
+    for attempt in range(STATUS_ATTEMPTS + 3):
+        with pytest.raises(ApiError):
+            await rig.reconcile("EfritClaim", "one")
+        assert owner(rig) == ("EfritClaim one" if attempt < STATUS_ATTEMPTS else "EfritPool crew")
+    assert [call.body["reason"] for call in rig.api.made("POST")] == ["StatusRefused"]
+
+    rig.store.claims.observe(rig.api.put(f"{CLAIMS}/two", claim_json("two", created=1)))
+    await rig.reconcile("EfritClaim", "two")
+    assert (owner(rig), status(rig, "two")["phase"]) == ("EfritClaim two", "Bound")
+
+
+async def test_a_claim_whose_status_was_refused_for_a_while_keeps_its_member(rig: Rig) -> None:
+    begin(rig, "one")
+    for _ in range(2):
+        rig.api.fail("PATCH", f"{CLAIMS}/one/status", 403, times=STATUS_ATTEMPTS - 1)
+        for _ in range(STATUS_ATTEMPTS - 1):
+            with pytest.raises(ApiError):
+                await rig.reconcile("EfritClaim", "one")
+        await rig.reconcile("EfritClaim", "one")
+        assert (owner(rig), status(rig, "one")["phase"]) == ("EfritClaim one", "Bound")
+        unbound = {**rig.api.objects[f"{CLAIMS}/one"], "status": {}}
+        rig.store.claims.observe(rig.api.put(f"{CLAIMS}/one", unbound))
 
 
 async def test_a_controller_that_dies_between_the_writes_is_made_up_for(rig: Rig) -> None:

@@ -517,6 +517,8 @@ class Actor:
                 await self._reread(action)
             if action.kind == "EfritRequest":
                 self._store.requests.status_refused(action.key, action.uid)
+            elif action.kind == "EfritClaim":
+                self._store.claims.status_refused(action.key, action.uid, error.sentence)
             raise
         metrics.status_writes(action.kind).inc()
         self._store.of(action.kind).observe_written(obj)

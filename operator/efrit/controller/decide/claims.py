@@ -25,23 +25,28 @@ from efrit.api.instance import READY
 from efrit.controller.decide.condition_state import ConditionState
 from efrit.controller.decide.idle import last_activity
 from efrit.controller.decide.placement import sleeps, takes_requests
+from efrit.controller.decide.status_limits import cut, with_stop
 from efrit.controller.model.actions import (
     Action,
     ConfirmMissing,
     Delete,
     DeleteLater,
     PatchStatus,
+    Record,
     RequeueAfter,
     ReturnMember,
     TakeMember,
     Wake,
 )
-from efrit.controller.model.claims import ClaimSnapshot
+from efrit.controller.model.claims import STATUS_ATTEMPTS, ClaimSnapshot, StatusRefusal
 from efrit.controller.model.names import REVISION_LABEL, pod_name
 from efrit.controller.model.snapshots import InstanceSnapshot
 
 RETRY_RELEASE = timedelta(seconds=1)
 """When the end of a claim is decided about again whose member has changed meanwhile."""
+MAX_SENTENCE_BYTES = 256
+MAX_REDUCED_BYTES = 128
+"""Of a message where the object has no room for more: the beginning says what it is about."""
 
 
 def decide_claim(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
@@ -60,6 +65,8 @@ def decide_claim(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
         return _end(snapshot, ClaimPhase.EXPIRED, state, now)
     if expires is not None:
         return [*_hold(snapshot, now), RequeueAfter(expires - now)]
+    if snapshot.status_refusal is not None and snapshot.status_refusal.lasts:
+        return _give_up(snapshot, snapshot.status_refusal, now)
     if snapshot.member is not None:
         return _bind(snapshot, snapshot.member, now)
     return _take(snapshot, now)
@@ -150,7 +157,7 @@ def _bind(snapshot: ClaimSnapshot, member: InstanceSnapshot, now: datetime) -> l
         "attach": attach,
     }
     return [
-        *_patch(snapshot.claim, _bound_state(member), update, now),
+        *_patch(snapshot, _bound_state(member), update, now),
         RequeueAfter(timedelta(seconds=spec.ttl_seconds)),
     ]
 
@@ -171,13 +178,13 @@ def _hold(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
     claim, member = snapshot.claim, snapshot.member
     status = claim.status
     if member is not None and member.instance.metadata.uid == status.instance_uid:
-        return _patch(claim, _bound_state(member), {"expiration_time": expiration(claim)}, now)
+        return _patch(snapshot, _bound_state(member), {"expiration_time": expiration(claim)}, now)
     message = (
         f"EfritInstance {status.instance_name} is deleted or is no longer this claim's, and its state is gone: "
         "create a new EfritClaim."
     )
     state = ConditionState(ConditionStatus.FALSE, ClaimReason.MEMBER_LOST, message)
-    lost = _patch(claim, state, {"phase": ClaimPhase.FAILED, "completion_time": now, "attach": None}, now)
+    lost = _patch(snapshot, state, {"phase": ClaimPhase.FAILED, "completion_time": now, "attach": None}, now)
     if snapshot.instance_seen or status.instance_name is None:
         return lost
     return [ConfirmMissing((claim.metadata.namespace, status.instance_name)), *lost]
@@ -187,7 +194,7 @@ def _end(snapshot: ClaimSnapshot, phase: ClaimPhase, state: ConditionState, now:
     """Return what ends a claim: its member goes, back to the pool if it is to, and then it is final."""
     claim, member, pool = snapshot.claim, snapshot.member, snapshot.pool
     # The member is gone, or works for others by now.
-    patch = _patch(claim, state, {"phase": phase, "completion_time": now, "attach": None}, now)
+    patch = _patch(snapshot, state, {"phase": phase, "completion_time": now, "attach": None}, now)
     if snapshot.taking is not None and member is None:
         # What became of it is not known: it is taken first.
         return _taken(snapshot, snapshot.taking, now)
@@ -202,20 +209,42 @@ def _end(snapshot: ClaimSnapshot, phase: ClaimPhase, state: ConditionState, now:
     return [retry, Delete("EfritInstance", key, meta.uid, meta.resource_version), *patch]
 
 
+def _give_up(snapshot: ClaimSnapshot, refusal: StatusRefusal, now: datetime) -> list[Action]:
+    """Return the end of a claim that cannot be Bound, as the API server refuses the status that would say so.
+
+    Its time begins with that status: it would have its member for ever. An Event says so in case no status can.
+    """
+    claim = snapshot.claim
+    message = (
+        "The API server refuses the status of this claim, so it gets no member: "
+        f"{with_stop(cut(refusal.sentence, MAX_SENTENCE_BYTES))} Create a new EfritClaim, with less in its "
+        "metadata if this one is too large."
+    )
+    state = ConditionState(ConditionStatus.FALSE, ClaimReason.REFUSED, message)
+    event = Record("EfritClaim", claim.key, claim.metadata.uid, "Warning", "StatusRefused", message)
+    # Later ones would say the same.
+    events = [event] if refusal.count == STATUS_ATTEMPTS else []
+    return [*events, *_end(snapshot, ClaimPhase.FAILED, state, now)]
+
+
 def _pending(snapshot: ClaimSnapshot, reason: ClaimReason, message: str, now: datetime) -> list[Action]:
     state = ConditionState(ConditionStatus.FALSE, reason, message)
-    return _patch(snapshot.claim, state, {"phase": ClaimPhase.PENDING}, now)
+    return _patch(snapshot, state, {"phase": ClaimPhase.PENDING}, now)
 
 
-def _patch(claim: EfritClaim, state: ConditionState, update: dict[str, object], now: datetime) -> list[Action]:
+def _patch(snapshot: ClaimSnapshot, state: ConditionState, update: dict[str, object], now: datetime) -> list[Action]:
     """Return the write of a status, nothing where it says that already."""
-    meta, old = claim.metadata, claim.status
+    claim = snapshot.claim
+    meta, old, message = claim.metadata, claim.status, state.message
+    if snapshot.reduced_status:
+        message = cut(message, MAX_REDUCED_BYTES)
+        update = {**update, "attach": None}
     conditions = with_condition(
         old.conditions,
         CLAIM_READY,
         state.status,
         state.reason.value,
-        state.message,
+        message,
         generation=meta.generation,
         now=now,
     )

@@ -7,6 +7,22 @@ from dataclasses import dataclass
 from efrit.api import EfritClaim, EfritPool
 from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
 
+STATUS_ATTEMPTS = 12
+"""How often the status of a claim may be refused in a row: with the work queue's pauses, for nearly two minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRefusal:
+    """Why the API server refused the last statuses of an exclusive claim, and how many."""
+
+    sentence: str
+    count: int
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it was refused often enough: the claim is given up, as nobody would ever learn of its member."""
+        return self.count >= STATUS_ATTEMPTS  # gate: claim-status-refused
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimSnapshot:
@@ -29,5 +45,9 @@ class ClaimSnapshot:
     """Whether all open requests and plans of the namespace are known."""
     refusal: Refusal | None = None
     """The API server did not make it the owner of a member."""
+    reduced_status: bool = False
+    """Whether a status of the usual size does not fit into the object."""
+    status_refusal: StatusRefusal | None = None
+    """The API server refuses what the claim is to say."""
     instance_seen: bool = False
     """Whether there is an instance of the name in the claim's status, of whatever owner."""

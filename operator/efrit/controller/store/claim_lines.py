@@ -132,6 +132,7 @@ class ClaimLines:
         """Put an exclusive claim in the line of its pool if it waits for a member, otherwise take it out."""
         record = self._index.claims[claim]
         new, meta = record.object, record.object.metadata
+        is_given_up = record.status_refusal is not None and record.status_refusal.lasts  # gate: refused-in-line
         waits = (
             not new.final
             and not new.spec.released
@@ -139,6 +140,7 @@ class ClaimLines:
             and meta.deletion_timestamp is None
             and record.taking is None
             and self.claimed_by(new) is None
+            and not is_given_up
         )
         if not waits:
             self.leave_line(claim)

@@ -12,7 +12,7 @@ from typing import Any
 from efrit.api import ClaimPhase, EfritClaim
 from efrit.controller.decide.claims import is_free
 from efrit.controller.decide.placement import sleeps
-from efrit.controller.model.claims import ClaimSnapshot
+from efrit.controller.model.claims import ClaimSnapshot, StatusRefusal
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
 from efrit.controller.store.index import Index
@@ -43,6 +43,10 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
 
     def observe_written(self, obj: Mapping[str, Any]) -> None:
         """Take in a claim as a write of this process has made it."""
+        meta = obj["metadata"]
+        record = self.record((meta["namespace"], meta["name"]), meta["uid"])
+        if record is not None:
+            record.status_refusal = None
         self._taking_in_own = True
         try:
             super().observe_written(obj)
@@ -134,6 +138,14 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
                 self._index.claim_lines.give_up(record)
             self.requeue(claim)
 
+    def status_refused(self, key: Key, uid: str, sentence: str) -> None:
+        """Remember that the API server refused a status of a claim, and why; one that is given up leaves the line."""
+        record = self.record(key, uid)
+        if record is not None:
+            count = record.status_refusal.count if record.status_refusal is not None else 0
+            record.status_refusal = StatusRefusal(sentence, count + 1)
+            self._index.claim_lines.line_up(key)
+
     # What decisions read.
 
     def snapshot(self, key: Key) -> ClaimSnapshot | None:
@@ -160,6 +172,8 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
             ahead=ahead,
             listed=index.is_listed(key[0]),
             refusal=record.refusal,
+            reduced_status=record.reduced_status,
+            status_refusal=record.status_refusal,
             instance_seen=entry is not None and entry.instance is not None,
         )
 

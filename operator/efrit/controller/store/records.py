@@ -15,6 +15,7 @@ from efrit.api import EfritClaim, EfritInstance, EfritPlan, EfritPool, EfritRequ
 from efrit.api.instance import READY, UPDATED
 from efrit.api.meta import Resource
 from efrit.controller.model import names
+from efrit.controller.model.claims import StatusRefusal
 from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.keys import Key
 from efrit.controller.model.pools import Growth, PoolRevision, Recommendation
@@ -420,6 +421,8 @@ class ClaimRecord(ObjectRecord[EfritClaim]):
 
     read_final: bool = False
     """Whether a decision has read that it has ended: until then nobody knows when it is to be deleted."""
+    status_refusal: StatusRefusal | None = None
+    """The API server refused its last statuses."""
     taking: Key | None = None
     """The member that it is becoming the owner of, until it is known whether it has."""
     refusal: Refusal | None = None

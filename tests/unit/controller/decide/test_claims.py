@@ -16,12 +16,13 @@ from efrit.controller.model.actions import (
     Delete,
     DeleteLater,
     PatchStatus,
+    Record,
     RequeueAfter,
     ReturnMember,
     TakeMember,
     Wake,
 )
-from efrit.controller.model.claims import ClaimSnapshot
+from efrit.controller.model.claims import STATUS_ATTEMPTS, ClaimSnapshot, StatusRefusal
 from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
 from tests.support.factory import CONFIG, condition_json, instance, pod, seconds, stats
 
@@ -233,3 +234,36 @@ def test_a_claim_that_has_ended_is_deleted_once_its_time_is_over() -> None:
     due = NOW + timedelta(days=1)
     assert decide(snapshot(ended)) == [DeleteLater("EfritClaim", ("team", "mine"), "c", due)]
     assert decide(snapshot(ended), due) == [Delete("EfritClaim", ("team", "mine"), "c")]
+
+
+@pytest.mark.parametrize(("release", "leaves"), [("Recycle", Delete), ("Return", ReturnMember)])
+def test_a_claim_whose_status_goes_on_being_refused_loses_its_member_and_says_why(release: str, leaves: type) -> None:
+    refused = StatusRefusal("Request entity too large", STATUS_ATTEMPTS)
+    actions = decide(snapshot(claim(release=release), member=member(), reduced_status=True, status_refusal=refused))
+    assert [type(action) for action in actions] == [Record, RequeueAfter, leaves, PatchStatus]
+    assert said(actions) == ("Failed", "False", "Refused")
+    (event,) = of(actions, Record)
+    assert (event.kind, event.type, event.reason) == ("EfritClaim", "Warning", "StatusRefused")
+    assert "Request entity too large." in event.message
+    (condition,) = actions[-1].status["conditions"]  # type: ignore[union-attr]
+    assert event.message.startswith(condition["message"])
+    assert len(condition["message"]) < len(event.message)
+
+
+def test_a_claim_whose_status_is_refused_takes_no_member_and_says_so_once_in_an_event() -> None:
+    refused = StatusRefusal("denied", STATUS_ATTEMPTS + 1)
+    actions = decide(snapshot(candidates=(member(),), status_refusal=refused))
+    assert [type(action) for action in actions] == [PatchStatus]
+    assert said(actions) == ("Failed", "False", "Refused")
+
+
+def test_a_refusal_of_the_status_that_may_pass_does_not_end_a_claim() -> None:
+    refused = StatusRefusal("denied", STATUS_ATTEMPTS - 1)
+    assert said(decide(snapshot(member=member(), status_refusal=refused))) == ("Bound", "True", "Bound")
+
+
+def test_a_claim_with_little_space_in_its_object_is_bound_without_the_command_to_attach() -> None:
+    full, reduced = (decide(snapshot(member=member(), reduced_status=reduced)) for reduced in (False, True))
+    assert "attach" in of(full, PatchStatus)[0].status
+    assert "attach" not in of(reduced, PatchStatus)[0].status
+    assert said(reduced) == ("Bound", "True", "Bound")

@@ -16,6 +16,7 @@ GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarde
 SCALING = f"{UNIT}/decide/test_pool_scaling.py"
 BINDING_PAUSE = "test_while_the_api_server_is_unavailable_no_binding_is_tried_before_its_pause_is_over"
 REFUSED_CLAIM = "test_a_claim_whose_status_is_always_refused_does_not_keep_its_member_and_stands_in_nobodys_way"
+REPLACED_MEMBER = "test_a_member_has_no_room_while_its_pod_is_replaced_and_those_that_wait_are_reconciled_then"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
 REMOVAL = f"{UNIT}/test_reconcile_pool_removal.py"
 DELETION = "test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work"
@@ -439,6 +440,18 @@ MUTANTS = (
         "bind-failed",
         Instead("pass"),
         (f"{RECONCILE}::test_a_request_that_cannot_be_bound_leaves_its_place_to_others",),
+    ),
+    Mutant(
+        "that a member which is to be updated first is no candidate that hides others",
+        "room-held",
+        Value("False"),
+        (f"{STORE}::test_a_member_that_waits_for_its_update_has_no_room",),
+    ),
+    Mutant(
+        "that requests which wait for a pool get a member whose pod was not replaced after all",
+        "replaced-requeue",
+        Instead("pass"),
+        (f"{STORE}::{REPLACED_MEMBER}",),
     ),
     Mutant(
         "the end of an exclusive claim whose status is always refused",

@@ -21,6 +21,23 @@ from efrit.controller.model.views import BridgeView, ClaimView, PodView, Statefu
 from efrit.protocol import RequestView
 
 
+def pod_goes_for_update(instance: EfritInstance, pod: PodView | None, statefulset: StatefulSetView | None) -> bool:
+    """Return whether the pod of an instance is drained for another template, or is about to be stopped for it.
+
+    A pod of another template than the StatefulSet is stopped by the StatefulSet's controller any moment. That needs
+    no update that was waited for: a template that is applied while the pod starts is applied at once.
+    """
+    if pod is None or statefulset is None:
+        return False
+    updated = condition_of(instance.status.conditions, UPDATED)
+    if updated is None:
+        return False
+    is_outdated = pod.template_hash != statefulset.template_hash
+    if is_outdated and updated.reason != UpdateReason.FAILED:  # gate: outdated-pod
+        return True
+    return updated.status == ConditionStatus.UNKNOWN and updated.reason == UpdateReason.DRAINING
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceSnapshot:
     """Everything that a decision about an instance reads."""
@@ -78,24 +95,9 @@ class InstanceSnapshot:
     @property
     def held_for_update(self) -> bool:
         """Whether new requests wait until the pod is replaced."""
-        updated = condition_of(self.instance.status.conditions, UPDATED)
         if self.update_reserved or self.replacing:
             return True
-        if updated is None or self.pod is None or self.statefulset is None:
-            return False
-        if self._pod_is_outdated and updated.reason != UpdateReason.FAILED:  # gate: outdated-pod
-            return True
-        return updated.status == ConditionStatus.UNKNOWN and updated.reason == UpdateReason.DRAINING
-
-    @property
-    def _pod_is_outdated(self) -> bool:
-        """Whether the pod is of another template than the StatefulSet, whose controller stops it any moment.
-
-        That needs no update that was waited for: a template that is applied while the pod starts is applied at once.
-        """
-        if self.pod is None or self.statefulset is None:
-            return False
-        return self.pod.template_hash != self.statefulset.template_hash
+        return pod_goes_for_update(self.instance, self.pod, self.statefulset)
 
     @property
     def handover_open(self) -> bool:

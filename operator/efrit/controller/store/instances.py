@@ -173,6 +173,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if entry is not None and entry.replacing:
             entry.replacing = False
             self._index.requeue_waiting(instance)
+            self._index.pool_lines.requeue_for_member(instance)  # gate: replaced-requeue
 
     def _requeue_unbound(self, instance: Key) -> None:
         """Have requests reconciled that have no instance and may get this one."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from efrit.api import EfritPool
 from efrit.api.pool import REQUESTER, Fairness, PlacementStrategy
 from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.model.snapshots import pod_goes_for_update
 from efrit.controller.store.flow_backlog import FlowBacklog, Shares
 from efrit.controller.store.groups import regroup
 from efrit.controller.store.records import PoolOwner, PoolRecord, RequestRecord
@@ -248,11 +249,20 @@ class PoolLines:
             if room <= 0 or key in held or key[1] in record.draining:
                 continue
             # Of many whose disks are full all that a decision chooses between might be.
-            if not sleeps and not (entry.takes_work and entry.disk_takes_work):
+            if not sleeps and (not (entry.takes_work and entry.disk_takes_work) or self._waits_for_update(key)):
                 continue
             awake, asleep = (awake, asleep + room) if sleeps else (awake + room, asleep)
             members.append((sleeps, -load if packed else load, key))
         return PoolRoom(awake, asleep, tuple(key for *_, key in heapq.nsmallest(MAX_CANDIDATES, members)))
+
+    def _waits_for_update(self, member: Key) -> bool:
+        """Return whether a member takes no request until its pod is replaced."""
+        entry = self._index.instances[member]
+        if entry.replacing or self._index.rollouts.is_reserved(member):
+            return True
+        return entry.instance is not None and pod_goes_for_update(
+            entry.instance, entry.own_pod, entry.own_statefulset
+        )  # gate: room-held
 
     def share_anew(self, pool: Key) -> None:
         """Share a pool as it says now. Its requests are put in line anew for another label, once a second at most."""

@@ -10,6 +10,7 @@ import pytest
 
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.model.pools import PoolSnapshot
+from efrit.controller.model.rollout import UpdateCause
 from efrit.controller.model.snapshots import PoolPlace
 from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.store import Store
@@ -25,6 +26,7 @@ from tests.support.factory import (
     plan_json,
     request_json,
     seconds,
+    statefulset_json,
     stats,
 )
 from tests.unit.controller.store.world import ALPHA, World, child
@@ -765,3 +767,64 @@ async def test_a_member_whose_pod_is_being_stopped_has_no_room(world: World) -> 
     stopped["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     world.store.children.observe_pod(stopped)
     assert candidates() == 0
+
+
+def _updated(status: str, reason: str) -> Json:
+    return {"conditions": [condition_json("Updated", status, reason)]}
+
+
+@pytest.mark.parametrize(
+    ("status", "template", "held"),
+    [
+        ({}, "t", False),
+        (_updated("Unknown", "UpdateDraining"), "t", True),
+        (_updated("Unknown", "Updating"), "t", False),
+        (_updated("True", "UpToDate"), "former", True),
+        (_updated("False", "UpdateFailed"), "former", False),
+    ],
+)
+@on_virtual_time
+async def test_a_member_that_waits_for_its_update_has_no_room(
+    world: World, status: Json, template: str, held: bool
+) -> None:
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 3}))
+    world.store.first_list_complete(None)
+    world.store.instances.observe(member_json(status=status))
+    statefulset, pod = statefulset_json(), child(phase="Running")
+    for made, digest in ((statefulset, "t"), (pod, template)):
+        made["metadata"]["annotations"] = {"efrit.dev/template-hash": digest}
+    world.store.children.observe_statefulset(statefulset)
+    world.store.children.observe_pod(pod)
+    world.open_bridge()
+    world.store.requests.observe(pool_request("one"))
+    snapshot = world.request((NAMESPACE, "one"))
+    assert snapshot.pool is not None
+    assert world.instance().held_for_update is held
+    assert (snapshot.pool.awake, len(snapshot.candidates)) == ((0, 0) if held else (3, 1))
+
+
+@on_virtual_time
+async def test_a_member_has_no_room_while_its_pod_is_replaced_and_those_that_wait_are_reconciled_then(
+    world: World,
+) -> None:
+    world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
+    world.store.first_list_complete(None)
+    world.store.instances.observe(member_json())
+    world.open_bridge()
+    world.store.requests.observe(pool_request("one"))
+
+    def awake() -> int:
+        place = world.request((NAMESPACE, "one")).pool
+        assert place is not None
+        return place.awake
+
+    assert awake() == 1
+    world.store.rollouts.reserve(ALPHA, UpdateCause.SPEC, world.now())
+    assert awake() == 0
+    world.store.rollouts.cancel_reservation(ALPHA)
+    assert world.store.instances.replace_begins(ALPHA)
+    assert awake() == 0
+    await world.due_keys(LONG)
+    world.store.instances.replace_ended(ALPHA)
+    assert ("Request", "one") in await world.due_keys(LONG)
+    assert awake() == 1

@@ -155,8 +155,8 @@ def _progressing(snapshot: PoolSnapshot, create: int, draining: int, now: dateti
         message = (
             f"EfritInstance {failed.name}, which has the current template, is not Ready within "
             f"{strategy.progress_deadline_seconds} s (updateStrategy.progressDeadlineSeconds): "
-            f"{failed.ready_message} No further one is made; members of the former template stay. Correct "
-            "spec.template, or apply the former one."
+            f"{failed.ready_message} No further one is made; members of the former template stay. "
+            f"{_way_back(snapshot)}"
         )
         return ConditionState(ConditionStatus.FALSE, PoolReason.REVISION_FAILED, message)
     outdated = any(member.revision != snapshot.revision for member in snapshot.members)
@@ -172,6 +172,15 @@ def _progressing(snapshot: PoolSnapshot, create: int, draining: int, now: dateti
     if outdated:
         message = f"All members exist; updateStrategy.type {strategy.type} keeps those of a former template."
     return ConditionState(ConditionStatus.TRUE, PoolReason.MEMBERS_UNCHANGED, message)
+
+
+def _way_back(snapshot: PoolSnapshot) -> str:
+    """Return what to do about a template with which a member does not become Ready."""
+    meta = snapshot.pool.metadata
+    if any(revision.digest != snapshot.revision for revision in snapshot.history or ()):
+        undo = f"`efrit rollout undo -n {meta.namespace} {meta.name}`"
+        return f"Correct spec.template, or restore the template before it: {undo}."
+    return "Correct spec.template, or apply the former one."
 
 
 def _waits_long(snapshot: PoolSnapshot, now: datetime) -> bool:

@@ -21,8 +21,8 @@ from efrit.controller.model.actions import (
     RemoveInstance,
     RequeueAfter,
 )
-from efrit.controller.model.pools import MemberView, PoolSnapshot
-from tests.unit.controller.decide.test_pools import NOW, OLD, member, of, pool, snapshot
+from efrit.controller.model.pools import MemberView, PoolRevision, PoolSnapshot
+from tests.unit.controller.decide.test_pools import NEW, NOW, OLD, member, of, pool, snapshot
 
 ROLLING, REPLENISH, ON_DELETE = "RollingUpdate", "OnReplenish", "OnDelete"
 
@@ -107,6 +107,7 @@ def progressing(actions: list[Action]) -> tuple[str, str, str]:
     return condition.status.value, condition.reason, condition.message
 
 
+FORMER, CURRENT = (PoolRevision(digest, number, f"uid-{digest}", "1") for number, digest in enumerate((OLD, NEW)))
 SLOW = {"progressDeadlineSeconds": 100}
 
 
@@ -126,6 +127,23 @@ def test_a_new_member_that_is_not_ready_in_time_stops_the_roll_out_and_says_why(
     # Those that drained only because some may be missing stay as well.
     assert of(late, Drain) == [Drain(("ns", "crew"), "u", frozenset())]
     assert not of(late, RemoveInstance)
+
+
+@pytest.mark.parametrize(
+    ("history", "way_back"),
+    [
+        (None, "or apply the former one."),
+        ((CURRENT,), "or apply the former one."),
+        ((FORMER, CURRENT), "or restore the template before it: `efrit rollout undo -n ns crew`."),
+    ],
+)
+def test_a_roll_out_that_has_stopped_says_how_to_take_it_back(
+    history: tuple[PoolRevision, ...] | None, way_back: str
+) -> None:
+    picture = replace(snapshot(2, A, member("c", ready=False), strategy=SLOW), history=history)
+    _, reason, message = progressing(decide_pool(picture, after(100)))
+    assert reason == "RevisionFailed"
+    assert message.endswith(f" Correct spec.template, {way_back}")
 
 
 def test_a_member_that_is_ready_after_all_goes_on_with_the_roll_out() -> None:

@@ -157,7 +157,12 @@ class Lease:
         """Take in that the API server has answered as it should."""
         ended = self._outage.ended(_now())
         if ended is not None:
-            log.info("lease %s/%s: answered again, after %.0f s without: %s", self._namespace, self._name, *ended)
+            log.info(
+                "lease %s/%s: calls succeed again after %.0f s; the last failure was: %s",
+                self._namespace,
+                self._name,
+                *ended,
+            )
 
     async def _take_or_renew(self, ours: bool) -> None:
         try:

@@ -66,11 +66,11 @@ async def retry_while_unavailable(attempt: Callable[[], Awaitable[T]]) -> T:
         except ApiUnavailable as error:
             pause = max(backoff, min(error.retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS))
             if outage.failed(error, asyncio.get_running_loop().time()):
-                log.warning("cannot begin yet: %s (again in %.1f s)", error, pause)
+                log.warning("the API server is unavailable, next attempt in %.1f s: %s", pause, error)
         else:
             ended = outage.ended(asyncio.get_running_loop().time())
             if ended is not None:
-                log.info("can begin, after %.0f s without: %s", *ended)
+                log.info("the API server is available again after %.0f s; the last failure was: %s", *ended)
             return result
         await asyncio.sleep(pause * random.uniform(1, 1.25))  # noqa: S311
         backoff = min(backoff * 2, LAST_BACKOFF_SECONDS)

@@ -258,7 +258,7 @@ async def test_while_the_api_server_is_away_a_candidate_asks_often_and_logs_that
     assert away.asked > 2 * HOURS / (2 * lease_module.POLL_SECONDS)
     lines = [record.getMessage() for record in caplog.records]
     assert "503: away" in lines[0]
-    assert lines[-1].startswith("lease efrit-system/efrit-operator: answered again, after 7200 s")
+    assert lines[-1].startswith("lease efrit-system/efrit-operator: calls succeed again after 7200 s; ")
     assert len(lines) <= 2 * HOURS / LONGEST_WARNING_PAUSE_SECONDS + 10
 
 

@@ -52,6 +52,8 @@ async def test_the_log_has_the_beginning_the_end_and_ever_less_in_between(caplog
 
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert all("GET /pods: 503: away" in record.getMessage() for record in caplog.records)
+    assert caplog.messages[0].startswith("the API server is unavailable, next attempt in 0.2 s: ")
+    assert caplog.messages[1].startswith("the API server is available again after ")
 
     caplog.clear()
     away = Away(now() + DAY)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import signal
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.scratch import use_memory
+from tests import scratch
 from tests.support.forked_programs import for_all_forks
 from tests.support.local_daemons import HOMES, end_daemons, serving
 
-use_memory()
+scratch.use_memory()
 
 pytest_plugins = ("tests.forks",)
 
@@ -64,13 +62,15 @@ class Failures:
 class OwnDirectory:
     """Removes the run's temporary directory, unless a test has failed."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            shutil.rmtree(self._directory, ignore_errors=True)
+            scratch.remove(self._directory)
+        elif exitstatus in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERNAL_ERROR):
+            scratch.keep_for_a_day(self._directory)
 
 
 class NoDaemons:
@@ -98,8 +98,11 @@ def pytest_configure_directory(config: pytest.Config) -> None:
     In a common one, as is the default, a run ends with an error if it tidies up what another one just removes.
     """
     if config.option.basetemp is None and not hasattr(config, "workerinput"):
-        config.option.basetemp = tempfile.mkdtemp(prefix="efrit-pytest-")
-        config.pluginmanager.register(OwnDirectory(config.option.basetemp))
+        scratch.remove_left_behind()
+        directory = scratch.owned_directory("run")
+        # pytest makes this one anew, and it would have no owner then.
+        config.option.basetemp = str(directory / "t")
+        config.pluginmanager.register(OwnDirectory(directory))
         config.pluginmanager.register(NoDaemons(config.option.basetemp))
 
 

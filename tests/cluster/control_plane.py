@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import http.client
 import json
-import shutil
 import ssl
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +23,7 @@ from tests.cluster.certificates import Authority
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Daemon
 from tests.cluster.progress import ClusterError, wait_until
+from tests.scratch import owned_directory, remove
 
 SERVICE_CIDR = "10.96.0.0/16"
 SERVICE_IP = "10.96.0.1"
@@ -68,7 +67,7 @@ class ControlPlane:
         dies_with_parent: bool | None = None,
     ) -> None:
         self._temporary = directory is None
-        self.directory = directory or Path(tempfile.mkdtemp(prefix="efrit-control-plane-"))
+        self.directory = directory or owned_directory("control-plane")
         self.fsync = fsync
         self.ports = ports or Ports.free()
         self.node_ip = node_ip
@@ -231,7 +230,7 @@ class ControlPlane:
         for daemon in (self.apiserver, self.etcd):
             daemon.stop()
         if self._temporary:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            remove(self.directory)
 
     def __enter__(self) -> ControlPlane:
         try:

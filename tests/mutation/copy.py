@@ -13,12 +13,12 @@ import sysconfig
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
 
 from tests.cluster.paths import REPOSITORY
 from tests.mutation.mutant import Mutant
 from tests.mutation.sources.markers import marker_of
+from tests.scratch import owned_for_a_while, remove_left_behind
 
 ERT = "ert:"
 CRDS = "charts/efrit-operator/crd-files"
@@ -210,9 +210,10 @@ def replace_text(path: Path, text: str) -> None:
 @contextmanager
 def some_copies(number: int) -> Iterator[list[Copy]]:
     """Yield copies that are gone afterwards."""
-    with TemporaryDirectory(prefix="efrit-mutant-") as directory, ExitStack() as stack:
-        lisp = Path(directory, "lisp")
+    remove_left_behind()
+    with owned_for_a_while("mutant") as directory, ExitStack() as stack:
+        lisp = directory / "lisp"
         lisp.mkdir()
-        warm = stack.enter_context(closing(WarmPytest(Path(directory, "whole"))))
-        roots = [Path(directory, str(index)) for index in range(number)]
+        warm = stack.enter_context(closing(WarmPytest(directory / "whole")))
+        roots = [directory / str(index) for index in range(number)]
         yield [stack.enter_context(closing(Copy(root, lisp, warm))) for root in roots]

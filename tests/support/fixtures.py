@@ -11,13 +11,13 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pytest
 
 from tests.cluster.control_plane import ControlPlane, Ports
 from tests.forks import made_once
+from tests.scratch import owned_for_a_while
 from tests.support.compiled_lisp import compiled_lisp
 from tests.support.custom_resources import install_crds, remove_crds
 from tests.support.kube import Kube
@@ -61,9 +61,9 @@ NEEDING_IT = frozenset({"plane", "efrit"})
 @contextmanager
 def own_control_plane() -> Iterator[Audited]:
     """Run an audited control plane."""
-    with TemporaryDirectory(prefix="efrit-audit-") as directory:
-        (Path(directory) / "policy.json").write_text(json.dumps(AUDIT_POLICY))
-        log = Path(directory) / "audit.log"
+    with owned_for_a_while("audit") as directory:
+        (directory / "policy.json").write_text(json.dumps(AUDIT_POLICY))
+        log = directory / "audit.log"
         with audited(log) as plane:
             yield Audited(plane, log)
 
@@ -94,8 +94,8 @@ def control_plane(pytestconfig: pytest.Config) -> Iterator[Audited]:
     """etcd and kube-apiserver; builds or installs what is missing, and says so when it cannot."""
     if shared := os.environ.get(SHARED_PLANE):
         directory, *ports = json.loads(shared)
-        with TemporaryDirectory(prefix="efrit-audit-") as empty:
-            yield Audited(ControlPlane(Path(directory), ports=Ports(*ports)), Path(empty) / "audit.log")
+        with owned_for_a_while("audit") as empty:
+            yield Audited(ControlPlane(Path(directory), ports=Ports(*ports)), empty / "audit.log")
     elif (made := pytestconfig.stash.get(FOR_ALL_FORKS, None)) is not None:
         yield made
     else:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.control_plane import ControlPlane
+from tests.scratch import owned_directory, remove
 from tests.support import chart
 from tests.support.custom_resources import new_namespace
 from tests.support.failure_logs import logs_on_failure
@@ -46,7 +45,7 @@ class Site:
         self.plane = plane
         self.kube = kube
         self.namespace = new_namespace(kube)
-        self.directory = Path(tempfile.mkdtemp(prefix="efrit-site-"))
+        self.directory = owned_directory("site")
         self._audit_log = audit_log
         # Before it are the writes of other tests: nothing in this namespace.
         self._audit_begin = audit_log.stat().st_size if audit_log.exists() else 0
@@ -71,7 +70,7 @@ class Site:
         try:
             self.node.close()
         finally:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            remove(self.directory)
 
     # Instances
 

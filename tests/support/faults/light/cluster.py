@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
-import tempfile
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +16,7 @@ from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.processes import Daemon
 from tests.model.running import Model, running
+from tests.scratch import owned_directory, remove, remove_left_behind
 from tests.support.compiled_lisp import compiled_lisp
 from tests.support.custom_resources import install_crds
 from tests.support.faults.large_results import AUDIT_POLICY
@@ -33,7 +32,8 @@ class LightCluster:
     """A control plane for many runs. Use it as a context manager: everything in it ends with it."""
 
     def __init__(self) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="efrit-chaos-"))
+        remove_left_behind()
+        self.directory = owned_directory("chaos")
         self.audit_log = self.directory / "audit.log"
         """Where the API server writes down every creation of a Secret, one JSON object a line."""
         policy = self.directory / "audit-policy.json"
@@ -73,7 +73,7 @@ class LightCluster:
         if self._disruption is not None:
             self._disruption.kill()
         self.plane.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        remove(self.directory)
 
     def daemon(self, name: str) -> Daemon:
         """Return the process of `etcd` or `kube-apiserver`."""

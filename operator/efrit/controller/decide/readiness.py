@@ -86,7 +86,20 @@ def _no_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     if snapshot.facts.problem:
         return Finding(InstanceReason.CHILD_REFUSED, f"{NOT_CREATED}{snapshot.facts.problem}")
     before = _explained_before(snapshot, InstanceReason.CHILD_REFUSED, NOT_CREATED)
-    return before or Finding(InstanceReason.CREATING, "The pod is being created.")
+    # Events say nothing of it: what keeps Kubernetes' controller from beginning is in its own log alone.
+    silent = not_taken_up(snapshot) if snapshot.facts.explained_time is not None else ""
+    return before or Finding(InstanceReason.CREATING, f"The pod is being created.{silent}")
+
+
+def not_taken_up(snapshot: InstanceSnapshot) -> str:
+    """Return what to add where Kubernetes has not processed the StatefulSet's present spec, else nothing."""
+    statefulset = snapshot.statefulset
+    if statefulset is None or statefulset.taken_up:
+        return ""
+    return (
+        f" Kubernetes has not processed StatefulSet {statefulset.name} yet. If this lasts, a ResourceQuota for "
+        f"count/controllerrevisions.apps may be used up: see {_kubectl(snapshot, 'describe quota')}."
+    )
 
 
 def _explained_before(snapshot: InstanceSnapshot, reason: InstanceReason, beginning: str) -> Finding | None:

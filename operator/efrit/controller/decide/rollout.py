@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from efrit.api import Condition, ConditionStatus, InstanceReason, UpdateReason, condition_of
 from efrit.api.instance import READY, UPDATED
-from efrit.controller.decide.readiness import readiness
+from efrit.controller.decide.readiness import not_taken_up, readiness
 from efrit.controller.manifests import Children
 from efrit.controller.model.rollout import RolloutView, UpdateCause, UpdateSlot
 from efrit.controller.model.snapshots import InstanceSnapshot
@@ -90,7 +90,7 @@ def _progress(snapshot: InstanceSnapshot, current: StatefulSetView, now: datetim
     if remaining <= timedelta(0):
         message = (
             f"The instance did not become Ready within {_seconds(deadline)} s after its pod template changed: "
-            "see the condition Ready."
+            f"see the condition Ready.{not_taken_up(snapshot)}"
         )
         return replace(unchanged, status=ConditionStatus.FALSE, reason=UpdateReason.FAILED, message=message)
     return replace(

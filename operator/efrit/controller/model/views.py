@@ -82,6 +82,8 @@ class StatefulSetView:
     update_trial: bool = False
     """Whether the release is in doubt if the instance does not become Ready after this update."""
     owner_uid: str | None = None
+    taken_up: bool = True
+    """Whether Kubernetes' controller of StatefulSets has processed what its spec says now."""
 
 
 @dataclass(frozen=True, slots=True)

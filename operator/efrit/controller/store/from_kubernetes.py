@@ -105,6 +105,7 @@ def statefulset_view(statefulset: Mapping[str, Any]) -> StatefulSetView:
         update_started=_update_started(annotations),
         update_trial=annotations.get(names.UPDATE_TRIAL) == "true",
         owner_uid=owner_uid(meta),
+        taken_up=statefulset.get("status", {}).get("observedGeneration", 0) >= meta.get("generation", 0),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from efrit.api import EfritInstance, InstanceReason
 from efrit.controller.decide.readiness import Finding, readiness
 from efrit.controller.model.snapshots import InstanceSnapshot
-from efrit.controller.model.views import BridgeView, ClaimView, ContainerView
+from efrit.controller.model.views import BridgeView, ClaimView, ContainerView, StatefulSetView
 from tests.support.factory import (
     NOW,
     away,
@@ -202,6 +202,22 @@ def says(finding: Finding, **status: Any) -> EfritInstance:
     """Return an instance whose status says why it is not ready."""
     condition = {**condition_json("Ready", "False", finding.reason.value), "message": finding.message}
     return instance(status={"conditions": [condition], **status})
+
+
+def test_a_statefulset_that_kubernetes_does_not_process_is_named_once_no_event_says_why_there_is_no_pod() -> None:
+    begun = StatefulSetView("efrit-alpha", "ss", 1)
+    waits = replace(begun, taken_up=False)
+    plain = Finding(InstanceReason.CREATING, "The pod is being created.")
+
+    assert find(replace(away(), statefulset=waits)) == plain
+    assert find(replace(away(explained_time=NOW), statefulset=begun)) == plain
+    asked = find(replace(away(explained_time=NOW), statefulset=waits))
+    assert asked.reason == InstanceReason.CREATING
+    assert "has not processed StatefulSet efrit-alpha" in asked.message
+    assert "count/controllerrevisions.apps" in asked.message
+    assert "kubectl -n team describe quota" in asked.message
+    refused = find(replace(away(explained_time=NOW, problem="exceeded quota"), statefulset=waits))
+    assert refused.reason == InstanceReason.CHILD_REFUSED
 
 
 def test_what_the_status_says_of_events_holds_until_this_process_has_asked_for_them() -> None:

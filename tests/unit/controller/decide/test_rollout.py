@@ -334,6 +334,18 @@ def test_an_update_that_takes_too_long_has_failed(world: World, decide: Decide) 
     update = decide(instance_snapshot, NOW + seconds(60))
 
     assert (update.status, update.reason) == ("False", "UpdateFailed")
+    assert "has not processed" not in update.message
+
+
+def test_an_update_that_kubernetes_never_began_has_failed_for_that(world: World, decide: Decide) -> None:
+    instance_snapshot = world(UPDATING, updated_status("Unknown", "Updating"), pod=pod(template_hash="old"))
+    assert instance_snapshot.statefulset is not None
+    waits = replace(instance_snapshot, statefulset=replace(instance_snapshot.statefulset, taken_up=False))
+
+    update = decide(waits, NOW + seconds(60))
+
+    assert (update.status, update.reason) == ("False", "UpdateFailed")
+    assert "has not processed StatefulSet efrit-alpha" in update.message
 
 
 def test_an_instance_that_was_ready_after_its_update_has_not_failed_it_when_it_falls_ill_later(

@@ -100,6 +100,15 @@ def test_a_statefulset_that_names_no_replicas_has_one() -> None:
     assert (view.replicas, view.children_hash) == (1, None)
 
 
+@pytest.mark.parametrize(
+    ("observed", "taken_up"), [({}, False), ({"observedGeneration": 1}, False), ({"observedGeneration": 2}, True)]
+)
+def test_a_statefulset_is_taken_up_once_kubernetes_has_processed_its_present_spec(
+    observed: dict[str, int], taken_up: bool
+) -> None:
+    assert statefulset_view({"metadata": {**META, "generation": 2}, "status": observed}).taken_up is taken_up
+
+
 def test_a_claim_is_pending_until_it_says_otherwise() -> None:
     assert claim_view({"metadata": META}).phase == "Pending"
     assert claim_view({"metadata": META, "status": {"phase": "Bound"}}).phase == "Bound"

@@ -191,6 +191,12 @@ MUTANTS = (
         (f"{DECISIONS}::test_while_claims_take_members_few_are_started_at_a_time",),
     ),
     Mutant(
+        "that members which come back from claims are not replaced",
+        "coming-back",
+        Value("missing"),
+        (f"{DECISIONS}::test_members_that_come_back_from_claims_are_not_replaced",),
+    ),
+    Mutant(
         "that a member which a claim has just taken is not replaced at once",
         "slow-claims",
         Value("REFILLED_AT_ONCE"),

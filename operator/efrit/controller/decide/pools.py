@@ -32,7 +32,7 @@ CREATED_AT_ONCE = 16
 """In one reconciliation; others have their turn before the next."""
 AT_ONCE = timedelta(0)
 REFILL_PAUSE = timedelta(seconds=1)
-"""After a claim has taken a member, few others are started for so long, or none."""
+"""After a claim has taken a member, or one has come back, few others are started for so long, or none."""
 REFILLED_AT_ONCE = 2
 """Members that are started at a time while claims take others and some are left."""
 SLOW_CLAIMS = 2
@@ -160,6 +160,7 @@ def _create(snapshot: PoolSnapshot, count: int, now: datetime) -> list[Action]:
         return [RequeueAfter(refusal.until - now)]
     ends = _refill_pause(snapshot, now)
     if ends is not None:
+        count = _not_coming_back(snapshot, count, now)
         starting = sum(not (member.serves or member.deleting) for member in snapshot.members)
         at_once = _started_at_once(snapshot, count, _recent_claims(snapshot, now))
         count = min(count, CREATED_AT_ONCE, max(0, at_once - starting))
@@ -177,10 +178,24 @@ def _refill_pause(snapshot: PoolSnapshot, now: datetime) -> datetime | None:
     To start a member takes a hundred times what a claim does: whoever claims one that is there, or that comes back
     from another claim, does not wait for the start of others.
     """
-    taken = snapshot.claims_taken[-1] if snapshot.claims_taken else None
-    if taken is None or not taken <= now < taken + REFILL_PAUSE:
+    moved = max((*snapshot.claims_taken[-1:], *snapshot.claims_returned[-1:]), default=None)
+    if moved is None or not moved <= now < moved + REFILL_PAUSE:
         return None
-    return taken + REFILL_PAUSE if _idle(snapshot) or not snapshot.pending else None  # gate: refill-pause
+    return moved + REFILL_PAUSE if _idle(snapshot) or not snapshot.pending else None  # gate: refill-pause
+
+
+def _not_coming_back(snapshot: PoolSnapshot, missing: int, now: datetime) -> int:
+    """Return how many of so many missing members are to be started: those that come back from claims are not.
+
+    As many as came back within the last second come back within the next, before one that is started now is Ready;
+    of those taken just now up to twice as many, for they come back a moment later. For claims that have to wait for
+    longer than that others are started.
+    """
+    since = now - REFILL_PAUSE
+    returned = sum(moment > since for moment in snapshot.claims_returned)
+    taken = sum(moment > since for moment in snapshot.claims_taken)
+    back = snapshot.returning + max(returned, min(taken, 2 * returned))
+    return min(missing, max(0, max(missing, snapshot.claims) - back))  # gate: coming-back
 
 
 def _recent_claims(snapshot: PoolSnapshot, now: datetime) -> int:

@@ -111,6 +111,10 @@ class PoolSnapshot:
     """Exclusive claims that wait for a member."""
     claims_taken: tuple[datetime, ...] = ()
     """When the last ones took a member, the latest last."""
+    claims_returned: tuple[datetime, ...] = ()
+    """When the last members came back from one, the latest last."""
+    returning: int = 0
+    """Instances that exclusive claims have given up, and that the pool does not own yet."""
     flows: tuple[tuple[str, int, int], ...] = ()
     """Name, running and waiting of the flows with the most requests."""
     desired: int | None = None

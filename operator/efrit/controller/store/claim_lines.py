@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from efrit.api import ConditionStatus, EfritClaim, EfritInstance, condition_of
+from efrit.api import ConditionStatus, EfritClaim, EfritInstance, ReleasePolicy, condition_of
 from efrit.api.instance import READY
 from efrit.controller.decide.idle import last_activity_of
 from efrit.controller.model import names
@@ -68,6 +68,9 @@ class ClaimLines:
         taker = self._index.claims.get(entry.taken_by) if entry.taken_by is not None else None
         if taker is not None and (entry.instance is None or claim is not None):
             self.give_up(taker)
+        pool = self._index.pool_lines.pool_of(instance)
+        if before is not None and claim is None and pool is not None:
+            pool.claims_returned.append(self._index.clock())
         for owner in {before, claim} - {None} if before != claim else ():
             if owner is not None:
                 self._owner_changed(owner, is_taken_in=taker is not None and taker.object.key == owner.key)
@@ -92,6 +95,14 @@ class ClaimLines:
         records = [self._index.claims[claim] for claim in self._claims_of_pool.get(pool, ())]
         owned = (record.taking or self.claimed_by(record.object) for record in records)
         return sorted(instance for instance in owned if instance is not None)
+
+    def returning(self, pool: Key) -> int:
+        """Return how many instances that exclusive claims of a pool have are on their way back to it."""
+        records = (self._index.claims[claim].object for claim in self._claims_of_pool.get(pool, ()))
+        return sum(
+            claim.spec.released and claim.spec.release == ReleasePolicy.RETURN and self.claimed_by(claim) is not None
+            for claim in records
+        )
 
     def claimed_by(self, claim: EfritClaim) -> Key | None:
         """Return the instance that an exclusive claim owns: the one in its status, or else the first by name."""

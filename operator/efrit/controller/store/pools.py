@@ -249,6 +249,8 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             oldest_pending=self._index.pool_lines.oldest(key),
             claims=self._index.claim_lines.waiting(key),
             claims_taken=tuple(record.claims_taken),
+            claims_returned=tuple(record.claims_returned),
+            returning=self._index.claim_lines.returning(key),
             flows=tuple(self._index.pool_lines.busiest_flows(key, MAX_FLOWS)),
             desired=record.desired if record.desired is not None else record.object.status.desired_replicas,
             scale_cause=record.scale_cause,

@@ -401,6 +401,8 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """Of the last minute."""
     claims_taken: deque[datetime] = field(default_factory=lambda: deque(maxlen=MAX_CLAIMS_TAKEN))
     """When the last exclusive claims took a member, as far as this process knows."""
+    claims_returned: deque[datetime] = field(default_factory=lambda: deque(maxlen=MAX_CLAIMS_TAKEN))
+    """When the last members came back from an exclusive claim, as far as this process knows."""
     history: tuple[PoolRevision, ...] | None = None
     """Templates that are kept; None where that is not known."""
     history_refusal: Refusal | None = None

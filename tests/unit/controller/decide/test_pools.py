@@ -289,6 +289,36 @@ def test_while_claims_take_members_few_are_started_at_a_time(
     assert (RequeueAfter(REFILL_PAUSE) in actions) == pauses
 
 
+@pytest.mark.parametrize(
+    ("facts", "created"),
+    [
+        # Nine are missing and none has come back: all of them are held.
+        ({"claims_taken": FAST}, REFILLED_AT_ONCE),
+        # As many have come back, within a second; or not any more.
+        ({"claims_taken": FAST, "claims_returned": taken(*[0.5] * 9)}, 0),
+        ({"claims_taken": FAST, "claims_returned": taken(*[1] * 9)}, REFILLED_AT_ONCE),
+        # Half of them: the others were taken just now. Fewer: not all of those are expected.
+        ({"claims_taken": FAST, "claims_returned": taken(*[0.5] * 5)}, 0),
+        ({"claims_taken": FAST, "claims_returned": taken(*[0.5] * 4)}, 1),
+        ({"claims_taken": taken(0), "claims_returned": taken(*[0.5] * 8)}, 1),
+        # Given up already.
+        ({"claims_taken": FAST, "returning": 9}, 0),
+        ({"claims_taken": FAST, "returning": 8}, 1),
+        # Claims that wait, as many as one comes back for within a second; or more.
+        ({"claims_taken": FAST, "claims_returned": taken(*[0.5] * 10), "claims": 10}, 0),
+        ({"claims_taken": FAST, "claims_returned": taken(*[0.5] * 10), "claims": 14}, 4),
+        # The last one came back a moment ago, after it was taken long before.
+        ({"claims_taken": taken(60), "claims_returned": taken(0)}, REFILLED_AT_ONCE),
+    ],
+)
+def test_members_that_come_back_from_claims_are_not_replaced(facts: dict[str, Any], created: int) -> None:
+    """Whoever waits gets one of them sooner than one that is started now."""
+    actions = decide(snapshot(10, member("a", load=1), **facts))
+    assert len(of(actions, CreateMember)) == created
+    # Those that do not come back after all are replaced then.
+    assert RequeueAfter(REFILL_PAUSE) in actions
+
+
 def test_a_backlog_goes_on_until_nothing_waits() -> None:
     """Where requests wait for about as long as a backlog takes to be one, each would be another write."""
     backlogged = _written(snapshot(1, member("a"), pending=1, oldest_pending=NOW - LONG))

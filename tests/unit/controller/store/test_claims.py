@@ -216,6 +216,30 @@ async def test_a_pool_remembers_when_the_last_claims_took_a_member(world: World)
     assert seen == [*range(1, MAX_CLAIMS_TAKEN + 1), MAX_CLAIMS_TAKEN]
 
 
+async def test_a_pool_knows_which_members_are_on_their_way_back_and_when_the_last_ones_came(world: World) -> None:
+    await one_has_alpha(world)
+    world.store.instances.observe_written(claimed_json())
+    world.store.claims.take_ended((NAMESPACE, "one"), "uid-one")
+    assert (pool_of(world).returning, pool_of(world).claims_returned) == (0, ())
+    world.store.claims.observe(claim_json("one", version="70", released=True))
+    assert pool_of(world).returning == 0, "it is deleted"
+    world.store.claims.observe(claim_json("one", version="71", released=True, release="Return"))
+    assert pool_of(world).returning == 1
+
+    world.store.instances.observe_written(member_json(version="80", status=READY))
+    world.store.instances.observe(member_json(version="80", status=READY))
+
+    assert (pool_of(world).returning, len(pool_of(world).claims_returned)) == (0, 1)
+
+
+async def test_a_member_that_goes_while_a_claim_has_it_does_not_count_as_one_that_came_back(world: World) -> None:
+    begin(world)
+    world.store.claims.observe(claim_json("one"))
+    world.store.instances.observe(claimed_json())
+    world.store.instances.observe_gone(ALPHA, "uid-alpha")
+    assert pool_of(world).claims_returned == ()
+
+
 @on_virtual_time
 async def test_a_claim_or_request_is_reconciled_before_its_pool_where_a_member_is_awake(world: World) -> None:
     """The pool, which counts all of its members, comes once its load has settled; without one it comes at once."""

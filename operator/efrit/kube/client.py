@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
-import msgspec
 from kubernetes.aio.client import ApiClient, Configuration
 
 from efrit.errors import ApiExpired, ApiTooLarge, ApiUnreachable
@@ -22,6 +21,7 @@ from efrit.kube.errors import api_error
 from efrit.kube.exec import exec_stream, with_headers
 from efrit.kube.listing import Listing
 from efrit.kube.media_types import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH
+from efrit.kube.nested_json import decoded
 from efrit.kube.output_budget import OutputBudget
 from efrit.kube.watch import abandon, follow_events, read_events
 from efrit.resources import Resource, resource_of
@@ -254,7 +254,7 @@ class KubeClient:
         data = await self.read(
             method, path, body=body, content_type=content_type, query=query, accept=accept, max_bytes=max_bytes
         )
-        return json_of(data)
+        return await json_of(data)
 
     async def read(
         self, method: str, path: str, *, query: Mapping[str, str] | None, max_bytes: int | None, **options: Any
@@ -339,9 +339,9 @@ def encoded(body: Body) -> bytes:
     return text.encode(errors="backslashreplace")
 
 
-def json_of(data: bytes | None) -> Json:
+async def json_of(data: bytes | None) -> Json:
     """Return what the body of an answer says; one without a body says nothing."""
-    result: Json = msgspec.json.decode(data) if data else {}
+    result: Json = await decoded(data) if data else {}
     return result
 
 

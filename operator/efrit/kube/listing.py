@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from efrit.kube.loop_yield import LoopYield
+from efrit.kube.nested_json import decoded
 
 Json = dict[str, Any]
 
@@ -54,7 +55,7 @@ class Listing:
             if data is None:
                 limit = max(1, limit // 4)
                 continue
-            page = msgspec.json.decode(data, type=_Page)
+            page: _Page = await decoded(data, _Page)
             size, token = len(data), page.metadata.token
             self.version = page.metadata.version
             items = page.items or []
@@ -63,7 +64,7 @@ class Listing:
             count = len(items)
             items.reverse()
             while items:
-                yield msgspec.json.decode(items.pop())
+                yield await decoded(items.pop())
                 await loop_yield.tick()
             if not token:
                 return

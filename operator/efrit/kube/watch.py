@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import aiohttp
-import msgspec
 
 from efrit.errors import ApiExpired
 from efrit.kube.loop_yield import LoopYield
+from efrit.kube.nested_json import decoded
 
 
 async def read_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
@@ -35,7 +35,7 @@ async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tupl
     loop_yield = LoopYield()
     try:
         async for line in response.content:
-            event = msgspec.json.decode(line)
+            event = await decoded(line)
             if event.get("type") == "ERROR":
                 raise ApiExpired(f"the watch was ended by the API server: {str(event.get('object'))[:500]}")
             yield event["type"], event["object"]

@@ -689,6 +689,18 @@ MUTANTS = (
         (f"{UNIT}/watch/test_kopf_watch.py::test_a_busy_api_server_that_names_a_date_ends_no_watch",),
     ),
     Mutant(
+        "what is left out of an object that is nested more deeply than the decoder goes",
+        "json-depth",
+        Drop(),
+        ("tests/unit/kube/test_nested_json.py::test_one_object_that_is_nested_too_deeply_ends_no_watch",),
+    ),
+    Mutant(
+        "what is left out of an instance that is nested more deeply than kopf reads",
+        "kopf-depth",
+        Instead('yield line + b"\\n"'),
+        (f"{UNIT}/watch/test_kopf_session.py",),
+    ),
+    Mutant(
         "the UID a deletion is on condition of",
         "deletion-uid",
         Without("uid"),

@@ -59,7 +59,7 @@ class Kube(KubeClient):
             answer = await self._calls.call("PATCH", path + query_string(query), headers, _encoded(body))
         if not 200 <= answer.status < 300:
             raise api_error("PATCH", path, answer.status, answer.body, answer.headers)
-        return json_of(answer.body)
+        return await json_of(answer.body)
 
     async def create(self, manifest: Mapping[str, Any], namespace: str | None = None) -> Json:
         """Create an object.

@@ -13,6 +13,7 @@ from typing import Any
 import kopf
 
 from efrit.controller.store.store import Store
+from efrit.controller.watch.kopf_session import session
 from efrit.resources import INSTANCES, Resource
 
 CHUNK_SIZE = 16
@@ -61,8 +62,8 @@ def settings() -> kopf.OperatorSettings:
 def registry(store: Store) -> kopf.OperatorRegistry:
     """Return kopf's registry with one event handler."""
     result = kopf.OperatorRegistry()
-    kopf.on.login(registry=result, id="service-account")(login_with_service_account)
-    kopf.on.login(registry=result, id="kubeconfig")(kopf.login_with_kubeconfig)
+    for name, login in (("service-account", login_with_service_account), ("kubeconfig", kopf.login_with_kubeconfig)):
+        kopf.on.login(registry=result, id=name)(_with_session(login))
     _watch(result, INSTANCES, store.instances.observe_event, store.instances.observe_left)
     return result
 
@@ -78,6 +79,13 @@ def login_with_service_account(**arguments: Any) -> kopf.ConnectionInfo | None:
     if info is None or not host or not port:
         return info
     return replace(info, server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
+
+
+def _with_session(login: Callable[..., kopf.ConnectionInfo | None]) -> Callable[..., kopf.AiohttpSession | None]:
+    def connection(**arguments: Any) -> kopf.AiohttpSession | None:
+        return session(login(**arguments))
+
+    return connection
 
 
 def _selector(resource: Resource) -> tuple[str, str, str]:

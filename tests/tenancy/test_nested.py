@@ -1,0 +1,46 @@
+"""A tenant's objects that are nested more deeply than a parser reads: the controller serves on, and starts again."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+from efrit.resources import INSTANCES, PODS, REQUESTS, Resource
+from tests.support.kube import Json, until
+from tests.support.tenants import Tenant, Tenants
+
+DEPTH = 5000
+SPECS: dict[Resource, Json] = {
+    REQUESTS: {"spec": {"type": "eval", "content": "1", "instanceRef": {"name": "one"}}},
+    INSTANCES: {"spec": {"operatingMode": "Suspended"}},
+    PODS: {"spec": {"containers": [{"name": "c", "image": "i"}]}},
+}
+
+
+def create_nested(tenant: Tenant, resource: Resource) -> None:
+    """Create an object whose metadata says of a field deep within it who owns it."""
+    fields = '{"f:spec":' + '{"f:a":' * DEPTH + "{}" + "}" * DEPTH + "}"
+    owned: Json = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1"}
+    meta: Json = {
+        "name": "deep",
+        "labels": {"efrit.dev/instance": "deep", "app.kubernetes.io/managed-by": "efrit-operator"},
+        "managedFields": [{**owned, "apiVersion": resource.api_version, "fieldsV1": "FIELDS"}],
+    }
+    text = json.dumps(resource.manifest(meta, **SPECS[resource])).replace('"FIELDS"', fields)
+    # What was created is as deep.
+    with suppress(RecursionError):
+        tenant.kube.send("POST", resource.path(tenant.namespace), text.encode())
+
+
+def test_objects_that_are_nested_too_deeply_keep_nobody_waiting_and_no_controller_from_starting(
+    tenants: Tenants,
+) -> None:
+    for resource in SPECS:
+        create_nested(tenants.loud, resource)
+
+    assert tenants.answer(tenants.quiet)["phase"] == "Succeeded"
+
+    tenants.operator.stop()
+    tenants.operator.start()
+    assert tenants.answer(tenants.quiet)["phase"] == "Succeeded"
+    until(lambda: tenants.loud.bridge.handed_over or None, "the request that is nested is not handed over")

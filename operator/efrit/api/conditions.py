@@ -10,6 +10,17 @@ from pydantic import Field
 
 from efrit.api.meta import ApiModel, Time
 
+MAX_CONDITIONS = 8
+"""Of an object, as most definitions say."""
+OPERATORS = frozenset(
+    (
+        *("Ready", "QueueHealthy", "ModelReady", "SelfCheckPassed", "EmacsResponsive", "Suspended", "Updated"),
+        *("Available", "Progressing", "Backlogged", "ScalingActive", "ScalingLimited"),
+        *("Complete", "Succeeded"),
+    )
+)
+"""Types that the operator writes."""
+
 
 class ConditionStatus(StrEnum):
     """The three values of a condition."""
@@ -48,8 +59,9 @@ def with_condition(
     *,
     generation: int,
     now: datetime,
+    most: int = MAX_CONDITIONS,
 ) -> tuple[Condition, ...]:
-    """Return `conditions` with this one set; the transition time moves only when the status does."""
+    """Return `conditions` with this one set, `most` at most; the transition time moves only when the status does."""
     old = condition_of(conditions, kind)
     moved = old is None or old.status != status
     new = Condition(
@@ -61,5 +73,13 @@ def with_condition(
         last_transition_time=now if moved or old is None else old.last_transition_time,
     )
     if old is None:
-        return (*conditions, new)
+        return (*_with_room(conditions, most), new)
     return tuple(new if condition.type == kind else condition for condition in conditions)
+
+
+def _with_room(conditions: tuple[Condition, ...], most: int) -> tuple[Condition, ...]:
+    """Return conditions that one may be added to: where there are as many as may be, one of somebody else goes."""
+    if len(conditions) < most:
+        return conditions
+    foreign = next((condition for condition in conditions if condition.type not in OPERATORS), None)
+    return tuple(condition for condition in conditions if condition is not foreign)  # gate: foreign-conditions

@@ -28,6 +28,7 @@ SELF_CHECK_PASSED = "SelfCheckPassed"
 EMACS_RESPONSIVE = "EmacsResponsive"
 SUSPENDED = "Suspended"
 UPDATED = "Updated"
+MAX_CONDITIONS = 16
 
 
 class OperatingMode(StrEnum):
@@ -224,7 +225,7 @@ class InstanceStatus(ApiModel):
     )
     conditions: tuple[Condition, ...] = Field(
         default=(),
-        max_length=16,
+        max_length=MAX_CONDITIONS,
         description="Ready (summary), QueueHealthy, EmacsResponsive, Suspended, "
         "Updated (the pod has the current template); with spec.model, ModelReady (its key can be used); once a "
         "self-check of Emacs has failed, SelfCheckPassed (its message gives the last restart for that).",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 from efrit import resources
@@ -33,10 +33,24 @@ def _in_utc(moment: datetime, precision: str) -> str:
     return moment.isoformat(timespec=precision)[: -len("+00:00")] + "Z"
 
 
-Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def _usable(moment: datetime) -> datetime:
+    """Return a moment, or the nearest one that can be written in UTC and added to.
+
+    Whoever may write a status may write any.
+    """
+    if _FIRST.year < moment.year < _LAST.year:
+        return moment
+    return _FIRST if moment.year == _FIRST.year else _LAST  # gate: usable-time
+
+
+_Usable = Annotated[datetime, AfterValidator(_usable)]
+Time = Annotated[_Usable, PlainSerializer(rfc3339, return_type=str, when_used="json")]
 """A moment in UTC with whole seconds on the wire."""
 
-MicroTime = Annotated[datetime, PlainSerializer(rfc3339_micro, return_type=str, when_used="json")]
+MicroTime = Annotated[_Usable, PlainSerializer(rfc3339_micro, return_type=str, when_used="json")]
 """A moment in UTC with microseconds on the wire, for what is shorter than a second."""
 
 

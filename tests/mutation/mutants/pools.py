@@ -347,6 +347,24 @@ MUTANTS = (
         (f"{SCALING}::test_work_that_comes_and_goes_for_an_hour_changes_the_size_once",),
     ),
     Mutant(
+        "the maximum of a pool that needed more members before it was lowered",
+        "scale-lowered-maximum",
+        Never(),
+        (f"{SCALING}::test_a_pool_has_no_more_members_than_its_maximum_however_many_it_needed_before",),
+    ),
+    Mutant(
+        "the bounds of a time that somebody has written into a status",
+        "usable-time",
+        Value("moment"),
+        ("tests/unit/api/test_meta.py::test_a_time_of_a_status_can_be_written_and_added_to_whoever_wrote_it",),
+    ),
+    Mutant(
+        "the place of a condition of ours among those of somebody else",
+        "foreign-conditions",
+        Value("conditions"),
+        ("tests/unit/api/test_conditions.py",),
+    ),
+    Mutant(
         "the difference between a spec of a pool and its status, for those that wait",
         "pool-spec-changed",
         Always(),

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from efrit.api import (
     Condition,
     ConditionStatus,
+    EfritClaim,
     EfritInstance,
     EfritRequest,
     InstanceReason,
@@ -312,3 +313,18 @@ def test_a_rule_is_spelled_as_the_schema_wants_it() -> None:
         "fieldPath": ".c",
         "reason": "FieldValueInvalid",
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+12:00"],
+)
+def test_a_time_of_a_status_can_be_written_and_added_to_whoever_wrote_it(text: str) -> None:
+    of_claim = {"metadata": {"name": "c"}, "spec": {"poolRef": {"name": "p"}}, "status": {"boundTime": text}}
+
+    claim = EfritClaim.model_validate(of_claim)
+
+    assert claim.status.bound_time is not None
+    assert (claim.status.bound_time + timedelta(days=3650)).year in (10, 9009)
+    written = EfritClaim.model_validate({**of_claim, "status": claim.status.to_wire()})
+    assert written.status == claim.status

@@ -17,6 +17,7 @@ from efrit.api import (
 )
 from efrit.api.instance import (
     EMACS_RESPONSIVE,
+    MAX_CONDITIONS,
     MODEL_READY,
     QUEUE_HEALTHY,
     READY,
@@ -454,7 +455,9 @@ def _new_status(
         if state is not None:
             status, reason, message = state
             text = escaped(message)  # gate: condition-text
-            conditions = with_condition(conditions, kind, status, reason.value, text, generation=generation, now=now)
+            conditions = with_condition(
+                conditions, kind, status, reason.value, text, generation=generation, now=now, most=MAX_CONDITIONS
+            )
     if ready:
         phase = InstancePhase.READY
     elif finding.reason in (InstanceReason.SUSPENDED, InstanceReason.SUSPENDED_IDLE):

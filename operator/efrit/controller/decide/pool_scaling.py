@@ -98,6 +98,9 @@ def _shrink(snapshot: PoolSnapshot, need: _Need, now: datetime) -> Scaling:
     recent = [earlier for earlier in snapshot.recommendations if now - window < earlier.time <= now]
     most = max((earlier.members for earlier in recent), default=0)
     wanted = min(need.current, max(most, needed))  # gate: scale-window
+    if wanted > need.limits.max_replicas:  # gate: scale-lowered-maximum
+        reason = f"autoscaling.maxReplicas is {need.limits.max_replicas}."
+        return Scaling(need.limits.max_replicas, need.recommendation, reason, need.limited)
     if wanted <= needed:
         reason = f"{need.cause}: fewer than {_counted(need.current, 'member')}."
         return Scaling(wanted, need.recommendation, reason if wanted < need.current else "", need.limited)

@@ -269,3 +269,24 @@ def test_a_claim_with_little_space_in_its_object_is_bound_without_the_command_to
     assert "attach" in of(full, PatchStatus)[0].status
     assert "attach" not in of(reduced, PatchStatus)[0].status
     assert said(reduced) == ("Bound", "True", "Bound")
+
+
+@pytest.mark.parametrize("field", ["boundTime", "expirationTime", "completionTime"])
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
+@pytest.mark.parametrize("phase", ["Pending", "Bound", "Expired"])
+def test_a_claim_is_decided_about_whatever_times_somebody_wrote_into_its_status(
+    field: str, time: str, phase: str
+) -> None:
+    changed = claim({**BOUND, "phase": phase, field: time}, ttlSecondsAfterFinished=10 * 365 * 86_400)
+
+    for picture in (snapshot(changed), snapshot(changed, member=member())):
+        assert all(isinstance(action, Action) for action in decide(picture))
+
+
+def test_a_claim_ends_though_somebody_else_filled_its_conditions() -> None:
+    conditions = [{**condition_json(f"X{number}", "True", "R")} for number in range(8)]
+
+    actions = decide(snapshot(claim({**BOUND, "conditions": conditions}, released=True), member=member()))
+
+    (patch,) = of(actions, PatchStatus)
+    assert (patch.status["phase"], len(patch.status["conditions"])) == ("Released", 8)

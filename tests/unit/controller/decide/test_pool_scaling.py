@@ -146,3 +146,15 @@ def test_before_all_requests_are_known_the_pool_keeps_its_size() -> None:
     assert (sized.wanted, sized.recommendation) == (3, None)
     unknown = scaling(picture(loads=(0, 0), desired=None, listed=False), NOW)
     assert unknown.wanted == 2
+
+
+def test_a_pool_has_no_more_members_than_its_maximum_however_many_it_needed_before() -> None:
+    """The maximum was lowered; or whoever may write the status wrote how many it had."""
+    earlier = (Recommendation(NOW - timedelta(seconds=10), 8),)
+    for desired in (8, 2**62):
+        sized = scaling(
+            picture(loads=(1,) * 8, desired=desired, recommendations=earlier, autoscaling={"maxReplicas": 3}), NOW
+        )
+        assert (sized.wanted, sized.limited and sized.limited.reason) == (3, "AtMaximum")
+    idle = scaling(picture(desired=8, recommendations=earlier, autoscaling={"maxReplicas": 3}), NOW)
+    assert (idle.wanted, idle.reason) == (3, "autoscaling.maxReplicas is 3.")

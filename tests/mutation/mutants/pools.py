@@ -15,6 +15,8 @@ HISTORY = f"{UNIT}/decide/test_pool_history.py"
 GUARDED = "test_members_with_a_request_for_some_time_and_claimed_ones_are_guarded"
 SCALING = f"{UNIT}/decide/test_pool_scaling.py"
 BINDING_PAUSE = "test_while_the_api_server_is_unavailable_no_binding_is_tried_before_its_pause_is_over"
+GIVES_BACK = "test_a_claim_that_gives_its_member_back_takes_turns_with_all_that_came_before_it"
+SAYS_WAITING = "test_a_claim_says_that_it_waits_after_a_while_and_of_many_one_at_a_time"
 REFUSED_CLAIM = "test_a_claim_whose_status_is_always_refused_does_not_keep_its_member_and_stands_in_nobodys_way"
 REPLACED_MEMBER = "test_a_member_has_no_room_while_its_pod_is_replaced_and_those_that_wait_are_reconciled_then"
 CLAIMS = f"{UNIT}/test_reconcile_claims.py"
@@ -189,6 +191,18 @@ MUTANTS = (
         "fast-claims",
         Value("ample"),
         (f"{DECISIONS}::test_while_claims_take_members_few_are_started_at_a_time",),
+    ),
+    Mutant(
+        "the moment's silence of a claim that waits, in which a member may come back",
+        "says-waiting",
+        Never(),
+        (f"{UNIT}/decide/test_claims.py::{SAYS_WAITING}",),
+    ),
+    Mutant(
+        "the turn of a claim that gives its member back before those that wait for one",
+        "gives-back-first",
+        Instead("self._index.queue.add(WorkKey(EfritClaim.kind, *new.key))"),
+        (f"{UNIT}/store/test_claims.py::{GIVES_BACK}",),
     ),
     Mutant(
         "that members which come back from claims are not replaced",

@@ -48,6 +48,13 @@ MAX_SENTENCE_BYTES = 256
 MAX_REDUCED_BYTES = 128
 """Of a message where the object has no room for more: the beginning says what it is about."""
 
+SAYS_WAITING_AFTER = timedelta(seconds=2)
+"""A claim says that it waits after so long, for a member may come back. Its creation is known to the second."""
+SAYS_WAITING_EVERY = timedelta(seconds=0.1)
+"""Of many that wait one says so at a time: whoever gives a member back does not wait for that."""
+SAYS_WAITING_LAST = timedelta(seconds=30)
+"""All have said so after this time."""
+
 
 def decide_claim(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
     """Return what to do about an exclusive claim."""
@@ -99,6 +106,9 @@ def _take(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
         return _taken(snapshot, _first(free, snapshot.revision), now)
     if snapshot.ahead < len(free) + len(asleep):
         return _taken(snapshot, _first(asleep, snapshot.revision), now)
+    silent = _silent_for(snapshot, now)
+    if snapshot.pool.spec.replicas != 0 and silent > timedelta(0):  # gate: says-waiting
+        return [RequeueAfter(silent)]
     if snapshot.pool.spec.replicas == 0:
         message = f"EfritPool {name} has spec.replicas 0: waiting until it has members."
     elif snapshot.ahead:
@@ -106,6 +116,16 @@ def _take(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
     else:
         message = f"No member of EfritPool {name} is ready and without work: waiting for one."
     return _pending(snapshot, ClaimReason.WAITING, message, now)
+
+
+def _silent_for(snapshot: ClaimSnapshot, now: datetime) -> timedelta:
+    """Return for how long a claim that has said nothing yet does not say that it waits."""
+    created = snapshot.claim.metadata.creation_timestamp
+    if created is None or snapshot.claim.status.phase is not None:
+        return timedelta(0)
+    silence = min(SAYS_WAITING_AFTER + snapshot.ahead * SAYS_WAITING_EVERY, SAYS_WAITING_LAST)
+    # The clock may have been set back.
+    return min(created + silence - now, silence)
 
 
 def _taken(snapshot: ClaimSnapshot, member: InstanceSnapshot, now: datetime) -> list[Action]:

@@ -188,14 +188,15 @@ def _not_coming_back(snapshot: PoolSnapshot, missing: int, now: datetime) -> int
     """Return how many of so many missing members are to be started: those that come back from claims are not.
 
     As many as came back within the last second come back within the next, before one that is started now is Ready;
-    of those taken just now up to twice as many, for they come back a moment later. For claims that have to wait for
-    longer than that others are started.
+    where some did, all that were taken within it are expected to. For claims that have to wait for longer than that
+    others are started; claims that come while a member has no work do not wait for one.
     """
     since = now - REFILL_PAUSE
     returned = sum(moment > since for moment in snapshot.claims_returned)
     taken = sum(moment > since for moment in snapshot.claims_taken)
-    back = snapshot.returning + max(returned, min(taken, 2 * returned))
-    return min(missing, max(0, max(missing, snapshot.claims) - back))  # gate: coming-back
+    back = snapshot.returning + (max(returned, taken) if returned else 0)
+    waiting = 0 if _idle(snapshot) else snapshot.claims
+    return min(missing, max(0, max(missing, waiting) - back))  # gate: coming-back
 
 
 def _recent_claims(snapshot: PoolSnapshot, now: datetime) -> int:

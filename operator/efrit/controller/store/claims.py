@@ -67,7 +67,9 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         self._index.claim_lines.observe_pool(new.key, before, _pool_of(new))
         self._index.claim_lines.line_up(new.key)
         if not (self._taking_in_own and _is_held(new)):
-            self.requeue(new.key)
+            # A member that is given back goes to whoever waits for one.
+            gives_back = new.spec.released and not new.final
+            self._index.queue.add(WorkKey(EfritClaim.kind, *new.key), first=gives_back)  # gate: gives-back-first
 
     def observe_gone(self, key: Key, uid: str) -> None:
         """Take in that the API server does not know this claim any more; its member goes with it."""

@@ -135,6 +135,25 @@ def test_what_a_claim_that_waits_says(facts: dict[str, Any], expected: tuple[str
     assert of(decide(snapshot(claim(dict(status)), **facts)), PatchStatus) == []
 
 
+@pytest.mark.parametrize(
+    ("ahead", "seconds", "silent_for"),
+    [(0, 0, 2), (0, 1.5, 0.5), (0, 2, None), (9, 2, 0.9), (1000, 29, 1), (1000, 30, None), (0, -60, 2)],
+)
+def test_a_claim_says_that_it_waits_after_a_while_and_of_many_one_at_a_time(
+    ahead: int, seconds: float, silent_for: float | None
+) -> None:
+    new = claim()
+    created = NOW - timedelta(seconds=seconds)
+    new = new.model_copy(update={"metadata": new.metadata.model_copy(update={"creation_timestamp": created})})
+    actions = decide(snapshot(new, ahead=ahead))
+    if silent_for is None:
+        assert said(actions) == ("Pending", "False", "Waiting")
+    else:
+        assert actions == [RequeueAfter(timedelta(seconds=silent_for))]
+    # Nothing comes back by itself to a pool that is to have no member.
+    assert said(decide(snapshot(new, ahead=ahead, pool=pool(0)))) == ("Pending", "False", "Waiting")
+
+
 def test_nothing_is_taken_before_all_work_is_known() -> None:
     assert decide(snapshot(candidates=(member(),), listed=False)) == []
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
 from efrit.controller.model.claims import ClaimSnapshot
+from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.claims import MAX_LOOKED_AT
 from efrit.controller.store.instances import CLAIMED_SECONDS
 from efrit.controller.store.records import MAX_CLAIMS_TAKEN
 from efrit.protocol import DiskProblem, DiskStats
 from tests.support.factory import NAMESPACE, Json, condition_json, plan_json, request_json
 from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request
-from tests.unit.controller.store.world import ALPHA, World
-from tests.unit.controller.virtual_time import on_virtual_time
+from tests.unit.controller.store.world import ALPHA, SOON, World
+from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 LONG = 5.0
 READY = {"conditions": [condition_json("Ready", "True", "Ready")]}
@@ -230,6 +233,28 @@ async def test_a_pool_knows_which_members_are_on_their_way_back_and_when_the_las
     world.store.instances.observe(member_json(version="80", status=READY))
 
     assert (pool_of(world).returning, len(pool_of(world).claims_returned)) == (0, 1)
+
+
+@pytest.mark.parametrize("ends", [{"released": True}, {}])
+async def test_a_claim_that_gives_its_member_back_takes_turns_with_all_that_came_before_it(
+    world: World, ends: dict[str, Any]
+) -> None:
+    begin(world)
+    await world.settle()
+    for number in range(9):
+        world.store.claims.observe(claim_json(f"c{number}"))
+    world.store.claims.observe(claim_json("one", **ends))
+    order: list[str] = []
+
+    async def reconcile(key: WorkKey) -> None:
+        order.append(key.name)
+
+    working = asyncio.create_task(world.queue.run(reconcile, 1))
+    await elapse(SOON)
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+    assert (order.index("one") <= 1) == bool(ends), order
 
 
 async def test_a_member_that_goes_while_a_claim_has_it_does_not_count_as_one_that_came_back(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Set
 from datetime import UTC, datetime, timedelta
 
 from efrit.api import EfritRequest
@@ -29,6 +30,11 @@ class Backlog:
 
     def __len__(self) -> int:
         return len(self._sorted)
+
+    @property
+    def keys(self) -> Set[Key]:
+        """Those that are in, in no order."""
+        return self._ranks.keys()
 
     def add(self, key: Key, place: Rank) -> None:
         """Put `key` at its place; once is enough."""

@@ -92,17 +92,24 @@ class ClaimLines:
 
     def claimed_from(self, pool: Key) -> list[Key]:
         """Return the instances that exclusive claims of a pool have, or are becoming the owner of."""
-        records = [self._index.claims[claim] for claim in self._claims_of_pool.get(pool, ())]
+        records = self._records_out_of_line(pool)
         owned = (record.taking or self.claimed_by(record.object) for record in records)
         return sorted(instance for instance in owned if instance is not None)
 
     def returning(self, pool: Key) -> int:
         """Return how many instances that exclusive claims of a pool have are on their way back to it."""
-        records = (self._index.claims[claim].object for claim in self._claims_of_pool.get(pool, ()))
+        claims = (record.object for record in self._records_out_of_line(pool))
         return sum(
             claim.spec.released and claim.spec.release == ReleasePolicy.RETURN and self.claimed_by(claim) is not None
-            for claim in records
+            for claim in claims
         )
+
+    def _records_out_of_line(self, pool: Key) -> list[ClaimRecord]:
+        """Return the exclusive claims of a pool that do not wait for a member, in no order."""
+        line = self._lines.get(pool)
+        # There may be thousands that wait, and each change of the pool asks.
+        claims = self._claims_of_pool.get(pool, set()) - (line.keys if line is not None else set())
+        return [self._index.claims[claim] for claim in claims]
 
     def claimed_by(self, claim: EfritClaim) -> Key | None:
         """Return the instance that an exclusive claim owns: the one in its status, or else the first by name."""

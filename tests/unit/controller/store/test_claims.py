@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -475,6 +477,33 @@ async def test_a_pool_knows_which_members_its_claims_have_or_are_taking_until_th
     await world.settle()
     world.store.claims.observe_gone((NAMESPACE, "one"), "uid-one")
     assert claimed_from_pool(world) == ()
+
+
+@on_virtual_time
+async def test_the_picture_of_a_pool_costs_no_more_however_many_claims_wait(world: World) -> None:
+    begin(world)
+    costs = []
+    for count in (10, 300):
+        for number in range(count):
+            world.store.claims.observe(claim_json(f"c{number}"))
+        costs.append(calls_of(lambda: pool_of(world)))
+    assert costs[1] <= costs[0]
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return how many Python functions are called."""
+    count = 0
+
+    def called(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 @on_virtual_time

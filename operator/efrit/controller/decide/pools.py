@@ -33,6 +33,8 @@ CREATED_AT_ONCE = 16
 AT_ONCE = timedelta(0)
 REFILL_PAUSE = timedelta(seconds=1)
 """After a claim has taken a member, or one has come back, few others are started for so long, or none."""
+START_SECONDS = 2
+"""A member that is started is not Ready before."""
 REFILLED_AT_ONCE = 2
 """Members that are started at a time while claims take others and some are left."""
 SLOW_CLAIMS = 2
@@ -188,15 +190,15 @@ def _not_coming_back(snapshot: PoolSnapshot, missing: int, now: datetime) -> int
     """Return how many of so many missing members are to be started: those that come back from claims are not.
 
     As many as came back within the last second come back within the next, before one that is started now is Ready;
-    where some did, all that were taken within it are expected to. For claims that have to wait for longer than that
-    others are started; claims that come while a member has no work do not wait for one.
+    where some did, all that were taken within it are expected to. For claims that have to wait for longer than a
+    start takes others are started; claims that come while a member has no work do not wait for one.
     """
     since = now - REFILL_PAUSE
     returned = sum(moment > since for moment in snapshot.claims_returned)
     taken = sum(moment > since for moment in snapshot.claims_taken)
     back = snapshot.returning + (max(returned, taken) if returned else 0)
     waiting = 0 if _idle(snapshot) else snapshot.claims
-    return min(missing, max(0, max(missing, waiting) - back))  # gate: coming-back
+    return min(missing, max(0, missing - back, waiting - START_SECONDS * back))  # gate: coming-back
 
 
 def _recent_claims(snapshot: PoolSnapshot, now: datetime) -> int:

@@ -17,6 +17,7 @@ from efrit.controller.decide.pools import (
     REFILL_PAUSE,
     REFILLED_AT_ONCE,
     SLOW_CLAIMS,
+    START_SECONDS,
     decide_pool,
     size,
 )
@@ -303,9 +304,9 @@ def test_while_claims_take_members_few_are_started_at_a_time(
         # Given up already.
         ({"claims_taken": FAST, "returning": 9}, 0),
         ({"claims_taken": FAST, "returning": 8}, 1),
-        # Claims that wait, as many as one comes back for within a second; or more.
-        ({"claims_taken": FAST, "claims_returned": taken(*[0.5] * 10), "claims": 10}, 0),
-        ({"claims_taken": FAST, "claims_returned": taken(*[0.5] * 10), "claims": 14}, 4),
+        # Claims that wait, as many as one comes back for before one that is started is Ready; or more.
+        ({"claims_taken": FAST, "claims_returned": taken(*[0.5] * 10), "claims": 10 * START_SECONDS}, 0),
+        ({"claims_taken": FAST, "claims_returned": taken(*[0.5] * 10), "claims": 10 * START_SECONDS + 4}, 4),
         # The last one came back a moment ago, after it was taken long before.
         ({"claims_taken": taken(60), "claims_returned": taken(0)}, REFILLED_AT_ONCE),
     ],

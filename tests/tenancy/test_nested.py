@@ -1,4 +1,4 @@
-"""A tenant's objects that are nested more deeply than a parser reads: the controller serves on, and starts again."""
+"""A tenant's objects that are deeper or older than a parser reads: the controller serves on, and starts again."""
 
 from __future__ import annotations
 
@@ -32,11 +32,19 @@ def create_nested(tenant: Tenant, resource: Resource) -> None:
         tenant.kube.send("POST", resource.path(tenant.namespace), text.encode())
 
 
-def test_objects_that_are_nested_too_deeply_keep_nobody_waiting_and_no_controller_from_starting(
-    tenants: Tenants,
-) -> None:
+def create_pod_of_the_year_0(tenant: Tenant) -> None:
+    """Create a pod as of an instance, whose status says that it started then."""
+    kube, namespace, name = tenant.kube, tenant.namespace, "efrit-old-0"
+    labels = {"efrit.dev/instance": "old", "app.kubernetes.io/managed-by": "efrit-operator"}
+    kube.create("pods", namespace, {"metadata": {"name": name, "labels": labels}, **SPECS[PODS]})
+    kube.patch("pods", namespace, name, {"status": {"startTime": "0000-01-01T00:00:00Z"}}, "status")
+
+
+def test_objects_that_cannot_be_read_keep_nobody_waiting_and_no_controller_from_starting(tenants: Tenants) -> None:
     for resource in SPECS:
         create_nested(tenants.loud, resource)
+
+    create_pod_of_the_year_0(tenants.loud)
 
     assert tenants.answer(tenants.quiet)["phase"] == "Succeeded"
 

@@ -22,8 +22,14 @@ def as_utc(moment: datetime) -> datetime:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Return the time that a text in RFC 3339 gives, in UTC; None without a text. Raises `ValueError`."""
-    return as_utc(datetime.fromisoformat(text)) if text else None
+    """Return the time that a text in RFC 3339 gives, in UTC; None without a text, or where it is no time of ours.
+
+    Kubernetes takes the year 0, and whoever may write a status may write that.
+    """
+    try:
+        return as_utc(datetime.fromisoformat(text)) if text else None
+    except ValueError:
+        return None  # gate: unreadable-time
 
 
 def rfc3339(moment: datetime) -> str:

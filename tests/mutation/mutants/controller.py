@@ -689,6 +689,12 @@ MUTANTS = (
         (f"{UNIT}/watch/test_kopf_watch.py::test_a_busy_api_server_that_names_a_date_ends_no_watch",),
     ),
     Mutant(
+        "the reading of a pod whose status says a time that is none",
+        "unreadable-time",
+        Instead("raise"),
+        (f"{UNIT}/store/test_from_kubernetes.py",),
+    ),
+    Mutant(
         "what is left out of an object that is nested more deeply than the decoder goes",
         "json-depth",
         Drop(),

@@ -6,7 +6,6 @@ up to a size, for few instances at a time: who floods a namespace with events, o
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -117,9 +116,7 @@ def _last_seen(event: dict[str, Any]) -> datetime:
     """Return when it was seen last, by what says so; else when the API server got it."""
     series = event.get("series", {}).get("lastObservedTime")
     for text in (series, event.get("lastTimestamp"), event.get("eventTime")):
-        # Whoever writes an event may write the year 0.
-        with contextlib.suppress(ValueError):
-            moment = parse_time(text)
-            if moment is not None:
-                return moment
+        moment = parse_time(text)
+        if moment is not None:
+            return moment
     return datetime.fromisoformat(event["metadata"]["creationTimestamp"])

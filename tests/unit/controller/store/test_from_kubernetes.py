@@ -34,6 +34,14 @@ def test_a_running_pod_is_read_whole() -> None:
     assert (view.image, view.bridge_port) == ("example.org/efrit-emacs:30", 8443)
 
 
+@pytest.mark.parametrize("time", ["0000-01-01T00:00:00Z", "-001-12-31T10:00:00Z", "10000-01-01T00:00:00Z"])
+def test_a_pod_whose_status_says_a_time_that_is_none_of_ours_is_read(time: str) -> None:
+    """The API server takes them; the watch of all pods would end."""
+    view = pod_view({"metadata": META, "status": {"phase": "Running", "startTime": time}})
+
+    assert (view.phase, view.started) == ("Running", None)
+
+
 def test_the_port_of_the_bridge_is_the_one_the_pod_names() -> None:
     spec = {"initContainers": [{"name": "bridge", "ports": [{"name": "bridge", "containerPort": 9000}]}]}
 

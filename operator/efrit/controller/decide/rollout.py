@@ -93,12 +93,14 @@ def _progress(snapshot: InstanceSnapshot, current: StatefulSetView, now: datetim
             f"see the condition Ready.{not_taken_up(snapshot)}"
         )
         return replace(unchanged, status=ConditionStatus.FALSE, reason=UpdateReason.FAILED, message=message)
+    until_late = snapshot.config.explain_after - (now - started)
+    is_late = until_late <= timedelta(0)
     return replace(
         unchanged,
         status=ConditionStatus.UNKNOWN,
         reason=UpdateReason.UPDATING,
-        message=REPLACED,
-        requeue_after=remaining,
+        message=f"{REPLACED}{not_taken_up(snapshot)}" if is_late else REPLACED,
+        requeue_after=remaining if is_late or current.taken_up else min(remaining, until_late),
     )
 
 

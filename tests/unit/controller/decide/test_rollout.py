@@ -337,15 +337,24 @@ def test_an_update_that_takes_too_long_has_failed(world: World, decide: Decide) 
     assert "has not processed" not in update.message
 
 
-def test_an_update_that_kubernetes_never_began_has_failed_for_that(world: World, decide: Decide) -> None:
+def test_an_update_that_kubernetes_does_not_begin_says_so_soon_and_once_it_has_failed(
+    world: World, decide: Decide
+) -> None:
     instance_snapshot = world(UPDATING, updated_status("Unknown", "Updating"), pod=pod(template_hash="old"))
     assert instance_snapshot.statefulset is not None
-    waits = replace(instance_snapshot, statefulset=replace(instance_snapshot.statefulset, taken_up=False))
+    statefulset = replace(instance_snapshot.statefulset, update_started=NOW)
+    waits = replace(instance_snapshot, statefulset=replace(statefulset, taken_up=False))
+    said, late = "has not processed StatefulSet efrit-alpha", waits.config.explain_after
+    deadline = waits.config.rollout.progress_deadline
 
-    update = decide(waits, NOW + seconds(60))
-
-    assert (update.status, update.reason) == ("False", "UpdateFailed")
-    assert "has not processed StatefulSet efrit-alpha" in update.message
+    begun = decide(waits)
+    assert (begun.reason, said in begun.message, begun.requeue_after) == ("Updating", False, late)
+    updating = decide(waits, NOW + late)
+    assert (updating.reason, said in updating.message) == ("Updating", True)
+    assert updating.requeue_after == deadline - late
+    assert said not in decide(replace(waits, statefulset=statefulset), NOW + late).message
+    failed_update = decide(waits, NOW + deadline)
+    assert (failed_update.reason, said in failed_update.message) == ("UpdateFailed", True)
 
 
 def test_an_instance_that_was_ready_after_its_update_has_not_failed_it_when_it_falls_ill_later(

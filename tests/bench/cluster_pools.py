@@ -87,7 +87,8 @@ async def until_warm(api: httpx.AsyncClient) -> None:
         while True:
             instances = (await cluster.call(api, "GET", INSTANCES.path(NAMESPACE)))["items"]
             pods = (await cluster.call(api, "GET", PODS.path(NAMESPACE)))["items"]
-            if len(instances) == len(pods) == WARM and all(map(cluster.is_ready, instances)):
+            claims = (await cluster.call(api, "GET", EXCLUSIVE_CLAIMS.path(NAMESPACE)))["items"]
+            if not claims and len(instances) == len(pods) == WARM and all(map(cluster.is_ready, instances)):
                 break
             count = sum(map(_is_unschedulable, instances))
             now = time.perf_counter()

@@ -71,7 +71,7 @@ def sizes(kind: str) -> dict[int, Size]:
     return {number: Size()._replace(**{kind: number}) for number in numbers}
 
 
-def _stored(size: Size, namespace: str) -> Iterator[objects.Json]:
+def stored(size: Size, namespace: str) -> Iterator[objects.Json]:
     for number in range(size.open):
         turn, holder = divmod(number, len(HOLDING))
         reason = RequestReason.QUEUED if turn < MAX_PENDING else RequestReason.BACKPRESSURE
@@ -87,8 +87,8 @@ async def measured(size: Size, directory: Path, say: Callable[[str], None]) -> M
         holding = HOLDING if size.open else []
         await made.add_instances(holding, holds=True)
         await made.add_instances(answering, holds=False)
-        objects.store(made.plane.ports.etcd, _stored(size, made.namespace))
-        await _until_stored(made, size.open + size.finished)
+        objects.store(made.plane.ports.etcd, stored(size, made.namespace))
+        await until_stored(made, size.open + size.finished)
         async with cluster.client(made.plane.kubeconfig) as api:
             target = load.Target(api, made.namespace, tuple(answering))
             floor = await _cost(made, target, "floor", load.floor, load.floor_serial)
@@ -96,12 +96,12 @@ async def measured(size: Size, directory: Path, say: Callable[[str], None]) -> M
             await made.until_connected(len(holding) + len(answering), SECONDS)
             await made.until_metric("efrit_open_requests", lambda value: value >= size.open, SECONDS)
             await made.until_held(min(size.open, len(holding) * MAX_PENDING), SECONDS)
-            if not await _rests(made):
+            if not await until_rests(made):
                 say(f"controller and API server did not rest within {MAX_REST_SECONDS:g} s")
             return Measured(await _cost(made, target, "eval", load.burst, load.serial), floor)
 
 
-async def _rests(made: Crowd) -> bool:
+async def until_rests(made: Crowd) -> bool:
     """Wait until the controller has written what there was when it started, and its first sweep is over.
 
     That sweep lists all that has ended: it costs the API server as much as hundreds of evals.
@@ -120,7 +120,7 @@ async def _rests(made: Crowd) -> bool:
     return spent <= RESTS_SHARE * REST_SECONDS
 
 
-async def _until_stored(made: Crowd, count: int) -> None:
+async def until_stored(made: Crowd, count: int) -> None:
     """Wait until the API server has taken in what was written behind its back."""
 
     async def is_stored() -> bool:

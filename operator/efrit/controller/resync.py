@@ -2,7 +2,8 @@
 
 A watch may lose an event; a list does not. Every sweep compares paged lists with the store and only
 reports to the store what a watch would have: objects that are missing or whose deletion was missed, results
-past their time.
+past their time. Repeated sweeps have a share of the time (`list_pace.py`); first lists, and those that a
+watch waits for, are not held up.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.decide.retention import due_of
 from efrit.controller.definitions import Definitions
 from efrit.controller.head_start import read_first
+from efrit.controller.list_pace import ListPace
+from efrit.controller.model import names
 from efrit.controller.model.actions import ResourceKind
 from efrit.controller.model.config import HEAD_START_INSTANCES
 from efrit.controller.model.keys import Key
@@ -29,6 +32,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.controller.warm_objects import Pages, Place, VerifiedPages, WarmObjects
 from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
+from efrit.kube.listing import Pace
 from efrit.kube.media_types import JSON, METADATA_LIST
 from efrit.resources import (
     EXCLUSIVE_CLAIMS,
@@ -49,6 +53,8 @@ LISTS_AT_A_TIME = 4
 FIRST_SWEEP_SECONDS = 5.0
 FINAL_EVERY = 10
 """One sweep in so many also looks through final requests for a time to live that has run out."""
+MAX_NEW = 100
+"""Requests without a status that are read before all others."""
 MAX_READ_ALONE = 200
 """Requests that are read one by one after their metadata were listed; more come with a list of all."""
 
@@ -139,6 +145,7 @@ class Resync:
         async with self._turns:
             if self._store.is_listed(self._scope):
                 return await self.sweep_requests()
+            await self._observe_new()
             early = {uid: key for key, uid in self._store.requests.open_uids(self._scope).items()}
             pages = self._list(REQUESTS)
             async for obj in pages:
@@ -156,18 +163,20 @@ class Resync:
         Raises ApiForbidden or ApiNotFound where the API server refuses the lists of the namespace.
         """
         await asyncio.sleep(FIRST_SWEEP_SECONDS)
-        sweep = 0
+        sweep, final_due = 0, False
         while True:
-            pause = self._every
+            pause, pace = self._every, ListPace()
+            final_due |= sweep % FINAL_EVERY == 0 or self._store.expirations.needs_listing()  # gate: final-again
             try:
                 if self._store.is_listed(self._scope):
-                    await self.sweep_requests()
-                await self.sweep_instances()
-                await self.sweep_pools()
-                await self.sweep_claims()
-                await self.sweep_plans()
-                if sweep % FINAL_EVERY == 0 or self._store.expirations.needs_listing():
-                    await self.sweep_final()
+                    await self.sweep_requests(pace)
+                await self.sweep_instances(pace=pace)
+                await self.sweep_pools(pace)
+                await self.sweep_claims(pace)
+                await self.sweep_plans(pace)
+                if final_due:
+                    await self.sweep_final(pace)
+                    final_due = False
             except (ApiForbidden, ApiNotFound):
                 raise
             except ApiError as error:
@@ -181,22 +190,23 @@ class Resync:
                 self._store.plans.requeue_open(self._every, self._scope, anew=True)
             await asyncio.sleep(pause * random.uniform(1.0, 1.2))  # noqa: S311
 
-    async def sweep_requests(self) -> str:
+    async def sweep_requests(self, pace: Pace | None = None) -> str:
         """Find open requests that no event reported, those that are gone without one, and requeue all others.
 
         Lists their metadata alone, and reads what is new. Returns the version that the list is of.
+        pace: here as in the other sweeps, of one that nobody waits for.
         """
         before = self._store.requests.open_uids(self._scope)
         listed: dict[Key, str] = {}
         new: list[Key] = []
-        pages = self._list(REQUESTS, accept=METADATA_LIST)
+        pages = self._list(REQUESTS, pace, accept=METADATA_LIST)
         async for obj in pages:
             meta = obj["metadata"]
             key = meta["namespace"], meta["name"]
             listed[key] = meta["uid"]
             if before.get(key) != meta["uid"] or self._store.requests.is_outdated(key, meta["resourceVersion"]):
                 new.append(key)  # gate: rescan-requests
-        await self._read_requests(new)
+        await self._read_requests(new, pace)
         for key, uid in before.items():
             if listed.get(key) != uid:  # gate: requests-gone
                 _observe_left(self._store.requests, key, uid)
@@ -204,6 +214,20 @@ class Resync:
         for key, uid in self._store.requests.final_uids(self._scope):
             _observe_left(self._store.requests, key, uid)
         return pages.version
+
+    async def _observe_new(self) -> None:
+        """Take in requests without a status, of many the first: an instance may be free for them.
+
+        Of thousands of open requests most wait in a queue. The list of all may take seconds, and has the new ones,
+        which were made while nobody led, wherever their names are.
+        """
+        pages = self._kube.pages(REQUESTS, self._scope, fieldSelector=names.NEW_SELECTOR, limit=str(MAX_NEW))
+        count = 0
+        async for obj in pages:
+            self._store.requests.observe(obj)  # gate: new-first
+            count += 1
+            if count == MAX_NEW:
+                break
 
     async def _list_instances(self) -> None:
         """List instances and their children for the first time; where there are many, after a head start."""
@@ -223,10 +247,10 @@ class Resync:
     async def _read_first(self) -> None:
         await read_first(self._kube, self._store, self._scope)
 
-    async def _read_requests(self, keys: Sequence[Key]) -> None:
+    async def _read_requests(self, keys: Sequence[Key], pace: Pace | None) -> None:
         """Take in open requests of which only the metadata were listed: one by one, or all where that is quicker."""
         if len(keys) > MAX_READ_ALONE:
-            async for obj in self._list(REQUESTS):
+            async for obj in self._list(REQUESTS, pace):
                 self._store.requests.observe(obj)
             return
         for key in keys:
@@ -235,7 +259,9 @@ class Resync:
             except ApiNotFound:
                 log.debug("%s/%s is gone since it was listed", *key)
 
-    async def sweep_instances(self, many: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def sweep_instances(
+        self, many: Callable[[], Awaitable[None]] | None = None, pace: Pace | None = None
+    ) -> None:
         """Find instances and children that appeared, changed or went without an event.
 
         many: called once there turn out to be many instances, before the others are listed.
@@ -243,7 +269,7 @@ class Resync:
         # Taken before the lists: what appears meanwhile is in neither.
         uids_before = self._store.instances.uids(self._scope)
         listed = set()
-        async for obj in self._list(INSTANCES):
+        async for obj in self._list(INSTANCES, pace):
             listed.add(obj["metadata"]["uid"])
             self._store.instances.observe(obj)
             if many is not None and len(listed) == self._head_start_instances:
@@ -251,26 +277,26 @@ class Resync:
         for key, uid in uids_before.items():
             if uid not in listed:
                 self._store.instances.observe_gone(key, uid)
-        await self.sweep_children()
+        await self.sweep_children(pace)
 
-    async def sweep_children(self) -> None:
+    async def sweep_children(self, pace: Pace | None = None) -> None:
         """Find pods, StatefulSets and claims that appeared, changed or went without an event."""
         uids_before = self._store.children.uids(self._scope)
-        self._store.children.forget(uids_before - await self._take_in_children())  # gate: sweep-children
+        self._store.children.forget(uids_before - await self._take_in_children(pace))  # gate: sweep-children
 
-    async def sweep_pools(self) -> None:
+    async def sweep_pools(self, pace: Pace | None = None) -> None:
         """Find pools that appeared, changed or went without an event, and requeue all others."""
-        await self._sweep_optional(POOLS, self._store.pools)
+        await self._sweep_optional(POOLS, self._store.pools, pace)
 
-    async def sweep_claims(self) -> None:
+    async def sweep_claims(self, pace: Pace | None = None) -> None:
         """Find exclusive claims that no event reported, those that are gone without one, and requeue all others."""
-        await self._sweep_optional(EXCLUSIVE_CLAIMS, self._store.claims)
+        await self._sweep_optional(EXCLUSIVE_CLAIMS, self._store.claims, pace)
 
-    async def _sweep_optional(self, resource: Resource, objects: Pools | ExclusiveClaims) -> None:
+    async def _sweep_optional(self, resource: Resource, objects: Pools | ExclusiveClaims, pace: Pace | None) -> None:
         """Sweep a kind without whose definition there are no objects of it, and everything else is served."""
         before, listed = objects.open_uids(self._scope), set()
         self._versions.pop(resource, None)
-        pages = self._list(resource)
+        pages = self._list(resource, pace)
         try:
             async for obj in pages:
                 listed.add(obj["metadata"]["uid"])
@@ -285,11 +311,11 @@ class Resync:
                 _observe_left(objects, key, uid)
         objects.requeue_all(self._every, self._scope)
 
-    async def sweep_plans(self) -> None:
+    async def sweep_plans(self, pace: Pace | None = None) -> None:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""
         before, plans = self._store.plans.open_uids(self._scope), self._store.plans
         listed: dict[tuple[str, str], str] = {}
-        pages = self._list(PLANS)
+        pages = self._list(PLANS, pace)
         async for obj in pages:
             meta = obj["metadata"]
             listed[meta["namespace"], meta["name"]] = meta["uid"]
@@ -300,7 +326,7 @@ class Resync:
             _observe_left(plans, key, uid)
         plans.requeue_open(self._every, self._scope)
 
-    async def sweep_final(self) -> None:
+    async def sweep_final(self, pace: Pace | None = None) -> None:
         """Find what has ended and has a time to live, its own or the default: nobody watches it."""
         kinds: tuple[tuple[Resource, ResourceKind, tuple[str, ...]], ...] = (
             (REQUESTS, "EfritRequest", ("Succeeded", "Failed")),
@@ -311,31 +337,31 @@ class Resync:
             if self._definitions.is_missing(resource):
                 continue
             for phase in phases:
-                async for obj in self._list(resource, fieldSelector=f"status.phase={phase}"):
+                async for obj in self._list(resource, pace, fieldSelector=f"status.phase={phase}"):
                     due, meta = due_of(obj, self._default_ttl.get(kind)), obj["metadata"]
                     if due is not None:
                         key = meta["namespace"], meta["name"]
                         self._store.expirations.add(Expiration(due, kind, key, meta["uid"]))
 
-    async def _take_in_children(self) -> set[str]:
+    async def _take_in_children(self, pace: Pace | None) -> set[str]:
         uids = set()
         for resource, observe in (
             (STATEFULSETS, self._store.children.observe_statefulset),
             (VOLUME_CLAIMS, self._store.children.observe_claim),
             (PODS, self._store.children.observe_pod),
         ):
-            pages = self._list(resource)
+            pages = self._list(resource, pace)
             async for obj in pages:
                 uids.add(obj["metadata"]["uid"])
                 observe(obj)
             self._versions[resource] = pages.version
         return uids
 
-    def _list(self, resource: Resource, *, accept: str = JSON, **selectors: str) -> Pages:
+    def _list(self, resource: Resource, pace: Pace | None = None, *, accept: str = JSON, **selectors: str) -> Pages:
         place, selectors = Place(resource, self._scope), selectors or dict(SELECTORS[resource])
         if self._warm is not None and accept == JSON and self._warm.is_listed(place):
             return VerifiedPages(self._kube, self._warm, place, selectors)
-        return self._kube.pages(resource, self._scope, accept=accept, **selectors)
+        return self._kube.paced_pages(resource, self._scope, pace, accept=accept, **selectors)
 
 
 def _observe_left(objects: WatchedObjects[Any, Any], key: Key, uid: str) -> None:

@@ -6,8 +6,9 @@ at a time, so that a page costs its bytes and one object.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -28,6 +29,17 @@ FetchPage = Callable[[int, str | None, int | None], Awaitable[bytes | None]]
 """(limit, continue token, most bytes) -> the body of a page, None where it is longer than that."""
 
 
+class Pace(Protocol):
+    """How fast a list is read that nobody waits for."""
+
+    @property
+    def page_objects(self) -> int:
+        """The most objects of a page."""
+
+    async def page_read(self, took: float) -> None:
+        """Return once more may be read, after a page that was read and taken in within so many seconds."""
+
+
 class _PageMeta(msgspec.Struct, rename={"token": "continue", "version": "resourceVersion"}):
     token: str | None = None
     version: str = ""
@@ -42,15 +54,19 @@ class _Page(msgspec.Struct):
 class Listing:
     """The objects of a collection, to be iterated over once. `version` is known then: that to watch from."""
 
-    def __init__(self, fetch: FetchPage, limit: int | None = None) -> None:
-        """limit: how many objects a page has, whatever their size."""
+    def __init__(self, fetch: FetchPage, limit: int | None = None, pace: Pace | None = None) -> None:
+        """limit: how many objects a page has, whatever their size; pace: of a list that nobody waits for."""
         self._fetch = fetch
         self._fixed = limit
+        self._pace = pace
         self.version = ""
 
     async def __aiter__(self) -> AsyncIterator[Json]:
         limit, token, loop_yield = self._fixed or FIRST_PAGE, None, LoopYield()
+        longest = LONGEST_PAGE if self._pace is None else self._pace.page_objects
+        loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             data = await self._fetch(limit, token, MAX_PAGE_BYTES if limit > 1 else None)
             if data is None:
                 limit = max(1, limit // 4)
@@ -66,9 +82,11 @@ class Listing:
             while items:
                 yield await decoded(items.pop())
                 await loop_yield.tick()
+            if self._pace is not None:
+                await self._pace.page_read(loop.time() - began)
             if not token:
                 return
-            limit = self._fixed or next_limit(limit, count, size)
+            limit = self._fixed or min(longest, next_limit(limit, count, size))
 
 
 def next_limit(limit: int, count: int, size: int) -> int:

@@ -782,6 +782,39 @@ MUTANTS = (
         (f"{UNIT}/act/test_actor.py::test_nothing_is_done_once_the_lease_may_be_somebody_elses",),
     ),
     Mutant(
+        "the pause after each page of a sweep",
+        "sweep-pause",
+        Drop(),
+        (f"{UNIT}/test_list_pace.py::test_a_sweep_of_fifty_thousand_takes_its_share_of_the_time_and_no_long_page",),
+    ),
+    Mutant(
+        "the repetition of a sweep of what has ended that was cut short",
+        "final-again",
+        Instead("final_due = sweep % FINAL_EVERY == 0 or self._store.expirations.needs_listing()"),
+        (f"{UNIT}/test_resync.py::test_a_sweep_of_what_has_ended_that_was_cut_short_is_made_up_for_by_the_next",),
+    ),
+    Mutant(
+        "the look at new requests before all others are listed",
+        "new-first",
+        Drop(),
+        (f"{UNIT}/test_resync.py::test_new_requests_are_taken_in_before_the_others_are_listed",),
+    ),
+    Mutant(
+        "the look for the request of an answer while the first list is read",
+        "early-answer",
+        Instead("self._index.queue.add_after(work, ORPHAN_GRACE.total_seconds())"),
+        (
+            f"{UNIT}/store/test_bridge_events_stream.py"
+            "::test_the_request_of_an_answer_is_looked_for_at_once_while_the_first_list_is_read",
+        ),
+    ),
+    Mutant(
+        "the memory of an instance that was deleted",
+        "instance-tombstone",
+        Drop(),
+        (f"{UNIT}/test_resync.py::test_an_instance_that_is_deleted_while_the_lists_are_read_stays_deleted",),
+    ),
+    Mutant(
         "the controller's search for requests that are gone",
         "requests-gone",
         Never(),

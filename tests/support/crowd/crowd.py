@@ -188,9 +188,12 @@ class Crowd:
 
 
 @contextlib.asynccontextmanager
-async def crowd(directory: Path) -> AsyncIterator[Crowd]:
-    """Yield a control plane with an empty namespace; its controller is stopped at the end."""
-    with ControlPlane() as plane, contextlib.closing(Kube(plane)) as kube:
+async def crowd(directory: Path, flags: tuple[str, ...] = ()) -> AsyncIterator[Crowd]:
+    """Yield a control plane with an empty namespace; its controller is stopped at the end.
+
+    flags: of the API server.
+    """
+    with ControlPlane(flags=flags) as plane, contextlib.closing(Kube(plane)) as kube:
         install_crds(kube)
         namespace = new_namespace(kube)
         api = ControllerKube((await load_connection(plane.kubeconfig)).configuration)

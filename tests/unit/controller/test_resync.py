@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 
 from efrit import resources
 from efrit.controller.act.kube import Kube
+from efrit.controller.list_pace import PAGE_OBJECTS
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
-from efrit.controller.resync import MAX_READ_ALONE, Resync
+from efrit.controller.resync import MAX_NEW, MAX_READ_ALONE, Resync
 from efrit.controller.store.store import Store
 from efrit.controller.warm_objects import Place, WarmObjects
 from efrit.controller.work_queue import WorkQueue
@@ -30,7 +32,7 @@ from tests.support.factory import (
     statefulset_json,
 )
 from tests.support.timeout import TIMEOUT
-from tests.unit.controller.fake_api import FakeApi
+from tests.unit.controller.fake_api import Call, FakeApi
 from tests.unit.controller.store.test_pools import pool_json
 from tests.unit.controller.store.world import child
 
@@ -236,6 +238,22 @@ async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(rig: Rig) 
     assert rig.instance.instance.metadata.uid == "second"
 
 
+async def test_an_instance_that_is_deleted_while_the_lists_are_read_stays_deleted(rig: Rig) -> None:
+    old = rig.api.put(resources.INSTANCES.path("team", "alpha"), instance_json())
+    rig.store.instances.observe(old)
+    rig.store.children.observe_statefulset(STATEFULSET)
+    rig.api.gates[INSTANCES.path()] = asyncio.Event()
+
+    sweeping = asyncio.create_task(rig.resync.sweep_instances())
+    await rig.api.until(lambda: any(call.path == INSTANCES.path() for call in rig.api.calls))
+    rig.store.instances.observe_left(old)
+    rig.api.gates[INSTANCES.path()].set()
+    await sweeping
+
+    snapshot = rig.store.instances.snapshot(ALPHA)
+    assert snapshot is None or snapshot.instance is None
+
+
 async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(rig: Rig) -> None:
     rig.store.instances.observe(rig.api.put(resources.INSTANCES.path("team", "alpha"), instance_json()))
     rig.place("set")
@@ -263,6 +281,87 @@ async def test_final_requests_with_a_time_to_live_are_found(rig: Rig) -> None:
 
     assert rig.expiring() == {"old", "failed"}
     assert rig.store.requests.final_uids() == []
+
+
+async def test_new_requests_are_taken_in_before_the_others_are_listed(rig: Rig) -> None:
+    rig.place("instance")
+    for number in range(3):
+        rig.api.put(
+            resources.REQUESTS.path("team", f"held{number}"),
+            request_json(f"held{number}", status={"phase": "Queued", "instanceName": "alpha"}),
+        )
+    rig.place("request")
+    await rig.resync.list_all()
+    rig.api.gates[resources.REQUESTS.path()] = gate = asyncio.Event()
+    lists = [call.path for call in rig.api.calls].count(resources.REQUESTS.path())
+
+    listing = asyncio.create_task(rig.resync.list_requests())
+    await rig.api.until(lambda: any(call.path == resources.REQUESTS.path() for call in rig.api.calls))
+    gate.set()
+    gate = rig.api.gates[resources.REQUESTS.path()] = asyncio.Event()
+    await rig.api.until(lambda: [call.path for call in rig.api.calls].count(resources.REQUESTS.path()) == lists + 2)
+    assert rig.store.requests.open_uids() == {KEY: "uid-work"}
+    gate.set()
+    await listing
+
+    assert len(rig.store.requests.open_uids()) == 4
+
+
+async def test_of_very_many_new_requests_some_are_taken_in_before_the_others(rig: Rig) -> None:
+    for number in range(MAX_NEW + 50):
+        rig.api.put(resources.REQUESTS.path("team", f"r{number:03}"), request_json(f"r{number:03}"))
+
+    await rig.resync.list_requests()
+
+    asked = [call.query for call in rig.api.calls if call.query.get("fieldSelector") == "status.phase="]
+    assert [query.get("continue") for query in asked] == [None]
+    assert len(rig.store.requests.open_uids()) == MAX_NEW + 50
+
+
+async def run_sweeps(resync: Resync, holds: Callable[[], bool], api: FakeApi) -> None:
+    """Sweep until this holds after some call."""
+    running = asyncio.create_task(resync.run())
+    try:
+        await api.until(holds)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def lists_of_ended(api: FakeApi, resource: Resource, phase: str) -> list[Call]:
+    """Return the lists of what has ended so."""
+    wanted = {"fieldSelector": f"status.phase={phase}"}
+    return [call for call in api.calls if call.path == resource.path() and call.query.items() >= wanted.items()]
+
+
+async def test_a_sweep_of_what_has_ended_that_was_cut_short_is_made_up_for_by_the_next(
+    api: FakeApi, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("efrit.controller.resync.FIRST_SWEEP_SECONDS", 0.0)
+    resync = Resync(kube, Store(WorkQueue(), CONFIG, lambda: NOW), None, 0.01, 600)
+    api.fail("GET", resources.PLANS.path(), 503)
+
+    await run_sweeps(resync, lambda: bool(lists_of_ended(api, resources.EXCLUSIVE_CLAIMS, "Failed")), api)
+
+    assert len(lists_of_ended(api, resources.REQUESTS, "Succeeded")) == 1
+    assert [call.path for call in api.calls].count(INSTANCES.path()) == 2, "not the tenth sweep from there"
+
+
+async def test_sweeps_that_come_again_keep_their_pace_and_first_lists_do_not(
+    api: FakeApi, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("efrit.controller.resync.FIRST_SWEEP_SECONDS", 0.0)
+    for number in range(300):
+        api.put(resources.REQUESTS.path("team", f"r{number:03}"), request_json(f"r{number:03}"))
+    resync = Resync(kube, Store(WorkQueue(), CONFIG, lambda: NOW), None, 0.01, 600)
+    await listed(resync)
+    first = [int(call.query["limit"]) for call in api.calls]
+    api.calls.clear()
+
+    await run_sweeps(resync, lambda: bool(lists_of_ended(api, resources.REQUESTS, "Failed")), api)
+
+    assert max(first) > PAGE_OBJECTS
+    assert max(int(call.query["limit"]) for call in api.calls) == PAGE_OBJECTS
 
 
 async def test_only_its_own_namespace_is_swept(api: FakeApi, kube: Kube) -> None:

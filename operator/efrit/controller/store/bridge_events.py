@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -23,6 +24,10 @@ log = logging.getLogger(__name__)
 
 ORPHAN_GRACE = timedelta(seconds=3)
 """How long the watch may need to report a request that a bridge has; after that the API server is asked."""
+MAX_EARLY_INSTANCES = 16
+MAX_EARLY_ANSWERS = 4
+"""Answers to unknown requests that are looked into at once, of each of so many instances: while the first list of a
+namespace is read, the request of an answer may be its last one."""
 FIGURES_SECONDS = 0.5
 """An instance is reconciled this often at most because of figures alone."""
 MAX_UNKNOWN = 10_000
@@ -37,6 +42,8 @@ class BridgeEvents:
 
     def __init__(self, index: Index) -> None:
         self._index = index
+        self._early = Counter[Key]()
+        """Answers of each instance that were looked into at once."""
 
     def event(self, instance: Key, pod_uid: str, event: Event) -> None:
         """Take in one event of a bridge's stream."""
@@ -254,7 +261,19 @@ class BridgeEvents:
         if ours:
             self._index.add_orphan((instance[0], str(name)), Orphan(instance, view.id))
             work = WorkKey(EfritRequest.kind, instance[0], str(name))
-            self._index.queue.add_after(work, ORPHAN_GRACE.total_seconds())
+            if view.state.final and self._may_look_early(instance):
+                self._index.queue.add(work, first=True)  # gate: early-answer
+            else:
+                self._index.queue.add_after(work, ORPHAN_GRACE.total_seconds())
+
+    def _may_look_early(self, instance: Key) -> bool:
+        """Return whether one more answer to an unknown request is looked into at once, and count it."""
+        if self._index.is_listed(instance[0]) or self._early[instance] >= MAX_EARLY_ANSWERS:
+            return False
+        if instance not in self._early and len(self._early) >= MAX_EARLY_INSTANCES:
+            return False
+        self._early[instance] += 1
+        return True
 
 
 def _clear_failure(record: RequestRecord, view: RequestView) -> None:

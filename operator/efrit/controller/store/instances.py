@@ -93,6 +93,8 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = self._index.instances.get(key)
         if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):  # gate: deleted-uid
             return
+        if uid is not None:
+            self._index.tombstones.add(uid, deleted=True)  # gate: instance-tombstone
         pool, claim = entry.pool, entry.claim
         entry.object = entry.packed_spec = entry.pool = entry.claim = None
         self._index.pool_lines.place_member(key, pool, None)

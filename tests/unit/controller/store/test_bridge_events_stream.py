@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from efrit.controller.model.snapshots import Handover
-from efrit.controller.store.bridge_events import ORPHAN_GRACE
+from efrit.controller.store.bridge_events import MAX_EARLY_ANSWERS, MAX_EARLY_INSTANCES, ORPHAN_GRACE
 from efrit.controller.store.store import Store
 from efrit.protocol import Progress, RequestState, RequestView, Reset
 from tests.support.factory import (
@@ -298,6 +298,41 @@ async def test_work_without_a_request_is_checked_after_a_while(world: World) -> 
     assert ("Request", "lost") not in await world.due_keys(ORPHAN_GRACE.total_seconds() - 1)
     assert ("Request", "lost") in await world.due_keys(2)
     assert world.store.bridges.orphans((NAMESPACE, "lost")) == [(ALPHA, "uid-lost")]
+
+
+def unknown_answer(number: int) -> RequestView:
+    return view(f"uid-{number}", RequestState.ANSWERED, metadata={"name": f"n{number}", "namespace": NAMESPACE})
+
+
+async def test_the_request_of_an_answer_is_looked_for_at_once_while_the_first_list_is_read(world: World) -> None:
+    world.open_bridge(unknown_answer(0), foreign())
+
+    due = await world.due_keys()
+
+    assert ("Request", "n0") in due
+    assert ("Request", "lost") not in due
+
+
+async def test_after_the_first_list_the_request_of_an_answer_is_looked_for_after_a_while(world: World) -> None:
+    world.store.first_list_complete(NAMESPACE)
+    world.open_bridge(unknown_answer(0))
+
+    assert ("Request", "n0") not in await world.due_keys()
+    assert ("Request", "n0") in await world.due_keys(ORPHAN_GRACE.total_seconds())
+
+
+async def test_a_few_answers_of_a_few_instances_are_looked_into_at_once(world: World) -> None:
+    instances = [(NAMESPACE, f"i{number}") for number in range(MAX_EARLY_INSTANCES + 1)]
+    for place, instance in enumerate(instances):
+        numbers = range(100 * place, 100 * place + MAX_EARLY_ANSWERS + 3)
+        world.open_bridge(*map(unknown_answer, numbers), of=instance)
+
+    due = {name for kind, name in await world.due_keys() if kind == "Request"}
+
+    assert len(due) == MAX_EARLY_INSTANCES * MAX_EARLY_ANSWERS
+    assert "n0" in due
+    assert f"n{MAX_EARLY_ANSWERS}" not in due
+    assert f"n{100 * MAX_EARLY_INSTANCES}" not in due
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,13 @@ from tests.support import yaml_documents
 
 Schema = dict[str, Any]
 
+# Made once: no test changes them.
+definition_of = cache(definition)
+text_of = cache(render)
 
-@cache
+
 def schema_of(resource: type[Resource]) -> Schema:
-    (version,) = definition(resource)["spec"]["versions"]
+    (version,) = definition_of(resource)["spec"]["versions"]
     root: Schema = version["schema"]["openAPIV3Schema"]
     return root
 
@@ -118,7 +121,7 @@ def test_a_status_has_no_defaults_for_nobody_but_the_controller_writes_it(resour
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_status_is_a_subresource_and_conditions_are_a_map_by_type(resource: type[Resource]) -> None:
-    (version,) = definition(resource)["spec"]["versions"]
+    (version,) = definition_of(resource)["spec"]["versions"]
 
     assert version["subresources"]["status"] == {}
     conditions = schema_of(resource)["properties"]["status"]["properties"]["conditions"]
@@ -136,7 +139,7 @@ def test_columns_and_selectable_fields_point_at_fields_that_exist(resource: type
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_the_names_of_a_resource_fit_together(resource: type[Resource]) -> None:
-    crd = definition(resource)
+    crd = definition_of(resource)
 
     assert crd["metadata"]["name"] == f"{resource.plural}.efrit.dev"
     assert crd["spec"]["names"]["kind"] == resource.kind
@@ -146,19 +149,18 @@ def test_the_names_of_a_resource_fit_together(resource: type[Resource]) -> None:
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_every_definition_is_plain_json_and_survives_yaml(resource: type[Resource]) -> None:
-    crd = definition(resource)
+    crd = definition_of(resource)
 
     assert json.loads(json.dumps(crd)) == crd
-    assert yaml_documents.load(render(resource)) == crd
+    assert yaml_documents.load(text_of(resource)) == crd
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_the_checked_in_definitions_are_those_of_the_models(resource: type[Resource]) -> None:
     root = Path(__file__).parents[3]
 
-    assert (root / "charts/efrit-operator/crd-files" / f"efrit.dev_{resource.plural}.yaml").read_text() == render(
-        resource
-    )
+    checked_in = root / "charts/efrit-operator/crd-files" / f"efrit.dev_{resource.plural}.yaml"
+    assert checked_in.read_text() == text_of(resource)
 
 
 def test_the_command_writes_every_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import re
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -23,6 +24,9 @@ from tests.unit.bridge.conftest import Serve
 GET = b"GET /healthz HTTP/1.1\r\n"
 HOST = b"Host: a\r\n"
 PROBE = GET + b"Host: 10.0.0.1:8444\r\nUser-Agent: kube-probe/1.36\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+
+WITHOUT_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""A client that is given none reads all certificate authorities there are."""
 
 Probes = Callable[..., Awaitable[int]]
 
@@ -215,7 +219,8 @@ async def test_connections_that_are_open_end_with_the_server() -> None:
 async def test_the_probes_have_a_port_without_tls_that_has_nothing_else(serve: Serve) -> None:
     served = await serve(bridge_probe_port=0)
     await served.until(lambda: served.bridge.queue.is_open)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{served.bridge.probe_port}", trust_env=False) as client:
+    url = f"http://127.0.0.1:{served.bridge.probe_port}"
+    async with httpx.AsyncClient(base_url=url, verify=WITHOUT_TLS, trust_env=False) as client:
         alive, ready = await client.get("/healthz"), await client.get("/readyz")
         others = [await client.get(path) for path in ("/metrics", "/v1/stats", "/v1/requests", "/v1/requests/a")]
     assert (alive.status_code, alive.text) == (200, "ok\n")
@@ -228,7 +233,7 @@ async def test_connections_to_the_port_of_the_probes_make_place_for_a_probe_and_
     served = await serve(bridge_probe_port=0)
     port = served.bridge.probe_port
     held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS + 1)]
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(verify=WITHOUT_TLS, trust_env=False) as client:
         alive = await client.get(f"http://127.0.0.1:{port}/healthz")
     assert alive.status_code == 200
     for reader, _ in held[:2]:

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from efrit.cli.commands import COMMANDS, PLAN_COMMANDS, build
+from efrit.cli.parser import Parser
 
 whole_parser = cache(build)
 """It takes longer to make than to use."""
@@ -44,9 +45,9 @@ def test_where_to_work_may_stand_before_or_after_the_command() -> None:
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
 def test_a_command_alone_takes_what_it_takes_among_all(name: str) -> None:
-    def options(words: list[str] | None) -> str:
+    def options(parser: Parser) -> str:
         with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as stdout:
-            build("efrit", words).parse_args([name, "--help"])
+            parser.parse_args([name, "--help"])
         return stdout.getvalue()
 
-    assert options([name]) == options(None) != ""
+    assert options(build("efrit", [name])) == options(whole_parser()) != ""

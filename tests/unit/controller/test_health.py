@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from efrit.controller.health import MAX_CONNECTIONS, STUCK_AFTER_SECONDS, Health
 from tests.support.timeout import TIMEOUT
 
 HALF = b"GET /healthz HTTP/1.1\r\nX-Slow: "
+
+WITHOUT_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""A client that is given none reads all certificate authorities there are."""
 
 
 @dataclass
@@ -31,7 +35,7 @@ async def probe() -> AsyncIterator[Probe]:
     health = Health()
     runner = await serve(health, "127.0.0.1", 0)
     port = runner.addresses[0][1]
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=WITHOUT_TLS, trust_env=False) as client:
         yield Probe(health, client)
     await runner.cleanup()
 
@@ -69,7 +73,7 @@ async def test_a_standby_and_a_leader_are_both_ready_and_say_which_they_are(prob
 
 async def test_metrics_that_take_a_token_are_not_beside_the_probes() -> None:
     runner = await serve(Health(), "127.0.0.1", 0, with_metrics=False)
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(verify=WITHOUT_TLS, trust_env=False) as client:
         response = await client.get(f"http://127.0.0.1:{runner.addresses[0][1]}/metrics")
     await runner.cleanup()
 

@@ -191,10 +191,10 @@ async def test_a_plan_that_goes_on_wakes_its_sleeping_instance() -> None:
     assert KEY in await made.due_keys()
 
 
-async def test_a_decision_about_an_instance_costs_no_scan_of_ten_thousand_plans() -> None:
+async def test_a_decision_about_an_instance_costs_no_scan_of_a_thousand_plans() -> None:
     made = world()
-    for number in range(10_000):
+    for number in range(1_000):
         made.store.plans.observe(plan_json(f"p{number}", target="alpha" if number % 2 else "beta"))
     made.store.plans._records = None  # type: ignore[assignment]
 
-    assert counts(made) == (5_000, 0)
+    assert counts(made) == (500, 0)

@@ -84,6 +84,8 @@ writes it:
 | `max_concurrent_requests` | 20 | requests that may wait or run on one instance |
 | `cleanup_interval_minutes` | 10 | how often answers of more than a day ago are deleted |
 
+A relative directory begins at that of the file.
+
 **Which instance.** Work that names none goes to `default`, or to the only instance there is, whether it is busy,
 stopped or idle. `-i NAME` names another one, `-i '*'` the least loaded one that is ready.
 

@@ -193,6 +193,17 @@ def test_an_instance_started_by_name_is_remembered_with_its_directories(fresh: P
     fresh.ok("stop", "two")
 
 
+def test_directories_named_from_where_a_start_is_run_are_the_same_from_elsewhere(fresh: Program) -> None:
+    home = Path(fresh.env["HOME"])
+    (home / "below").mkdir()
+    above, below = (Program("local", fresh.env, cwd=place) for place in (home, home / "below"))
+    started = above.run("start", "two", "--queue-dir", "q", "--workspace-dir", "w", "-o", "json")
+    assert started.json["queue_dir"] == str(home / "q")
+    assert below.ok("eval", "-i", "two", "(+ 1 2)") == "3\n"
+    assert not (home / "below/q").exists()
+    fresh.ok("stop", "two")
+
+
 def test_no_more_waits_than_the_configuration_allows(fresh: Program) -> None:
     configure(fresh, instances={"one": {}}, max_concurrent_requests=1)
     busy = fresh.ok("submit", "--timeout", "10m", "(sleep-for 600)").strip()

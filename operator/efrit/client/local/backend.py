@@ -367,7 +367,7 @@ class LocalBackend:
 def _merged_setup(setup: Setup, instance: LocalInstance) -> LocalInstance:
     def path(name: str, value: str | None, usual: Path) -> Path:
         check_directory(value, name)
-        return usual if value is None else Path(value).expanduser()
+        return usual if value is None else Path(value).expanduser().absolute()
 
     queue = path("queue_dir", setup.queue_dir, instance.queue_dir)
     # A name that follows from the queue follows it when that changes.

@@ -87,7 +87,7 @@ def config_path(environment: Mapping[str, str]) -> Path:
 def xdg_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
     """Return a base directory of the user; like the specification, ignore a variable that is not absolute."""
     named = environment.get(variable) or ""
-    return Path(named) if named.startswith("/") else Path(default).expanduser()
+    return Path(named) if named.startswith("/") else Path(default).expanduser().absolute()
 
 
 def state_directory() -> Path:
@@ -252,7 +252,8 @@ def _instance(path: Path, name: str, entry: Any) -> LocalInstance:
 
     def directory(key: str, default: Path) -> Path:
         text = _get(path, entry, key, _text, None, prefix)
-        return default if text is None else Path(text).expanduser()
+        # The same one from wherever it is read; Emacs works in another directory, too.
+        return default if text is None else path.parent.absolute() / Path(text).expanduser()
 
     queue = directory("queue_dir", usual.queue_dir)
     return LocalInstance(

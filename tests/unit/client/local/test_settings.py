@@ -178,6 +178,25 @@ def test_the_documented_file_has_no_unknown_key(tmp_path: Path) -> None:
     assert unknown_keys(tmp_path / "nothing.json") == []
 
 
+@pytest.mark.parametrize("key", ["queue_dir", "workspace_dir"])
+def test_a_relative_directory_begins_at_the_file_wherever_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    written(tmp_path, {"instances": {"a": {key: "place"}}})
+    (tmp_path / "below").mkdir()
+    for directory, path in (("", "config.json"), ("below", "../config.json")):
+        monkeypatch.chdir(tmp_path / directory)
+        found = getattr(load(Path(path)).instance("a"), key)
+        assert found.is_absolute()
+        assert found.resolve() == tmp_path / "place"
+
+
+def test_directories_below_a_relative_home_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "home")
+    assert xdg_directory({}, "XDG_STATE_HOME", "~/.local/state") == tmp_path / "home/.local/state"
+
+
 @pytest.mark.parametrize(
     ("setup", "problem"),
     [(Setup(queue_dir=""), "queue_dir is empty"), (Setup(workspace_dir=""), "workspace_dir is empty")],

@@ -48,7 +48,7 @@ MEANINGS = {
     Exit.NOT_FOUND: "no such request, plan, instance, pool, claim or revision, or the result is no longer kept",
     Exit.NOT_READY: "temporarily unavailable: no Emacs, cluster or ready instance, a full queue, or --for elapsed",
     Exit.REJECTED: "the request or plan was rejected: it never ran",
-    Exit.TRUNCATED: "done, but only the beginning of the result could be printed; standard error says why",
+    Exit.TRUNCATED: "done, but not all of the result could be printed; standard error says why",
     Exit.INTERNAL: "an error in efrit itself; `EFRIT_DEBUG=1` shows where",
     Exit.DETACHED: "you left with Ctrl-C; the work continues",
     Exit.TERMINATED: "SIGTERM ended efrit; the work continues",

@@ -5,6 +5,7 @@ Whatever happens ends in an exit code and at most a line or two on standard erro
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -25,6 +26,8 @@ from efrit.errors import EfritError
 
 DEBUG_VARIABLE = "EFRIT_DEBUG"
 """Set to anything, it shows the traceback of an internal error."""
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Of a file without a name: of standard output, which a print or a flush could not write."""
 
 
 def run(program: str, arguments: list[str], *, heeds_ctrl_c: bool = True) -> int:
@@ -41,7 +44,9 @@ def run(program: str, arguments: list[str], *, heeds_ctrl_c: bool = True) -> int
         return Exit.DONE
     except OSError as error:
         streams.discard_output()
-        return _failed(f"efrit: cannot write: {error.strerror}")
+        print(f"efrit: cannot write: {error.strerror}", file=sys.stderr)
+        print("       write it elsewhere: work that was done is in `efrit requests`", file=sys.stderr)
+        return Exit.TRUNCATED
     finally:
         # What is left to do is Python's own, which would print a traceback.
         if heeds_ctrl_c:
@@ -72,6 +77,8 @@ def _guarded(program: str, arguments: list[str]) -> int:
             print_resume_hint(submitted, invocation)
         return Exit.TERMINATED if isinstance(signalled, Terminated) else Exit.DETACHED
     except OSError as error:
+        if error.filename is None and error.errno in _WRITE_ERRORS:
+            raise
         location = f"{error.filename}: " if error.filename is not None else ""
         return _failed(f"efrit: {location}{error.strerror or error}")
     except Exception as error:  # noqa: BLE001 - a person is to see one line, and how to see more

@@ -74,7 +74,8 @@ def read_text(path: str = "-") -> str:
     if len(data) > LONGEST_TEXT:
         raise WrongSettings(f"{name} holds more than {LONGEST_TEXT >> 20} MiB", "have the work read it from a file")
     try:
-        return data.decode("utf-8")
+        # As Emacs loads a file, whatever editor wrote it.
+        return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         wrong = error
     encoding = sys.getfilesystemencoding()

@@ -38,6 +38,9 @@ def shell(program: Program, script: str, stdin: bytes = b"", **env: str) -> tupl
     return done.returncode, done.stdout, done.stderr
 
 
+UNWRITTEN = b"""efrit: cannot write: No space left on device
+       write it elsewhere: work that was done is in `efrit requests`
+"""
 POSIX = {"LC_ALL": "POSIX", "LANG": ""}
 
 
@@ -56,8 +59,12 @@ POSIX = {"LC_ALL": "POSIX", "LANG": ""}
         ("efrit eval 1 >&-", b"", {}, 0, b"", b""),
         ("efrit eval 1 2>&-", b"", {}, 0, b"1\n", b""),
         ("efrit evl 2>&- <&- >&-", b"", {}, 2, b"", b""),
-        ("efrit eval 1 > /dev/full", b"", {}, 1, b"", b"cannot write: No space left on device"),
-        ("efrit requests -o json > /dev/full", b"", {}, 1, b"", b"No space left on device"),
+        ("efrit eval 1 > /dev/full", b"", {}, 11, b"", UNWRITTEN),
+        ("efrit eval 1 > /dev/full", b"", {"PYTHONUNBUFFERED": "1"}, 11, b"", UNWRITTEN),
+        ("efrit eval '(make-string 100000 ?x)' > /dev/full", b"", {}, 11, b"", UNWRITTEN),
+        ("efrit eval '(progn (sleep-for 1) 1)' > /dev/full", b"", {}, 11, b"", UNWRITTEN),
+        ("efrit requests -o json > /dev/full", b"", {}, 11, b"", UNWRITTEN),
+        ("efrit eval -", b"\xef\xbb\xbf(+ 1 2)\r\n", {}, 0, b"3\n", b""),
         ("efrit eval '\"é\"'", b"", {}, 0, b'"\xc3\xa9"\n', b""),
         ("efrit eval '(string 233 26085)'", b"", POSIX, 0, b'"\xc3\xa9\xe6\x97\xa5"\n', b""),
         ("efrit eval '(string 233 26085)'", b"", {"PYTHONIOENCODING": "ascii"}, 0, b'"\\xe9\\u65e5"\n', b""),
@@ -81,6 +88,7 @@ def test_what_a_shell_hands_over_ends_with_a_code_and_a_sentence(
     assert (done[0], b"Traceback" in done[2]) == (code, False), done
     assert out is None or done[1] == out, done
     assert err in done[2] if err else done[2] == b"", done
+    assert done[2].count(b"efrit: ") <= 1, done
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from efrit.client.errors import ClientError
@@ -82,7 +83,7 @@ def _instance(instance: LocalInstance) -> Iterator[Finding]:
     subject = f"instance {instance.id}"
     queue = instance.queue_dir
     if not queue.is_dir():
-        yield Finding(subject, True, f"never started; its queue will be {queue}")
+        yield _never_started(subject, queue)
         return
     if not os.access(queue, os.R_OK | os.W_OK | os.X_OK):
         yield Finding(subject, False, f"{queue} may not be written", f"chown -R $USER {queue}")
@@ -102,6 +103,18 @@ def _instance(instance: LocalInstance) -> Iterator[Finding]:
         yield Finding(subject, False, error.message, error.advice)
     finally:
         files.close()
+
+
+def _never_started(subject: str, queue: Path) -> Finding:
+    nearest = next(place for place in (queue, *queue.absolute().parents) if os.path.lexists(place))
+    if not nearest.is_dir():
+        problem = "is not a directory"
+    elif not os.access(nearest, os.W_OK | os.X_OK):
+        problem = "may not be written"
+    else:
+        return Finding(subject, True, f"never started; its queue will be {queue}")
+    remedy = "set XDG_STATE_HOME, or queue_dir in the configuration, to a directory of yours"
+    return Finding(subject, False, f"{queue} cannot be made: {nearest} {problem}", remedy)
 
 
 def _daemon(subject: str, daemon: Daemon) -> Finding:

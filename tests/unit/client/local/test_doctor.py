@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -52,6 +53,28 @@ def instance_finding(tmp_path: Path, pid: int, silent: float = 0.0, **fields: ob
     one = LocalInstance("one", queue, "efrit-one", tmp_path)
     settings = LocalSettings(tmp_path / "none.json", {"one": one})
     return next(finding for finding in examine(settings) if finding.subject == "instance one")
+
+
+def test_a_queue_that_cannot_be_made_is_found_before_the_first_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(queue: Path) -> Finding:
+        one = LocalInstance("one", queue, "efrit-one", tmp_path)
+        return next(f for f in examine(LocalSettings(tmp_path / "none.json", {"one": one})) if "one" in f.subject)
+
+    file = tmp_path / "file"
+    file.touch()
+    assert of(tmp_path / "a/queue").ok
+    for queue in (file, file / "queue"):
+        finding = of(queue)
+        assert (finding.ok, finding.detail) == (False, f"{queue} cannot be made: {file} is not a directory")
+    # Root may write everywhere but to a file system that is mounted read-only.
+    monkeypatch.setattr(os, "access", lambda place, mode: place != tmp_path)
+    finding = of(tmp_path / "a/queue")
+    assert (finding.ok, finding.detail) == (
+        False,
+        f"{tmp_path / 'a/queue'} cannot be made: {tmp_path} may not be written",
+    )
 
 
 def test_an_emacs_in_good_order_is_called_so(

@@ -180,6 +180,12 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "the Event of a refusal that follows another one",
+        "refused-anew",
+        Value("False"),
+        (f"{UNIT}/decide/test_instances.py::test_another_refusal_than_before_is_reported_by_another_event",),
+    ),
+    Mutant(
         "the difference between a result that is refused and one that fails to be stored",
         "result-refusals",
         Without(1),

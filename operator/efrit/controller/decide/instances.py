@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from efrit.api import (
+    Condition,
     ConditionStatus,
     EfritInstance,
     InstanceReason,
@@ -87,6 +88,7 @@ WARNED = {
     InstanceReason.DISK_FULL,
     InstanceReason.DISK_FAILING,
 }
+NO_DIGITS = str.maketrans("", "", "0123456789")
 EMACS_RESTARTED = "EmacsRestarted"
 """Reason of the event for a restart because of the self-check."""
 
@@ -370,8 +372,7 @@ def _status(
             figures_alone=figures_alone,
         )
     ]
-    before = condition_of(old.conditions, READY)
-    if before is None or before.reason != finding.reason.value:
+    if _is_to_be_reported(condition_of(old.conditions, READY), condition_of(new.conditions, READY)):
         if finding.reason in WARNED:
             actions.append(_event(instance, "Warning", finding.reason.value, finding.message))
         elif finding.reason in (InstanceReason.READY, InstanceReason.SUSPENDED, InstanceReason.SUSPENDED_IDLE):
@@ -388,6 +389,18 @@ def _status(
     if restart is not None:
         actions.append(_event(instance, "Warning", EMACS_RESTARTED, restart_sentence(restart)))
     return actions
+
+
+def _is_to_be_reported(before: Condition | None, after: Condition | None) -> bool:
+    """Return whether an Event is to say why the instance is Ready or not: for another reason or refusal than before.
+
+    Numbers do not make a refusal another one: what is used of a quota changes all the time.
+    """
+    if before is None or after is None or before.reason != after.reason:
+        return True
+    is_refusal = after.reason == InstanceReason.CHILD_REFUSED.value
+    earlier, present = (condition.message.translate(NO_DIGITS) for condition in (before, after))
+    return is_refusal and earlier != present  # gate: refused-anew
 
 
 def _running_pod_stats(snapshot: InstanceSnapshot) -> Stats | None:

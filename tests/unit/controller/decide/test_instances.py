@@ -271,6 +271,24 @@ def test_a_refused_child_is_reported_in_status_and_event(
     assert any("exceeded quota" in record.message for record in of_kind(actions, Record))
 
 
+@pytest.mark.parametrize(
+    ("sentence", "reported"),
+    [
+        ("exceeded quota: pods, used: 10", []),
+        ("exceeded quota: pods, used: 9", []),
+        ("violates PodSecurity", [("Warning", "ChildRefused")]),
+    ],
+)
+def test_another_refusal_than_before_is_reported_by_another_event(
+    decide: Decide, sentence: str, reported: list[tuple[str, str]]
+) -> None:
+    facts: dict[str, Any] = {"refused_generation": 1, "refused_time": NOW}
+    first = written(decide(ready(refused="exceeded quota: pods, used: 10", **facts)))
+    again = decide(ready(instance(status=first), refused=sentence, **facts))
+    assert events(again) == reported
+    assert all(sentence in record.message for record in of_kind(again, Record))
+
+
 # The connection to the bridge.
 
 

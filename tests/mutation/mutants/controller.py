@@ -9,6 +9,8 @@ RACES = f"{UNIT}/test_reconcile_idle_race.py"
 UPDATES = f"{UNIT}/test_reconcile_update_race.py"
 SELF_CHECK = f"{UNIT}/decide/test_self_check.py"
 
+EVENTS_BEFORE = "test_a_controller_that_starts_while_there_is_no_pod_leaves_out_events_of_before_the_last_one"
+EVENTS_SCALED = "test_what_events_said_before_an_instance_slept_is_not_why_there_is_no_pod_when_it_wakes"
 HEAD_START = f"{UNIT}/test_head_start.py"
 BULKHEAD = f"{UNIT}/act/test_bulkhead.py"
 BATCHES = f"{UNIT}/act/test_bridges_batches.py"
@@ -178,6 +180,18 @@ MUTANTS = (
         (
             f"{UNIT}/act/test_actor_objects.py::test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_the_result",
         ),
+    ),
+    Mutant(
+        "that events of an absence before the last pod do not say why there is none, after a start",
+        "events-before",
+        Value("None"),
+        (f"{UNIT}/store/test_children.py::{EVENTS_BEFORE}",),
+    ),
+    Mutant(
+        "that events of before an instance slept do not say why there is no pod once it wakes",
+        "events-scaled",
+        Instead("pass"),
+        (f"{UNIT}/store/test_children.py::{EVENTS_SCALED}",),
     ),
     Mutant(
         "the Event of a refusal that follows another one",

@@ -54,8 +54,8 @@ class InstanceFacts:
     """When the events of this pod, or of its absence, were last asked for."""
     pod_awaited: datetime | None = None
     """Since when a pod is awaited: this process saw the last one go, or the StatefulSet scaled; None with a pod."""
-    last_pod_created: datetime | None = None
-    """When the API server created the pod that was seen last."""
+    events_after: datetime | None = None
+    """From when on events say why there is no pod: since the last one was created. None where nothing is known."""
 
     def carried_over(self, handover_id: str) -> InstanceFacts:
         """Return what stays known when another object takes the name: how often this process has written to it."""
@@ -76,5 +76,5 @@ class InstanceFacts:
             problem=None,
             explained_time=None,
             pod_awaited=None,
-            last_pod_created=None,
+            events_after=None,
         )

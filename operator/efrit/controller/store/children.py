@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from efrit.api import EfritInstance
+from efrit.controller.decide.explanation import LATE
 from efrit.controller.manifests import digest_of
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey
@@ -35,7 +36,7 @@ class Children:
             view = pod_view(obj)
             if entry.pod is None or entry.pod.uid != view.uid:
                 entry.facts = replace(
-                    entry.facts, problem=None, explained_time=None, pod_awaited=None, last_pod_created=view.created
+                    entry.facts, problem=None, explained_time=None, pod_awaited=None, events_after=view.created
                 )
             if view.is_running and entry.facts.problem is not None:
                 entry.facts = replace(entry.facts, problem=None)
@@ -66,6 +67,9 @@ class Children:
             is_scaled = entry.statefulset is not None and entry.statefulset.replicas != view.replicas
             if is_scaled and entry.pod is None:
                 self._await_pod(entry)
+                moments = (entry.facts.events_after, self._index.clock() - LATE)
+                events_after = max(moment for moment in moments if moment is not None)
+                entry.facts = replace(entry.facts, events_after=events_after)  # gate: events-scaled
             entry.statefulset = view
             entry.observe_owner(view)
             self._index.observe_rollout(key)

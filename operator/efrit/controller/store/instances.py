@@ -9,6 +9,7 @@ from typing import Any
 
 from efrit.api import ConditionStatus, EfritInstance, condition_of
 from efrit.api.instance import READY, HandoverState
+from efrit.controller.decide.explanation import absent_since
 from efrit.controller.decide.figures import EARLY_WRITES, MAX_WRITES, is_kept
 from efrit.controller.decide.rollout import nothing_runs
 from efrit.controller.model.keys import RESYNC, Key, WorkKey
@@ -55,6 +56,9 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             entry.facts = entry.facts.carried_over(new_handover_id())
         elif previous is None:
             entry.facts = replace(entry.facts, handover_paused=False)
+            if entry.facts.events_after is None:
+                absent = absent_since(new, self._index.clock())  # gate: events-before
+                entry.facts = replace(entry.facts, events_after=absent)
         if entry.statefulset is not None:
             entry.observe_owner(entry.statefulset)
         self._index.pool_lines.place_member(new.key, pool, entry.pool)

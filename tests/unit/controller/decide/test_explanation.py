@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
+from efrit.api.meta import rfc3339
 from efrit.controller.decide.explanation import (
+    LATE,
     LONGEST_PAUSE,
     LONGEST_PAUSE_REFUSED,
     SHORTEST_PAUSE,
     SHORTEST_PAUSE_REFUSED,
+    absent_since,
     explanation,
 )
+from efrit.controller.decide.readiness import NOT_CREATED
 from efrit.controller.model.actions import ReadWarningEvents, RequeueAfter
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import ClaimView, StatefulSetView
-from tests.support.factory import CONFIG, NOW, changed, instance
+from tests.support.factory import CONFIG, NOW, Json, changed, condition_json, instance, seconds
 
 HOUR = 3600
+
+
+RAN: Json = {"emacsVersion": "30.1"}
+
+
+def since(kind: str, status: str, reason: str, after: float, message: str = "Said.") -> Json:
+    """Return a condition that has its status since so many seconds after NOW."""
+    return {**condition_json(kind, status, reason, NOW + seconds(after)), "message": message}
 
 
 def starting() -> InstanceSnapshot:
@@ -61,12 +73,48 @@ def test_a_controller_that_starts_beside_an_old_pod_gives_its_bridge_time_to_be_
 
 def test_while_there_is_no_pod_it_is_asked_soon_after_the_last_one_went_and_why_there_is_none_since() -> None:
     gone, created = NOW + timedelta(hours=2), NOW + timedelta(hours=1)
-    snapshot = changed(starting(), pod_awaited=gone, last_pod_created=created)
+    snapshot = changed(starting(), pod_awaited=gone, events_after=created)
     snapshot = replace(snapshot, statefulset=StatefulSetView("efrit-alpha", "ss", 1))
 
     assert explanation(snapshot, gone) == [RequeueAfter(CONFIG.explain_after)]
     question = ReadWarningEvents(snapshot.instance.key, statefulset_uid="ss", after=created)
     assert explanation(snapshot, gone + CONFIG.explain_after) == [question, RequeueAfter(SHORTEST_PAUSE)]
+
+
+@pytest.mark.parametrize(
+    ("status", "since"),
+    [
+        ({}, None),
+        ({"conditions": [since("Ready", "False", "Creating", 60)]}, None),
+        ({**RAN, "startTime": rfc3339(NOW)}, NOW),
+        ({**RAN, "conditions": [since("Ready", "False", "Creating", 600)]}, NOW + seconds(600) - LATE),
+        (
+            {
+                **RAN,
+                "conditions": [
+                    since("Ready", "False", "Creating", 60),
+                    since("EmacsResponsive", "Unknown", "Starting", 900),
+                    since("Suspended", "True", "SuspendedIdle", 1200),
+                ],
+            },
+            NOW + seconds(900) - LATE,
+        ),
+        ({**RAN, "conditions": [since("Ready", "False", "ChildRefused", 600, f"{NOT_CREATED}quota")]}, None),
+        (RAN, None),
+    ],
+    ids=["new", "never ran", "had a pod", "was Ready", "the last to change", "explained already", "says nothing"],
+)
+def test_since_when_there_is_no_pod_follows_from_what_an_earlier_process_wrote(
+    status: Json, since: datetime | None
+) -> None:
+    assert absent_since(instance(created=NOW, status=status), NOW + seconds(HOUR)) == since
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_a_time_that_cannot_be_is_left_out(moment: str) -> None:
+    condition = {**condition_json("Ready", "False", "Creating"), "lastTransitionTime": moment}
+    for status in ({**RAN, "startTime": moment}, {**RAN, "conditions": [condition]}):
+        assert absent_since(instance(created=NOW, status=status), NOW + seconds(HOUR)) is None
 
 
 def test_once_it_is_known_why_there_is_no_pod_it_is_asked_now_and_then_whether_that_is_still_so() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from efrit.controller.decide.explanation import LATE
 from efrit.protocol.times import parse_time
 from tests.support.factory import NAMESPACE, POD_UID, instance_json, request_json
 from tests.unit.controller.store.world import ALPHA, World, child
@@ -192,7 +193,7 @@ async def test_the_explanation_of_a_pod_that_is_gone_is_not_why_there_is_none(wo
 
     facts = world.instance().facts
     assert (facts.problem, facts.explained_time, facts.pod_awaited) == (None, None, world.now())
-    assert facts.last_pod_created == parse_time("2026-03-01T12:00:00Z")
+    assert facts.events_after == parse_time("2026-03-01T12:00:00Z")
     # The answer to what was asked while it was there.
     world.store.instances.explained(ALPHA, "old", "no such image")
     assert world.instance().facts.problem is None
@@ -221,6 +222,35 @@ async def test_why_there_was_no_pod_before_an_instance_slept_is_not_why_there_is
 
     facts = world.instance().facts
     assert (facts.problem, facts.explained_time, facts.pod_awaited) == (None, None, world.now())
+
+
+async def test_what_events_said_before_an_instance_slept_is_not_why_there_is_no_pod_when_it_wakes(
+    world: World,
+) -> None:
+    world.store.instances.observe(instance_json())
+    for version, replicas in enumerate((1, 0, 1), 1):
+        await elapse(3600)
+        scaled = child(name="efrit-alpha", uid="ss", version=str(version))
+        scaled["spec"]["replicas"] = replicas
+        world.store.children.observe_statefulset(scaled)
+    assert world.instance().facts.events_after == world.now() - LATE
+
+
+@pytest.mark.parametrize("pod_first", [True, False])
+async def test_a_controller_that_starts_while_there_is_no_pod_leaves_out_events_of_before_the_last_one(
+    world: World, pod_first: bool
+) -> None:
+    started = {"startTime": "2026-03-01T12:00:00Z"}
+    pod = child(uid="new")
+    pod["metadata"]["creationTimestamp"] = "2026-03-01T13:00:00Z"
+    if pod_first:
+        world.store.children.observe_pod(pod)
+    world.store.instances.observe(instance_json(status=started))
+    hour = 13 if pod_first else 12
+    assert world.instance().facts.events_after == parse_time(f"2026-03-01T{hour}:00:00Z")
+    # Of what this process itself writes nothing follows.
+    world.store.instances.observe(instance_json(version="11", status={"startTime": "2026-03-01T14:00:00Z"}))
+    assert world.instance().facts.events_after == parse_time(f"2026-03-01T{hour}:00:00Z")
 
 
 async def test_a_pod_that_runs_is_kept_from_starting_by_nothing(world: World) -> None:

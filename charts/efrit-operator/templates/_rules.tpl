@@ -106,7 +106,7 @@ call is checked against the caller's rights first. */}}
 - apiGroups: ["efrit.dev"]
   resources: ["efritpools"]
   verbs: {{ include "efrit-operator.mcpVerbs" (list . (eq .Values.mcp.access "full" | ternary (list "get" "list" "patch") (list "get" "list"))) }}
-# The former templates of pools.
+# The former templates of pools. All of the namespace: RBAC knows no labels, and their names end in digests.
 - apiGroups: ["apps"]
   resources: ["controllerrevisions"]
   verbs: {{ include "efrit-operator.mcpVerbs" (list . (list "list")) }}

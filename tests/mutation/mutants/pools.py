@@ -443,11 +443,17 @@ MUTANTS = (
     Mutant(
         "the second between two orders of a line whose label changes",
         "refile-pause",
-        Never(),
+        Always(),
         (
             f"{STORE}::test_a_label_that_changes_all_the_time_has_the_line_made_anew_once_a_second_and_the_last_one_"
             "counts",
         ),
+    ),
+    Mutant(
+        "that thousands of requests are put in line anew a few at a time",
+        "refile-portion",
+        Value("len(self._of_former)"),
+        (f"{STORE}::test_thousands_are_put_in_line_anew_a_few_at_a_time_for_another_label",),
     ),
     Mutant(
         "the bound of the flows of a pool",

@@ -69,6 +69,8 @@ class FlowBacklog:
         """The flows of which something waits."""
         self._flow_of: dict[Key, str] = {}
         self._by_age = Backlog()
+        self._of_former: list[Key] = []
+        """Those that are still in line by what a flow was before; some may have left."""
         self._now = 0.0
         """Virtual time: when the request that went last was due."""
         self._fillings = 0
@@ -213,12 +215,21 @@ class FlowBacklog:
         named = len(self._flows) - (OTHER_FLOWS in self._flows)
         return flow if flow in self._flows or named < MAX_NAMED_FLOWS else OTHER_FLOWS  # gate: most-flows
 
-    def refile(self, flow_of: Callable[[Key], str]) -> None:
-        """Put the requests that wait in line anew, after what a flow is has changed."""
-        for key in list(self._flow_of):
+    def refile_begins(self) -> None:
+        """Take in that what a flow is has changed: those that wait are to be put in line anew."""
+        self._of_former = list(self._flow_of)
+
+    def refile(self, flow_of: Callable[[Key], str], count: int) -> bool:
+        """Put at most so many of the requests that wait in line anew, and return whether others are left."""
+        portion = min(count, len(self._of_former))  # gate: refile-portion
+        for _ in range(portion):
+            key = self._of_former.pop()
+            if key not in self._flow_of:
+                continue
             place, created = self._rank_of(key), self._by_age.rank_of(key)[0]
             self.discard(key)
             self.add(key, place, self.known(flow_of(key)), created)
+        return bool(self._of_former)
 
     @property
     def oldest(self) -> datetime | None:

@@ -220,7 +220,8 @@ def test_nothing_is_left_of_a_request_that_was_set_aside() -> None:
     line.set_aside(key("a0"))
     line.set_aside(key("b0"))
     line.resume(key("b0"))
-    line.refile(lambda _: "other")
+    line.refile_begins()
+    line.refile(lambda _: "other", 1000)
     assert (line.waiting_of("a"), line.first(2)) == (0, [key("a0"), key("a1")])
     line.set_aside(key("a0"))
     assert not line.idle
@@ -314,7 +315,8 @@ def test_a_request_beside_those_of_all_others_keeps_its_flow_when_it_is_put_in_l
 def test_what_a_flow_is_can_change_while_requests_wait() -> None:
     line = FlowBacklog()
     add(line, "a", 4)
-    line.refile(lambda request: "even" if int(request[1][1:]) % 2 == 0 else "odd")
+    line.refile_begins()
+    line.refile(lambda request: "even" if int(request[1][1:]) % 2 == 0 else "odd", 1000)
     assert {name: waiting for name, _, waiting in line.busiest(5)} == {"even": 2, "odd": 2}
     assert len(line) == 4
 
@@ -325,7 +327,8 @@ def test_the_oldest_is_the_one_created_first_whatever_its_flow_and_priority() ->
     line.add(key("young"), (T0 + timedelta(hours=1), "young"), "b")
     assert line.oldest == T0
 
-    line.refile(lambda _: "c")
+    line.refile_begins()
+    line.refile(lambda _: "c", 1000)
     assert line.oldest == T0
 
     line.discard(key("old"))

@@ -12,6 +12,7 @@ from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.rollout import UpdateCause
 from efrit.controller.model.snapshots import PoolPlace
+from efrit.controller.store import pool_lines
 from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.store import Store
 from efrit.protocol import DiskProblem, DiskStats, EmacsStats
@@ -277,6 +278,26 @@ async def test_a_label_that_changes_all_the_time_has_the_line_made_anew_once_a_s
     assert pool_of(world).flows == (("a", 0, 1),)
     assert ("Pool", "crew") in await world.due_keys(LONG)
     assert pool_of(world).flows == (("c", 0, 1),)
+
+
+@on_virtual_time
+async def test_thousands_are_put_in_line_anew_a_few_at_a_time_for_another_label(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_lines, "REFILED_AT_ONCE", 2)
+    world.store.pools.observe(pool_json(fairness={"flowLabel": "one"}))
+    for number in range(7):
+        world.store.requests.observe(pool_request(f"r{number}", labels={"one": "a", "two": "b"}))
+    assert pool_of(world).flows == (("a", 0, 7),)
+    world.store.pools.observe(pool_json(generation=2, version="9", fairness={"flowLabel": "two"}))
+    # Those that leave, or come, meanwhile.
+    world.store.requests.observe_gone((NAMESPACE, "r0"), "uid-r0")
+    world.store.requests.observe(pool_request("new", labels={"one": "a", "two": "b"}))
+    assert {name: waiting for name, _, waiting in pool_of(world).flows} == {"a": 2, "b": 5}
+    assert ("Pool", "crew") in await world.due_keys(LONG)
+    assert pool_of(world).flows == (("b", 0, 7),)
+    await world.due_keys(LONG)
+    assert pool_of(world).pending == 7
 
 
 @on_virtual_time

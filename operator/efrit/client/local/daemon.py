@@ -106,7 +106,7 @@ class Daemon(Struct, frozen=True):
             return None
         heartbeat = self.files.heartbeat()
         server = heartbeat.get("server")
-        # RemoteEmacs the same number is somebody else.
+        # On another host the same number is another process.
         if isinstance(server, dict) and not here().same(place_of(server)):  # gate: foreign-pid
             return None
         return emacs_of(heartbeat)

@@ -33,6 +33,8 @@ DEFAULT_AFFINITY_WAIT_SECONDS = 60
 DEFAULT_REVISION_HISTORY_LIMIT = 10
 MAX_FLOWS = 10
 """Flows that a status names."""
+MAX_REVISIONS = 10
+"""Templates that a status names."""
 
 
 class PoolTemplateMetadata(ApiModel):
@@ -381,6 +383,14 @@ class PoolFlow(ApiModel):
     pending: int = Field(default=0, ge=0, description="Its requests that wait for a member.")
 
 
+class PoolRevisionMembers(ApiModel):
+    """One template, the present one or a former one, and the members that have it."""
+
+    revision: str = Field(max_length=64, description="Digest of the template.")
+    replicas: int = Field(default=0, ge=0, description="Members that have it, those being removed included.")
+    ready: int = Field(default=0, ge=0, description="Those of them that take requests.")
+
+
 class LastScale(ApiModel):
     """The last time that the pool's autoscaler changed the number of members."""
 
@@ -425,6 +435,11 @@ class PoolStatus(ApiModel):
     updated: int | None = Field(default=None, ge=0, description="Members that have this template.")
     updated_ready: int | None = Field(
         default=None, ge=0, description="Members that have this template and take requests."
+    )
+    revisions: tuple[PoolRevisionMembers, ...] = Field(
+        default=(),
+        max_length=MAX_REVISIONS,
+        description="The templates that members have: the present one first, then those with the most members.",
     )
     conditions: tuple[Condition, ...] = Field(
         default=(),

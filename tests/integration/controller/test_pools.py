@@ -85,6 +85,7 @@ def test_a_changed_template_replaces_members_one_after_the_other_and_loses_no_re
     until(replaced, lambda: f"members of the older template are left: {site.pool_status()}\n{site.logs()}", TIMEOUT)
     status = site.until_pool(ready=2, updated=2, updatedReady=2, draining=0)
     assert status["revision"] != before
+    assert status["revisions"] == [{"revision": status["revision"], "replicas": 2, "ready": 2}]
     assert {member["spec"]["limits"]["requestTimeoutSeconds"] for member in _members(site)} == {77}
     for number in range(4):
         assert site.answer(f"before{number}")["result"] == "3"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from efrit.api import ConditionStatus, PoolReason, PoolStatus, condition_of, with_condition
@@ -9,11 +11,13 @@ from efrit.api.pool import (
     AVAILABLE,
     BACKLOGGED,
     MAX_FLOW_CHARS,
+    MAX_REVISIONS,
     PROGRESSING,
     SCALING_ACTIVE,
     SCALING_LIMITED,
     LastScale,
     PoolFlow,
+    PoolRevisionMembers,
     UpdateType,
 )
 from efrit.controller.decide.condition_state import ConditionState
@@ -22,7 +26,7 @@ from efrit.controller.decide.pool_scaling import Scaling
 from efrit.controller.decide.status_limits import with_stop
 from efrit.controller.model.actions import Action, PatchStatus, RequeueAfter
 from efrit.controller.model.names import POOL_LABEL
-from efrit.controller.model.pools import PoolSnapshot
+from efrit.controller.model.pools import MemberView, PoolSnapshot
 
 FIGURES_EVERY = timedelta(seconds=5)
 """Counts that change while members work are written at most this often."""
@@ -103,7 +107,21 @@ def _status(
         revision=snapshot.revision,
         updated=sum(member.revision == snapshot.revision for member in staying),
         updated_ready=sum(member.revision == snapshot.revision for member in serving),
+        revisions=_revisions(snapshot, members, serving),
         conditions=conditions,
+    )
+
+
+def _revisions(
+    snapshot: PoolSnapshot, members: Sequence[MemberView], serving: Sequence[MemberView]
+) -> tuple[PoolRevisionMembers, ...]:
+    """Return how many members have which template; of very many templates those with the most members."""
+    counts = Counter(filter(None, (member.revision for member in members)))
+    ready = Counter(filter(None, (member.revision for member in serving)))
+    ordered = sorted(counts, key=lambda revision: (revision != snapshot.revision, -counts[revision], revision))
+    return tuple(
+        PoolRevisionMembers(revision=revision, replicas=counts[revision], ready=ready[revision])
+        for revision in ordered[:MAX_REVISIONS]
     )
 
 

@@ -178,8 +178,20 @@ def test_the_status_counts_members_and_requests() -> None:
     assert (patch.status["pending"], patch.status["oldestPendingTime"]) == (4, "2026-01-01T00:00:00Z")
     # One of the three sleeps.
     assert (patch.status["updated"], patch.status["updatedReady"], patch.status["revision"]) == (3, 2, NEW)
+    # The one of the former template drains, and is there all the same.
+    assert patch.status["revisions"] == [
+        {"revision": NEW, "replicas": 3, "ready": 2},
+        {"revision": OLD, "replicas": 1, "ready": 0},
+    ]
     assert patch.status["selector"] == "efrit.dev/pool=crew"
     assert patch.status["flows"] == [{"name": "x", "running": 3, "pending": 4}]
+
+
+def test_of_many_templates_the_status_names_the_present_one_and_those_with_the_most_members() -> None:
+    members = [member(f"m{number:02}-{turn}", f"{number:02}") for number in range(20) for turn in range(number)]
+    (patch,) = of(decide(snapshot(3, member("new"), *members)), PatchStatus)
+    named = [(each["revision"], each["replicas"]) for each in patch.status["revisions"]]
+    assert named == [(NEW, 1), *((str(number), number) for number in range(19, 10, -1))]
 
 
 @pytest.mark.parametrize(

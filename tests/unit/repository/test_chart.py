@@ -413,6 +413,15 @@ def test_metrics_that_take_a_token_are_served_and_scraped_at_the_secure_port_alo
     ]
 
 
+def test_metrics_that_take_a_token_at_the_port_of_the_probes_are_refused_with_what_to_change() -> None:
+    same_port = ("--set", "metrics.port=8443")
+    done = run_template("--set", "metrics.auth=true", *same_port)
+    assert done.returncode != 0
+    assert "metrics.auth needs a metrics.securePort of its own" in done.stderr
+    assert "are 8443" in done.stderr
+    assert run_template(*same_port).returncode == 0
+
+
 def test_the_alerts_name_the_job_that_the_service_makes() -> None:
     manifests = of_set("everything")
     service = only(manifests, "Service")["metadata"]["name"]

@@ -33,6 +33,13 @@ def test_it_is_not_installed_without_a_certificate() -> None:
     assert "mcp.tlsSecretName" in done.stderr
 
 
+@pytest.mark.parametrize("calls", [128, 200])
+def test_as_many_calls_as_connections_are_refused_with_what_to_change(calls: int) -> None:
+    done = run_template(*ASKED, "--set", f"mcp.limits.calls={calls}")
+    assert done.returncode != 0
+    assert f"mcp.limits.calls ({calls}) must be less than mcp.limits.connections (128)" in done.stderr
+
+
 @pytest.mark.parametrize(("values", "name"), [("mcp", NAME), ("everything", "efrit-mcp")])
 def test_the_program_takes_the_arguments_it_is_given(values: str, name: str) -> None:
     read = settings.read(words(render_all(*values_of(values)), name))

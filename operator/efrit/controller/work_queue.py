@@ -55,7 +55,7 @@ LOADED_WAIT_SECONDS = 0.5
 LOADED_FOR_SECONDS = 5.0
 """A namespace is loaded while so many of its keys wait or one has waited so long, and for so long after that."""
 MAX_LOADED = 1000
-"""Namespaces whose load is remembered before those are removed that are not loaded any more."""
+"""Namespaces whose load is remembered: beyond that, the one that was loaded first is forgotten."""
 
 
 class WorkQueue:
@@ -93,6 +93,7 @@ class WorkQueue:
         self._delayed_background = Delays()
         self._failures: dict[WorkKey, int] = {}
         self._loaded: dict[str, float] = {}
+        """Until when each namespace is loaded; what was loaded last is last."""
         self._idle: deque[asyncio.Future[None]] = deque()
         self._waking = False
         """Whether a worker was woken that has not looked for a key yet: it wakes the next one if there is more."""
@@ -472,10 +473,9 @@ class WorkQueue:
         now = _now()
         if self._loaded.get(namespace, now) > now + LOADED_FOR_SECONDS / 2:
             return
+        self._loaded.pop(namespace, None)
         if len(self._loaded) >= MAX_LOADED:
-            self._loaded = {
-                loaded_namespace: until for loaded_namespace, until in self._loaded.items() if until > now
-            }
+            del self._loaded[next(iter(self._loaded))]
         self._loaded[namespace] = now + LOADED_FOR_SECONDS
 
     def _retry(self, key: WorkKey, error: Exception, *, quiet: bool = False) -> None:

@@ -17,6 +17,7 @@ from efrit.controller.work_queue import (
     LOADED_WAIT_SECONDS,
     LONGEST_WORK_SECONDS,
     MAX_ASIDE,
+    MAX_LOADED,
     YOUNG_SECONDS,
     WorkQueue,
 )
@@ -406,6 +407,31 @@ async def test_a_namespace_is_loaded_once_a_key_has_waited_for_long() -> None:
         await elapse(0.1)
 
         assert queue.is_loaded("team")
+
+
+def _load(queue: WorkQueue, namespace: str) -> None:
+    """Have a namespace count as loaded, with no key of it left."""
+    keys = [key(namespace, number) for number in range(LOADED_LENGTH)]
+    for one in keys:
+        queue.add(one)
+    assert queue.is_loaded(namespace)
+    for one in keys:
+        queue.settled(one)
+
+
+async def test_of_more_loaded_namespaces_than_are_remembered_those_loaded_last_are_kept() -> None:
+    queue = WorkQueue()
+    names = [f"n{number}" for number in range(MAX_LOADED)]
+    for name in names:
+        _load(queue, name)
+    assert all(queue.is_loaded(name) for name in names)
+
+    # The load of one that is loaded again begins anew.
+    await elapse(LOADED_FOR_SECONDS * 0.6)
+    _load(queue, names[0])
+    _load(queue, "another")
+
+    assert [name for name in [*names, "another"] if not queue.is_loaded(name)] == [names[1]]
 
 
 async def test_work_that_is_cut_off_and_takes_its_time_to_end_keeps_nothing_else_from_its_own() -> None:

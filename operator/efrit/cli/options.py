@@ -307,6 +307,11 @@ def top(parser: argparse.ArgumentParser) -> None:
         help="time between two updates (default: 1s)",
     )
     parser.add_argument("--once", action="store_true", help="print the state once and exit")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="print all requests with --once or into a pipe (default: the first 50)",
+    )
 
 
 def shell(parser: argparse.ArgumentParser) -> None:

@@ -128,7 +128,8 @@ A Lisp error names the form in which it happened, by line and column. `efrit log
 the code printed and said.
 
 `efrit top` (`kubectl efrit top` looks the same). Keys: `q` quits, space updates, `p` pauses, `f` hides finished work,
-the arrows scroll, `+` and `-` change the delay:
+the arrows scroll, `+` and `-` change the delay. `--once`, and a pipe, print the state once, with 50 requests: first
+those that run, then those that wait, then the latest; `--all` prints all.
 
 ```text
 efrit top  08:46:22  local: ~/.config/efrit/config.json

@@ -24,6 +24,8 @@ from efrit.client.pools import Pool
 
 _ENTER, _LEAVE, _HOME, _CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H", "\x1b[J"
 _SHORTEST_DELAY, _LONGEST_DELAY = 0.1, 3600.0
+MAX_PRINTED = 50
+"""Requests that are printed where there is no screen."""
 _KEYS = "q quit  space update  p pause  f finished work  up/down scroll  +/- delay"
 
 
@@ -64,7 +66,14 @@ async def run_top(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit top`."""
     if args.once or not is_terminal(sys.stdout):
         instances, requests, pools = await _state(backend)
-        print(screen(backend.kind, backend.place, instances, requests, datetime.now(UTC), pools=pools))
+        most = len(requests) if args.all else MAX_PRINTED
+        print(screen(backend.kind, backend.place, instances, requests, datetime.now(UTC), pools=pools, most=most))
+        if len(requests) > most:
+            print(
+                f"efrit: only {most} of {len(requests)} requests are printed; "
+                "--all prints all, efrit requests lists them",
+                file=sys.stderr,
+            )
         return Exit.DONE
     sys.stdout.write(_ENTER)
     try:
@@ -135,12 +144,13 @@ def screen(
     *,
     pools: Sequence[Pool] = (),
     view: View | None = None,
+    most: int | None = None,
     note: str = "",
     colored: bool = False,
 ) -> str:
     """Return one state as text, cut to `size` (columns, lines): pools and their flows between instances and requests.
 
-    Of requests the running ones, then pending ones, then the latest.
+    Of requests the running ones, then pending ones, then the latest; `most` of them.
 
     `note` is the last line of a screen.
     """
@@ -154,7 +164,7 @@ def screen(
     )
     shown = [*running, *waiting, *reversed(done)]
     first = 0 if view is None else min(view.first, max(0, len(shown) - 1))
-    rows = [_row(state, now) for state in shown[first:]]
+    rows = [_row(state, now) for state in shown[first:][:most]]
     head = ("NAME", "INSTANCE", "TYPE", "REASON", "TIME", "WHAT")
     tables = (
         instances_table(instances) if instances else "no instances",

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import cast
+
 import pytest
 
-from efrit.cli.top import View, after_key, screen
-from tests.unit.cli.listed import NOW, over
+from efrit.cli.exit_codes import Exit
+from efrit.cli.top import MAX_PRINTED, View, after_key, run_top, screen
+from efrit.client.interface import Backend, Instance
+from tests.unit.cli.listed import NOW, Listed, over
+
+
+class Kept(Listed):
+    """A backend without instances that keeps finished requests."""
+
+    async def instances(self) -> Sequence[Instance]:
+        return ()
 
 
 @pytest.mark.parametrize(
@@ -45,3 +58,17 @@ def test_a_view_scrolls_and_hides_finished_work_and_its_note_is_the_last_line() 
     assert shown(View(1, first=3)) == ["r1", "r0"]
     assert shown(View(1, first=99)) == ["r0"]
     assert shown(View(1, finished=False)) == []
+
+
+@pytest.mark.parametrize(("given", "printed"), [(False, MAX_PRINTED), (True, MAX_PRINTED + 10)])
+async def test_where_there_is_no_screen_the_first_requests_are_printed_unless_all_are_asked_for(
+    given: bool, printed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = cast("Backend", Kept(MAX_PRINTED + 10))
+    assert await run_top(backend, Namespace(once=True, all=given)) is Exit.DONE
+
+    text, hint = capsys.readouterr()
+    names = [line.split()[0] for line in text.splitlines() if line.startswith("r")]
+    assert names == [f"r{number}" for number in reversed(range(MAX_PRINTED + 10))][:printed]
+    assert (f"only {MAX_PRINTED} of {MAX_PRINTED + 10} requests are printed" in hint) is not given
+    assert ("--all prints all" in hint) is not given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterable
 from typing import Any
 
 import aiohttp
@@ -12,12 +12,17 @@ from efrit.errors import ApiExpired
 from efrit.kube.loop_yield import LoopYield
 from efrit.kube.nested_json import decoded
 
+MAX_LINE_BYTES = 16 << 20
+"""Of one event. An object has 1.5 MiB in etcd at most; in JSON, some of its bytes become six, as in `\\u003c`."""
+READ_BYTES = 1 << 16
+"""That are taken from the transport at a time."""
+
 
 async def read_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     """Yield (ADDED | MODIFIED | DELETED, object) until the watch ends, and close its connection.
 
-    It ends when its time is over, by an error event, by a broken connection or by a line that is too long (4 MiB, the
-    transport's own limit; an object has 1.5 MiB in etcd at most): to go on, list again.
+    It ends when its time is over, by an error event, by a broken connection or by a line that is longer than
+    MAX_LINE_BYTES: to go on, list again.
     """
     with contextlib.suppress(ApiExpired):
         async with contextlib.aclosing(follow_events(response)) as events:
@@ -34,18 +39,41 @@ async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tupl
     """
     loop_yield = LoopYield()
     try:
-        async for line in response.content:
-            event = await decoded(line)
-            if event.get("type") == "ERROR":
-                raise ApiExpired(f"the watch was ended by the API server: {str(event.get('object'))[:500]}")
-            yield event["type"], event["object"]
-            await loop_yield.tick()
+        async with contextlib.aclosing(_lines(response.content.iter_chunked(READ_BYTES))) as lines:
+            async for line in lines:
+                event = await decoded(line)
+                if event.get("type") == "ERROR":
+                    raise ApiExpired(f"the watch was ended by the API server: {str(event.get('object'))[:500]}")
+                yield event["type"], event["object"]
+                await loop_yield.tick()
     except (aiohttp.ClientError, TimeoutError, OSError):
         return
     except ValueError as error:
         raise ApiExpired(f"an event of the watch cannot be read: {error!r}") from error
     finally:
         abandon(response)
+
+
+async def _lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a body, the last one with or without its end. Raises ValueError for one that is too long.
+
+    The transport's own way of reading lines has a limit that objects exceed, and copies what it has of a long one
+    with each part that comes.
+    """
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield b"".join((*parts, end)) if parts else end
+            parts, size = [], 0
+        if rest:
+            parts.append(rest)
+            size += len(rest)
+        if size > MAX_LINE_BYTES:  # gate: watch-line
+            raise ValueError(f"a line of more than {MAX_LINE_BYTES} bytes")
+    if parts:
+        yield b"".join(parts)
 
 
 def abandon(response: aiohttp.ClientResponse) -> None:

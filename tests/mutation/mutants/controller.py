@@ -721,6 +721,12 @@ MUTANTS = (
         ("tests/unit/kube/test_nested_json.py::test_one_object_that_is_nested_too_deeply_ends_no_watch",),
     ),
     Mutant(
+        "the bound of a line of a watch",
+        "watch-line",
+        Never(),
+        ("tests/unit/kube/test_watch.py::test_a_watch_ends_with_a_line_that_is_too_long",),
+    ),
+    Mutant(
         "what is left out of an instance that is nested more deeply than kopf reads",
         "kopf-depth",
         Instead('yield line + b"\\n"'),

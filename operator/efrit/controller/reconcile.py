@@ -57,12 +57,22 @@ class Reconciler:
         try:
             if self._is_served(work.namespace) or self._store.early.serves(work):  # gate: namespace-served
                 await self._reconcile(work)
-            # Otherwise all of the namespace is reconciled when it is served again.
+            elif self._store.is_listed(work.namespace):
+                # All else of the namespace is reconciled when it is served again.
+                await self._forget_gone(work)
         finally:
             self._actor.reconciled(work)
             self._store.early.reconciled(work)
             if work.kind == EfritPlan.kind:
                 self._plan_semaphore.reconciled(work)
+
+    async def _forget_gone(self, work: WorkKey) -> None:
+        """Forget an object that is gone, of a namespace that is not served any more: nobody can be asked about it."""
+        key = (work.namespace, work.name)
+        if work.kind == EfritRequest.kind:
+            self._store.requests.drop_if_left(key)
+        elif work.kind == EfritInstance.kind and self._store.instances.is_done(key):
+            await self._instance(key, work)
 
     async def _reconcile(self, work: WorkKey) -> None:
         key, began = (work.namespace, work.name), time.perf_counter()

@@ -661,6 +661,18 @@ MUTANTS = (
         (f"{UNIT}/test_reconcile.py::test_a_key_of_a_namespace_that_is_not_served_is_not_reconciled",),
     ),
     Mutant(
+        "the request of a namespace that is not served, for as long as its instance is there",
+        "left-instance",
+        Always(),
+        (f"{UNIT}/test_reconcile.py::test_of_a_namespace_that_is_not_served_any_more_what_left_it_is_forgotten",),
+    ),
+    Mutant(
+        "the return of an open request that was forgotten while its namespace was not served",
+        "left-open",
+        Always(),
+        (f"{UNIT}/test_reconcile.py::test_of_a_namespace_that_is_not_served_any_more_what_left_it_is_forgotten",),
+    ),
+    Mutant(
         "the thought that an earlier controller may have handed a request over",
         "earlier-controller",
         Value("False"),

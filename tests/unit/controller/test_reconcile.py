@@ -390,6 +390,41 @@ async def test_a_key_of_a_namespace_that_is_not_served_is_not_reconciled(rig: Ri
     assert rig.bridge_calls == [("PUT", ONE)]
 
 
+async def test_of_a_namespace_that_is_not_served_any_more_what_left_it_is_forgotten(rig: Rig) -> None:
+    rig.ready()
+    rig.store.first_list_complete(None)
+    stored = rig.observe()
+    rig.store.children.forget_pod(child())
+    rig.store.children.forget_statefulset(statefulset_json())
+    rig.served = False
+
+    await rig.reconcile()
+    assert rig.store.records()["requests"] == 1
+    # A queue may have it for as long as there is its instance.
+    rig.store.requests.observe_left(stored)
+    await rig.reconcile()
+    assert rig.store.records()["requests"] == 1
+    rig.store.instances.observe_left(instance_json())
+    await rig.reconcile()
+    await rig.reconcile("EfritInstance", "alpha")
+
+    records = rig.store.records()
+    assert (records["requests"], records["instances"], len(rig.bridges)) == (0, 0, 0)
+    assert (rig.bridge_calls, rig.api.calls) == ([], [])
+    # The list of the namespace, once it is served again, finds what is open.
+    rig.store.requests.observe(stored)
+    assert rig.store.requests.open_uids() == {KEY: UID}
+
+
+async def test_before_a_namespace_was_listed_nothing_of_it_is_forgotten(rig: Rig) -> None:
+    rig.served = False
+    rig.store.requests.observe_left(rig.observe())
+
+    await rig.reconcile()
+
+    assert rig.store.records()["requests"] == 1
+
+
 async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(api: FakeApi, kube: Kube) -> None:
     identity = new_identity()
     limits = RolloutLimits(max_concurrent=1, max_concurrent_per_namespace=5)

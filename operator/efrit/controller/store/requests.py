@@ -132,7 +132,8 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         """Forget a request with which nothing is left to do."""
         entry = self._index.requests.pop(key, None)
         if entry is not None:
-            self._index.tombstones.add(entry.uid, deleted=entry.gone)
+            if entry.gone or entry.packed.final:  # gate: left-open
+                self._index.tombstones.add(entry.uid, deleted=entry.gone)
             self._index.update_work(*self._index.untarget(entry))
             self._index.contents.discard(entry.uid)
             self._index.request_keys.pop(entry.run_id, None)
@@ -142,6 +143,20 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
                 self._index.queue.forget(work)
             else:
                 self._index.queue.settled(work)
+
+    def drop_if_left(self, key: Key) -> None:
+        """Forget a request that left the selection, whether it is gone or not, once its instance is gone.
+
+        One that is still open comes back with the next list of its namespace.
+        """
+        entry = self._index.requests.get(key)
+        if entry is None or not (entry.gone or entry.left_selection):
+            return
+        target = entry.target
+        if target is None or self._instances.is_done(target):  # gate: left-instance
+            self.drop(key)
+            if target is not None:
+                self._index.requeue_instance(target)
 
     def is_done(self, key: Key) -> bool:
         """Return whether nothing is left to do about a request."""

@@ -45,13 +45,14 @@ async def _serve(settings: options.Settings) -> None:
         return
     reloading = ReloadingBackend(lambda: open_backend(settings.place))
     key = own_key()
-    # Wrong settings are reported at once, not by the first call.
-    backend = await reloading.current()
     try:
+        # Wrong settings are reported at once, not by the first call.
+        async with reloading.use() as backend:
+            plans = backend.kind == "cluster"
         server = make_server(
-            lambda _: reloading.current(),
+            lambda _: reloading.use(),
             settings.access,
-            plans=backend.kind == "cluster",
+            plans=plans,
             state_keys=[key] if key is not None else None,
             one_client=True,
         )

@@ -13,7 +13,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,14 +71,12 @@ class Backends:
 
     open: OpenBackend
     _by_namespace: dict[str | None, ReloadingBackend] = field(default_factory=dict)
-    _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def of(self, namespace: str | None) -> Backend:
-        """Return the backend of a namespace; None is the server's own."""
-        async with self._lock:
-            if namespace not in self._by_namespace:
-                self._by_namespace[namespace] = ReloadingBackend(lambda: self.open(namespace))
-            return await self._by_namespace[namespace].current()
+    def use(self, namespace: str | None) -> AbstractAsyncContextManager[Backend]:
+        """Give the backend of a namespace to a call; None is the server's own."""
+        if namespace not in self._by_namespace:
+            self._by_namespace[namespace] = ReloadingBackend(lambda: self.open(namespace))
+        return self._by_namespace[namespace].use()
 
     async def close(self) -> None:
         """Close every backend."""
@@ -106,15 +104,19 @@ def make_app(
     """
     own = namespace or "default"
 
-    async def backend_of(context: ServerRequestContext[Any, Any]) -> Backend:
+    @asynccontextmanager
+    async def backend_of(context: ServerRequestContext[Any, Any]) -> AsyncIterator[Backend]:
         request = _http_request(context)
-        named = request.path_params.get("namespace")
-        if reviewer is None:
-            return await backends.of(None)
-        caller: Caller = request.scope[CALLER]
-        if backend_for is not None:
-            return backend_for(caller, named or own)
-        return AuthorizedBackend(reviewer, caller, named or own, lambda: backends.of(named or own))
+        named = request.path_params.get("namespace") or own
+        async with AsyncExitStack() as uses:
+            if reviewer is None:
+                yield await uses.enter_async_context(backends.use(None))
+                return
+            caller: Caller = request.scope[CALLER]
+            if backend_for is not None:
+                yield backend_for(caller, named)
+                return
+            yield AuthorizedBackend(reviewer, caller, named, lambda: uses.enter_async_context(backends.use(named)))
 
     def principal(context: ServerRequestContext[Any, Any]) -> str | None:
         caller: Caller | None = _http_request(context).scope.get(CALLER)

@@ -6,8 +6,8 @@ that follows from the one which asked: the task goes on there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -34,7 +34,7 @@ NO_ANSWER = "(The person did not answer the question. Go on without an answer.)"
 class RequestTasks:
     """The tasks of a server whose calls go to `backend_of(call)`."""
 
-    def __init__(self, backend_of: Callable[[Context], Awaitable[Backend]], access: Access) -> None:
+    def __init__(self, backend_of: Callable[[Context], AbstractAsyncContextManager[Backend]], access: Access) -> None:
         self._backend_of = backend_of
         self._access = access
 
@@ -67,7 +67,8 @@ class RequestTasks:
     @asynccontextmanager
     async def _opened(self, context: Context, task_id: str) -> AsyncIterator[Backend]:
         try:
-            yield await self._backend_of(context)
+            async with self._backend_of(context) as backend:
+                yield backend
         except RequestNotFound:
             raise unknown_task(task_id) from None
         except EfritError as error:

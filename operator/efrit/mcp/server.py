@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -75,7 +75,8 @@ def instructions(access: Access, *, plans: bool) -> str:
     return f"{_WORK[access]}\n{_PLANS[access]}" if plans else _WORK[access]
 
 
-BackendOf = Callable[[Context], Awaitable[Backend]]
+BackendOf = Callable[[Context], AbstractAsyncContextManager[Backend]]
+"""Gives the backend of a call, for as long as it is used."""
 
 
 def our_version() -> str:
@@ -175,8 +176,8 @@ class _Handlers:
         except EfritError as error:
             return error_result(error.code, error_text(error))
         try:
-            backend = await self._backend_of(context)
-            output = await handle(ToolCall(backend, context, params, self._access, *self._seconds))
+            async with self._backend_of(context) as backend:
+                output = await handle(ToolCall(backend, context, params, self._access, *self._seconds))
         except EfritError as error:
             return error_result(error.code, error_text(error))
         except MCPError:
@@ -193,7 +194,8 @@ class _Handlers:
     ) -> types.ListResourcesResult:
         with as_protocol_errors():
             cursor = params.cursor if params is not None else None
-            page = await resources.page(await self._backend_of(context), cursor, plans=self._plans)
+            async with self._backend_of(context) as backend:
+                page = await resources.page(backend, cursor, plans=self._plans)
         return types.ListResourcesResult(resources=list(page.resources), next_cursor=page.cursor)
 
     async def list_templates(
@@ -205,13 +207,14 @@ class _Handlers:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         with as_protocol_errors():
-            contents = await resources.read(await self._backend_of(context), str(params.uri))
+            async with self._backend_of(context) as backend:
+                contents = await resources.read(backend, str(params.uri))
         return types.ReadResourceResult(contents=[contents])
 
     async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         with as_protocol_errors():
-            backend = await self._backend_of(context)
-            await self.subscriptions.begin(backend, str(params.uri), context.session.send_resource_updated)
+            opened = self._backend_of(context)
+            await self.subscriptions.begin(opened, str(params.uri), context.session.send_resource_updated)
         return types.EmptyResult()
 
     async def unsubscribe(self, _: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -220,8 +223,8 @@ class _Handlers:
 
     async def complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         with as_protocol_errors():
-            backend = await self._backend_of(context)
-            names = await resources.complete(backend, params.argument.name, params.argument.value)
+            async with self._backend_of(context) as backend:
+                names = await resources.complete(backend, params.argument.name, params.argument.value)
         values = names[: resources.MAX_COMPLETIONS]
         return types.CompleteResult(
             completion=types.Completion(values=values, total=len(names), has_more=len(names) > len(values))

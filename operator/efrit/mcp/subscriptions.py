@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 import anyio
 from anyio.abc import TaskGroup
@@ -43,8 +43,11 @@ class Subscriptions:
             yield
             self._group.cancel_scope.cancel()
 
-    async def begin(self, backend: Backend, uri: str, notify: Notify) -> None:
-        """Start to follow the request at `uri`. Raises MCPError if it cannot be followed."""
+    async def begin(self, opened: AbstractAsyncContextManager[Backend], uri: str, notify: Notify) -> None:
+        """Start to follow the request at `uri`. Raises MCPError if it cannot be followed.
+
+        The backend is used until the subscription ends.
+        """
         handle = resources.request_at(uri)
         if handle is None:
             raise resources.missing(uri, "only efrit://requests/ID can be subscribed to")
@@ -52,14 +55,16 @@ class Subscriptions:
             raise resources.missing(
                 uri, f"at most {MAX_SUBSCRIPTIONS} requests can be followed at once; unsubscribe from one"
             )
-        try:
-            state = await backend.get(handle)
-        except NotFound as error:
-            raise resources.missing(uri, error_text(error)) from None
-        self.end(uri)
-        if not state.final and self._group is not None:
-            scope = self._open[uri] = anyio.CancelScope()
-            self._group.start_soon(self._follow, backend, state, uri, notify, scope)
+        async with AsyncExitStack() as uses:
+            backend = await uses.enter_async_context(opened)
+            try:
+                state = await backend.get(handle)
+            except NotFound as error:
+                raise resources.missing(uri, error_text(error)) from None
+            self.end(uri)
+            if not state.final and self._group is not None:
+                scope = self._open[uri] = anyio.CancelScope()
+                self._group.start_soon(self._follow, backend, uses.pop_all(), state, uri, notify, scope)
 
     def end(self, uri: str) -> None:
         """Stop to follow the request at `uri`."""
@@ -67,6 +72,18 @@ class Subscriptions:
             scope.cancel()
 
     async def _follow(
+        self,
+        backend: Backend,
+        uses: AsyncExitStack,
+        reported: RequestState,
+        uri: str,
+        notify: Notify,
+        scope: anyio.CancelScope,
+    ) -> None:
+        async with uses:
+            await self._report(backend, reported, uri, notify, scope)
+
+    async def _report(
         self, backend: Backend, reported: RequestState, uri: str, notify: Notify, scope: anyio.CancelScope
     ) -> None:
         with scope:

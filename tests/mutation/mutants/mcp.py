@@ -6,6 +6,7 @@ from tests.mutation.operation import Drop, Instead, Never, Value, Without
 REGISTRY_TESTS = "tests/unit/mcp/tools/test_registry.py"
 CALL_TESTS = "tests/unit/mcp/tools/test_call.py"
 REVIEW_TESTS = "tests/unit/mcp/test_access_review.py"
+RELOADING_TESTS = "tests/unit/mcp/test_reloading_backend.py"
 
 MUTANTS = (
     Mutant(
@@ -40,6 +41,18 @@ MUTANTS = (
         "task-cancel",
         Without(1),
         ("tests/unit/mcp/test_tasks.py::test_a_server_without_destructive_tools_takes_a_cancel_and_stops_nothing",),
+    ),
+    Mutant(
+        "the end of a backend whose configuration file has changed, with its last call",
+        "former-backend",
+        Never(),
+        (f"{RELOADING_TESTS}::test_of_calls_under_way_the_last_one_closes_a_former_backend",),
+    ),
+    Mutant(
+        "the bound of former backends that calls keep open",
+        "former-backends",
+        Never(),
+        (f"{RELOADING_TESTS}::test_calls_that_do_not_end_keep_only_so_many_former_backends_open",),
     ),
     Mutant(
         "the review of a caller's permission before a backend acts for them",

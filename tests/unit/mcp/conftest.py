@@ -42,8 +42,9 @@ def open_client(backend: ScriptedBackend, mode: str) -> Open:
     async def opened(
         access: Access = Access.FULL, grace_seconds: float = 60.0, plans: bool = False, **options: Any
     ) -> AsyncIterator[Client]:
-        async def backend_of(_: object) -> ScriptedBackend:
-            return backend
+        @asynccontextmanager
+        async def backend_of(_: object) -> AsyncIterator[ScriptedBackend]:
+            yield backend
 
         server = make_server(backend_of, access, grace_seconds=grace_seconds, plans=plans)
         async with Client(server, mode=mode, **options) as client:

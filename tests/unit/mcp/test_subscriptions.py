@@ -28,8 +28,30 @@ pytestmark = pytest.mark.filterwarnings(
 Listening = Callable[[], AbstractAsyncContextManager[tuple[Client, MemoryObjectReceiveStream[str]]]]
 
 
+class Uses:
+    """How many calls and subscriptions use the backend."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.none = anyio.Event()
+
+    def begun(self) -> None:
+        self.count += 1
+        self.none = anyio.Event()
+
+    def ended(self) -> None:
+        self.count -= 1
+        if self.count == 0:
+            self.none.set()
+
+
 @pytest.fixture
-def listening(backend: ScriptedBackend) -> Listening:
+def uses() -> Uses:
+    return Uses()
+
+
+@pytest.fixture
+def listening(backend: ScriptedBackend, uses: Uses) -> Listening:
     @asynccontextmanager
     async def opened() -> AsyncIterator[tuple[Client, MemoryObjectReceiveStream[str]]]:
         send, updates = anyio.create_memory_object_stream[str](100)
@@ -38,8 +60,13 @@ def listening(backend: ScriptedBackend) -> Listening:
             if isinstance(message, ResourceUpdatedNotification):
                 send.send_nowait(str(message.params.uri))
 
-        async def backend_of(_: object) -> ScriptedBackend:
-            return backend
+        @asynccontextmanager
+        async def backend_of(_: object) -> AsyncIterator[ScriptedBackend]:
+            uses.begun()
+            try:
+                yield backend
+            finally:
+                uses.ended()
 
         with send, updates:
             server = make_server(backend_of, one_client=True)
@@ -77,6 +104,32 @@ async def test_what_was_unsubscribed_is_not_sent(listening: Listening, backend: 
             await backend.end(second)
             assert await updates.receive() == f"efrit://requests/{second}"
         assert updates.statistics().current_buffer_used == 0
+
+
+@pytest.mark.parametrize("ends", ["request", "unsubscribed", "connection"])
+async def test_a_subscription_uses_its_backend_until_it_ends(
+    listening: Listening, backend: ScriptedBackend, uses: Uses, ends: str
+) -> None:
+    name = await waiting(backend)
+    uri = f"efrit://requests/{name}"
+    async with listening() as (client, _):
+        await client.subscribe_resource(uri)
+        assert uses.count == 1
+        if ends == "request":
+            await backend.end(name)
+        elif ends == "unsubscribed":
+            await client.unsubscribe_resource(uri)
+        if ends != "connection":
+            with anyio.fail_after(TIMEOUT):
+                await uses.none.wait()
+    assert uses.count == 0
+
+
+async def test_what_cannot_be_subscribed_to_uses_no_backend(listening: Listening, uses: Uses) -> None:
+    async with listening() as (client, _):
+        with pytest.raises(MCPError):
+            await client.subscribe_resource("efrit://requests/nobody")
+        assert uses.count == 0
 
 
 async def test_subscribing_twice_sends_once(listening: Listening, backend: ScriptedBackend) -> None:

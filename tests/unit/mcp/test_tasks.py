@@ -31,8 +31,9 @@ __all__ = ["site"]
 async def opened(
     backend: object, access: Access = Access.FULL, *, declared: bool = True, **options: Any
 ) -> AsyncIterator[Client]:
-    async def backend_of(_: object) -> Any:
-        return backend
+    @asynccontextmanager
+    async def backend_of(_: object) -> AsyncIterator[Any]:
+        yield backend
 
     extensions = [Tasks()] if declared else []
     server = make_server(backend_of, access, task_seconds=options.pop("task_seconds", 0.0))

@@ -75,6 +75,8 @@ class ClusterBackend:
     """`efrit.client.interface.Backend` in one namespace of a cluster."""
 
     kind = "cluster"
+    max_daemon_names = 1000
+    """Of the instances that were read last: a server reads ever new ones."""
 
     def __init__(self, api: Api, namespace: str, place: str, kubectl_options: Sequence[str] = ()) -> None:
         self.api = api
@@ -102,7 +104,10 @@ class ClusterBackend:
     async def instance(self, name: str) -> Instance:
         """Return one instance. Raises `InstanceNotFound`."""
         instance = convert.instance_of(await self._instance(name), _now())
+        self._daemon_names.pop(name, None)
         self._daemon_names[name] = instance.daemon_name or convert.DAEMON
+        if len(self._daemon_names) > self.max_daemon_names:
+            del self._daemon_names[next(iter(self._daemon_names))]
         return instance
 
     async def _instance(self, name: str) -> Json:

@@ -38,8 +38,15 @@ _READS = 5
 _LITTER_SECONDS = 3600.0
 
 
+class _SharedDisk(Disk):
+    """Closed when nothing uses it any more: a thread of a call that has ended may still read there."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class QueueFiles:
-    """Opened when first used; `close` gives the descriptors back."""
+    """Opened when first used; `close` gives the descriptors back, once whatever still uses them has ended."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -49,17 +56,15 @@ class QueueFiles:
     def disk(self) -> Disk:
         """The open directory. Raises `NotReady`."""
         if self._disk is None:
-            disk = Disk(self.root)
+            disk = _SharedDisk(self.root)
             with _as_client_errors(self.root):
                 disk.join()
             self._disk = disk
         return self._disk
 
     def close(self) -> None:
-        """Close the directory."""
-        if self._disk is not None:
-            self._disk.close()
-            self._disk = None
+        """Let go of the directory; it is opened again where it is used again."""
+        self._disk = None
 
     # Submitting
 

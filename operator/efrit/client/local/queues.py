@@ -55,12 +55,14 @@ class LocalQueues:
 
     def close(self, *, handed_over: bool = True) -> None:
         """Archive the responses that were handed over, and clean up where that is due."""
-        if handed_over:
-            self._archive()
-        for daemon in self._daemons.values():
-            self.sweep(daemon)
-            daemon.files.close()
-        self._daemons.clear()
+        try:
+            if handed_over:
+                self._archive()
+        finally:
+            for daemon in self._daemons.values():
+                self.sweep(daemon)
+                daemon.files.close()
+            self._daemons.clear()
 
     def sweep(self, daemon: Daemon) -> None:
         """Clean up the queue of an instance where that is due."""

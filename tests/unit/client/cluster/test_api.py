@@ -414,6 +414,20 @@ async def test_attaching_runs_kubectl_in_the_instances_pod() -> None:
     ]
 
 
+async def test_the_daemon_names_of_instances_that_were_read_last_are_known_and_no_others() -> None:
+    async def instance(request: web.Request) -> web.Response:
+        name = request.path.rsplit("/", 1)[-1]
+        return web.json_response({"metadata": {"name": name}, "spec": {"emacs": {"daemonName": f"emacs-{name}"}}})
+
+    paths = [resources.INSTANCES.path("team", name) for name in ("one", "two", "three")]
+    async with served(dict.fromkeys(paths, instance)) as backend:
+        backend.max_daemon_names = 2
+        for name in ("one", "two", "one", "three"):
+            await backend.instance(name)
+        sockets = [backend.attach_command(name)[-1] for name in ("one", "two", "three")]
+    assert sockets == ["--socket-name=emacs-one", "--socket-name=efrit", "--socket-name=emacs-three"]
+
+
 @pytest.mark.parametrize(
     ("note", "explanation", "advice"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from efrit.client.errors import ResultTruncated
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.work_log import lines_from
+from efrit.queue.layout import Area
 
 
 @pytest.fixture
@@ -35,6 +37,21 @@ def test_a_whole_result_is_given(files: QueueFiles) -> None:
     answer(files, result="(1 2)", truncated=False)
     assert files.result("r") == "(1 2)"
     files.close()
+
+
+def test_what_still_uses_the_directory_when_it_is_closed_goes_on_and_the_last_use_gives_the_descriptors_back(
+    files: QueueFiles,
+) -> None:
+    def descriptors() -> int:
+        links = (os.path.realpath(fd) for fd in Path("/proc/self/fd").iterdir())
+        return sum(Path(link).is_relative_to(files.root) for link in links)
+
+    disk = files.disk
+    files.close()
+    assert disk.names(Area.RESPONSES) == []
+    assert descriptors() > 0
+    del disk
+    assert descriptors() == 0
 
 
 def log_of(files: QueueFiles, *lines: str) -> list[str]:

@@ -1,5 +1,8 @@
 """What a handler can do with its call: questions passed on, work submitted whoever leaves."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import anyio
 import pytest
 from mcp import Client
@@ -70,8 +73,9 @@ async def test_a_wait_asks_as_well(open_client: Open, backend: ScriptedBackend) 
 async def test_an_answer_that_comes_twice_is_one_request(backend: ScriptedBackend) -> None:
     backend.answers = {"paint it": needs_input("Which colour?"), "Blue.": evaluated("painted blue")}
 
-    async def backend_of(_: object) -> ScriptedBackend:
-        return backend
+    @asynccontextmanager
+    async def backend_of(_: object) -> AsyncIterator[ScriptedBackend]:
+        yield backend
 
     async with Client(make_server(backend_of), mode="auto", elicitation_callback=Person("Blue.", "Blue.")) as client:
         handed = structured_content(

@@ -1,5 +1,7 @@
 """What a caller over HTTP needs for each tool: the permissions of its definition suffice, and each is required."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -69,8 +71,9 @@ async def call(
     async def unrestricted() -> ScriptedBackend:
         return backend
 
-    async def backend_of(_: object) -> AuthorizedBackend:
-        return AuthorizedBackend(Reviewer(permissions), Caller("ann"), "team", unrestricted)
+    @asynccontextmanager
+    async def backend_of(_: object) -> AsyncIterator[AuthorizedBackend]:
+        yield AuthorizedBackend(Reviewer(permissions), Caller("ann"), "team", unrestricted)
 
     schema = tool.input_schema()
     examples: dict[str, Any] = EXAMPLES | {"request_id": request_id}

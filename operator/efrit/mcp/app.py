@@ -16,6 +16,7 @@ from efrit.errors import EfritError
 from efrit.log_format import OneLineFormatter
 from efrit.mcp import settings as options
 from efrit.mcp.error_text import error_text
+from efrit.mcp.json_lines import JsonLines
 from efrit.mcp.reloading_backend import ReloadingBackend
 from efrit.mcp.server import make_server
 from efrit.mcp.state_key import own_key
@@ -65,7 +66,7 @@ async def _serve(settings: options.Settings) -> None:
 async def serve_stdio(server: Server[Any]) -> None:
     """Serve on stdin and stdout until stdin ends."""
     async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+        await server.run(JsonLines(incoming, outgoing), outgoing, server.create_initialization_options())
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ $ kubectl efrit -n team eval -i workshop '(+ 1 2)'
 
 The result goes to standard output, everything else to standard error. While it waits at a terminal, it shows how
 far the work is; Ctrl-C asks whether to cancel, leave it running or wait on. In a pipe Ctrl-C leaves it running and
-says its name. How the work ended is the exit code:
+says its name. On a laptop, Ctrl-C while Emacs starts for new work ends the command, which has stored nothing, and
+that Emacs, unless another command waits for it. How the work ended is the exit code:
 
 | code | meaning |
 |---|---|

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import aiofiles
 
-from efrit.cli.exit_codes import Exit
+from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.output import shortened
 from efrit.cli.place import Invocation, notice, print_resume_hint
 from efrit.cli.streams import is_terminal, typed_line
@@ -76,16 +76,19 @@ async def hand_over(backend: Backend, work: Work) -> tuple[Handle, Exit | None]:
 async def _hand_over(backend: Backend, work: Work) -> tuple[Handle, Exit | None]:
     """Submit; also return the exit code of a signal that came meanwhile: only now is it known what it leaves behind.
 
-    Raises KeyboardInterrupt where it takes longer than `HAND_OVER_SECONDS` after Ctrl-C.
+    Raises KeyboardInterrupt where nothing was handed over, or it takes longer than `HAND_OVER_SECONDS` after Ctrl-C.
     """
     submitting = asyncio.ensure_future(backend.submit(work))
     with _signals() as (interrupts, terminated):
         interrupted = asyncio.ensure_future(interrupts.wait())
         try:
             await asyncio.wait({submitting, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            if not submitting.done() and backend.kind == "local":
+                # Storing is one step that nothing interrupts: what still waits for an Emacs leaves nothing behind.
+                submitting.cancel()
             await asyncio.wait({submitting}, timeout=HAND_OVER_SECONDS)
-            if not submitting.done():
-                raise KeyboardInterrupt
+            if not submitting.done() or submitting.cancelled():
+                raise Terminated if terminated.is_set() else KeyboardInterrupt
             exit_code = Exit.TERMINATED if terminated.is_set() else Exit.DETACHED if interrupts.is_set() else None
             return submitting.result(), exit_code
         finally:

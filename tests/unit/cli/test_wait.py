@@ -42,8 +42,9 @@ HANDLE = Handle("made", "one")
 class Slow:
     """A backend that takes work only after Ctrl-C, as often as it is asked to wait."""
 
-    def __init__(self, *, ever: bool) -> None:
+    def __init__(self, *, ever: bool, kind: str = "cluster") -> None:
         self.ever = ever
+        self.kind = kind
         self.gave_up = False
 
     async def submit(self, work: Work) -> Handle:
@@ -86,6 +87,14 @@ def test_without_ctrl_c_nothing_is_said_of_it() -> None:
 def test_ctrl_c_ends_what_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait, "HAND_OVER_SECONDS", 0.05)
     backend = Slow(ever=False)
+    with pytest.raises(KeyboardInterrupt):
+        hand_over(backend)
+    assert backend.gave_up
+
+
+def test_ctrl_c_waits_for_no_emacs_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait, "HAND_OVER_SECONDS", 600.0)
+    backend = Slow(ever=False, kind="local")
     with pytest.raises(KeyboardInterrupt):
         hand_over(backend)
     assert backend.gave_up

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ from efrit.client.local.settings import (
     data_directory,
     new_instance,
 )
+from efrit.client.local.start_thread import start_in_thread
 from efrit.client.local.stop_now import stop_now
 from efrit.client.local.supervise import follow, poll_until_visible, stop_request, visible_state
 from efrit.client.local.work_log import lines_from
@@ -113,7 +115,7 @@ class LocalBackend:
         if not daemon.is_served() and (problem := key_problem(os.environ)) is not None:
             # Reported before the start: Emacs may refuse to, and evals need no key.
             self._queues.notify(f"{name} cannot ask a model: {problem}")
-        started = await asyncio.to_thread(self._queues.start, daemon)
+        started = await start_in_thread(partial(self._queues.start, daemon))
         # Only what has started is remembered: a slip in a name or a directory leaves nothing behind.
         if instance != existing:
             self._queues.settings = add_instance(self._queues.settings, instance)
@@ -240,7 +242,7 @@ class LocalBackend:
         # A server is not closed for weeks: what is due cannot wait for that.
         await asyncio.to_thread(self._queues.sweep, daemon)
         if not daemon.is_served():
-            await asyncio.to_thread(self._queues.wake, daemon)
+            await start_in_thread(partial(self._queues.wake, daemon))
         elif work.type is not RequestType.EVAL:
             self._compare_models(daemon)
         return self._queues.store(daemon, rid, work)

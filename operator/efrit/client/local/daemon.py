@@ -13,8 +13,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -29,6 +30,9 @@ from efrit.client.local.process import Emacs, emacs_of
 from efrit.client.local.settings import LocalInstance, data_directory
 from efrit.queue.layout import Area
 from efrit.queue.process_place import here
+
+if TYPE_CHECKING:
+    from efrit.client.local.start_lock import StartingEmacs
 
 EMACS_VARIABLE = "EFRIT_EMACS"
 LOG = "daemon.log"
@@ -138,10 +142,12 @@ class Daemon(Struct, frozen=True):
         other = self.remote_emacs()
         return other is not None and other.serves
 
-    def start(self) -> bool:
+    def start(self, give_up: Callable[[], bool] | None = None, *, keep: bool = False) -> bool:
         """Start Emacs and wait until it serves; return False if one did already.
 
-        Raises `NoEmacs`, `NotReady`; `Refused` for a limit in the environment that would have no effect.
+        Raises `NoEmacs`, `NotReady`; `Refused` for a limit in the environment that would have no effect;
+        `StartAbandoned` once `give_up` returns True. Then, and at Ctrl-C, an Emacs that nobody else waits for is
+        ended, unless `keep` is true.
 
         An Emacs of another host that has been silent for too long loses the queue to the new one.
         """
@@ -150,28 +156,78 @@ class Daemon(Struct, frozen=True):
         if (refusal := self.mount().refusal) is not None:
             raise NotReady(refusal, "put queue_dir on a local disk, NFS or another file system of shared files")
         self.files.ensure_journal()
-        with self._alone():
-            if self.is_served():
-                return False
-            self.files.disk.remove(Area.CONTROL, _PAUSE)
+        from efrit.client.local.start_lock import WAITING, StartAbandoned, is_last, lock
+
+        with (self.instance.queue_dir / WAITING).open("a+") as waiting:
+            lock(waiting, fcntl.LOCK_SH, give_up)
             try:
-                self.instance.workspace_dir.mkdir(parents=True, exist_ok=True)
-                pid = self._spawn(program, lisp)
+                with self._alone(give_up) as contended:
+                    return self._start_alone(program, lisp, give_up, contended)
+            except (KeyboardInterrupt, StartAbandoned):
+                if not keep and is_last(waiting):
+                    self._end_starting()
+                raise
+
+    def _start_alone(
+        self, program: str, lisp: Path, give_up: Callable[[], bool] | None, contended: bool | None
+    ) -> bool:
+        """Start Emacs, or wait for the one of a process that gave up while this one waited for it."""
+        from efrit.client.local.start_lock import StartAbandoned, forget, signals_deferred, starting_emacs
+
+        if self.is_served():
+            return False
+        directory = self.instance.queue_dir
+        starting = None if contended is None else starting_emacs(directory)
+        if starting is not None and not contended:
+            # Whoever started it was killed.
+            starting.end()
+            starting = None
+        self.files.disk.remove(Area.CONTROL, _PAUSE)
+        try:
+            try:
+                # Ctrl-C comes when it is known which process Emacs is.
+                with signals_deferred():
+                    self.instance.workspace_dir.mkdir(parents=True, exist_ok=True)
+                    if starting is None:
+                        starting = self._spawn(program, lisp)
+                    if contended is not None:
+                        starting.record(directory)
             except OSError as error:
+                if starting is not None:
+                    starting.end()
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                    raise storage_problem(self.instance.queue_dir, error) from error
+                    raise storage_problem(directory, error) from error
                 raise NotReady(
                     f"could not start {program}: {error}", "check the directories of the instance"
                 ) from error
             try:
-                self._await(pid)
+                self._await(starting, give_up)
             except NotReady:
+                forget(directory)
                 # It gives way where another host has taken the queue meanwhile.
                 other = self.remote_emacs()
                 if other is None or not other.serves:
                     raise
                 return False
+        except (KeyboardInterrupt, StartAbandoned):
+            if contended is None and starting is not None:
+                starting.end()
+            raise
+        forget(directory)
         return True
+
+    def _end_starting(self) -> None:
+        """End the Emacs that does not serve yet; one that has come up meanwhile is as good as any."""
+        from efrit.client.local.start_lock import forget, starting_emacs
+
+        starting = starting_emacs(self.instance.queue_dir)
+        if starting is not None and not self._serves(starting):
+            starting.end()
+        forget(self.instance.queue_dir)
+
+    def _serves(self, starting: StartingEmacs) -> bool:
+        emacs = self.running()
+        return emacs is not None and emacs.pid == starting.pid and not self._is_starting_up()
 
     @property
     def log(self) -> Path:
@@ -192,7 +248,7 @@ class Daemon(Struct, frozen=True):
             # Started by an earlier version, or changed by hand: then nothing is compared.
             return None
 
-    def _spawn(self, program: str, lisp: Path) -> int:
+    def _spawn(self, program: str, lisp: Path) -> StartingEmacs:
         log = self.instance.queue_dir / LOG
         if log.exists() and log.stat().st_size > _LONGEST_LOG:
             log.unlink()
@@ -230,6 +286,8 @@ class Daemon(Struct, frozen=True):
         # Most evals find their Emacs running.
         import subprocess
 
+        from efrit.client.local.start_lock import StartingEmacs
+
         # The shell ends at once: Emacs is nobody's child, and outlives who started it.
         completed = subprocess.run(
             ["/bin/sh", "-c", 'exec </dev/null 2>>"$0"; "$@" >&2 & echo $!', str(log), *command],
@@ -240,21 +298,21 @@ class Daemon(Struct, frozen=True):
             text=True,
             check=True,
         )
-        return int(completed.stdout)
+        return StartingEmacs.of_pid(int(completed.stdout))
 
-    def _await(self, pid: int) -> None:
+    def _await(self, starting: StartingEmacs, give_up: Callable[[], bool] | None) -> None:
+        from efrit.client.local.start_lock import StartAbandoned
+
         seconds = INIT_SECONDS if self.instance.init else START_SECONDS
         limit = time.monotonic() + seconds
-        while True:
-            emacs = self.running()
-            if emacs is not None and emacs.pid == pid and not self._is_starting_up():
-                return
-            if not _exists(pid):
+        while not self._serves(starting):
+            if not _exists(starting.pid):
                 raise NotReady(f"Emacs ended right after its start: {self._log_tail()}", self._log_hint())
             if time.monotonic() > limit:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                starting.end()
                 raise NotReady(f"Emacs did not come up within {seconds:g} s", self._log_hint())
+            if give_up is not None and give_up():
+                raise StartAbandoned
             time.sleep(_POLL_SECONDS)
 
     def _is_starting_up(self) -> bool:
@@ -312,15 +370,14 @@ class Daemon(Struct, frozen=True):
                 time.sleep(_POLL_SECONDS)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        with (self.instance.queue_dir / _LOCK).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            except OSError as error:
-                # A file server may have no locks. They only save a start in vain: Emacs takes the queue by a link.
-                if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-                    raise
-            yield
+    def _alone(self, give_up: Callable[[], bool] | None = None) -> Iterator[bool | None]:
+        """Hold the lock; yield whether another process had it, None where there are no locks."""
+        # Most evals find their Emacs running, and need no lock.
+        from efrit.client.local.start_lock import lock
+
+        with (self.instance.queue_dir / _LOCK).open("a+") as file:
+            # A file server may have no locks. They only save a start in vain: Emacs takes the queue by a link.
+            yield lock(file, fcntl.LOCK_EX, give_up)
 
 
 def _exists(pid: int) -> bool:

@@ -98,14 +98,18 @@ def _by_ps(column: str, pid: int) -> str:
 
 def started_at(pid: int) -> float | None:
     """Return when process `pid` started, in epoch seconds; None if that cannot be read."""
+    ticks, booted = start_ticks(pid), _booted_at()
+    return None if ticks is None or booted is None else booted + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when process `pid` started, in ticks since the boot; None if that cannot be read."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
         # The name in brackets may hold anything; the 22nd field is the 20th behind it.
-        ticks = int(text.rpartition(")")[2].split()[19])
+        return int(text.rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return None
-    booted = _booted_at()
-    return None if booted is None else booted + ticks / os.sysconf("SC_CLK_TCK")
 
 
 @lru_cache(maxsize=1)

@@ -97,19 +97,19 @@ class LocalQueues:
         """Return the instances in the configuration, by id."""
         return [instance_of(self.daemon(name)) for name in sorted(self.settings.require_instances())]
 
-    def start(self, daemon: Daemon) -> bool:
-        """Start Emacs where it does not run; return whether that was needed."""
-        started = daemon.start()
+    def start(self, daemon: Daemon, give_up: Callable[[], bool] | None = None) -> bool:
+        """Start Emacs where it does not run, unless `give_up` returns True; return whether that was needed."""
+        started = daemon.start(give_up)
         if started and (problem := daemon.init_problem()) is not None:
             self.notify(f"the init file of {daemon.instance.id} failed: {problem}; see {daemon.log}")
         return started
 
-    def wake(self, daemon: Daemon) -> None:
+    def wake(self, daemon: Daemon, give_up: Callable[[], bool] | None = None) -> None:
         """Start Emacs for work, where the configuration allows that. Raises `NotReady`."""
         if not daemon.instance.auto_start:
             name = daemon.instance.id
             raise NotReady(f"{name} does not run", f"start it with `efrit start {name}`")
-        self.start(daemon)
+        self.start(daemon, give_up)
 
     # Work
 

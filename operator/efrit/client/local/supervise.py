@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from efrit.client.interface import Handle, Progress, RequestState, Update
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.health import Health
 from efrit.client.local.poll_interval import PollInterval
+from efrit.client.local.start_thread import start_in_thread
 from efrit.client.local.work_log import lines_from
 from efrit.client.work_log import entry, model_text
 from efrit.protocol.enums import RequestPhase as Phase
@@ -179,7 +181,8 @@ class _Supervisor:
                 f"the Emacs of {name} has died {_MAX_STARTS} times{cause}; {self._handle.id} waits",
                 "run `efrit doctor`",
             )
-        await asyncio.to_thread(self._daemon.start)
+        # The request waits for this Emacs, whoever leaves.
+        await start_in_thread(partial(self._daemon.start, keep=True))
 
 
 async def stop_request(daemon: Daemon, handle: Handle, reason: RequestReason = RequestReason.CANCELLED) -> None:
@@ -196,7 +199,7 @@ async def stop_request(daemon: Daemon, handle: Handle, reason: RequestReason = R
             if not is_remote and files.area_of(handle.id) is Area.PROCESSING and not _is_session(daemon, handle):
                 await asyncio.to_thread(daemon.kill)
                 with contextlib.suppress(NotReady):
-                    await asyncio.to_thread(daemon.start)
+                    await start_in_thread(partial(daemon.start, keep=True))
             return
         if now - signalled_at >= 1.0:
             signalled_at = now

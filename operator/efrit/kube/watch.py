@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import aiohttp
 
 from efrit.errors import ApiExpired
+from efrit.kube.lines import lines_of
 from efrit.kube.loop_yield import LoopYield
 from efrit.kube.nested_json import decoded
 
@@ -39,7 +40,7 @@ async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tupl
     """
     loop_yield = LoopYield()
     try:
-        async with contextlib.aclosing(_lines(response.content.iter_chunked(READ_BYTES))) as lines:
+        async with contextlib.aclosing(lines_of(response.content.iter_chunked(READ_BYTES), MAX_LINE_BYTES)) as lines:
             async for line in lines:
                 event = await decoded(line)
                 if event.get("type") == "ERROR":
@@ -52,28 +53,6 @@ async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tupl
         raise ApiExpired(f"an event of the watch cannot be read: {error!r}") from error
     finally:
         abandon(response)
-
-
-async def _lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a body, the last one with or without its end. Raises ValueError for one that is too long.
-
-    The transport's own way of reading lines has a limit that objects exceed, and copies what it has of a long one
-    with each part that comes.
-    """
-    parts: list[bytes] = []
-    size = 0
-    async for chunk in chunks:
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            yield b"".join((*parts, end)) if parts else end
-            parts, size = [], 0
-        if rest:
-            parts.append(rest)
-            size += len(rest)
-        if size > MAX_LINE_BYTES:  # gate: watch-line
-            raise ValueError(f"a line of more than {MAX_LINE_BYTES} bytes")
-    if parts:
-        yield b"".join(parts)
 
 
 def abandon(response: aiohttp.ClientResponse) -> None:

@@ -5,12 +5,14 @@ An instance that whoever may create one makes as deep would end kopf's watch of 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import aiohttp
 import kopf
 
+from efrit.kube.lines import lines_of
 from efrit.kube.nested_json import flattened
 
 
@@ -25,12 +27,9 @@ class _Lines:
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         """Yield whole lines."""
-        rest = b""
-        async for data in self._body.iter_chunked(size):
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
+        async with contextlib.aclosing(lines_of(self._body.iter_chunked(size))) as lines:
+            async for line in lines:
                 yield await flattened(line) + b"\n"  # gate: kopf-depth
-        yield await flattened(rest)
 
 
 class _Answer(aiohttp.ClientResponse):

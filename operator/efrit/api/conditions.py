@@ -12,14 +12,14 @@ from efrit.api.meta import ApiModel, Time
 
 MAX_CONDITIONS = 8
 """Of an object, as most definitions say."""
-OPERATORS = frozenset(
+OWN_TYPES = frozenset(
     (
         *("Ready", "QueueHealthy", "ModelReady", "SelfCheckPassed", "EmacsResponsive", "Suspended", "Updated"),
         *("Available", "Progressing", "Backlogged", "ScalingActive", "ScalingLimited"),
         *("Complete", "Succeeded"),
     )
 )
-"""Types that the operator writes."""
+"""Types of the conditions that the operator writes."""
 
 
 class ConditionStatus(StrEnum):
@@ -81,5 +81,5 @@ def _with_room(conditions: tuple[Condition, ...], most: int) -> tuple[Condition,
     """Return conditions that one may be added to: where there are as many as may be, one of somebody else goes."""
     if len(conditions) < most:
         return conditions
-    foreign = next((condition for condition in conditions if condition.type not in OPERATORS), None)
+    foreign = next((condition for condition in conditions if condition.type not in OWN_TYPES), None)
     return tuple(condition for condition in conditions if condition is not foreign)  # gate: foreign-conditions

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from efrit.api import ConditionStatus, claim, instance, pool, request, with_condition
-from efrit.api.conditions import MAX_CONDITIONS, OPERATORS, Condition
+from efrit.api.conditions import MAX_CONDITIONS, OWN_TYPES, Condition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -49,4 +49,4 @@ def test_all_types_that_the_operator_writes_are_known() -> None:
     of_pools = (pool.AVAILABLE, pool.PROGRESSING, pool.BACKLOGGED, pool.SCALING_ACTIVE, pool.SCALING_LIMITED)
     of_requests = (request.COMPLETE, request.SUCCEEDED)
 
-    assert {*of_instances, *more_of_instances, *of_pools, *of_requests, claim.CLAIM_READY} == OPERATORS
+    assert {*of_instances, *more_of_instances, *of_pools, *of_requests, claim.CLAIM_READY} == OWN_TYPES

@@ -19,7 +19,7 @@ from tests.support.faults.history import History, RequestVersion, SubmittedReque
 from tests.support.faults.node.cluster import NodeCluster
 from tests.support.faults.node.run import NodeRun
 from tests.support.faults.run import execute
-from tests.support.faults.schedule import Schedule
+from tests.support.faults.schedule import Op, Schedule
 from tests.support.faults.timeline import report
 from tests.support.faults.violation import Violation
 
@@ -55,6 +55,10 @@ class RecordedRun:
         moments = [note.at for note in self.history.notes if event in note.event]
         assert moments, f"never happened: {event}\n{json.dumps([note.event for note in self.history.notes])}"
         return moments[0]
+
+    def fault_span(self, op: Op) -> tuple[float, float]:
+        """Return from when to when the first fault of a kind lasted, at the least."""
+        return self.first_noted(f"{op.value} has begun"), self.first_noted(f"{op.value} is over")
 
     def began_between(self, begin: float, end: float) -> int:
         """Return how many evals began to run in a span of time."""

@@ -10,13 +10,25 @@ from tests.support.timeout import TIMEOUT
 
 RECOVERY_SECONDS = TIMEOUT
 DRAIN_SECONDS = 5
+NEVER_SECONDS = 2 * TIMEOUT
+"""When a step comes though what it waits for has not: the test that expects it has failed by then."""
 KINDS = (Kind.COUNT, Kind.SLEEP, Kind.COUNT, Kind.SLEEP, Kind.ERROR, Kind.SLEEP, Kind.LARGE, Kind.SLEEP)
 
 
 def steady(
-    prefix: str, count: int, *, instance: str = "one", seconds: float = 0.2, at: float = 0.0, span: float = 2.0
+    prefix: str,
+    count: int,
+    *,
+    instance: str = "one",
+    seconds: float = 0.2,
+    at: float = 0.0,
+    span: float = 2.0,
+    after: Op | None = None,
 ) -> tuple[RequestSpec, ...]:
-    """Return requests that come evenly over `span` seconds; every third may be run again when it was interrupted."""
+    """Return requests that come evenly over `span` seconds; every third may be run again when it was interrupted.
+
+    after: the operation from which their time counts, instead of the beginning.
+    """
     return tuple(
         RequestSpec(
             name=f"{prefix}-{number}",
@@ -27,6 +39,7 @@ def steady(
             seconds=seconds,
             size=50_000,
             attempts=2 if number % 3 == 0 else 1,
+            after=after.value if after else "",
         )
         for number in range(count)
     )
@@ -45,6 +58,11 @@ def ephemeral(name: str = "one") -> InstanceSpec:
 def step(op: Op, answered: int, target: str = "", seconds: float = 0.0, *, at: float = 120.0) -> Step:
     """Return a step that is due once so many requests are final."""
     return Step(op, Trigger(at, answered=answered), target, seconds)
+
+
+def step_once_noted(op: Op, *noted: str) -> Step:
+    """Return a step that is due once these events were noted, one after the other, however long that takes."""
+    return Step(op, Trigger(NEVER_SECONDS, noted=noted))
 
 
 def schedule(instances: Sequence[InstanceSpec], requests: Sequence[RequestSpec], *steps: Step) -> Schedule:

@@ -42,13 +42,13 @@ def test_nothing_is_lost_or_run_twice_by_outages(outage: RecordedRun) -> None:
 
 
 def test_pods_go_on_with_their_queues_while_the_api_server_is_away(outage: RecordedRun) -> None:
-    gone, back = outage.first_noted(Op.KILL_API.value), outage.first_noted(f"{Op.KILL_API.value} is over")
+    gone, back = outage.fault_span(Op.KILL_API)
     assert back - gone >= AWAY_SECONDS - 1
     assert outage.began_between(gone + 1, back) > 0
 
 
 def test_answers_that_nobody_could_store_are_stored_afterwards(outage: RecordedRun) -> None:
-    gone, back = outage.first_noted(Op.KILL_API.value), outage.first_noted(f"{Op.KILL_API.value} is over")
+    gone, back = outage.fault_span(Op.KILL_API)
     ran = {execution.marker for execution in outage.history.ran if gone + 1 < execution.written < back - 1}
     stored = [final.at for request, final in outage.finals() if request.marker in ran]
     assert stored

@@ -25,7 +25,7 @@ from tests.support.faults.continued_sessions import ContinuedSessions
 from tests.support.faults.history import REMOVED, History, QueueFile
 from tests.support.faults.job_thread import JobThread
 from tests.support.faults.pool_state import pool_unsettled
-from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
+from tests.support.faults.schedule import Op, Schedule, Step, Theme
 from tests.support.faults.timeline import report
 from tests.support.faults.violation import Violation
 from tests.support.kube import Refused
@@ -86,7 +86,7 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
     schedule = run.schedule
     creations: list[tuple[float, Callable[[], None]]] = [
         *((instance.at, partial(run.create_instance, instance)) for instance in schedule.instances),
-        *((request.at, partial(run.submit, request)) for request in schedule.requests if not request.continues),
+        *((request.at, partial(run.submit, request)) for request in schedule.requests_from(None)),
         *((plan.at, partial(run.create_suspended_plan, plan)) for plan in schedule.plans),
         *((0.0, partial(run.create_pool, pool)) for pool in [schedule.pool] if pool is not None),
         *((claim.at, partial(run.create_claim, claim)) for claim in schedule.claims),
@@ -100,9 +100,15 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
             user_thread.submit(creations.pop(0)[1])
         for request in sessions.due(now):
             user_thread.submit(partial(run.submit, request))
-        running, answered = {execution.marker for execution in run.executions()}, len(run.final)
-        for step in [step for step in waiting if _due(schedule, step.trigger, now, running, answered)]:
+        markers, answered = {execution.marker for execution in run.executions()}, len(run.final)
+        running = {request.name for request in schedule.requests if request.marker in markers}
+        events = [note.event for note in run.notes]
+        for step in [step for step in waiting if step.trigger.is_due(now, running, answered, events)]:
             waiting.remove(step)
+            creations += [
+                (now + request.at, partial(run.submit, request)) for request in schedule.requests_from(step.op)
+            ]
+            creations.sort(key=lambda creation: creation[0])
             if step.op.fault:
                 run.nemesis.inject(step)
                 if step.seconds and step.op is not Op.CALL:
@@ -129,14 +135,6 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
                 return
         # There is no event for a counter file that grows or a moment that has come.
         time.sleep(TICK_SECONDS)
-
-
-def _due(schedule: Schedule, trigger: Trigger, now: float, running: set[str], answered: int) -> bool:
-    if now >= trigger.at:
-        return True
-    if trigger.running:
-        return next(request.marker for request in schedule.requests if request.name == trigger.running) in running
-    return bool(trigger.answered) and answered >= trigger.answered
 
 
 def _finish(run: FaultRun) -> History:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -114,11 +115,30 @@ USER_OPS = POOL_OPS | {Op.CANCEL, Op.DELETE, Op.SUSPEND, Op.RESUME, Op.CHANGE, O
 
 @dataclass(frozen=True)
 class Trigger:
-    """When a step is due: at `at` seconds, or once `running` has begun or `answered` requests are final."""
+    """When a step is due: at `at` seconds, or once `running` has begun or `answered` requests are final.
+
+    noted: or once these have been noted, each as a part of an event and one after the other; for what follows on
+    something that takes its time.
+    """
 
     at: float
     running: str = ""
     answered: int = 0
+    noted: tuple[str, ...] = ()
+
+    def is_due(self, now: float, running: Collection[str], answered: int, events: Iterable[str]) -> bool:
+        """Return whether it is due at `now`.
+
+        running: names of the requests that have begun. answered: how many are final. events: what was noted so far.
+        """
+        if now >= self.at:
+            return True
+        if self.running:
+            return self.running in running
+        if self.noted:
+            remaining = iter(events)
+            return all(any(part in event for event in remaining) for part in self.noted)
+        return bool(self.answered) and answered >= self.answered
 
     def __str__(self) -> str:
         latest = f"at {self.at:.2f} s"
@@ -126,6 +146,8 @@ class Trigger:
             return f"when {self.running} runs, at the latest {latest}"
         if self.answered:
             return f"when {self.answered} are final, at the latest {latest}"
+        if self.noted:
+            return f"when it was noted: {', then '.join(self.noted)}; at the latest {latest}"
         return latest
 
 
@@ -224,6 +246,14 @@ class Schedule:
         """The steps that are faults."""
         return tuple(step for step in self.steps if step.op.fault)
 
+    def requests_from(self, op: Op | None) -> tuple[RequestSpec, ...]:
+        """Return the requests whose time counts from a step of this operation, with None from the beginning.
+
+        Those that go on with a session are not among them: each comes once the one before it has ended.
+        """
+        after = op.value if op is not None else ""
+        return tuple(request for request in self.requests if request.after == after and not request.continues)
+
     def describe(self) -> str:
         """Return the whole schedule as text, to read and to compare."""
         lines = [
@@ -250,7 +280,8 @@ def _instance(instance: InstanceSpec) -> str:
 
 def _request(request: RequestSpec) -> str:
     target = f"pool {request.pool}" if request.pool else request.instance or f"team {request.team}"
-    parts = [f"{request.name} at {request.at:.2f} s: {request.kind.value} on {target}"]
+    since = f" after {request.after}" if request.after else ""
+    parts = [f"{request.name} at {request.at:.2f} s{since}: {request.kind.value} on {target}"]
     parts += [f"flow {request.flow}"] if request.flow else []
     parts += [f"in the session of {request.continues}"] if request.continues else []
     options = {

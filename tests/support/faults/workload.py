@@ -167,6 +167,8 @@ class RequestSpec:
     """Name of the request whose session it goes on with."""
     session: str = ""
     """Id of that session, once it is known."""
+    after: str = ""
+    """Value of the operation of a step from which `at` counts; empty: from the beginning of the run."""
 
     def content(self) -> str:
         """Return the Lisp, or the text of a chat."""

@@ -69,6 +69,9 @@ class NodeNemesis(Nemesis):
                 self._in_thread(run.cluster.restart_operator)
             case _:
                 self._inject_pod_fault(step)
+        if step in self._undo:
+            # On a busy machine later than it was noted above.
+            run.note("fault", f"{step.op.value} has begun", instance=instance, fault=True)
 
     def _inject_controller_fault(self, step: Step) -> None:
         run = self._run

@@ -127,9 +127,11 @@ class NodeRun(FaultRun):
 
     def _note_operators(self) -> None:
         for pod in self.cluster.operators():
-            if (process := (pod.uid, pod.pid(Role.OPERATOR))) not in self._operators:
+            # It may have ended since it was listed.
+            pid = pod.pid(Role.OPERATOR)
+            if pid is not None and (pod.uid, pid) not in self._operators:
                 self.note("controller", f"{pod.name} is started again")
-                self._operators.add(process)
+                self._operators.add((pod.uid, pid))
 
     def heal(self) -> None:
         """End every fault that is not over yet, and wait until the runs beside this one have done so."""

@@ -13,9 +13,10 @@ from tests.cluster.paths import REPOSITORY
 from tests.support.faults.generators import node
 from tests.support.faults.generators.light import FIXED, RARE, generate
 from tests.support.faults.pool_workload import MEMBER
-from tests.support.faults.schedule import Op, Schedule, Theme
+from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
 from tests.support.faults.workload import NOWHERE, Kind, RequestSpec
 
+LEADER_BEGAN_ANEW = Trigger(300.0, noted=("SIGSTOP controller is over", "is started again"))
 SEEDS = range(300)
 SCHEDULES = [generate(seed) for seed in SEEDS]
 EVERY = SCHEDULES + [node.generate(seed) for seed in SEEDS]
@@ -144,3 +145,44 @@ def test_pools_and_claims_are_what_the_definitions_take() -> None:
             EfritPool.model_validate(schedule.pool.manifest())
         for claim in schedule.claims:
             EfritClaim.model_validate(claim.manifest())
+
+
+@pytest.mark.parametrize(
+    ("events", "due"),
+    [
+        ([], False),
+        (["SIGSTOP controller", "efrit-operator-a is started again"], False),
+        (["efrit-operator-a is started again", "SIGSTOP controller is over"], False),
+        (["SIGSTOP controller is over", "SIGKILL Emacs"], False),
+        (["SIGSTOP controller is over", "SIGKILL Emacs", "efrit-operator-a is started again"], True),
+    ],
+)
+def test_a_step_that_follows_events_is_due_once_all_were_noted_in_their_order(events: list[str], due: bool) -> None:
+    # However many are final by then.
+    assert LEADER_BEGAN_ANEW.is_due(20.0, (), 1000, events) is due
+
+
+def test_a_step_is_due_by_its_time_whatever_it_waits_for() -> None:
+    for trigger in (Trigger(9.0), Trigger(9.0, running="r"), Trigger(9.0, answered=1), Trigger(9.0, noted=("over",))):
+        assert not trigger.is_due(8.9, (), 0, ())
+        assert trigger.is_due(9.0, (), 0, ())
+
+
+def test_a_step_is_due_once_its_request_runs_or_so_many_are_final() -> None:
+    assert Trigger(9.0, running="r").is_due(0.0, ("q", "r"), 0, ())
+    assert not Trigger(9.0, running="r").is_due(0.0, ("q",), 9, ())
+    assert Trigger(9.0, answered=4).is_due(0.0, (), 4, ())
+    assert not Trigger(9.0, answered=4).is_due(0.0, ("r",), 3, ())
+
+
+def test_requests_come_by_their_time_after_a_step_or_go_on_with_a_session() -> None:
+    first = RequestSpec("r1", "s0w1", Kind.COUNT, at=1.0, instance="one")
+    second = RequestSpec("r2", "s0w2", Kind.COUNT, at=0.5, instance="one", after=Op.ROLL_CONTROLLER.value)
+    third = RequestSpec("r3", "s0w3", Kind.TALK, at=0.0, instance="one", continues="r1")
+    steps = (Step(Op.ROLL_CONTROLLER, LEADER_BEGAN_ANEW),)
+    schedule = Schedule(0, Theme.NODE, instances=(), requests=(first, second, third), steps=steps)
+    assert schedule.requests_from(None) == (first,)
+    assert schedule.requests_from(Op.ROLL_CONTROLLER) == (second,)
+    assert schedule.requests_from(Op.KILL_NODE) == ()
+    assert "r2 at 0.50 s after upgrade the controller" in schedule.describe()
+    assert "when it was noted: SIGSTOP controller is over, then is started again" in schedule.describe()

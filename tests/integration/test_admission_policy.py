@@ -380,9 +380,21 @@ def test_the_controller_does_not_make_a_budget_of_somebody_else_its_own(
 ) -> None:
     body = budget("crew-a")
     path = resource_of(body).path(TEAM)
-    admin[1].call("POST", path, budget(change=lambda body: body["metadata"].update(ownerReferences=[])))
-    status, text = controller.write("PATCH", f"{path}/efrit-crew?fieldManager=x&force=true", body, "apply-patch+yaml")
+    admin[1].call("POST", path, budget(change=lambda body: body["metadata"].update(ownerReferences=[], labels={})))
+    apply = f"{path}/efrit-crew?fieldManager=x&force=true"
+    status, text = controller.write("PATCH", apply, body, "apply-patch+yaml")
     assert (status, UNOWNED in text) == (422, True), text
+    # What an orphaned one of its own looks like: that it takes over.
+    for labels, owners, refused in (
+        (body["metadata"]["labels"], [], False),
+        ({**body["metadata"]["labels"], "efrit.dev/pool": "other"}, [], True),
+        (body["metadata"]["labels"], [{**OWNER, "controller": False}], True),
+    ):
+        admin[1].call("DELETE", f"{path}/efrit-crew")
+        other = {**body, "metadata": {**body["metadata"], "labels": labels, "ownerReferences": owners}}
+        admin[1].call("POST", path, other)
+        status, text = controller.write("PATCH", apply, body, "apply-patch+yaml")
+        assert (status, UNOWNED in text) == ((422, True) if refused else (200, False)), text
 
 
 def member(*owners: Json, name: str = "crew-x1", namespace: str = TEAM, pool: str = "crew") -> Json:

@@ -12,6 +12,7 @@ from efrit.controller.act.actor import Actor
 from efrit.controller.decide.claims import decide_claim
 from efrit.controller.decide.instances import decide_absent, decide_instance
 from efrit.controller.decide.plans import decide_plan, reads_first
+from efrit.controller.decide.pool_disruption import release_budget
 from efrit.controller.decide.pools import decide_pool
 from efrit.controller.decide.requests import (
     continues_at_once,
@@ -73,6 +74,8 @@ class Reconciler:
             self._store.requests.drop_if_left(key)
         elif work.kind == EfritInstance.kind and self._store.instances.is_done(key):
             await self._instance(key, work)
+        elif work.kind == EfritPool.kind:
+            self._store.pools.take_left(key)
 
     async def _reconcile(self, work: WorkKey) -> None:
         key, began = (work.namespace, work.name), time.perf_counter()
@@ -110,8 +113,11 @@ class Reconciler:
     async def _pool(self, key: Key, work: WorkKey) -> None:
         self._store.pools.requeue_waiting(key)
         snapshot = self._store.pools.snapshot(key)
+        left = self._store.pools.take_left(key)
         if snapshot is not None:
             await self._actor.carry_out_all(work, decide_pool(snapshot, self._clock()))
+        elif left is not None:
+            await self._actor.carry_out_all(work, release_budget(key, left))
 
     async def _claim(self, key: Key, work: WorkKey) -> None:
         claims = self._store.claims

@@ -94,6 +94,38 @@ def test_the_pod_of_a_deleted_instance_is_isolated_until_it_has_stopped(site: Si
     until(lambda: policies() == [], lambda: f"there are {policies()}")
 
 
+def test_a_pool_deleted_with_cascade_orphan_leaves_its_members_and_no_budget(site: Site) -> None:
+    """The members serve on as instances, and a pool of the name again makes its own members and its budget."""
+    operator = site.operator()
+    operator.start()
+    site.pool(replicas=1)
+    site.until_pool(ready=1)
+    until(lambda: budgets(site), lambda: f"there is no budget\n{site.logs()}")
+    (member,) = site.kube.list("efritinstances", site.namespace)
+    site.kube.delete("efritpools", site.namespace, "crew", propagationPolicy="Orphan")
+    until(lambda: not budgets(site), lambda: f"it is left behind: {budgets(site)}\n{site.logs()}")
+    (left,) = site.kube.list("efritinstances", site.namespace)
+    assert left["metadata"]["uid"] == member["metadata"]["uid"]
+    assert "ownerReferences" not in left["metadata"]
+    site.ask_pool("by-label")
+    assert site.answer("by-label")["instanceName"] == left["metadata"]["name"]
+
+    site.pool(replicas=1)
+    site.until_pool(ready=1)
+    until(lambda: budgets(site), lambda: f"there is no budget\n{site.logs()}")
+    operator.kill()
+    site.kube.delete("efritpools", site.namespace, "crew", propagationPolicy="Orphan")
+    until(lambda: site.kube.find("efritpools", site.namespace, "crew") is None, "the pool is still there")
+    assert "ownerReferences" not in budgets(site)[0]["metadata"], "this is not about an orphan"
+    operator.start()
+    site.pool(replicas=0)
+    until(lambda: "ownerReferences" in budgets(site)[0]["metadata"], lambda: f"it is not taken over\n{site.logs()}")
+
+
+def budgets(site: Site) -> list[Json]:
+    return site.kube.list("poddisruptionbudgets", site.namespace)
+
+
 def test_a_large_result_goes_with_its_request(site: Site) -> None:
     site.operator().start()
     site.instance()

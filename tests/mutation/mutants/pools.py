@@ -627,6 +627,18 @@ MUTANTS = (
         (f"{STORE}::test_a_resync_has_the_budget_of_each_pool_applied_again",),
     ),
     Mutant(
+        "that a pool that is gone leaves no budget which selects members",
+        "left-budget",
+        Drop(),
+        (f"{RECONCILE}::test_the_budget_that_a_pool_leaves_behind_selects_nothing_and_gets_an_owner_that_is_gone",),
+    ),
+    Mutant(
+        "that only a budget without an owner, of a pool of the name, is taken over",
+        "adopts-orphan",
+        Value("{}"),
+        (f"{RECONCILE}::test_a_budget_with_the_labels_of_another_pool_is_not_taken_over",),
+    ),
+    Mutant(
         "that a pool goes on where the API server takes no budget",
         "budget-refused",
         Instead("raise"),

@@ -128,7 +128,10 @@ class FakeApi:
                 for operation in body
                 if operation["op"] == "test" and _at(stored, operation["path"]) != operation["value"]
             ]
-            return _status(422, f"testing value {differs[0]} failed") if differs else (200, stored)
+            if differs:
+                return _status(422, f"testing value {differs[0]} failed")
+            added = {each["path"]: each["value"] for each in body if each["op"] == "add"}
+            return (200, self.put(target, _with(stored, added))) if added else (200, stored)
         expected = (body or {}).get("preconditions") or (body or {}).get("metadata") or {}
         for key in ("uid", "resourceVersion"):
             if key in expected and expected[key] != stored["metadata"][key]:
@@ -199,10 +202,19 @@ def _at(obj: Any, pointer: str) -> Any:
     """RFC 6901, None where there is nothing."""
     for step in pointer.split("/")[1:]:
         try:
-            obj = obj[int(step)] if isinstance(obj, list) else obj[step]
+            obj = obj[int(step)] if isinstance(obj, list) else obj[step.replace("~1", "/")]
         except (KeyError, IndexError):
             return None
     return obj
+
+
+def _with(obj: Json, values: Json) -> Json:
+    """Return an object with values at JSON pointers whose parents are there."""
+    result = copy.deepcopy(obj)
+    for pointer, value in values.items():
+        parent, _, name = pointer.rpartition("/")
+        _at(result, parent)[name] = value
+    return result
 
 
 def _status(code: int, message: str) -> tuple[int, Json]:

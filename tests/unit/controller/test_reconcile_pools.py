@@ -393,6 +393,76 @@ async def test_a_budget_of_somebody_else_is_not_taken_and_the_rest_of_the_decisi
     assert rig.api.objects[POOL]["status"]["desiredReplicas"] == 0
 
 
+def orphan(rig: Rig, **labels: str) -> None:
+    """Leave the budget of a pool behind as `kubectl delete --cascade=orphan` does."""
+    stored = rig.api.objects.pop(BUDGET)
+    del stored["metadata"]["ownerReferences"]
+    stored["metadata"]["labels"].update(labels)
+    rig.api.put(BUDGET, stored)
+
+
+def selected(rig: Rig) -> list[str]:
+    return [each["operator"] for each in rig.api.objects[BUDGET]["spec"]["selector"]["matchExpressions"]]
+
+
+async def test_the_budget_that_a_pool_leaves_behind_selects_nothing_and_gets_an_owner_that_is_gone(rig: Rig) -> None:
+    await listed_pool(rig)
+    orphan(rig)
+    rig.api.objects[BUDGET]["spec"] = {"selector": {"matchLabels": {"efrit.dev/pool": "crew"}}}
+    rig.store.pools.observe_gone(CREW, "uid-crew")
+    await rig.reconcile("EfritPool", "crew")
+    (owner,) = rig.api.objects[BUDGET]["metadata"]["ownerReferences"]
+    # For that the garbage collector deletes it.
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("EfritPool", "crew", "uid-crew")
+    assert selected(rig) == ["Exists", "DoesNotExist"]
+    rig.api.calls.clear()
+    await rig.reconcile("EfritPool", "crew")
+    assert budget_calls(rig) == []
+
+
+async def test_a_pool_without_a_budget_leaves_none(rig: Rig) -> None:
+    await listed_pool(rig, disruptionBudget="None")
+    rig.store.pools.observe_gone(CREW, "uid-crew")
+    await rig.reconcile("EfritPool", "crew")
+    assert BUDGET not in rig.api.objects
+
+
+async def test_a_budget_that_was_left_behind_while_nobody_led_is_found_by_the_members_that_were(rig: Rig) -> None:
+    await listed_pool(rig)
+    orphan(rig)
+    rig.store.pools.observe_gone(CREW, "uid-crew")
+    rig.store.pools.take_left(CREW)
+    metadata = {**member_json()["metadata"], "ownerReferences": []}
+    metadata["labels"] = {"efrit.dev/pool": "crew", REVISION_LABEL: "digest"}
+    rig.store.instances.observe({**member_json(), "metadata": metadata})
+    rig.store.pools.resync_all(0, "other")
+    await rig.reconcile("EfritPool", "crew")
+    assert "ownerReferences" not in rig.api.objects[BUDGET]["metadata"]
+    rig.store.pools.resync_all(0)
+    await rig.reconcile("EfritPool", "crew")
+    assert "ownerReferences" in rig.api.objects[BUDGET]["metadata"]
+    assert selected(rig) == ["Exists", "DoesNotExist"]
+
+
+async def test_a_pool_takes_over_the_budget_that_another_of_its_name_has_left_behind(rig: Rig) -> None:
+    await listed_pool(rig)
+    orphan(rig)
+    rig.store.pools.resync_all(0)
+    rig.clock.passed += timedelta(seconds=5)
+    await rig.reconcile("EfritPool", "crew")
+    (owner,) = rig.api.objects[BUDGET]["metadata"]["ownerReferences"]
+    assert owner["uid"] == "uid-crew"
+
+
+async def test_a_budget_with_the_labels_of_another_pool_is_not_taken_over(rig: Rig) -> None:
+    await listed_pool(rig)
+    orphan(rig, **{"efrit.dev/pool": "other"})
+    rig.api.objects[BUDGET]["metadata"]["uid"] = "made-by-somebody"
+    rig.store.pools.observe_gone(CREW, "uid-crew")
+    await rig.reconcile("EfritPool", "crew")
+    assert "ownerReferences" not in rig.api.objects[BUDGET]["metadata"]
+
+
 async def test_an_api_server_that_takes_no_budget_keeps_no_pool_from_its_members(rig: Rig) -> None:
     rig.api.fail("POST", BUDGETS, 500)
     await listed_pool(rig)

@@ -14,7 +14,7 @@ from typing import Any
 
 from efrit.controller.act.kube import FIELD_MANAGER, Kube
 from efrit.errors import ApiConflict, ApiNotFound, ApiRefused
-from efrit.resources import resource_of
+from efrit.resources import DISRUPTION_BUDGETS, resource_of
 
 MAX_KNOWN = 20_000
 """The one that was applied longest ago is forgotten, and asked again, when there are more."""
@@ -54,6 +54,10 @@ class OwnedChildren:
     async def _owned(self, manifest: Mapping[str, Any], owner: str) -> Json:
         """Return the object that is there. An object has one controlling owner at most, and ours have no other."""
         meta, kind = manifest["metadata"], manifest["kind"]
+        if kind == DISRUPTION_BUDGETS.kind:
+            orphan = await self._adopted(manifest)
+            if orphan is not None:
+                return orphan
         expected = {"/metadata/ownerReferences/0/uid": owner, "/metadata/ownerReferences/0/controller": True}
         try:
             return await self._kube.test(resource_of(manifest), meta["namespace"], meta["name"], expected)
@@ -66,6 +70,23 @@ class OwnedChildren:
                 f"nobody needs it, or create the {owner_kind} under another name."
             )
             raise ApiRefused(str(error), sentence, status=error.status) from error
+
+    async def _adopted(self, manifest: Mapping[str, Any]) -> Json | None:
+        """Return an object of the operator's that has lost its owner, once it has this one; None if it is none.
+
+        A pool that is deleted with `--cascade=orphan` leaves its budget so.
+        """
+        meta = manifest["metadata"]
+        labels = {f"/metadata/labels/{name.replace('/', '~1')}": value for name, value in meta["labels"].items()}
+        expected = {**labels, "/metadata/ownerReferences": None}  # gate: adopts-orphan
+        operations = [{"op": "test", "path": pointer, "value": value} for pointer, value in expected.items()]
+        operations.append({"op": "add", "path": "/metadata/ownerReferences", "value": meta["ownerReferences"]})
+        try:
+            return await self._kube.json_patch(resource_of(manifest), meta["namespace"], meta["name"], operations)
+        except ApiRefused as error:
+            if error.status != 422:
+                raise
+            return None
 
     async def _as_applied(self, manifest: Mapping[str, Any], obj: Json) -> Json:
         """Record what was created as applied: what a later apply leaves out would stay in it otherwise."""

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from efrit.api.pool import DisruptionBudget
-from efrit.controller.manifests.disruption_budget import build_disruption_budget
+from efrit.controller.manifests.disruption_budget import build_disruption_budget, build_released_budget
 from efrit.controller.model.actions import Action, ApplyDisruptionBudget, Record, RequeueAfter
+from efrit.controller.model.keys import Key
 from efrit.controller.model.pools import MemberView, PoolSnapshot
 
 GUARDED_AFTER = timedelta(seconds=2)
@@ -42,6 +43,11 @@ def disruption_budget(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
         uid, reason = pool.metadata.uid, "DisruptionBudgetRefused"
         actions.append(Record("EfritPool", pool.key, uid, "Warning", reason, message))
     return [*actions, ApplyDisruptionBudget(pool.key, pool.metadata.uid, budget, create=wanted)]
+
+
+def release_budget(pool: Key, uid: str) -> list[Action]:
+    """Return what becomes of the budget of a pool that is gone: with `--cascade=orphan` it would stay for ever."""
+    return [ApplyDisruptionBudget(pool, uid, build_released_budget(pool, uid), create=False)]
 
 
 def _guarded(snapshot: PoolSnapshot, now: datetime) -> set[str]:

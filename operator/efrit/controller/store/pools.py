@@ -18,20 +18,22 @@ from efrit.api.instance import READY
 from efrit.api.pool import MAX_FLOWS, PoolTemplate
 from efrit.controller.decide.pool_scaling import MINUTE
 from efrit.controller.model.keys import Key, WorkKey
-from efrit.controller.model.names import REVISION_LABEL
+from efrit.controller.model.names import POOL_LABEL, REVISION_LABEL
 from efrit.controller.model.pools import Growth, MemberView, PoolLoad, PoolRevision, PoolSnapshot, Recommendation
 from efrit.controller.model.snapshots import Refusal
 from efrit.controller.store.flow_backlog import MAX_NAMED_FLOWS
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_spec import MAX_BYTES
-from efrit.controller.store.records import PoolRecord
+from efrit.controller.store.records import PoolRecord, in_scope
 from efrit.controller.store.watched_objects import WatchedObjects
 
 REVISION_CHARS = 10
 REFUSED_PAUSE, REFUSED_AGAIN_PAUSE = timedelta(seconds=10), timedelta(minutes=10)
 """How long nothing is tried with the templates that are kept."""
 NO_TEMPLATE = PoolTemplate()
+NO_UID = "00000000-0000-0000-0000-000000000000"
+"""Of a pool that existed before this process led: no object has it."""
 
 
 class Pools(WatchedObjects[EfritPool, PoolRecord]):
@@ -40,6 +42,8 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
     def __init__(self, index: Index, instances: Instances) -> None:
         super().__init__(EfritPool, index.pools, index)
         self._instances = instances
+        self._left: dict[Key, str] = {}
+        """UIDs of pools that are gone and may have left a PodDisruptionBudget."""
 
     # The object.
 
@@ -73,16 +77,25 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         self.observe_gone((meta["namespace"], meta["name"]), meta["uid"])
 
     def observe_gone(self, key: Key, uid: str) -> None:
-        """Forget a pool that does not exist any more; its members go with it."""
+        """Forget a pool that does not exist any more; its members go with it, unless it was deleted without them."""
         self._index.tombstones.add(uid, deleted=True)
         if self.record(key, uid) is not None:
             self.drop(key)
+            self._leave(key, uid)
 
     def drop(self, key: Key) -> None:
         """Forget a pool. Its requests wait for another of the name."""
         if self._records.pop(key, None) is not None:
             self._index.queue.forget(WorkKey(EfritPool.kind, *key))
             self._index.pool_lines.requeue_waiting(key)
+
+    def _leave(self, key: Key, uid: str) -> None:
+        self._left[key] = uid
+        self._index.queue.add(WorkKey(EfritPool.kind, *key))  # gate: left-budget
+
+    def take_left(self, key: Key) -> str | None:
+        """Return the UID of a pool of this name that is gone and may have left a budget, None from then on."""
+        return self._left.pop(key, None)
 
     def is_done(self, key: Key) -> bool:
         """Return whether there is no such pool any more."""
@@ -222,6 +235,18 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
                 # Whatever was refused before has been done since.
                 record.history = record.history_refusal = None  # gate: history-resync
             self._index.requeue_within(WorkKey(EfritPool.kind, *key), within)
+        for key in self._orphaned(scope):
+            # It may have been deleted while nobody led.
+            self._left.setdefault(key, NO_UID)
+            self._index.requeue_within(WorkKey(EfritPool.kind, *key), within)
+
+    def _orphaned(self, scope: str | None) -> set[Key]:
+        """Return the pools of a namespace that members name by label, and that do not exist."""
+        pools = set()
+        for key, entry in self._index.instances.items():
+            if entry.object is not None and in_scope(key, scope) and REVISION_LABEL in entry.object.metadata.labels:
+                pools.add((key[0], entry.object.metadata.labels.get(POOL_LABEL, "")))
+        return {pool for pool in pools if pool[1] and pool not in self._records}
 
     def requeue_waiting(self, pool: Key) -> None:
         """Have as many requests that wait for a pool reconciled as its members have room for."""

@@ -18,7 +18,7 @@ import httpx
 import yaml
 
 from efrit.resources import INSTANCES, REQUESTS
-from tests.support import cluster_kube
+from tests.support import kubectl as cluster_cli
 
 FINAL = ("Succeeded", "Failed")
 
@@ -116,7 +116,7 @@ async def without_operator() -> AsyncIterator[None]:
     """Have no controller run for the length of the block: it serves every namespace of the cluster."""
 
     async def kubectl(*words: str) -> str:
-        return await asyncio.to_thread(cluster_kube.kubectl, *words, "-n", "efrit-system")
+        return await asyncio.to_thread(cluster_cli.kubectl, *words, "-n", "efrit-system")
 
     operator = "deployment/efrit-operator"
     replicas = await kubectl("get", operator, "-o", "jsonpath={.spec.replicas}")

@@ -24,9 +24,10 @@ from tests.bench import cluster, load, plans, processors
 from tests.support import figures
 from tests.support.bench import jobs
 from tests.support.bench.jobs import Comparison
-from tests.support.cluster_kube import Kube
 from tests.support.command_line import parser
 from tests.support.figures import Figure
+from tests.support.kube import Kube
+from tests.support.kubeconfig import Kubeconfig
 from tests.support.model_service import ModelService
 from tests.support.plot import Bars
 
@@ -137,7 +138,7 @@ async def planned(api: httpx.AsyncClient) -> tuple[list[Row], dict[str, Any]]:
 
 def scripted_model() -> dict[str, Any]:
     """Start the model that plays what the plans need; `spec.model` of who asks it."""
-    kube = Kube()
+    kube = Kube(Kubeconfig())
     try:
         operator = kube.get("Deployment", "efrit-system", "efrit-operator")
         image = operator["spec"]["template"]["spec"]["containers"][0]["image"]

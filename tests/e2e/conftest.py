@@ -11,7 +11,9 @@ from contextlib import contextmanager
 import pytest
 
 from efrit.kube.media_types import MERGE_PATCH
-from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.kube import Json, Kube, until
+from tests.support.kubeconfig import Kubeconfig
+from tests.support.kubectl import kubectl
 from tests.support.model_service import ModelService
 
 RELEASE = os.environ.get("RELEASE", "efrit-operator")
@@ -31,7 +33,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 @pytest.fixture(scope="session")
 def kube() -> Iterator[Kube]:
     """Yield the administrator's connection."""
-    client = Kube()
+    client = Kube(Kubeconfig())
     try:
         yield client
     finally:
@@ -57,7 +59,7 @@ def new_namespace(kube: Kube) -> Iterator[NewNamespace]:
         return [name for name in made if kube.find("Namespace", None, name) is not None]
 
     for name in remaining_namespaces():
-        kube.delete("Namespace", None, name)
+        kube.discard("Namespace", None, name)
     until(
         lambda: not remaining_namespaces(),
         lambda: f"namespaces do not go: {remaining_namespaces()}\n{kubectl('get', 'ns,pods', '-A')}",
@@ -69,7 +71,7 @@ def namespace(kube: Kube, new_namespace: NewNamespace) -> Iterator[str]:
     """Yield a namespace for one test."""
     name = new_namespace()
     yield name
-    kube.delete("Namespace", None, name)
+    kube.discard("Namespace", None, name)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +79,7 @@ def shared_namespace(kube: Kube, new_namespace: NewNamespace) -> Iterator[str]:
     """Yield a namespace for the tests of one module."""
     name = new_namespace()
     yield name
-    kube.delete("Namespace", None, name)
+    kube.discard("Namespace", None, name)
 
 
 def operator_pods(kube: Kube) -> list[Json]:
@@ -148,7 +150,7 @@ def stopped_operator(kube: Kube) -> Iterator[None]:
             "PATCH",
             kube.path("Deployment", SYSTEM, RELEASE, "scale"),
             {"spec": {"replicas": replicas}},
-            kind=MERGE_PATCH,
+            content_type=MERGE_PATCH,
         )
 
     scale(0)

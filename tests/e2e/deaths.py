@@ -14,8 +14,9 @@ from collections.abc import Callable
 from tests.cluster import cli
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
-from tests.support.cluster_kube import kubectl, until, worked
 from tests.support.faults.node.host import Host, HostPod, Role
+from tests.support.kube import until
+from tests.support.kubectl import kubectl, worked
 
 Death = Callable[[], None]
 """Lets it die once more."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.support.cluster_kube import Json, Kube, kubectl, until, worked
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl, worked
 from tests.support.timeout import TIMEOUT
 
 QUEUE = "/var/lib/efrit/queue"
@@ -254,8 +254,8 @@ class Batch:
         statuses: dict[int, Json] = {}
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
-            query = {"labelSelector": f"batch={self.label}", "timeoutSeconds": str(math.ceil(left))}
-            for event in self.instance.kube.follow("EfritRequest", self.instance.namespace, **query):
+            where, labels = self.instance.namespace, f"batch={self.label}"
+            for event in self.instance.kube.follow("EfritRequest", where, left, labelSelector=labels):
                 statuses[self._number(event["object"])] = event["object"].get("status", {})
                 if len(statuses) == self.SIZE and sum(map(complete, statuses.values())) >= count:
                     return statuses

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.instance import QUEUE_VOLUME, Instance, Request
-from tests.support.cluster_kube import Json, Kube, until
+from tests.support.kube import Json, Kube, until
 from tests.support.model_service import ModelService
 
 HELLO = "Good day, who are you? (scenario=chat)"

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from tests.e2e.instance import Instance
-from tests.support.cluster_kube import Kube, until
 from tests.support.efrit_program import Program, Terminal
+from tests.support.kube import Kube, until
 from tests.support.model_service import ModelService
 
 WORLD = ("PATH", "LANG", "HOME", "KUBECONFIG", "XDG_CACHE_HOME")
@@ -35,7 +35,7 @@ def test_an_instance_is_made_used_and_stopped_without_a_line_of_yaml(efrit: Prog
     until(lambda: efrit.run("stats", "made", "-o", "json").json["pending"] == 0, "its queue is not empty")
     assert "suspended" in efrit.ok("stop", "made")
     assert efrit.run("instances", "made", "-o", "json").json["status"] == "inactive"
-    kube.delete("EfritInstance", efrit.where[1], "made")
+    kube.discard("EfritInstance", efrit.where[1], "made")
 
 
 def test_a_result_too_long_for_the_api_server_is_fetched_from_the_pod(efrit: Program) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from tests.e2e.conftest import NewNamespace
 from tests.e2e.instance import QUEUE_VOLUME, Instance, Request
-from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
 CLASS = "efrit-e2e-absent"
@@ -50,7 +51,7 @@ def make(kind: str, name: str, **fields: object) -> Callable[[Instance], object]
 
 
 def lift_quota(instance: Instance) -> None:
-    instance.kube.delete("ResourceQuota", instance.namespace, QUOTA)
+    instance.kube.discard("ResourceQuota", instance.namespace, QUOTA)
 
 
 def make_class(instance: Instance) -> None:
@@ -134,9 +135,9 @@ def broken(kube: Kube, new_namespace: NewNamespace, began: float) -> Iterator[di
 
     until(in_force, "the quotas are not in force")
     yield {name: Instance.create(kube, namespaces[name], name, **case.spec) for name, case in CASES.items()}
-    kube.delete("StorageClass", None, CLASS)
+    kube.discard("StorageClass", None, CLASS)
     for namespace in namespaces.values():
-        kube.delete("Namespace", None, namespace)
+        kube.discard("Namespace", None, namespace)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ import pytest
 
 from tests.e2e.conftest import NewNamespace, stopped_operator
 from tests.e2e.instance import QUEUE_VOLUME, VOLUMES, Instance
-from tests.support.cluster_kube import Kube, kubectl, until
+from tests.support.kube import Kube, until
+from tests.support.kubectl import kubectl
 
 
 @pytest.mark.alone
@@ -24,7 +25,7 @@ def test_namespaces_go_while_the_operator_is_stopped_even_while_work_runs(
     running.wait_reason("Running")
     with stopped_operator(kube):
         for instance in (idle, busy):
-            kube.delete("Namespace", None, instance.namespace)
+            kube.discard("Namespace", None, instance.namespace)
         for instance in (idle, busy):
             _until_gone(kube, instance)
 
@@ -43,7 +44,7 @@ def _until_gone(kube: Kube, instance: Instance) -> None:
 
 def test_a_deleted_instance_takes_its_children_with_it(kube: Kube, namespace: str) -> None:
     instance = Instance.create(kube, namespace, "short", **VOLUMES).wait_ready()
-    kube.delete("EfritInstance", namespace, "short")
+    kube.discard("EfritInstance", namespace, "short")
     kinds = ("StatefulSet", "Pod", "PersistentVolumeClaim", "NetworkPolicy")
 
     def remaining_objects() -> list[str]:

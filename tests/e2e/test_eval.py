@@ -8,7 +8,7 @@ import hashlib
 import pytest
 
 from tests.e2e.instance import QUEUE_VOLUME, Instance
-from tests.support.cluster_kube import Kube, until
+from tests.support.kube import Kube, until
 
 OLDEST = "localhost/efrit/emacs:28-dev"
 
@@ -156,7 +156,7 @@ def test_a_large_result_lies_whole_in_a_secret_that_goes_with_its_request(instan
     assert whole.decode().startswith(status["result"])
     owner = secret["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["uid"]) == ("EfritRequest", request.get()["metadata"]["uid"])
-    kube.delete("EfritRequest", instance.namespace, request.name)
+    kube.discard("EfritRequest", instance.namespace, request.name)
     until(
         lambda: kube.find("Secret", instance.namespace, reference["secretName"]) is None,
         "the Secret stays after its request",

@@ -15,8 +15,9 @@ from efrit.controller.process_end import pod_of
 from tests.cluster import cli
 from tests.e2e.conftest import RELEASE, SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import Instance
-from tests.support.cluster_kube import Json, Kube, kubectl, until
 from tests.support.faults.node.host import Host, Role
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
 pytestmark = pytest.mark.alone

@@ -9,7 +9,8 @@ import pytest
 
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import VOLUMES, Batch, Instance, Request
-from tests.support.cluster_kube import Json, Kube, kubectl, until, worked
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl, worked
 
 ANSWERED_BEFORE = 40
 STEP_SECONDS = 0.03

@@ -9,7 +9,8 @@ import pytest
 
 from tests.e2e.instance import QUEUE, QUEUE_VOLUME, Instance
 from tests.e2e.test_eval import OLDEST
-from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
 LISP = Path(__file__).resolve().parents[2] / "images" / "emacs" / "lisp"
@@ -82,7 +83,7 @@ def test_a_daemon_without_operator_and_bridge_answers_files(
     assert response("endless")["status"] == "timeout"
     shell(BY_RENAME, queue, "after", stdin_text=json.dumps({"id": "after", **REQUEST}))
     check(response("after"), "after")
-    kube.delete("Pod", shared_namespace, name, gracePeriodSeconds=0)
+    kube.discard("Pod", shared_namespace, name, gracePeriodSeconds=0)
 
 
 def bare_pod(name: str, image: str) -> Json:

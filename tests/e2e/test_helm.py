@@ -10,7 +10,8 @@ import pytest
 
 from tests.e2e.conftest import RELEASE, SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import QUEUE_VOLUME, Batch, Instance
-from tests.support.cluster_kube import Kube, kubectl, run, until
+from tests.support.kube import Kube, until
+from tests.support.kubectl import kubectl, run
 
 pytestmark = pytest.mark.alone
 

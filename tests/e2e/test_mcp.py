@@ -21,7 +21,8 @@ from tests.cluster.certificates import Authority
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
 from tests.e2e.test_helm import CHART, installed
-from tests.support.cluster_kube import Kube, kubectl, run
+from tests.support.kube import Kube
+from tests.support.kubectl import kubectl, run
 from tests.support.mcp_results import structured_content
 from tests.support.model_service import ModelService
 from tests.support.timeout import TIMEOUT
@@ -110,7 +111,7 @@ def door(
         if forward is not None:
             forward.terminate()
             forward.communicate(timeout=TIMEOUT)
-        kube.delete("Secret", SYSTEM, "mcp-tls")
+        kube.discard("Secret", SYSTEM, "mcp-tls")
 
 
 async def test_a_session_starts_an_instance_works_in_it_and_stops_it(door: Door) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
-from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl
 from tests.support.model_service import SECRET as SERVER_SECRET
 from tests.support.model_service import ModelService
 

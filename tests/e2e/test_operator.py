@@ -9,7 +9,8 @@ import pytest
 from efrit import resources
 from tests.e2e.conftest import RELEASE, SYSTEM, wait_operator
 from tests.e2e.instance import Instance
-from tests.support.cluster_kube import Kube, RefusedError, kubectl, until
+from tests.support.kube import Kube, Refused, until
+from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
 
@@ -23,7 +24,7 @@ def read(kube: Kube, what: str) -> str:
     services = kube.list("Service", SYSTEM, labelSelector=f"app.kubernetes.io/instance={RELEASE}")
     (service,) = services
     place = f"{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
-    return kube.text("GET", resources.SERVICES.path(SYSTEM, place, f"proxy/{what}"))
+    return kube.read("GET", resources.SERVICES.path(SYSTEM, place, f"proxy/{what}")).decode()
 
 
 def test_the_operator_answers_its_probes_through_its_service(kube: Kube) -> None:
@@ -32,7 +33,7 @@ def test_the_operator_answers_its_probes_through_its_service(kube: Kube) -> None
     def leads() -> bool:
         try:
             return read(kube, "readyz").strip() == "leading"
-        except RefusedError:
+        except Refused:
             return False  # Its Service does not lead to it yet.
 
     until(leads, "the operator does not lead")

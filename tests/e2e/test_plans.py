@@ -12,8 +12,9 @@ from tests.e2e import deaths
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import VOLUMES, Instance, complete
 from tests.plans import example, played, program
-from tests.support.cluster_kube import Json, Kube, kubectl, until
 from tests.support.efrit_program import Program
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl
 from tests.support.model_service import ModelService
 
 pytestmark = pytest.mark.alone
@@ -125,7 +126,7 @@ def play_shaken(kube: Kube, instance: Instance, name: str, dies: Mapping[Moment,
     while not (status := kube.get("EfritPlan", namespace, name).get("status", {})).get("completionTime"):
         check_course(kube, instance, uid, status)
         # Short watches: what ends a plan is not an event of a request.
-        for event in kube.follow("EfritRequest", namespace, labelSelector=labels, timeoutSeconds="5"):
+        for event in kube.follow("EfritRequest", namespace, 5, labelSelector=labels):
             labelled = event["object"]["metadata"]["labels"]
             moment = int(labelled["efrit.dev/plan-step"]), labelled["efrit.dev/plan-part"]
             if complete(event["object"].get("status", {})):

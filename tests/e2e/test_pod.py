@@ -6,7 +6,7 @@ import pytest
 
 from efrit.api.pool import REQUESTER
 from tests.e2e.instance import VOLUMES, Instance
-from tests.support.cluster_kube import Json, Kube, RefusedError
+from tests.support.kube import Json, Kube, Refused
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def test_the_pod_runs_where_the_restricted_pod_security_standard_is_enforced(kub
     namespace = kube.get("Namespace", None, pod["metadata"]["namespace"])
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     spec = {"containers": [{"name": "any", "image": "any", "securityContext": {"privileged": True}}]}
-    with pytest.raises(RefusedError, match="restricted"):
+    with pytest.raises(Refused, match="restricted"):
         kube.create("Pod", pod["metadata"]["namespace"], {"metadata": {"name": "any"}, "spec": spec})
 
 

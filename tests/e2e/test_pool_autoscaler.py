@@ -14,7 +14,8 @@ from tests.cluster.paths import REPOSITORY
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance, held, send
 from tests.support import monitoring, yaml_documents
-from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
 SAMPLES = REPOSITORY / "samples/pool-hpa"

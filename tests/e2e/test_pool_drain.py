@@ -13,7 +13,8 @@ from tests.cluster.bare import BareCluster
 from tests.cluster.cli import choose
 from tests.cluster.second_node import second_node
 from tests.e2e.instance import Instance, held, send
-from tests.support.cluster_kube import Json, Kube, RefusedError, kubectl, until
+from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
 pytestmark = pytest.mark.alone
@@ -73,7 +74,7 @@ def _evict(kube: Kube, namespace: str, pod: str) -> int:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     try:
         kube.call("POST", kube.path("Pod", namespace, pod, "eviction"), eviction)
-    except RefusedError as refused:
+    except Refused as refused:
         return refused.status
     return 201
 

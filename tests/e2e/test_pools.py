@@ -13,7 +13,8 @@ import httpx
 
 from efrit import resources
 from tests.e2e.instance import Instance, held, send
-from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
 POOL = "crew"
@@ -101,25 +102,25 @@ def _pool_condition(kube: Kube, namespace: str, kind: str) -> Json:
 
 
 @contextmanager
-def _sizes(namespace: str) -> Iterator[set[int]]:
+def _sizes(kube: Kube, namespace: str) -> Iterator[set[int]]:
     """Yield how many members the pool has wanted since: a watch sees what a poll may miss."""
-    kube, sizes, watching = Kube(), set[int](), threading.Event()
+    sizes, watching = set[int](), threading.Event()
 
     def follow() -> None:
         with suppress(httpx.TransportError):
-            for event in kube.follow("EfritPool", namespace):
+            for event in events:
                 sizes.add(event["object"].get("status", {}).get("desiredReplicas", 0))
                 watching.set()
 
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
-        assert watching.wait(TIMEOUT), "the watch of the pool does not begin"
-        yield sizes
-    finally:
-        # The watch ends with its connection.
-        kube.close()
-        thread.join()
+    with kube.events("EfritPool", namespace, seconds=None) as events:
+        thread = threading.Thread(target=follow)
+        thread.start()
+        try:
+            assert watching.wait(TIMEOUT), "the watch of the pool does not begin"
+            yield sizes
+        finally:
+            events.end()
+            thread.join()
 
 
 def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_at_zero_again(
@@ -129,7 +130,7 @@ def test_many_requests_to_a_pool_at_zero_are_answered_once_each_and_then_it_is_a
     _apply(namespace, autoscaling=autoscaling)
     _until(kube, namespace, desiredReplicas=0, replicas=0)
     assert _pool_condition(kube, namespace, "Available")["status"] == "True"
-    with _sizes(namespace) as sizes:
+    with _sizes(kube, namespace) as sizes:
         # None ends before the last is there: how many members they need depends on nobody's speed.
         go = "/workspace/go"
         contents = [held(go, f"(+ 1 {number})") for number in range(REQUESTS)]

@@ -9,7 +9,7 @@ import pytest
 
 from efrit.kube.media_types import MERGE_PATCH
 from tests.e2e.instance import QUEUE_VOLUME, Instance, Request, held, send
-from tests.support.cluster_kube import Json, Kube, RefusedError, until
+from tests.support.kube import Json, Kube, Refused, until
 
 LABELS = {"team": "writers"}
 
@@ -112,18 +112,18 @@ def test_a_request_that_is_too_large_is_rejected_with_what_to_change(pair: list[
 def test_a_request_that_cannot_be_meant_is_refused_at_once(
     kube: Kube, shared_namespace: str, spec: Json, sentence: str
 ) -> None:
-    with pytest.raises(RefusedError, match=sentence):
+    with pytest.raises(Refused, match=sentence):
         send(kube, shared_namespace, "1", **spec)
 
 
 def test_what_a_request_says_cannot_be_changed_and_its_answer_is_final(kube: Kube, pair: list[Instance]) -> None:
     request = pair[0].send("'said")
     request.wait()
-    with pytest.raises(RefusedError, match=r"spec\.content is immutable"):
+    with pytest.raises(Refused, match=r"spec\.content is immutable"):
         kube.patch("EfritRequest", request.namespace, request.name, {"spec": {"content": "'other"}})
     path = kube.path("EfritRequest", request.namespace, request.name, "status")
-    with pytest.raises(RefusedError, match="final"):
-        kube.call("PATCH", path, {"status": {"result": "other"}}, kind=MERGE_PATCH)
+    with pytest.raises(Refused, match="final"):
+        kube.call("PATCH", path, {"status": {"result": "other"}}, content_type=MERGE_PATCH)
 
 
 def test_a_request_for_an_instance_that_does_not_come_is_rejected(stray: Request) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.instance import QUEUE_VOLUME, Instance, held
-from tests.support.cluster_kube import Kube, until
+from tests.support.kube import Kube, until
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.instance import VOLUMES, Batch, Instance
-from tests.support.cluster_kube import Kube, until, worked
+from tests.support.kube import Kube, until
+from tests.support.kubectl import worked
 
 IDLE_SECONDS = 10
 

@@ -18,7 +18,8 @@ import yaml
 from tests.cluster import audit, paths
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.test_helm import CHART
-from tests.support.cluster_kube import Json, Kube, run
+from tests.support.kube import Json, Kube
+from tests.support.kubectl import run
 
 pytestmark = pytest.mark.alone
 

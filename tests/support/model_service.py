@@ -6,12 +6,12 @@ server itself goes through the API server's proxy, so no port of the cluster nee
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from tests.model.__main__ import SCENARIOS
-from tests.support.cluster_kube import Json, Kube, RefusedError, kubectl, until
+from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kubectl import kubectl
 
 NAME = "model"
 PORT = 8080
@@ -96,7 +96,7 @@ class ModelService:
         def serving() -> bool:
             try:
                 return bool(self._ask("GET", "_health"))
-            except RefusedError:
+            except Refused:
                 return False
 
         until(serving, lambda: f"the model does not serve\n{self.diagnostics()}")
@@ -118,7 +118,7 @@ class ModelService:
     def play(self, name: str, toml: str) -> None:
         """Take a scenario written in a test."""
         where = self.kube.path("Service", self.namespace, f"http:{NAME}:{PORT}", f"proxy/_scenarios/{name}")
-        self.kube.text("PUT", where, toml, kind="application/toml")
+        self.kube.read("PUT", where, toml.encode(), content_type="application/toml")
 
     def scenario(self, name: str) -> Json:
         """Return the scenario NAME: its requests, its files, how each has to end."""
@@ -136,7 +136,7 @@ class ModelService:
 
     def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None, **query: str) -> Any:
         where = self.kube.path("Service", self.namespace, f"http:{NAME}:{PORT}", f"proxy/{path}")
-        return json.loads(self.kube.text(method, where, body, **query))
+        return self.kube.call(method, where, body, **query)
 
     def _scale(self, replicas: int) -> None:
         self.kube.patch("Deployment", self.namespace, NAME, {"spec": {"replicas": replicas}})

@@ -17,7 +17,8 @@ from efrit import resources
 from tests.cluster.certificates import Authority
 from tests.cluster.cli import choose
 from tests.cluster.node_images import METRICS_ADAPTER_IMAGE, PROMETHEUS_IMAGE, metrics_archives
-from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.kube import Json, Kube, until
+from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
 NAMESPACE = "efrit-e2e-monitoring"

@@ -6,9 +6,7 @@ that far (410 Gone) it lists, marks what it finds as LISTED, and notes the gap.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -21,7 +19,7 @@ import httpx
 from tests.cluster.control_plane import ControlPlane
 from tests.support.faults.history import FINAL_PHASES, REMOVED, ObjectVersion, RequestVersion
 from tests.support.faults.pool_workload import BROKEN_IMAGE
-from tests.support.kube import Kube
+from tests.support.kube import Events, Kube, Refused
 from tests.support.timeout import TIMEOUT
 
 RETRY_SECONDS = 0.1
@@ -29,32 +27,20 @@ FINAL_CLAIMS = ("Expired", "Released")
 GONE = 410
 
 
-class _Expired(Exception):  # noqa: N818 - reads as what happened
-    """The API server cannot go back to the version we ask for."""
-
-
 class Watcher(ABC):
     """One list and watch in a thread of its own; a subclass says what to keep."""
 
     def __init__(self, plane: ControlPlane, plural: str, namespace: str, clock: Callable[[], float]) -> None:
-        self._path = Kube.path(plural, namespace)
+        self._where = plural, namespace
+        self._kube = Kube(plane)
         self._clock = clock
         self._lock = threading.Lock()
         self._watch_gaps: list[float] = []
         self._position = ""
-        self._connection: socket.socket | None = None
+        self._events: Events | None = None
         self._stopping = threading.Event()
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"recorder of {plural}", daemon=True)
-        context, credentials = plane.administrator()
-        # The API server sends a bookmark every minute at least: a silence longer than that is a dead connection.
-        self._client = httpx.Client(
-            base_url=plane.url,
-            verify=context,
-            headers=credentials,
-            trust_env=False,
-            timeout=httpx.Timeout(TIMEOUT),
-        )
 
     def start(self) -> None:
         """Start the thread. Return once no later change can be missed."""
@@ -65,12 +51,10 @@ class Watcher(ABC):
     def close(self) -> None:
         """End the thread and its connection."""
         self._stopping.set()
-        if self._connection is not None:
-            # Closing the client would not wake up who reads.
-            with contextlib.suppress(OSError):
-                self._connection.shutdown(socket.SHUT_RDWR)
+        if self._events is not None:
+            self._events.end()
         self._thread.join(10)
-        self._client.close()
+        self._kube.close()
 
     @property
     def watch_gaps(self) -> tuple[float, ...]:
@@ -93,35 +77,30 @@ class Watcher(ABC):
                     self._list()
                 self._listening.set()
                 self._watch()
-            except _Expired:
-                self._position = ""
-                with self._lock:
-                    self._watch_gaps.append(self._clock())
-            except (httpx.HTTPError, OSError, json.JSONDecodeError):
+            except (httpx.TransportError, Refused, json.JSONDecodeError) as error:
+                if isinstance(error, Refused) and error.status == GONE:
+                    self._position = ""
+                    with self._lock:
+                        self._watch_gaps.append(self._clock())
+                    continue
                 # A connection may end within a line: what it was of is sent again from the position before it.
                 self._stopping.wait(RETRY_SECONDS)
 
     def _list(self) -> None:
-        response = self._client.get(self._path)
-        response.raise_for_status()
-        body = response.json()
+        body = self._kube.call("GET", self._kube.path(*self._where))
         for item in body["items"]:
             self._note("LISTED", item)
         self._position = body["metadata"]["resourceVersion"]
         self._note_missing({item["metadata"]["uid"] for item in body["items"]})
 
     def _watch(self) -> None:
-        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self._position}
-        with self._client.stream("GET", self._path, params=query) as response:
-            self._connection = response.extensions["network_stream"].get_extra_info("socket")
-            if response.status_code == GONE:
-                raise _Expired
-            response.raise_for_status()
-            for line in response.iter_lines():
-                event = json.loads(line)
+        # The API server sends a bookmark every minute at least: a silence longer than that is a dead connection.
+        with self._kube.events(*self._where, allowWatchBookmarks="true", resourceVersion=self._position) as events:
+            self._events = events
+            for event in events:
                 if event["type"] == "ERROR":
                     if event["object"].get("code") == GONE:
-                        raise _Expired
+                        raise Refused(GONE, "the API server cannot go back to the version asked for")
                     time.sleep(RETRY_SECONDS)
                     return
                 if event["type"] != "BOOKMARK":

@@ -8,6 +8,10 @@ POOL_LABEL = f"{GROUP}/pool"
 """Label of an instance that is a member of a pool; also what makes a pool where there is no EfritPool."""
 REVISION_LABEL = f"{GROUP}/pool-revision"
 """Label of the template, by its digest: of each member that was made from it, and of what keeps it."""
+RESTORED_ANNOTATION = f"{GROUP}/restored-template"
+"""Annotation of a pool: the number and digest of the former template that a client has restored last, as `2 DIGEST`.
+
+A restored template gets another number: whoever repeats the call would not find the first one."""
 LARGEST_REVISION = 2**52
 """No pool has had so many templates: what has a larger number was written by somebody else."""
 

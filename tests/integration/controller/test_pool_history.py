@@ -101,6 +101,12 @@ def test_a_broken_template_stops_is_undone_and_no_more_former_ones_are_kept_than
     assert program.ok("rollout", "undo", "crew", "--to-revision", "3") == (
         "crew has the template of revision 3 already\n"
     )
+    # As by somebody who has lost the answer.
+    for repeated in ((), ("--to-revision", "1")):
+        text = program.ok("rollout", "undo", "crew", *repeated)
+        assert text.startswith(
+            "crew has the template of revision 1 again already, as revision 3; nothing was changed"
+        )
 
     # Another one: of the former ones only the last is kept.
     env = [{"name": "GREETING", "value": "<hello> & goodbye, \u00e4\u2028\U0001f600"}]

@@ -546,6 +546,15 @@ MUTANTS = (
         (f"{HISTORY}::test_nothing_is_written_while_the_last_template_is_the_current_one",),
     ),
     Mutant(
+        "that an undo which is repeated does not undo itself",
+        "undo-repeated",
+        Never(),
+        (
+            "tests/unit/client/cluster/test_pool_history.py::"
+            "test_an_undo_that_is_repeated_changes_nothing_and_says_what_the_pool_has",
+        ),
+    ),
+    Mutant(
         "the pause after the API server has refused to keep a template",
         "history-refused",
         Instead("pass"),

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from efrit.api_group import LARGEST_REVISION, REVISION_LABEL, revision_name
+from msgspec import Struct
+
+from efrit.api_group import LARGEST_REVISION, RESTORED_ANNOTATION, REVISION_LABEL, revision_name
 from efrit.client.cluster.api import Api
 from efrit.client.cluster.pools import POOL_NAME, no_pool
 from efrit.client.errors import Conflict, Forbidden, NotFound, NotLoggedIn, NotReady, Refused
@@ -37,6 +39,7 @@ MAY_NOT_LIST = (
     "a role of your own may lack it"
 )
 _DIGEST = re.compile(r"[0-9a-f]{1,64}")
+_RESTORED = re.compile(r"([1-9][0-9]{0,15}) ([0-9a-f]{1,64})")
 
 
 async def pool_history(api: Api, namespace: str, name: str) -> Sequence[PoolRevision]:
@@ -48,13 +51,20 @@ async def pool_history(api: Api, namespace: str, name: str) -> Sequence[PoolRevi
 async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None) -> Undone:
     """Give a pool a former template again: that of `to_revision`, or the one before the current.
 
-    Raises `PoolNotFound`, `NotFound` where that is not kept, `NotReady` while the operator has yet to see the last
-    change, `Conflict` where somebody changes the pool meanwhile, `Refused` with the API server's sentence.
+    A call that is repeated changes nothing, also without a number: where the current template is the one that was
+    restored last, nothing is before it. Raises `PoolNotFound`, `NotFound` where the template is not kept, `NotReady`
+    while the operator has yet to see the last change, `Conflict` where somebody changes the pool meanwhile, `Refused`
+    with the API server's sentence.
     """
     pool = await _seen_pool(api, namespace, name)
     meta = pool["metadata"]
     revisions, current = await _kept_revisions(api, namespace, pool)
-    target = _target(namespace, name, revisions, to_revision)
+    restored = _last_restored(pool)
+    if restored is not None and current is not None and restored.digest == current.digest:
+        numbers = {revision.number for revision in revisions}
+        if to_revision in {None, restored.number} - numbers:  # gate: undo-repeated
+            return Undone(_restored_message(name, restored.number, current.number), name, current.number)
+    target = _target(namespace, name, revisions, to_revision, restored)
     if target.current:
         return Undone(f"{name} has the template of revision {target.number} already", name, target.number)
     operations = [
@@ -62,19 +72,62 @@ async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None
         # Not the resourceVersion: with each status there is another one.
         {"op": "test", "path": "/metadata/generation", "value": meta["generation"]},
         {"op": "add", "path": "/spec/template", "value": target.template},
+        *_record_restored(meta, target),
     ]
     try:
         await api.json_patch(POOLS, namespace, name, operations)
     except Refused as error:
         now = (await _pool(api, namespace, name))["metadata"]
-        if (now["uid"], now["generation"]) != (meta["uid"], meta["generation"]):
+        if _guarded_parts(now) != _guarded_parts(meta):
             raise Conflict(f"{name} has changed meanwhile; nothing was done", "try again") from error
         raise
     changes = sorted(changed_fields(current.template, target.template)) if current is not None else []
     return Undone(_message(name, target.number, changes), name, target.number, changed=True, fields=tuple(changes))
 
 
-def _target(namespace: str, name: str, revisions: Sequence[PoolRevision], number: int | None) -> PoolRevision:
+def _guarded_parts(meta: Json) -> tuple[str, int, bool]:
+    """Return what the patch tests before it changes anything."""
+    return meta["uid"], meta["generation"], bool(meta.get("annotations"))
+
+
+class _Restored(Struct, frozen=True):
+    """A former template that was restored: `number` is the one that it had before."""
+
+    number: int
+    digest: str
+
+
+def _last_restored(pool: Json) -> _Restored | None:
+    """Return what a client has restored last, as far as the pool says so."""
+    text = str((pool["metadata"].get("annotations") or {}).get(RESTORED_ANNOTATION, ""))
+    match = _RESTORED.fullmatch(text)
+    return _Restored(int(match[1]), match[2]) if match is not None else None
+
+
+def _record_restored(meta: Json, target: PoolRevision) -> list[dict[str, Any]]:
+    """Return the operations that record on the pool which template is restored."""
+    value = f"{target.number} {target.digest}"
+    if meta.get("annotations"):
+        return [
+            {"op": "add", "path": f"/metadata/annotations/{RESTORED_ANNOTATION.replace('/', '~1')}", "value": value}
+        ]
+    # Those that somebody else adds meanwhile are not to be lost: for the API server, null is where there are none.
+    return [
+        {"op": "test", "path": "/metadata/annotations", "value": None},
+        {"op": "add", "path": "/metadata/annotations", "value": {RESTORED_ANNOTATION: value}},
+    ]
+
+
+def _restored_message(name: str, before: int, number: int) -> str:
+    return (
+        f"{name} has the template of revision {before} again already, as revision {number}; nothing was changed: "
+        "to go to another template, name its revision"
+    )
+
+
+def _target(
+    namespace: str, name: str, revisions: Sequence[PoolRevision], number: int | None, restored: _Restored | None
+) -> PoolRevision:
     former = [revision for revision in revisions if not revision.current]
     correct = (
         "apply a corrected template; where templates could not be kept, "
@@ -86,6 +139,14 @@ def _target(namespace: str, name: str, revisions: Sequence[PoolRevision], number
         return former[-1]
     named = next((revision for revision in revisions if revision.number == number), None)
     if named is None:
+        same = next((each for each in revisions if restored is not None and each.digest == restored.digest), None)
+        if restored is not None and restored.number == number and same is not None:
+            # Somebody has applied another one since: it is not replaced by a call that is repeated.
+            raise NotFound(
+                f"{name} has no revision {number} any more: its template was restored as revision {same.number}, "
+                "and another one was applied since",
+                f"to restore it once more, name {same.number}",
+            )
         numbers = ", ".join(str(revision.number) for revision in revisions)
         advice = f"name one of those there are: {numbers}" if former else correct
         raise NotFound(f"{name} has no revision {number}", advice)

@@ -121,7 +121,7 @@ GET_POOL_HISTORY = Tool(
 
 
 class UndoPoolArguments(Arguments):
-    """Arguments of efrit_undo_pool. The revision is required: the one before the present changes with each call."""
+    """Arguments of efrit_undo_pool. The revision is required: a model names what it has seen in the history."""
 
     pool: PoolName = Field(description="Name of the pool.")
     revision: int = Field(ge=1, description="Number of the former template, from efrit_get_pool_history.")
@@ -131,8 +131,8 @@ class UndoPoolOutput(Output):
     """Output of efrit_undo_pool."""
 
     pool: str
-    revision: int
-    changed: bool = Field(description="False if the pool had this template already.")
+    revision: int = Field(description="Number of the template; a restored one gets a new number soon after.")
+    changed: bool = Field(description="False if the pool had this template already: a repeated call changes nothing.")
     fields: list[str] = Field(description="Fields of the template that differ from before.")
     message: str
 

@@ -14,6 +14,7 @@ from efrit.client.cluster.pool_history import changed_fields, pool_history, undo
 from efrit.client.errors import Conflict, Forbidden, NotFound, NotLoggedIn, NotReady, PoolNotFound, Refused
 from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, POOLS, Resource
 
+RESTORED = "efrit.dev/restored-template"
 GOOD, BROKEN, SLOW = "aaaa", "bbbb", "cccc"
 OWNER = POOLS.reference("crew", "u", controller=True)
 
@@ -33,7 +34,7 @@ class Server:
     """An API server with one pool, what keeps its templates, and members."""
 
     def __init__(self, *revisions: dict[str, Any], current: str = BROKEN, observed: int = 4) -> None:
-        self.pool = {
+        self.pool: dict[str, Any] = {
             "metadata": {"name": "crew", "uid": "u", "generation": 4},
             "spec": {"replicas": 2, "template": {"spec": {"image": "broken"}}},
             "status": {"revision": current, "observedGeneration": observed},
@@ -44,7 +45,7 @@ class Server:
         }
         self.refused: tuple[Resource, ...] = ()
         self.patches: list[Sequence[dict[str, Any]]] = []
-        self.faster: int | None = None
+        self.faster: dict[str, Any] = {}
         self.reads = 0
         self.keeps_after: int | None = None
         self.keeps: dict[str, Any] = {}
@@ -69,8 +70,7 @@ class Server:
 
     async def json_patch(self, resource: Resource, namespace: str, name: str, operations: Any) -> dict[str, Any]:
         self.patches.append(operations)
-        if self.faster is not None:
-            self.pool = {**self.pool, "metadata": {**self.pool["metadata"], "generation": self.faster}}
+        self.pool = {**self.pool, "metadata": {**self.pool["metadata"], **self.faster}}
         if self.error is not None:
             raise self.error
         return self.pool
@@ -139,9 +139,11 @@ async def test_who_is_not_logged_in_any_more_is_not_told_to_ask_for_rights() -> 
     assert caught.value.advice == "log in again"
 
 
-@pytest.mark.parametrize(("number", "target", "template"), [(None, 2, {"a": 9}), (1, 1, {"a": 1})])
+@pytest.mark.parametrize(
+    ("number", "target", "digest", "template"), [(None, 2, SLOW, {"a": 9}), (1, 1, GOOD, {"a": 1})]
+)
 async def test_a_former_template_is_set_if_the_spec_is_still_the_one_read(
-    number: int | None, target: int, template: dict[str, int]
+    number: int | None, target: int, digest: str, template: dict[str, int]
 ) -> None:
     server = crew()
     undone = await undo_pool(api(server), "team", "crew", number)
@@ -152,8 +154,61 @@ async def test_a_former_template_is_set_if_the_spec_is_still_the_one_read(
             {"op": "test", "path": "/metadata/uid", "value": "u"},
             {"op": "test", "path": "/metadata/generation", "value": 4},
             {"op": "add", "path": "/spec/template", "value": {"spec": {"limits": template}}},
+            {"op": "test", "path": "/metadata/annotations", "value": None},
+            {"op": "add", "path": "/metadata/annotations", "value": {RESTORED: f"{target} {digest}"}},
         ]
     ]
+
+
+def restored(server: Server) -> Server:
+    """Return the server once the operator has seen that revision 2 was restored: it is revision 4 then."""
+    server.pool["metadata"]["annotations"] = {RESTORED: f"2 {SLOW}"}
+    server.pool["status"]["revision"] = SLOW
+    server.objects[CONTROLLER_REVISIONS][2]["revision"] = 4
+    return server
+
+
+@pytest.mark.parametrize("number", [None, 2])
+async def test_an_undo_that_is_repeated_changes_nothing_and_says_what_the_pool_has(number: int | None) -> None:
+    server = crew()
+    await undo_pool(api(server), "team", "crew", number)
+    restored(server)
+    again = await undo_pool(api(server), "team", "crew", number)
+    assert (again.revision, again.changed, again.message) == (
+        4,
+        False,
+        "crew has the template of revision 2 again already, as revision 4; nothing was changed: "
+        "to go to another template, name its revision",
+    )
+    assert len(server.patches) == 1
+
+
+async def test_the_template_that_was_undone_comes_back_by_its_number_alone() -> None:
+    server = restored(crew())
+    undone = await undo_pool(api(server), "team", "crew", 3)
+    assert (undone.revision, undone.changed) == (3, True)
+    assert server.patches[0][-1] == {
+        "op": "add",
+        "path": "/metadata/annotations/efrit.dev~1restored-template",
+        "value": f"3 {BROKEN}",
+    }
+
+
+async def test_an_undo_that_is_repeated_replaces_no_template_that_was_applied_since() -> None:
+    server = restored(crew())
+    server.objects[CONTROLLER_REVISIONS].append(revision(5, "dddd", spec={}))
+    server.pool["status"]["revision"] = "dddd"
+    with pytest.raises(NotFound, match=r"crew has no revision 2 any more: .* as revision 4, and") as caught:
+        await undo_pool(api(server), "team", "crew", 2)
+    assert (caught.value.advice, server.patches) == ("to restore it once more, name 4", [])
+    assert (await undo_pool(api(server), "team", "crew", None)).revision == 4
+
+
+@pytest.mark.parametrize("text", ["", "2", f"0 {SLOW}", f"2 {SLOW} x", "2 ../x", "x" * 300_000])
+async def test_an_annotation_that_somebody_else_wrote_restores_and_prevents_nothing(text: str) -> None:
+    server = restored(crew())
+    server.pool["metadata"]["annotations"] = {RESTORED: text}
+    assert (await undo_pool(api(server), "team", "crew", None)).revision == 3
 
 
 async def test_the_current_template_is_waited_for_until_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,9 +260,10 @@ async def test_before_the_operator_has_seen_the_last_change_nothing_is_written(
     assert server.patches == []
 
 
-async def test_a_pool_that_somebody_changes_meanwhile_is_left_alone() -> None:
+@pytest.mark.parametrize("change", [{"generation": 5}, {"annotations": {"a": "b"}}])
+async def test_a_pool_that_somebody_changes_meanwhile_is_left_alone(change: dict[str, Any]) -> None:
     server = crew()
-    server.faster, server.error = 5, Refused("the test failed")
+    server.faster, server.error = change, Refused("the test failed")
     with pytest.raises(Conflict, match="crew has changed meanwhile; nothing was done"):
         await undo_pool(api(server), "team", "crew", None)
 

@@ -1,497 +1,288 @@
 """Emacs: claim before evaluation, answer before tidying, nothing twice."""
 
-from tests.mutation.mutant import Mutant
+from tests.mutation.mutant import Step
 from tests.mutation.operation import Always, Drop, Instead, Never, Value, Without
 
 MUTANTS = (
-    Mutant(
-        "every fsync in Emacs",
-        "fsync-emacs",
-        Instead("(write-region-inhibit-fsync t)"),
-        ("ert:efrit-answer-is-synced-before-it-is-linked", "ert:efrit-claim-syncs-the-journal-and-nothing-else"),
+    Step("every fsync in Emacs", "fsync-emacs", Instead("(write-region-inhibit-fsync t)")).found_by(
+        "ert:efrit-answer-is-synced-before-it-is-linked", "ert:efrit-claim-syncs-the-journal-and-nothing-else"
     ),
-    Mutant(
-        "the claim journal",
-        "claim-journal",
-        Instead("(ignore attempt)"),
-        ("ert:efrit-server-the-claim-is-on-record-before-anything-runs",),
+    Step("the claim journal", "claim-journal", Instead("(ignore attempt)")).found_by(
+        "ert:efrit-server-the-claim-is-on-record-before-anything-runs"
     ),
-    Mutant(
+    Step(
         "the refusal to run what could not be journaled",
         "claim-unjournaled",
         Instead('(file-error (message "%s %s %s %s" id err from to))'),
-        ("ert:efrit-claim-that-cannot-be-journaled-is-given-back",),
-    ),
-    Mutant(
+    ).found_by("ert:efrit-claim-that-cannot-be-journaled-is-given-back"),
+    Step(
         "the next try to give back a request whose claim could not be recorded",
         "claim-stranded",
         Instead("(file-error (ignore id))"),
-        ("ert:efrit-claim-that-cannot-be-given-back-is-given-back-later-and-runs",),
-    ),
-    Mutant(
-        "the mark after a torn line of the claim journal",
-        "claim-torn-line",
-        Instead("(if torn line line)", at=(1,)),
-        ("ert:efrit-claim-journal-survives-a-torn-line",),
-    ),
-    Mutant(
+    ).found_by("ert:efrit-claim-that-cannot-be-given-back-is-given-back-later-and-runs"),
+    Step(
+        "the mark after a torn line of the claim journal", "claim-torn-line", Instead("(if torn line line)", at=(1,))
+    ).found_by("ert:efrit-claim-journal-survives-a-torn-line"),
+    Step(
         "the second reading of the claim journals where they were exchanged during the first",
         "claim-journals-twice",
         Value("(not (equal journal journal))"),
-        ("ert:efrit-claim-is-known-though-journals-are-exchanged-while-they-are-read",),
+    ).found_by("ert:efrit-claim-is-known-though-journals-are-exchanged-while-they-are-read"),
+    Step("the no-replace link of an answer", "answer-link", Instead("(add-name-to-file from to t)")).found_by(
+        "ert:efrit-files-publish-never-replaces"
     ),
-    Mutant(
-        "the no-replace link of an answer",
-        "answer-link",
-        Instead("(add-name-to-file from to t)"),
-        ("ert:efrit-files-publish-never-replaces",),
+    Step("the look for an answer before a claim", "claim-answered", Never(at=(0,))).found_by(
+        "ert:efrit-claim-of-an-answered-id-runs-nothing"
     ),
-    Mutant(
-        "the look for an answer before a claim",
-        "claim-answered",
-        Never(at=(0,)),
-        ("ert:efrit-claim-of-an-answered-id-runs-nothing",),
+    Step(
+        "the question to the file server whether a claimed request has ended before", "claim-ended", Never()
+    ).found_by("ert:efrit-claim-of-what-ended-behind-the-cache-runs-nothing"),
+    Step("the look at whose link an ended Emacs has left in archive/", "claim-own-link", Never(at=(0,))).found_by(
+        "ert:efrit-claim-on-a-shared-queue-leaves-no-second-name"
     ),
-    Mutant(
-        "the question to the file server whether a claimed request has ended before",
-        "claim-ended",
-        Never(),
-        ("ert:efrit-claim-of-what-ended-behind-the-cache-runs-nothing",),
+    Step("the opening of an answer that may only be remembered", "claim-remembered", Always()).found_by(
+        "ert:efrit-claim-of-an-answer-that-is-only-remembered-runs"
     ),
-    Mutant(
-        "the look at whose link an ended Emacs has left in archive/",
-        "claim-own-link",
-        Never(at=(0,)),
-        ("ert:efrit-claim-on-a-shared-queue-leaves-no-second-name",),
-    ),
-    Mutant(
-        "the opening of an answer that may only be remembered",
-        "claim-remembered",
-        Always(),
-        ("ert:efrit-claim-of-an-answer-that-is-only-remembered-runs",),
-    ),
-    Mutant(
+    Step(
         "the reading of the whole table of mounts, by which a shared queue is known",
         "whole-mounts",
         Value("(= start 0)"),
-        ("ert:efrit-host-what-the-system-reports-is-read-whole-within-a-bound",),
+    ).found_by("ert:efrit-host-what-the-system-reports-is-read-whole-within-a-bound"),
+    Step("the check that the claimed file is the one that was read", "claim-changed-file", Never()).found_by(
+        "ert:efrit-claim-of-a-file-that-changed-meanwhile-reads-it-again"
     ),
-    Mutant(
-        "the check that the claimed file is the one that was read",
-        "claim-changed-file",
-        Never(),
-        ("ert:efrit-claim-of-a-file-that-changed-meanwhile-reads-it-again",),
+    Step("the second look for the end of this Emacs, once a request is claimed", "claim-paused", Never()).found_by(
+        "ert:efrit-claim-of-what-waits-when-this-emacs-is-to-end-is-given-back"
     ),
-    Mutant(
-        "the second look for the end of this Emacs, once a request is claimed",
-        "claim-paused",
-        Never(),
-        ("ert:efrit-claim-of-what-waits-when-this-emacs-is-to-end-is-given-back",),
+    Step(
+        "the digest check of a second request under an answered id", "claim-second-digest", Always(), silent=True
+    ).found_by("ert:efrit-claim-of-an-answered-id-runs-nothing", "ert:efrit-server-an-answered-id-is-not-run-again"),
+    Step("the claims in the decision what a crash left behind", "recover-claimed", Always()).found_by(
+        "ert:efrit-recover-what-was-claimed-is-answered-interrupted"
     ),
-    Mutant(
-        "the digest check of a second request under an answered id",
-        "claim-second-digest",
-        Always(),
-        ("ert:efrit-claim-of-an-answered-id-runs-nothing", "ert:efrit-server-an-answered-id-is-not-run-again"),
-        silent=True,
-    ),
-    Mutant(
-        "the claims in the decision what a crash left behind",
-        "recover-claimed",
-        Always(),
-        ("ert:efrit-recover-what-was-claimed-is-answered-interrupted",),
-    ),
-    Mutant(
+    Step(
         "the look for claims of requests whose rename a crash has lost",
         "recover-lost-rename",
         Instead('\'("processing")', at=(0, 0)),
-        ("ert:efrit-recover-a-lost-rename-does-not-hide-the-claim",),
+    ).found_by("ert:efrit-recover-a-lost-rename-does-not-hide-the-claim"),
+    Step("the look whose the queue is, once a claim is recorded", "fence-claim", Always()).found_by(
+        "ert:efrit-fence-what-was-claimed-while-the-queue-was-taken-does-not-run"
     ),
-    Mutant(
-        "the look whose the queue is, once a claim is recorded",
-        "fence-claim",
-        Always(),
-        ("ert:efrit-fence-what-was-claimed-while-the-queue-was-taken-does-not-run",),
+    Step("the look whose the queue is, before an answer is stored", "fence-answer", Always()).found_by(
+        "ert:efrit-fence-what-ends-after-the-queue-was-taken-has-no-answer"
     ),
-    Mutant(
-        "the look whose the queue is, before an answer is stored",
-        "fence-answer",
-        Always(),
-        ("ert:efrit-fence-what-ends-after-the-queue-was-taken-has-no-answer",),
-    ),
-    Mutant(
+    Step(
         "the look into the number of the newest run, whatever a file server's client remembers of it",
         "fence-open",
         Never(),
-        ("ert:efrit-host-a-newer-run-is-seen-behind-attributes-that-are-remembered",),
+    ).found_by("ert:efrit-host-a-newer-run-is-seen-behind-attributes-that-are-remembered"),
+    Step("the start that gives way to an Emacs of another host", "taken-elsewhere", Instead("t")).found_by(
+        "ert:efrit-host-no-emacs-starts-beside-that-of-another-host"
     ),
-    Mutant(
-        "the start that gives way to an Emacs of another host",
-        "taken-elsewhere",
-        Instead("t"),
-        ("ert:efrit-host-no-emacs-starts-beside-that-of-another-host",),
+    Step("the end of an Emacs whose queue another host has taken", "end-superseded", Never(), silent=True).found_by(
+        "ert:efrit-host-an-emacs-ends-once-the-queue-is-taken"
     ),
-    Mutant(
-        "the end of an Emacs whose queue another host has taken",
-        "end-superseded",
-        Never(),
-        ("ert:efrit-host-an-emacs-ends-once-the-queue-is-taken",),
-        silent=True,
+    Step("the restraint of an Emacs that the queue was taken from", "draining", Without(1)).found_by(
+        "ert:efrit-fence-an-emacs-of-an-older-run-leaves-what-waits-alone"
     ),
-    Mutant(
-        "the restraint of an Emacs that the queue was taken from",
-        "draining",
-        Without(1),
-        ("ert:efrit-fence-an-emacs-of-an-older-run-leaves-what-waits-alone",),
+    Step("the look for claims that came after the queue was taken", "settle-strays", Drop(), silent=True).found_by(
+        "ert:efrit-fence-a-daemon-settles-a-claim-of-the-run-before"
     ),
-    Mutant(
-        "the look for claims that came after the queue was taken",
-        "settle-strays",
-        Drop(),
-        ("ert:efrit-fence-a-daemon-settles-a-claim-of-the-run-before",),
-        silent=True,
+    Step("the limit of attempts", "recover-attempts", Drop()).found_by(
+        "ert:efrit-recover-a-safe-request-does-not-run-for-ever"
     ),
-    Mutant(
-        "the limit of attempts",
-        "recover-attempts",
-        Drop(),
-        ("ert:efrit-recover-a-safe-request-does-not-run-for-ever",),
-    ),
-    Mutant(
-        "the retry policy",
-        "recover-retry-policy",
-        Drop(),
-        ("ert:efrit-recover-decides-by-four-facts",),
-    ),
-    Mutant(
+    Step("the retry policy", "recover-retry-policy", Drop()).found_by("ert:efrit-recover-decides-by-four-facts"),
+    Step(
         "the answer that a session's record of its end has, where an Emacs could not store it any more",
         "session-ended",
         Never(at=(0,)),
-        ("ert:efrit-session-an-end-that-could-not-be-answered-is-answered-by-the-next-emacs",),
-    ),
-    Mutant(
+    ).found_by("ert:efrit-session-an-end-that-could-not-be-answered-is-answered-by-the-next-emacs"),
+    Step(
         "the check that a request's own message is recorded, before its session is resumed",
         "session-asked",
         Value("known"),
-        ("ert:efrit-session-fault-a-session-of-the-version-before-goes-on",),
+    ).found_by("ert:efrit-session-fault-a-session-of-the-version-before-goes-on"),
+    Step("the end of a request whose model asks its user something", "question-ends", Never()).found_by(
+        "ert:efrit-session-a-question-ends-the-request-and-its-answer-continues"
     ),
-    Mutant(
-        "the end of a request whose model asks its user something",
-        "question-ends",
-        Never(),
-        ("ert:efrit-session-a-question-ends-the-request-and-its-answer-continues",),
+    Step(
+        "the question to the user that stays open, for the answer to be its result", "question-open", Never()
+    ).found_by("ert:efrit-session-a-question-ends-the-request-and-its-answer-continues"),
+    Step("the answer of the user as the result of the model's question", "question-answer", Never()).found_by(
+        "ert:efrit-session-a-question-ends-the-request-and-its-answer-continues"
     ),
-    Mutant(
-        "the question to the user that stays open, for the answer to be its result",
-        "question-open",
-        Never(),
-        ("ert:efrit-session-a-question-ends-the-request-and-its-answer-continues",),
-    ),
-    Mutant(
-        "the answer of the user as the result of the model's question",
-        "question-answer",
-        Never(),
-        ("ert:efrit-session-a-question-ends-the-request-and-its-answer-continues",),
-    ),
-    Mutant(
+    Step(
         "the number that replaces a session's record whose write failed after it was written",
         "record-number",
         Instead("(push record records)"),
-        ("ert:efrit-session-fault-a-record-that-cannot-be-written-at-first-changes-no-answer",),
+    ).found_by("ert:efrit-session-fault-a-record-that-cannot-be-written-at-first-changes-no-answer"),
+    Step(
+        "the look whether anything goes on, or could begin by itself, before Emacs rests", "may-rest", Always()
+    ).found_by("ert:efrit-server-rests-while-nothing-goes-on-and-nothing-is-left-behind"),
+    Step("the end of the rest when a signal finds Emacs busy", "rest-until-asked", Drop(), silent=True).found_by(
+        "ert:efrit-background-code-of-the-init-file-is-stopped-though-no-heartbeat-was-due"
     ),
-    Mutant(
-        "the look whether anything goes on, or could begin by itself, before Emacs rests",
-        "may-rest",
-        Always(),
-        ("ert:efrit-server-rests-while-nothing-goes-on-and-nothing-is-left-behind",),
+    Step("the next tick, set before anything is done in this one", "next-tick", Drop(), silent=True).found_by(
+        "ert:efrit-server-a-throw-out-of-the-regular-timer-does-not-end-it"
     ),
-    Mutant(
-        "the end of the rest when a signal finds Emacs busy",
-        "rest-until-asked",
-        Drop(),
-        ("ert:efrit-background-code-of-the-init-file-is-stopped-though-no-heartbeat-was-due",),
-        silent=True,
+    Step("the end of an Emacs that an overflow of the C stack left busy", "unwound", Never(), silent=True).found_by(
+        "ert:efrit-background-an-overflow-of-the-c-stack-ends-emacs-and-no-more"
     ),
-    Mutant(
-        "the next tick, set before anything is done in this one",
-        "next-tick",
-        Drop(),
-        ("ert:efrit-server-a-throw-out-of-the-regular-timer-does-not-end-it",),
-        silent=True,
+    Step(
+        "the end of an Emacs that claims nothing, though nothing is in the way", "blind", Never(at=(0,)), silent=True
+    ).found_by("ert:efrit-guard-an-emacs-that-silently-claims-nothing-ends-and-the-next-one-answers"),
+    Step("the end of an Emacs whose timers no longer go off", "timers-rest", Never(), silent=True).found_by(
+        "ert:efrit-guard-an-emacs-whose-timers-no-longer-go-off-ends"
     ),
-    Mutant(
-        "the end of an Emacs that an overflow of the C stack left busy",
-        "unwound",
-        Never(),
-        ("ert:efrit-background-an-overflow-of-the-c-stack-ends-emacs-and-no-more",),
-        silent=True,
+    Step("the end of an Emacs in which stopped code comes back", "comes-back", Never(), silent=True).found_by(
+        "ert:efrit-background-code-that-comes-back-whenever-it-is-stopped-ends-emacs"
     ),
-    Mutant(
-        "the end of an Emacs that claims nothing, though nothing is in the way",
-        "blind",
-        Never(at=(0,)),
-        ("ert:efrit-guard-an-emacs-that-silently-claims-nothing-ends-and-the-next-one-answers",),
-        silent=True,
-    ),
-    Mutant(
-        "the end of an Emacs whose timers no longer go off",
-        "timers-rest",
-        Never(),
-        ("ert:efrit-guard-an-emacs-whose-timers-no-longer-go-off-ends",),
-        silent=True,
-    ),
-    Mutant(
-        "the end of an Emacs in which stopped code comes back",
-        "comes-back",
-        Never(),
-        ("ert:efrit-background-code-that-comes-back-whenever-it-is-stopped-ends-emacs",),
-        silent=True,
-    ),
-    Mutant(
+    Step(
         "the silence of Emacs before code between requests is stopped",
         "stop-if-silent",
         Without(0, at=(0, 0, 0)),
-        ("ert:efrit-background-code-that-is-soon-over-is-not-stopped",),
         silent=True,
-    ),
-    Mutant(
-        "the sparing of the thread that a request waits for, when Emacs is silent",
-        "thread-of-request",
-        Never(),
-        ("ert:efrit-background-a-thread-that-a-request-waits-for-is-not-left-behind",),
-    ),
-    Mutant(
+    ).found_by("ert:efrit-background-code-that-is-soon-over-is-not-stopped"),
+    Step(
+        "the sparing of the thread that a request waits for, when Emacs is silent", "thread-of-request", Never()
+    ).found_by("ert:efrit-background-a-thread-that-a-request-waits-for-is-not-left-behind"),
+    Step(
         "the tolerance of late timers while a request waits for a thread",
         "thread-keeps-timers",
         Instead("t"),
-        ("ert:efrit-background-a-thread-that-a-request-waits-for-is-not-left-behind",),
         silent=True,
+    ).found_by("ert:efrit-background-a-thread-that-a-request-waits-for-is-not-left-behind"),
+    Step(
+        "the end of what loops after a garbage collection, once it is stopped", "unhook", Drop(), silent=True
+    ).found_by("ert:efrit-background-a-loop-after-garbage-collections-holds-up-one-request-only"),
+    Step(
+        "the question whether Emacs is still the parent, before the watchdog signals it", "watchdog-parent", Always()
+    ).found_by("ert:efrit-interrupt-the-watchdog-signals-nobody-who-has-the-number-of-its-emacs"),
+    Step("the refusal of a session whose history is not an ordinary file", "session-file", Never()).found_by(
+        "ert:efrit-history-only-an-ordinary-file-of-some-length-is-read"
     ),
-    Mutant(
-        "the end of what loops after a garbage collection, once it is stopped",
-        "unhook",
-        Drop(),
-        ("ert:efrit-background-a-loop-after-garbage-collections-holds-up-one-request-only",),
-        silent=True,
+    Step("the refusal of a key that text has by chance", "short-key", Never()).found_by(
+        "ert:efrit-secret-a-key-that-text-has-by-chance-is-refused"
     ),
-    Mutant(
-        "the question whether Emacs is still the parent, before the watchdog signals it",
-        "watchdog-parent",
-        Always(),
-        ("ert:efrit-interrupt-the-watchdog-signals-nobody-who-has-the-number-of-its-emacs",),
-    ),
-    Mutant(
-        "the refusal of a session whose history is not an ordinary file",
-        "session-file",
-        Never(),
-        ("ert:efrit-history-only-an-ordinary-file-of-some-length-is-read",),
-    ),
-    Mutant(
-        "the refusal of a key that text has by chance",
-        "short-key",
-        Never(),
-        ("ert:efrit-secret-a-key-that-text-has-by-chance-is-refused",),
-    ),
-    Mutant(
+    Step(
         "the hash of a result's bytes instead of its text, whose encoding a request may change",
         "result-bytes",
         Instead("(encode-coding-string text 'efrit-utf-8 t)", at=(1,)),
-        ("ert:efrit-eval-coding-answers-are-right-whatever-a-request-has-set",),
-    ),
-    Mutant(
+    ).found_by("ert:efrit-eval-coding-answers-are-right-whatever-a-request-has-set"),
+    Step(
         "the pause of one session while it cannot be recorded",
         "unrecorded-session",
         Instead("(efrit-record-failed (signal 'file-error (cdr err)))"),
-        ("ert:efrit-session-fault-a-session-that-cannot-be-written-holds-back-nobody-else",),
         silent=True,
-    ),
-    Mutant(
+    ).found_by("ert:efrit-session-fault-a-session-that-cannot-be-written-holds-back-nobody-else"),
+    Step(
         "the refusal of an event that the state of a session has no place for",
         "session-event",
         Instead("(list 'anything event)"),
-        ("ert:efrit-session-state-every-other-event-is-refused-and-changes-nothing",),
+    ).found_by("ert:efrit-session-state-every-other-event-is-refused-and-changes-nothing"),
+    Step("the look whether a session still waits for the reply that has come", "late-reply", Always()).found_by(
+        "ert:efrit-session-state-every-other-event-is-refused-and-changes-nothing"
     ),
-    Mutant(
-        "the look whether a session still waits for the reply that has come",
-        "late-reply",
-        Always(),
-        ("ert:efrit-session-state-every-other-event-is-refused-and-changes-nothing",),
+    Step(
+        "the next try of an answer that could not be stored", "unstored-answer", Instead("(ignore err)"), silent=True
+    ).found_by("ert:efrit-server-an-answer-that-cannot-be-stored-is-kept-and-said"),
+    Step(
+        "the look whether an answer still names a large result, before that is deleted", "needed-result", Never()
+    ).found_by("ert:efrit-results-a-result-goes-with-its-answer"),
+    Step("the rescan of requests/ by Emacs", "emacs-rescan", Drop(), silent=True).found_by(
+        "ert:efrit-server-finds-what-no-event-announced"
     ),
-    Mutant(
-        "the next try of an answer that could not be stored",
-        "unstored-answer",
-        Instead("(ignore err)"),
-        ("ert:efrit-server-an-answer-that-cannot-be-stored-is-kept-and-said",),
-        silent=True,
+    Step("the limit of bytes that a turn sends to the model", "conversation-limit", Never()).found_by(
+        "ert:efrit-conversation-many-short-messages-are-within-the-limit"
     ),
-    Mutant(
-        "the look whether an answer still names a large result, before that is deleted",
-        "needed-result",
-        Never(),
-        ("ert:efrit-results-a-result-goes-with-its-answer",),
+    Step("the restoration of what a request has redefined", "restore-functions", Drop(), silent=True).found_by(
+        "ert:efrit-guard-what-a-request-redefines-is-put-back-before-its-own-answer"
     ),
-    Mutant(
-        "the rescan of requests/ by Emacs",
-        "emacs-rescan",
-        Drop(),
-        ("ert:efrit-server-finds-what-no-event-announced",),
-        silent=True,
+    Step("the restoration of the variables that a request has changed", "restore-variables", Drop()).found_by(
+        "ert:efrit-guard-puts-back-all-variables-where-one-has-changed-that-never-does",
+        "ert:efrit-guard-binds-again-what-was-unbound",
     ),
-    Mutant(
-        "the limit of bytes that a turn sends to the model",
-        "conversation-limit",
-        Never(),
-        ("ert:efrit-conversation-many-short-messages-are-within-the-limit",),
-    ),
-    Mutant(
-        "the restoration of what a request has redefined",
-        "restore-functions",
-        Drop(),
-        ("ert:efrit-guard-what-a-request-redefines-is-put-back-before-its-own-answer",),
-        silent=True,
-    ),
-    Mutant(
-        "the restoration of the variables that a request has changed",
-        "restore-variables",
-        Drop(),
-        (
-            "ert:efrit-guard-puts-back-all-variables-where-one-has-changed-that-never-does",
-            "ert:efrit-guard-binds-again-what-was-unbound",
-        ),
-    ),
-    Mutant(
+    Step(
         "the removal of watchers of the variables that the server binds",
         "remove-watchers",
         Instead("(ignore remove-watchers)"),
-        ("ert:efrit-guard-removes-watchers-of-the-variables-that-the-server-binds",),
+    ).found_by("ert:efrit-guard-removes-watchers-of-the-variables-that-the-server-binds"),
+    Step("the repair of the lists of timers", "repair-timers", Instead("(ignore repair-timers)")).found_by(
+        "ert:efrit-guard-leaves-nothing-but-timers-in-the-lists-of-timers"
     ),
-    Mutant(
-        "the repair of the lists of timers",
-        "repair-timers",
-        Instead("(ignore repair-timers)"),
-        ("ert:efrit-guard-leaves-nothing-but-timers-in-the-lists-of-timers",),
-    ),
-    Mutant(
+    Step(
         "the repair of the buffer in which Emacs converts text",
         "repair-conversion",
         Instead("(ignore repair-conversion)"),
-        ("ert:efrit-guard-what-a-process-writes-arrives-after-every-buffer-was-made-read-only",),
+    ).found_by("ert:efrit-guard-what-a-process-writes-arrives-after-every-buffer-was-made-read-only"),
+    Step("the end of an Emacs whose limits a request has lowered", "lowered-limits", Without(1)).found_by(
+        "ert:efrit-limits-finds-one-that-is-lower-and-minds-no-other"
     ),
-    Mutant(
-        "the end of an Emacs whose limits a request has lowered",
-        "lowered-limits",
-        Without(1),
-        ("ert:efrit-limits-finds-one-that-is-lower-and-minds-no-other",),
+    Step("the self-check after a tool of a session", "check-after-tool", Drop()).found_by(
+        "ert:efrit-self-check-comes-before-the-next-claim-once-a-tool-of-a-session-has-run"
     ),
-    Mutant(
-        "the self-check after a tool of a session",
-        "check-after-tool",
-        Drop(),
-        ("ert:efrit-self-check-comes-before-the-next-claim-once-a-tool-of-a-session-has-run",),
-    ),
-    Mutant(
+    Step(
         "the end of an Emacs that cannot answer",
         "cannot-answer",
         Instead("(ignore efrit-guard--kill-emacs)"),
-        ("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers",),
         silent=True,
-    ),
-    Mutant(
+    ).found_by("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers"),
+    Step(
         "the end of an Emacs whose variables were changed between requests",
         "altered-between-requests",
         Drop(),
-        ("ert:efrit-guard-an-emacs-whose-variables-were-changed-between-requests-ends",),
         silent=True,
-    ),
-    Mutant(
+    ).found_by("ert:efrit-guard-an-emacs-whose-variables-were-changed-between-requests-ends"),
+    Step(
         "the end of an Emacs whose own work waits for code that a request has left",
         "stuck",
         Never(at=(0,)),
-        ("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers",),
         silent=True,
-    ),
-    Mutant(
-        "the reading of a known request by the self-check",
-        "check-reading",
-        Value("efrit-self-check--content"),
-        ("ert:efrit-self-check-finds-functions-that-make-answers-wrong",),
-    ),
-    Mutant(
+    ).found_by("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers"),
+    Step(
+        "the reading of a known request by the self-check", "check-reading", Value("efrit-self-check--content")
+    ).found_by("ert:efrit-self-check-finds-functions-that-make-answers-wrong"),
+    Step(
         "the function that reads a request's file, whatever advice its name has",
         "read-by-function",
         Instead("(insert-file-contents path)"),
-        ("ert:efrit-queue-requests-are-read-though-code-has-advised-what-reads",),
+    ).found_by("ert:efrit-queue-requests-are-read-though-code-has-advised-what-reads"),
+    Step("the refusal to claim anything after a self-check that failed", "draining", Without(2)).found_by(
+        "ert:efrit-self-check-that-fails-is-in-the-heartbeat-and-nothing-is-claimed"
     ),
-    Mutant(
-        "the refusal to claim anything after a self-check that failed",
-        "draining",
-        Without(2),
-        ("ert:efrit-self-check-that-fails-is-in-the-heartbeat-and-nothing-is-claimed",),
+    Step("the self-check between a request and the next claim", "check-before-claim", Never()).found_by(
+        "ert:efrit-self-check-comes-before-the-next-claim-once-a-request-has-ended"
     ),
-    Mutant(
-        "the self-check between a request and the next claim",
-        "check-before-claim",
-        Never(),
-        ("ert:efrit-self-check-comes-before-the-next-claim-once-a-request-has-ended",),
+    Step(
+        "the function objects by which a self-check compares", "check-functions", Instead("(same 'string=)")
+    ).found_by("ert:efrit-self-check-is-not-misled-by-redefinitions-of-what-compares"),
+    Step(
+        "the look of the self-check at what puts functions back, which it does without", "check-guard", Never()
+    ).found_by("ert:efrit-self-check-finds-that-what-puts-things-back-was-replaced"),
+    Step("the second failure before a self-check is reported to have failed", "check-failures", Value("1")).found_by(
+        "ert:efrit-self-check-one-failure-holds-claims-and-two-are-reported"
     ),
-    Mutant(
-        "the function objects by which a self-check compares",
-        "check-functions",
-        Instead("(same 'string=)"),
-        ("ert:efrit-self-check-is-not-misled-by-redefinitions-of-what-compares",),
+    Step("the one thread at a time in which requests run", "one-thread", Instead("nil")).found_by(
+        "ert:efrit-background-a-thread-that-a-request-waits-for-runs-no-other-request"
     ),
-    Mutant(
-        "the look of the self-check at what puts functions back, which it does without",
-        "check-guard",
-        Never(),
-        ("ert:efrit-self-check-finds-that-what-puts-things-back-was-replaced",),
+    Step("the tolerance of an Emacs that was busy when curl had ended", "curl-busy", Without(1, at=(0,))).found_by(
+        "ert:efrit-curl-output-that-a-busy-emacs-has-not-read-comes-before-the-end"
     ),
-    Mutant(
-        "the second failure before a self-check is reported to have failed",
-        "check-failures",
-        Value("1"),
-        ("ert:efrit-self-check-one-failure-holds-claims-and-two-are-reported",),
+    Step(
+        "the look whether work was begun by hand, before it may ask the person attached", "ask-by-hand", Always()
+    ).found_by("ert:efrit-do-a-command-of-somebody-else-asks-nobody-whoever-is-attached"),
+    Step("the deafness to signals while a question is open", "ask-signal", Instead("minibuffer-setup-hook")).found_by(
+        "ert:efrit-do-what-the-models-lisp-asks-is-answered-by-the-person-attached"
     ),
-    Mutant(
-        "the one thread at a time in which requests run",
-        "one-thread",
-        Instead("nil"),
-        ("ert:efrit-background-a-thread-that-a-request-waits-for-runs-no-other-request",),
-    ),
-    Mutant(
-        "the tolerance of an Emacs that was busy when curl had ended",
-        "curl-busy",
-        Without(1, at=(0,)),
-        ("ert:efrit-curl-output-that-a-busy-emacs-has-not-read-comes-before-the-end",),
-    ),
-    Mutant(
-        "the look whether work was begun by hand, before it may ask the person attached",
-        "ask-by-hand",
-        Always(),
-        ("ert:efrit-do-a-command-of-somebody-else-asks-nobody-whoever-is-attached",),
-    ),
-    Mutant(
-        "the deafness to signals while a question is open",
-        "ask-signal",
-        Instead("minibuffer-setup-hook"),
-        ("ert:efrit-do-what-the-models-lisp-asks-is-answered-by-the-person-attached",),
-    ),
-    Mutant(
+    Step(
         "the quit of a question that is an error for the model",
         "ask-quit",
         Instead("(signal-hook-function signal-hook-function)"),
-        ("ert:efrit-do-a-question-that-is-quit-is-an-error-for-the-model",),
+    ).found_by("ert:efrit-do-a-question-that-is-quit-is-an-error-for-the-model"),
+    Step("the refusal of a timer's question while work begun by hand may ask", "ask-timer", Instead("nil")).found_by(
+        "ert:efrit-do-a-timer-of-anybody-asks-nothing-while-work-by-hand-may-ask"
     ),
-    Mutant(
-        "the refusal of a timer's question while work begun by hand may ask",
-        "ask-timer",
-        Instead("nil"),
-        ("ert:efrit-do-a-timer-of-anybody-asks-nothing-while-work-by-hand-may-ask",),
-    ),
-    Mutant(
-        "the refusal of a question by what a request has left behind",
-        "ask-left",
-        Instead("nil"),
-        ("ert:efrit-do-what-a-request-has-left-behind-asks-nobody",),
+    Step("the refusal of a question by what a request has left behind", "ask-left", Instead("nil")).found_by(
+        "ert:efrit-do-what-a-request-has-left-behind-asks-nobody"
     ),
 )

@@ -13,9 +13,9 @@ import pytest
 from tests.cluster.paths import REPOSITORY
 from tests.mutation.__main__ import PAGE, with_table
 from tests.mutation.copy import ERT, replace_text
-from tests.mutation.mutant import Mutant
+from tests.mutation.mutant import Mutant, Step
 from tests.mutation.mutants import MUTANTS
-from tests.mutation.operation import Misplaced
+from tests.mutation.operation import Misplaced, Never
 from tests.mutation.sources import python
 from tests.mutation.sources.markers import marker_of, markers
 from tests.mutation.warm_pytest import product_of, to_import_anew
@@ -60,6 +60,20 @@ def test_a_test_that_guards_a_step_exists(test: str) -> None:
     path, _, name = test.partition("::")
     source = text_of(path)
     assert re.search(rf"^(async )?def {name.partition('[')[0] or 'test_'}", source, re.MULTILINE)
+
+
+def test_a_test_of_a_mutant_is_named_by_its_function_where_one_file_alone_has_it() -> None:
+    step = Step("a step", "a-gate", Never(), silent=True)
+    here = "tests/unit/harness/mutation/test_mutants.py"
+    own = "test_a_marker_has_a_mutant"
+
+    made = step.found_by(own, f"{own}[id]", here, "ert:some-test")
+
+    assert made == Mutant(
+        "a step", "a-gate", Never(), (f"{here}::{own}", f"{here}::{own}[id]", here, "ert:some-test"), silent=True
+    )
+    with pytest.raises(Misplaced, match="has test_that_is_nowhere: name the test by its file, too"):
+        step.found_by("test_that_is_nowhere")
 
 
 def test_the_page_about_fault_tests_has_the_table_of_today() -> None:

@@ -10,6 +10,7 @@ from tests.support.timeout import TIMEOUT
 
 RECOVERY_SECONDS = TIMEOUT
 DRAIN_SECONDS = 5
+EVAL_SECONDS = 600
 NEVER_SECONDS = 2 * TIMEOUT
 """When a step comes though what it waits for has not: the test that expects it has failed by then."""
 KINDS = (Kind.COUNT, Kind.SLEEP, Kind.COUNT, Kind.SLEEP, Kind.ERROR, Kind.SLEEP, Kind.LARGE, Kind.SLEEP)
@@ -39,6 +40,8 @@ def steady(
             seconds=seconds,
             size=50_000,
             attempts=2 if number % 3 == 0 else 1,
+            # Longer than any takes: the limit of the instance is short, so that its pod ends soon.
+            timeout=EVAL_SECONDS,
             after=after.value if after else "",
         )
         for number in range(count)

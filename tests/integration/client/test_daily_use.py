@@ -68,7 +68,7 @@ def test_q_leaves_top_and_its_tables_have_colours(efrit: Program) -> None:
 
 
 def test_completion_knows_the_values_there_are(efrit: Program) -> None:
-    done = Program(efrit.kind, {**efrit.env, "EFRIT_COMPLETION_SECONDS": "60"}).run(
+    done = Program(efrit.kind, {**efrit.env, "EFRIT_COMPLETION_SECONDS": f"{TIMEOUT:.0f}"}).run(
         "__complete", *efrit.where, "stop", ""
     )
     assert "one" in done.out.split(), done

@@ -89,8 +89,13 @@ def test_a_backlog_makes_an_autoscaler_enlarge_the_pool_and_its_end_makes_it_sma
     opened.touch()
     assert {site.answer(name)["result"] for name in names} == {"done"}
     replicas(1)
-    status = kube.call("GET", f"{path}/crew")["status"]
-    assert next(entry for entry in status["conditions"] if entry["type"] == "ScalingActive")["status"] == "True"
+
+    def is_active() -> bool:
+        conditions = kube.call("GET", f"{path}/crew")["status"]["conditions"]
+        return next(entry for entry in conditions if entry["type"] == "ScalingActive")["status"] == "True"
+
+    # It says False for as long as the metric is not served.
+    until(is_active, diagnostics)
 
 
 def test_the_samples_for_autoscalers_name_the_pool_and_the_metric_there_is(kube: Kube, namespace: str) -> None:

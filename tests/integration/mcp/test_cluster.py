@@ -209,7 +209,7 @@ async def test_a_session_starts_evals_commands_reads_figures_and_stops(served: S
         assert (three["status"], three["result"]) == ("success", "3")
         assert three["context"]["emacs_version"]
 
-        command = {"instance_id": "one", "type": "command", "content": RENAME, "timeout": 60}
+        command = {"instance_id": "one", "type": "command", "content": RENAME, "timeout": 600}
         renamed = structured_content(await client.call_tool("efrit_execute", command, progress_callback=progress))
         assert (renamed["status"], renamed["result"]) == ("success", "Renamed old-name in 3 files.")
         assert messages
@@ -227,7 +227,7 @@ async def test_the_model_asks_and_the_person_answers(served: Served) -> None:
         return ElicitResult(action="accept", content={"answer": "Blue"})
 
     async with served.client(served.ann, elicitation_callback=person) as client:
-        command = {"instance_id": "one", "type": "command", "content": QUESTION, "timeout": 60}
+        command = {"instance_id": "one", "type": "command", "content": QUESTION, "timeout": 600}
         result = structured_content(await client.call_tool("efrit_execute", command))
     assert (result["status"], result["result"]) == ("success", "Wrote Blue.")
 
@@ -324,7 +324,7 @@ async def test_an_agent_runs_a_plan_follows_its_steps_and_reads_what_it_left(ser
             "letter",
             1,
         )
-        wait = named | {"timeout": 100}
+        wait = named | {"timeout": TIMEOUT}
         ended = structured_content(await client.call_tool("efrit_wait_plan", wait, progress_callback=progress))
         assert (ended["final"], ended["outcome"], ended["instance_id"]) == (True, "Success", "one")
         assert {task["id"]: task["state"] for task in ended["tree"]} == {"root": "done", "write": "done"}

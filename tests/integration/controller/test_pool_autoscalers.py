@@ -92,7 +92,7 @@ def test_a_backlog_makes_an_autoscaler_enlarge_the_pool_and_its_end_makes_it_sma
 
     def is_active() -> bool:
         conditions = kube.call("GET", f"{path}/crew")["status"]["conditions"]
-        return next(entry for entry in conditions if entry["type"] == "ScalingActive")["status"] == "True"
+        return any((entry["type"], entry["status"]) == ("ScalingActive", "True") for entry in conditions)
 
     # It says False for as long as the metric is not served.
     until(is_active, diagnostics)

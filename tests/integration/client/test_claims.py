@@ -33,7 +33,9 @@ def crew(in_a_cluster: Program, kube: Kube) -> Iterator[None]:
 
 
 def test_a_member_is_claimed_used_shown_and_released(in_a_cluster: Program, kube: Kube) -> None:
-    claimed = in_a_cluster.run("claim", "crew", "--name", "bob", "--ttl", "8h", "--holder", "Bob", "--for", "100s")
+    claimed = in_a_cluster.run(
+        "claim", "crew", "--name", "bob", "--ttl", "8h", "--holder", "Bob", "--for", f"{TIMEOUT:.0f}s"
+    )
     assert claimed.code == 0, claimed
     member = in_a_cluster.run("claims", "bob", "-o", "json").json["instance"]
     assert claimed.out.splitlines()[0].startswith(f"bob has {member} until ")

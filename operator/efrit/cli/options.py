@@ -25,13 +25,6 @@ def _integer_at_least(least: int) -> Callable[[str], Any]:
     return argument_type(read)
 
 
-@argument_type
-def _directory(text: str) -> str:
-    if not text:
-        raise ValueError("it is empty: name a directory, or leave the option out")
-    return text
-
-
 _count = _integer_at_least(1)
 _any_number = _integer_at_least(-(10**9))
 _count_or_all = _integer_at_least(0)
@@ -79,7 +72,6 @@ def work() -> Parser:
     group.add_argument(
         "-C",
         "--dir",
-        type=_directory,
         metavar="DIR",
         help="directory to start in, on this machine (default: the current one)",
     )
@@ -265,14 +257,12 @@ def start(parser: argparse.ArgumentParser) -> None:
     instance(parser)
     parser.add_argument(
         "--queue-dir",
-        type=_directory,
         metavar="DIR",
         help="directory of its queue, on this machine (default: ~/.local/state/efrit/instances/NAME/queue)",
     )
     parser.add_argument("--daemon-name", metavar="NAME", help="name of its Emacs daemon (default: made from NAME)")
     parser.add_argument(
         "--workspace-dir",
-        type=_directory,
         metavar="DIR",
         help="directory of its large results, on this machine (default: "
         "~/.local/share/efrit/instances/NAME/workspace)",
@@ -350,7 +340,6 @@ def plan_run(parser: argparse.ArgumentParser) -> None:
     place.add_argument(
         "-C",
         "--dir",
-        type=_directory,
         metavar="DIR",
         help="make its repository in DIR/plans, on this machine (default: in the instance's workspace)",
     )

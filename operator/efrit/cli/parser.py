@@ -68,6 +68,12 @@ class Parser(argparse.ArgumentParser):
             parser.error(_unexpected_word_error(reported, parser))
         return parsed
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        # Of a variable that is not set, say: the default would be somewhere else than was meant.
+        if action.option_strings and not arg_string:
+            self.error(f"{'/'.join(action.option_strings)}: the value is empty: give one, or leave the option out")
+        return super()._get_value(action, arg_string)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return

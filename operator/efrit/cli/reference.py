@@ -102,6 +102,9 @@ remembers that; `--no-init` goes back. `efrit start` and `efrit doctor` report a
 `EFRIT_MODEL_BASE_URL` (default `https://api.anthropic.com`). Where these differ from yours, `efrit` says so; `efrit
 restart NAME` takes over yours. `efrit doctor` asks the model for one token. `EFRIT_EMACS` names another Emacs.
 
+**Empty values.** A variable `EFRIT_…` that is set and empty is as one that is not set. An option with an empty value
+(`--config "$FILE"` without `FILE`) is a wrong command line.
+
 **Long results.** Emacs keeps 8 MiB of a result (`EFRIT_MAX_RESULT_BYTES`). Of a longer one the beginning is
 printed, with a warning on standard error, `truncated` in `-o json`, and exit code 11.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from efrit import __version__
 from efrit.client.place import Place
@@ -73,6 +73,12 @@ _LIMITS = {
 
 
 class _Parser(argparse.ArgumentParser):
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        # Of a variable that is not set, say: an empty --host would be every address.
+        if action.option_strings and not arg_string:
+            self.error(f"{'/'.join(action.option_strings)}: the value is empty: give one, or leave the option out")
+        return super()._get_value(action, arg_string)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
 

@@ -60,19 +60,41 @@ def ended(line: str, program: str = "efrit") -> int:
             "requests --limit -1",
             "-L/--limit: '-1' is not a whole number of at least 0; see 'efrit requests --help'",
         ),
-        ("eval -C '' 1", "-C/--dir: it is empty: name a directory, or leave the option out; see 'efrit eval --help'"),
+        ("eval -C '' 1", "-C/--dir: the value is empty: give one, or leave the option out; see 'efrit eval --help'"),
         (
             "plan run -C '' t",
-            "-C/--dir: it is empty: name a directory, or leave the option out; see 'efrit plan run --help'",
+            "-C/--dir: the value is empty: give one, or leave the option out; see 'efrit plan run --help'",
         ),
         (
             "start two --queue-dir ''",
-            "--queue-dir: it is empty: name a directory, or leave the option out; see 'efrit start --help'",
+            "--queue-dir: the value is empty: give one, or leave the option out; see 'efrit start --help'",
         ),
         (
             "start two --workspace-dir ''",
-            "--workspace-dir: it is empty: name a directory, or leave the option out; see 'efrit start --help'",
+            "--workspace-dir: the value is empty: give one, or leave the option out; see 'efrit start --help'",
         ),
+        (
+            "--config '' instances",
+            "--config: the value is empty: give one, or leave the option out; see 'efrit --help'",
+        ),
+        (
+            "--kubeconfig= instances",
+            "--kubeconfig: the value is empty: give one, or leave the option out; see 'efrit --help'",
+        ),
+        (
+            "--context '' instances",
+            "--context: the value is empty: give one, or leave the option out; see 'efrit --help'",
+        ),
+        (
+            "-n '' instances",
+            "-n/--namespace: the value is empty: give one, or leave the option out; see 'efrit --help'",
+        ),
+        (
+            "eval -i '' 1",
+            "-i/--instance: the value is empty: give one, or leave the option out; see 'efrit eval --help'",
+        ),
+        ("eval --key '' 1", "--key: the value is empty: give one, or leave the option out; see 'efrit eval --help'"),
+        ("eval -f '' 1", "-f/--file: the value is empty: give one, or leave the option out; see 'efrit eval --help'"),
         ("wait", "missing argument NAME; see 'efrit wait --help'"),
         ("eval --file", "-f/--file: expected one argument; see 'efrit eval --help'"),
         ("stop one two", "unexpected argument 'two'; see 'efrit stop --help'"),

@@ -28,6 +28,9 @@ def test_read_only_is_stronger_than_no_destructive_tools() -> None:
         (["--transport", "http", "--host", "192.0.2.1"], "tokens would travel in the clear"),
         (["--transport", "http", "--tls-cert", "a.pem"], "go together"),
         (["--read"], "unrecognized"),
+        (["--host", ""], "--host: the value is empty: give one, or leave the option out"),
+        (["--config="], "--config: the value is empty"),
+        (["-n", ""], "--namespace/-n: the value is empty"),
     ],
 )
 def test_what_would_be_unsafe_or_wrong_does_not_start(

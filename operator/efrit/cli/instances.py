@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import age_text, duration_text, print_outcome, table, write
-from efrit.client.errors import NotReady
+from efrit.cli.streams import is_terminal
+from efrit.client.errors import NotReady, Refused
 from efrit.client.interface import Backend, Instance, Setup
 
 
@@ -75,6 +76,13 @@ async def run_rm(backend: Backend, args: Namespace) -> Exit:
 
 async def run_attach(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit attach`: replace this process by the one that shows Emacs."""
+    # emacsclient finds its terminal by standard output; `kubectl exec` reads from one, too.
+    needed = (sys.stdout,) if backend.kind == "local" else (sys.stdin, sys.stdout)
+    if not is_terminal(*needed):
+        raise Refused(
+            "attach needs a terminal: standard input or output is a file or a pipe",
+            "run it at a terminal; for Lisp alone, efrit eval -i NAME needs none",
+        )
     await backend.instance(args.name)
     command = list(backend.attach_command(args.name))
     await backend.close()

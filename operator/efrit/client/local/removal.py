@@ -15,11 +15,22 @@ def remove(settings: LocalSettings, daemon: Daemon, *, files: bool) -> tuple[Loc
     """Remove a stopped instance; return the settings without it and what was left.
 
     Directories that the user chose are left in place: they may hold more than this program put there.
-    Raises `Refused` while its Emacs runs or work waits, `NotReady` where a directory cannot be deleted.
+    Raises `Refused` while its Emacs runs or work waits, `NotReady` where a directory cannot be deleted,
+    `InstanceNotFound` where another process has removed it meanwhile.
     """
     instance = daemon.instance
-    name = instance.id
-    usual = new_instance(name)
+    settings = remove_instance(settings, instance.id, lambda: _delete_files(daemon, files))
+    kept_directories = [
+        str(directory) for directory in (instance.queue_dir, instance.workspace_dir) if directory.is_dir()
+    ]
+    message = f"{instance.id} is removed" + (f"; kept {', '.join(kept_directories)}" if kept_directories else "")
+    return settings, Removed(message, tuple(kept_directories))
+
+
+def _delete_files(daemon: Daemon, files: bool) -> None:
+    """Delete the queue, and with `files` the workspace, where they are at their usual places."""
+    instance = daemon.instance
+    name, usual = instance.id, new_instance(instance.id)
     if daemon.is_served():
         raise Refused(f"{name} is running", f"stop it first: efrit stop {name}")
     pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
@@ -45,10 +56,3 @@ def remove(settings: LocalSettings, daemon: Daemon, *, files: bool) -> tuple[Loc
     for directory in deleted:
         if not any(directory.parent.iterdir()):
             directory.parent.rmdir()
-    # Last: a removal that was cut short can be repeated.
-    settings = remove_instance(settings, name)
-    kept_directories = [
-        str(directory) for directory in (instance.queue_dir, instance.workspace_dir) if directory.is_dir()
-    ]
-    message = f"{name} is removed" + (f"; kept {', '.join(kept_directories)}" if kept_directories else "")
-    return settings, Removed(message, tuple(kept_directories))

@@ -191,9 +191,24 @@ def add_instance(settings: LocalSettings, instance: LocalInstance) -> LocalSetti
     return replace(settings, instances={**settings.instances, instance.id: instance}, missing=False)
 
 
-def remove_instance(settings: LocalSettings, name: str) -> LocalSettings:
-    """Take `name` out of the file, where it is there. Raises `WrongSettings`."""
-    change_entries(settings, lambda entries: entries.pop(name, None))
+def remove_instance(
+    settings: LocalSettings, name: str, delete_files: Callable[[], object] = lambda: None
+) -> LocalSettings:
+    """Take `name` out of the file, once `delete_files` has returned: a removal that was cut short can be repeated.
+
+    Nobody else changes the file meanwhile. Raises `WrongSettings` and, where another process was faster,
+    `InstanceNotFound`.
+    """
+
+    def take_out(entries: dict[str, Any]) -> None:
+        if name not in entries:
+            raise InstanceNotFound(
+                f"there is no instance {name!r} in {settings.path} any more", "see `efrit instances`"
+            )
+        delete_files()
+        del entries[name]
+
+    change_entries(settings, take_out)
     return replace(settings, instances={key: instance for key, instance in settings.instances.items() if key != name})
 
 

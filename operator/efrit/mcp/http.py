@@ -13,7 +13,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,8 @@ MAX_OUTPUT_BYTES = 8 << 20
 """Of a file that is read in a pod, and of all that one caller has read at once: `kubectl efrit` reads more."""
 MAX_OUTPUT_BYTES_AT_ONCE = 16 << 20
 """Of all files that are read in pods at once, for all callers share the memory."""
+MAX_NAMESPACES = 64
+"""Backends that stay open though nobody uses them: each has connections of its own to the API server."""
 CERTIFICATE_CHECK_SECONDS = 10.0
 NAMESPACE = r"/namespaces/{namespace:str}/mcp"
 
@@ -66,22 +68,47 @@ BackendFor = Callable[[Caller, str], Backend]
 
 
 @dataclass
+class _Namespace:
+    backend: ReloadingBackend
+    uses: int = 0
+
+
+@dataclass
 class Backends:
-    """One backend for each namespace, opened when it is first needed."""
+    """One backend for each namespace, opened when it is first needed.
+
+    Beyond `MAX_NAMESPACES`, the one that has not been used for longest is closed; one that is in use stays.
+    """
 
     open: OpenBackend
-    _by_namespace: dict[str | None, ReloadingBackend] = field(default_factory=dict)
+    _by_namespace: dict[str | None, _Namespace] = field(default_factory=dict)
+    """The one that was used last comes last."""
 
-    def use(self, namespace: str | None) -> AbstractAsyncContextManager[Backend]:
+    @asynccontextmanager
+    async def use(self, namespace: str | None) -> AsyncIterator[Backend]:
         """Give the backend of a namespace to a call; None is the server's own."""
-        if namespace not in self._by_namespace:
-            self._by_namespace[namespace] = ReloadingBackend(lambda: self.open(namespace))
-        return self._by_namespace[namespace].use()
+        entry = self._by_namespace.pop(namespace, None) or _Namespace(ReloadingBackend(lambda: self.open(namespace)))
+        self._by_namespace[namespace] = entry
+        entry.uses += 1
+        try:
+            async with entry.backend.use() as backend:
+                yield backend
+        finally:
+            entry.uses -= 1
+            for surplus in self._take_surplus():
+                await surplus.close()
 
     async def close(self) -> None:
         """Close every backend."""
-        for backend in self._by_namespace.values():
-            await backend.close()
+        while self._by_namespace:
+            _, entry = self._by_namespace.popitem()
+            await entry.backend.close()
+
+    def _take_surplus(self) -> list[ReloadingBackend]:
+        """Return the backends that are to be closed; whoever comes now opens others."""
+        surplus = max(0, len(self._by_namespace) - MAX_NAMESPACES)
+        unused = [namespace for namespace, entry in self._by_namespace.items() if not entry.uses]
+        return [self._by_namespace.pop(namespace).backend for namespace in unused[:surplus]]  # gate: namespaces-bound
 
 
 def make_app(

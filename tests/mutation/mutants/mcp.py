@@ -13,6 +13,9 @@ MUTANTS = (
     Step(
         "the bound of what the MCP server reads of a file with its own account", "output-bound-as-server", Drop()
     ).found_by("test_all_backends_that_callers_share_read_files_of_pods_within_one_budget"),
+    Step(
+        "the bound of the backends that stay open for namespaces nobody uses", "namespaces-bound", Value("[]")
+    ).found_by("test_backends_of_more_namespaces_than_may_stay_open_are_closed_unless_they_are_used"),
     Step("the bound of what is kept of each plan in a list", "brief-plans", Instead("states.append(state)")).found_by(
         "test_a_list_takes_no_more_memory_than_a_page_and_what_is_known_of_each_object[efritplans]"
     ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import httpx2
@@ -30,7 +30,7 @@ from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.admission import MAX_MESSAGE_BYTES
 from efrit.mcp.endpoint import READY_SECONDS, UNREADY_SECONDS, Readiness
-from efrit.mcp.http import MAX_OUTPUT_BYTES, Backends, make_app, open_bounded, transport_security
+from efrit.mcp.http import MAX_NAMESPACES, MAX_OUTPUT_BYTES, Backends, make_app, open_bounded, transport_security
 from efrit.mcp.settings import Http
 from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT
@@ -94,6 +94,61 @@ class Site:
             transport = streamable_http_client(url, http_client=http)
             async with Client(transport, mode=mode, **options) as client:  # type: ignore[arg-type]
                 yield client
+
+
+class Closable(ScriptedBackend):
+    """A backend that notes when it is closed."""
+
+    closed = False
+
+    async def close(self, *, handed_over: bool = True) -> None:
+        self.closed = True
+
+
+async def test_backends_of_more_namespaces_than_may_stay_open_are_closed_unless_they_are_used() -> None:
+    opened: list[tuple[str | None, Closable]] = []
+
+    async def opening(namespace: str | None) -> Backend:
+        opened.append((namespace, Closable()))
+        return opened[-1][1]
+
+    def open_now() -> list[str | None]:
+        return [name for name, backend in opened if not backend.closed]
+
+    backends = Backends(opening)
+    names = [f"team-{number}" for number in range(MAX_NAMESPACES)]
+    async with backends.use("busy") as busy:
+        for name in (*names[:-1], names[0], names[-1]):
+            async with backends.use(name):
+                pass
+        # The busy one is the oldest, and the first of the others has been used since.
+        assert open_now() == ["busy", names[0], *names[2:]]
+        async with backends.use("busy") as again:
+            assert again is busy
+    # Used last: others go before it.
+    async with backends.use("late"):
+        pass
+    assert open_now() == ["busy", names[0], *names[3:], "late"]
+    async with backends.use(names[1]) as anew:
+        assert cast("Closable", anew).closed is False
+    await backends.close()
+    assert open_now() == []
+
+
+async def test_backends_that_are_all_used_stay_open_until_the_first_is_left() -> None:
+    made: list[Closable] = []
+
+    async def opening(namespace: str | None) -> Backend:
+        made.append(Closable())
+        return made[-1]
+
+    backends = Backends(opening)
+    async with AsyncExitStack() as others:
+        for number in range(MAX_NAMESPACES):
+            await others.enter_async_context(backends.use(f"team-{number}"))
+        async with backends.use("one-more"):
+            assert not any(backend.closed for backend in made)
+        assert [backend.closed for backend in made] == [*[False] * MAX_NAMESPACES, True]
 
 
 @pytest.fixture

@@ -366,6 +366,16 @@ MUTANTS = (
     Step(
         "that only a budget without an owner, of a pool of the name, is taken over", "adopts-orphan", Value("{}")
     ).found_by("test_a_budget_with_the_labels_of_another_pool_is_not_taken_over"),
+    Step(
+        "the bound of the claims that are reconciled at once because their pool has changed",
+        "claims-portion",
+        Value("list(rest)"),
+    ).found_by("test_of_many_claims_that_wait_a_few_at_a_time_hear_that_their_pool_comes_or_goes"),
+    Step(
+        "that claims are reconciled only for a change of their pool that changes their answer",
+        "claims-answer",
+        Always(),
+    ).found_by("test_a_change_of_a_pool_that_changes_no_answer_has_no_claim_reconciled"),
     Step("that a pool goes on where the API server takes no budget", "budget-refused", Instead("raise")).found_by(
         "test_an_api_server_that_takes_no_budget_keeps_no_pool_from_its_members"
     ),

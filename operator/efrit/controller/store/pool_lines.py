@@ -332,7 +332,6 @@ class PoolLines:
     def requeue_waiting(self, pool: Key) -> None:
         """Have all requests reconciled that wait for a pool: it is gone, or there is none of the name."""
         self._requeue_first(pool, self.backlog(pool))
-        self._index.claim_lines.requeue_first(pool, self._index.claim_lines.waiting(pool))
 
     def _requeue_first(self, pool: Key, count: int) -> None:
         line = self._lines.get(pool)

@@ -11,7 +11,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from efrit.api import Condition, ConditionStatus, EfritPool, InstanceReason, PoolStatus, condition_of
 from efrit.api.instance import READY
@@ -52,7 +52,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             if record.uid is not None:
                 self._index.tombstones.add(record.uid, deleted=True)
             record = None
-        is_first, is_changed = record is None, True
+        is_first, is_changed, before = record is None, True, _Waits.of(record)
         if record is None:
             self._records[new.key] = record = PoolRecord(new)
         else:
@@ -68,7 +68,8 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             if is_first:
                 self._index.pool_lines.admit_all(new.key)
             self._index.pool_lines.requeue_pool(new.key)
-            self._index.claim_lines.requeue_first(new.key, self._index.claim_lines.waiting(new.key))
+        if before != _Waits.of(record):  # gate: claims-answer
+            self._index.claim_lines.requeue_all(new.key)
         self.requeue(new.key)
 
     def observe_left(self, obj: Mapping[str, Any]) -> None:
@@ -88,6 +89,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         if self._records.pop(key, None) is not None:
             self._index.queue.forget(WorkKey(EfritPool.kind, *key))
             self._index.pool_lines.requeue_waiting(key)
+            self._index.claim_lines.requeue_all(key)
 
     def _leave(self, key: Key, uid: str) -> None:
         self._left[key] = uid
@@ -249,7 +251,11 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         return {pool for pool in pools if pool[1] and pool not in self._records}
 
     def requeue_waiting(self, pool: Key) -> None:
-        """Have as many requests that wait for a pool reconciled as its members have room for."""
+        """Have as many requests that wait for a pool reconciled as its members have room for.
+
+        Of the exclusive claims whose answer the pool has changed, the next ones.
+        """
+        self._index.claim_lines.requeue_part(pool)
         self._index.pool_lines.requeue_pool(pool)
 
     # What decisions read.
@@ -332,6 +338,22 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
                 )
             )
         return members
+
+
+class _Waits(NamedTuple):
+    """What of a pool an exclusive claim says that waits for a member: another one is announced by that member."""
+
+    is_there: bool
+    has_members: bool = False
+    """Whether it is to have any."""
+
+    @classmethod
+    def of(cls, record: PoolRecord | None) -> _Waits:
+        """Return it of a pool, None for one that is not there."""
+        pool = record.object if record is not None else None
+        if pool is None or pool.metadata.deletion_timestamp is not None:
+            return cls(is_there=False)
+        return cls(is_there=True, has_members=pool.spec.replicas != 0)
 
 
 def _pod_refused(ready: Condition | None) -> str | None:

@@ -12,6 +12,7 @@ import pytest
 
 from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.model.keys import WorkKey
+from efrit.controller.store import claim_lines
 from efrit.controller.store.claims import MAX_LOOKED_AT
 from efrit.controller.store.instances import CLAIMED_SECONDS
 from efrit.controller.store.records import MAX_CLAIMS_TAKEN
@@ -517,3 +518,60 @@ async def test_the_end_of_a_claim_and_of_its_member_has_the_pool_reconciled(worl
     assert ("Pool", "crew") in await world.due_keys(LONG)
     world.store.claims.observe_gone((NAMESPACE, "one"), "uid-one")
     assert ("Pool", "crew") in await world.due_keys(LONG)
+
+
+async def reconciled_claims(world: World) -> set[str]:
+    return {name for kind, name in await world.due_keys() if kind == "Claim"}
+
+
+async def many_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have seven claims wait, of which two at a time are reconciled because of their pool."""
+    monkeypatch.setattr(claim_lines, "REQUEUED_AT_ONCE", 2)
+    monkeypatch.setattr(claim_lines, "REQUEUE_PAUSE_SECONDS", LONG)
+    for number in range(7):
+        world.store.claims.observe(claim_json(f"c{number}", created=number))
+    await world.settle()
+
+
+@on_virtual_time
+async def test_of_many_claims_that_wait_a_few_at_a_time_hear_that_their_pool_comes_or_goes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await many_wait(world, monkeypatch)
+    world.store.pools.observe(pool_json())
+    assert await reconciled_claims(world) == {"c0", "c1"}
+    world.store.pools.requeue_waiting(CREW)
+    assert await reconciled_claims(world) == {"c2", "c3"}
+    # What comes meanwhile waits for those that were to be next.
+    world.store.pools.observe(pool_json(generation=2, version="9", replicas=0))
+    assert await reconciled_claims(world) == {"c4", "c5"}
+    world.store.claims.observe_gone((NAMESPACE, "c6"), "uid-c6")
+    portions = []
+    for _ in range(3):
+        world.store.pools.requeue_waiting(CREW)
+        portions.append(await reconciled_claims(world))
+    assert portions == [{"c0"}, {"c1", "c2"}, {"c3"}]
+    world.store.pools.observe_gone(CREW, "uid-crew")
+    assert await reconciled_claims(world) == {"c0", "c1"}
+
+
+@on_virtual_time
+async def test_the_pool_has_the_rest_of_its_claims_reconciled_by_and_by(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await many_wait(world, monkeypatch)
+    world.store.pools.observe(pool_json())
+    await world.settle()
+    assert ("Pool", "crew") in await world.due_keys(LONG + SOON)
+
+
+@on_virtual_time
+async def test_a_change_of_a_pool_that_changes_no_answer_has_no_claim_reconciled(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    for number in range(3):
+        world.store.claims.observe(claim_json(f"c{number}", created=number))
+    await world.settle()
+    world.store.pools.observe(pool_json(generation=2, version="9", replicas=5))
+    assert await reconciled_claims(world) == set()
+    world.store.pools.observe(pool_json(generation=3, version="10", replicas=0))
+    assert await reconciled_claims(world) == {"c0", "c1", "c2"}

@@ -418,6 +418,9 @@ MUTANTS = (
     Step("the wait for a busy API server whose pause kopf cannot read", "busy-api-server", Always()).found_by(
         "test_a_busy_api_server_that_names_a_date_ends_no_watch"
     ),
+    Step("that an object with times which cannot be read is seen", "unreadable-times", Instead("raise")).found_by(
+        "test_an_object_of_each_kind_is_seen_and_the_time_counts_as_absent"
+    ),
     Step("the reading of a pod whose status says a time that is none", "unreadable-time", Instead("raise")).found_by(
         "tests/unit/controller/store/test_from_kubernetes.py"
     ),

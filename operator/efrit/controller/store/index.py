@@ -40,6 +40,7 @@ from efrit.controller.store.records import (
 )
 from efrit.controller.store.rollouts import Rollouts
 from efrit.controller.store.tombstones import Tombstones
+from efrit.controller.store.unreadable_times import ObjectReader
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import MAX_BATCH_ELEMENTS, RequestView, Stats
 
@@ -83,6 +84,7 @@ class Index:
         self.answers = HeldAnswers()
         self.plan_contents = PlanContents()
         self.tombstones = Tombstones()
+        self.reader = ObjectReader()
         self.labels = LabelIndex()
         """Of the instances that exist."""
         self.pool_lines = PoolLines(self)

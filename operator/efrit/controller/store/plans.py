@@ -180,7 +180,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
     def observe_listed(self, obj: Mapping[str, Any]) -> None:
         """Take in one of the requests that a plan has; one that cannot be read is logged."""
         try:
-            self.observe_request(EfritRequest.model_validate(obj))
+            self.observe_request(self._index.reader.read(EfritRequest, obj))
         except ValidationError as error:
             log.error("EfritRequest %s cannot be read: %s", obj["metadata"]["name"], error)
 
@@ -219,7 +219,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         record = self.record(plan, uid)
         if record is not None:
             record.refusal = None
-            self.observe_request(EfritRequest.model_validate(obj))
+            self.observe_request(self._index.reader.read(EfritRequest, obj))
 
     def confirmation_begins(self, plan: Key, uid: str) -> None:
         """Record that the API server is being asked whether a plan exists."""

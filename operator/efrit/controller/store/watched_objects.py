@@ -36,7 +36,7 @@ class WatchedObjects(ABC, Generic[T, R]):
     def observe(self, obj: Mapping[str, Any]) -> None:
         """Take in an object that a watch, a list or a call has returned; one that cannot be read is logged."""
         try:
-            new = self._model.model_validate(obj)
+            new = self._index.reader.read(self._model, obj)
         except ValidationError as error:
             log.error("%s %s cannot be read: %s", self._model.kind, obj.get("metadata", {}).get("name"), error)
             return

@@ -29,6 +29,9 @@ MUTANTS = (
         "confirm-plan",
         Drop(),
     ).found_by("test_a_request_is_not_made_again_for_a_plan_that_was_deleted_though_only_its_request_is_reported"),
+    Step("that a plan has no request of another namespace", "plan-namespace", Never()).found_by(
+        "test_a_request_of_another_namespace_is_not_the_plans_whatever_owner_it_names"
+    ),
     Step("the question whose a request of the name is", "request-belongs", Never()).found_by(
         "test_somebody_elses_request_of_the_name_is_left_alone_and_reported"
     ),

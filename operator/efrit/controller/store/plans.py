@@ -137,6 +137,9 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         if key is None or self._index.tombstones.is_late(request.metadata.uid, final=request.final):
             return
         record, meta = self._records[key], request.metadata
+        # Whoever may create a request in another namespace may write any owner.
+        if meta.namespace != key[0]:  # gate: plan-namespace
+            return
         previous = record.parts.get(meta.name)
         if previous is not None and is_older(meta.resource_version, previous.version):
             return

@@ -188,14 +188,14 @@ class PoolLines:
     def _move(self, key: Key, before: PoolOwner | None, pool: PoolOwner | None) -> Key | None:
         """Move an instance from one pool to another, and return the one that it has left."""
         regroup(self._members, key, before, pool)
-        return (key[0], before.name) if before is not None and before != pool else None
+        return before.key if before is not None and before != pool else None
 
     def members_of(self, pool: Key) -> set[Key]:
         """Return the instances that a pool owns."""
         record = self._index.pools.get(pool)
         if record is None or record.uid is None:
             return set()
-        return self._members.get(PoolOwner(pool[1], record.uid), set())
+        return self._members.get(PoolOwner(pool, record.uid), set())
 
     def flow_has_all(self, pool: Key, flow: str) -> bool:
         """Return whether members have as many requests of a flow as they may have at a time, or may have as many."""
@@ -212,7 +212,7 @@ class PoolLines:
         """Return the pool that owns an instance."""
         entry = self._index.instances.get(instance)
         owner = entry.pool if entry is not None else None
-        record = self._index.pools.get((instance[0], owner.name)) if owner is not None else None
+        record = self._index.pools.get(owner.key) if owner is not None else None
         return record if record is not None and owner is not None and record.uid == owner.uid else None
 
     def backlog(self, pool: Key) -> int:

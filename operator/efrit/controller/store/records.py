@@ -48,9 +48,9 @@ class Placement(NamedTuple):
 
 
 class PoolOwner(NamedTuple):
-    """The EfritPool that owns an instance."""
+    """The EfritPool of the same namespace that owns an instance, whatever has the UID that the instance names."""
 
-    name: str
+    key: Key
     uid: str
 
 
@@ -433,9 +433,9 @@ class ClaimRecord(ObjectRecord[EfritClaim]):
 
 def pool_owner(instance: EfritInstance) -> PoolOwner | None:
     """Return the pool that controls an instance."""
-    owners = instance.metadata.owner_references
-    pools = (owner for owner in owners if owner.kind == EfritPool.kind and owner.controller)
-    return next((PoolOwner(owner.name, owner.uid) for owner in pools), None)
+    meta = instance.metadata
+    pools = (owner for owner in meta.owner_references if owner.kind == EfritPool.kind and owner.controller)
+    return next((PoolOwner((meta.namespace, owner.name), owner.uid) for owner in pools), None)
 
 
 def claim_owner(instance: EfritInstance) -> ClaimOwner | None:

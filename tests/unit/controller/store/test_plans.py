@@ -48,6 +48,19 @@ async def test_requests_that_are_listed_are_the_plans_and_no_others_are() -> Non
     assert names(world) == {"one"}
 
 
+async def test_a_request_of_another_namespace_is_not_the_plans_whatever_owner_it_names() -> None:
+    world = world_with_plan(part_json("one"))
+    await world.due_keys()
+    foreign = part_json("one", version="21", status=final_status())
+    foreign["metadata"] |= {"namespace": "other", "uid": "uid-foreign"}
+
+    world.store.requests.observe(foreign)
+    world.store.requests.observe_gone(("other", "one"), "uid-foreign")
+
+    assert (world.plan().requests or {})["one"].status.phase is None
+    assert KEY not in await world.due_keys()
+
+
 async def test_the_end_of_a_request_is_reconciled_and_kept_though_nobody_watches_it() -> None:
     world = world_with_plan(part_json("one"))
     await world.due_keys()

@@ -88,6 +88,22 @@ async def test_the_members_are_the_instances_that_the_pool_controls(world: World
 
 
 @on_virtual_time
+async def test_an_instance_of_another_namespace_is_no_member_whatever_owner_it_names(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    foreign = member_json()
+    foreign["metadata"]["namespace"] = "other"
+    world.store.instances.observe(foreign)
+    world.store.first_list_complete(None)
+    world.store.requests.observe(pool_request("one"))
+
+    snapshot = world.store.requests.snapshot((NAMESPACE, "one"))
+
+    assert names(world) == []
+    assert snapshot is not None
+    assert snapshot.candidates == ()
+
+
+@on_virtual_time
 async def test_a_member_has_been_ready_since_its_condition_says_so(world: World) -> None:
     world.store.pools.observe(pool_json())
     for kind, since in (("True", 60), ("False", 5)):

@@ -9,7 +9,7 @@ import pytest
 
 from efrit.kube.media_types import MERGE_PATCH
 from tests.e2e.instance import QUEUE_VOLUME, Instance, Request, held, send
-from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kube import Kube, Refused, until
 
 LABELS = {"team": "writers"}
 
@@ -95,28 +95,8 @@ def test_a_finished_request_goes_when_its_time_to_live_is_over(kube: Kube, pair:
     )
 
 
-def test_a_request_that_is_too_large_is_rejected_with_what_to_change(pair: list[Instance]) -> None:
-    status = pair[0].run('"' + "x" * 70_000 + '"')
-    assert (status["phase"], status["reason"]) == ("Failed", "Rejected")
-    assert "maxRequestBytes" in status["error"]["message"]
-
-
-@pytest.mark.parametrize(
-    ("spec", "sentence"),
-    [
-        ({}, "name exactly one target"),
-        ({"instanceRef": {"name": "a"}, "selector": {"matchLabels": {"a": "b"}}}, "name exactly one target"),
-        ({"instanceRef": {"name": "a"}, "session": {"id": "s"}}, "an eval has no session"),
-    ],
-)
-def test_a_request_that_cannot_be_meant_is_refused_at_once(
-    kube: Kube, shared_namespace: str, spec: Json, sentence: str
-) -> None:
-    with pytest.raises(Refused, match=sentence):
-        send(kube, shared_namespace, "1", **spec)
-
-
 def test_what_a_request_says_cannot_be_changed_and_its_answer_is_final(kube: Kube, pair: list[Instance]) -> None:
+    """The definitions that the chart installs have their rules; what each refuses is in tests/integration/api."""
     request = pair[0].send("'said")
     request.wait()
     with pytest.raises(Refused, match=r"spec\.content is immutable"):

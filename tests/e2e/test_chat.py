@@ -1,4 +1,7 @@
-"""Chats and commands on the cluster: real pods, the model a server that plays scenarios in a pod of its own."""
+"""Chats and commands on the cluster: real pods, the model a server that plays scenarios in a pod of its own.
+
+How each scenario ends is in tests/integration/chat, and its status in tests/integration/controller/test_sessions.py.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,6 @@ from tests.support.kube import Json, Kube, until
 from tests.support.model_service import ModelService
 
 HELLO = "Good day, who are you? (scenario=chat)"
-# Speaks for an hour: until it is cancelled, however busy the machine is.
-ENDLESS = """
-[[turn]]
-pace = {chunk = 5, delay_ms = 100}
-[[turn.reply]]
-text = "word "
-times = 36000
-"""
 
 
 @pytest.fixture(scope="module")
@@ -64,31 +59,6 @@ def test_a_chat_is_answered_and_goes_on_where_it_was(instance: Instance) -> None
     assert second["session"]["id"] == first["session"]["id"]
 
 
-def test_a_command_of_twelve_steps_is_done_and_reports_how_far_it_is(instance: Instance, model: ModelService) -> None:
-    status = play(instance, "twelve-steps")
-    assert (status["reason"], status["phase"]) == ("Succeeded", "Succeeded"), status
-    assert status["progress"]["toolCalls"] >= 12
-    assert status["progress"]["tokens"] > 0
-    calls = model.log("twelve-steps")
-    assert len(calls) >= 12
-
-
-def test_a_question_ends_the_request_and_its_answer_goes_on(instance: Instance) -> None:
-    answer = play(instance, "question", "Write my favourite colour to colour.txt.")
-    assert (answer["reason"], answer["outcome"], answer["phase"]) == ("InputRequired", "Partial", "Failed"), answer
-    assert answer["session"]["status"] == "need-input"
-    assert answer["session"]["question"] == "Which colour is your favourite?"
-    done = ask(instance, "Blue", session={"id": answer["session"]["id"]}).wait()
-    assert done["result"] == "Wrote Blue.", done
-    assert instance.shell("cat /workspace/colour.txt") == "Blue"
-
-
-def test_a_budget_that_ends_keeps_what_was_done(instance: Instance) -> None:
-    status = play(instance, "many-calls", budget={"maxToolCalls": 5})
-    assert (status["reason"], status["outcome"], status["phase"]) == ("BudgetExhausted", "Partial", "Failed"), status
-    assert status["progress"]["toolCalls"] == 5
-
-
 @pytest.mark.parametrize(
     ("scenario", "why"),
     [("same-calls", "More than 3 times the same call of eval_sexp"), ("many-calls", "More than 20 tool calls")],
@@ -107,12 +77,6 @@ def test_a_cancel_in_the_middle_of_a_stream_keeps_what_was_said(instance: Instan
     assert (status["reason"], status["outcome"]) == ("Cancelled", "Partial"), status
     assert status["result"]
     assert instance.value("(+ 1 2)") == "3"
-
-
-@pytest.mark.parametrize("scenario", ["rate-limited", "cut", "overloaded"])
-def test_a_model_that_fails_for_a_moment_is_asked_again(instance: Instance, scenario: str) -> None:
-    status = play(instance, scenario, kind="chat")
-    assert status["reason"] == "Succeeded", status
 
 
 def test_a_model_that_is_away_is_a_model_error_and_evals_go_on(instance: Instance, model: ModelService) -> None:
@@ -137,22 +101,6 @@ def test_a_session_whose_emacs_is_killed_ends_interrupted_or_goes_on(instance: I
     status = again.wait()
     assert status["attempt"] == 2, status
     assert status["reason"] == "Succeeded", status
-
-
-def test_three_sessions_at_once_do_not_hold_up_an_eval(instance: Instance, model: ModelService) -> None:
-    model.play("endless", ENDLESS)
-    sessions = [ask(instance, f"Number {number}. (scenario=endless)", "chat") for number in range(3)]
-    for session in sessions:
-        speaks(instance, session)
-    assert instance.value("(+ 1 2)") == "3"
-    # The status says so a while after the instance.
-    until(
-        lambda: all(session.status().get("phase") == "Running" for session in sessions),
-        lambda: f"not all run: {[session.status() for session in sessions]}",
-    )
-    for session in sessions:
-        session.cancel()
-    assert [session.wait()["reason"] for session in sessions] == ["Cancelled"] * 3
 
 
 def test_a_person_who_attaches_has_the_same_by_hand(instance: Instance) -> None:

@@ -154,7 +154,7 @@ def test_a_question_ends_the_request_and_the_next_one_answers_it(talking: Site) 
     answer = talking.answer(command(talking, "Write my favourite colour to colour.txt. (scenario=question)"))
     assert (answer["phase"], answer["reason"], answer["outcome"]) == ("Failed", "InputRequired", "Partial")
     question = "Which colour is your favourite?"
-    assert answer["session"]["question"] == question
+    assert (answer["session"]["status"], answer["session"]["question"]) == ("need-input", question)
     assert answer["error"]["message"] == question
     done = talking.answer(command(talking, "Blue", session={"id": answer["session"]["id"]}))
     assert (done["phase"], done["result"], done["session"]["status"]) == ("Succeeded", "Wrote Blue.", "complete")

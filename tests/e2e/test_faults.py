@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
-from tests.e2e.instance import VOLUMES, Batch, Instance, Request
+from tests.e2e.instance import VOLUMES, Batch, Instance
 from tests.support.kube import Json, Kube, until
-from tests.support.kubectl import kubectl, worked
+from tests.support.kubectl import kubectl
 
 ANSWERED_BEFORE = 40
 STEP_SECONDS = 0.03
@@ -26,14 +26,6 @@ def underway(instance: Instance, label: str) -> Batch:
     batch = Batch(instance, label, STEP_SECONDS, held_after=Batch.SIZE // 2)
     batch.wait_answered(ANSWERED_BEFORE)
     return batch
-
-
-def test_200_requests_are_each_answered_and_run_exactly_once(instance: Instance) -> None:
-    batch = Batch(instance, "calm", 0)
-    assert batch.check() == {"Succeeded": Batch.SIZE}
-    text = instance.value(f'(with-temp-buffer (insert-file-contents "{batch.file}") (buffer-string))')
-    numbers = text.strip('"').split("\\n" if "\\n" in text else "\n")
-    assert sorted(int(number) for number in numbers if number) == list(range(Batch.SIZE))
 
 
 @pytest.mark.alone
@@ -91,37 +83,3 @@ def test_a_pod_deleted_by_force_midway_interrupts_at_most_the_request_it_ran(ins
     instance.wait_new_pod(before)
     ends = batch.check()
     assert ends.get("Interrupted", 0) <= 1
-
-
-def wait_begun(instance: Instance, request: Request, file: str) -> None:
-    """Wait until it is Running and has written its file: it is Running a moment before its first form."""
-    request.wait_reason("Running")
-    until(lambda: worked(lambda: instance.shell('test -s "$1"', file)), instance.diagnostics)
-
-
-def test_work_whose_retry_is_allowed_runs_again_when_emacs_dies(instance: Instance) -> None:
-    file = "/workspace/retried"
-    content = f"""
-    (progn (write-region "ran\\n" nil "{file}" t)
-           (if (= 1 (with-temp-buffer (insert-file-contents "{file}") (count-lines 1 (point-max))))
-               (sleep-for 500)
-             'again))
-    """
-    request = instance.send(content, retryPolicy="IfInterrupted", maxAttempts=3, timeoutSeconds=600)
-    wait_begun(instance, request, file)
-    instance.kill_emacs()
-    status = request.wait()
-    assert (status["phase"], status["result"], status["attempt"]) == ("Succeeded", "again", 2)
-    assert instance.shell(f"cat {file}") == "ran\nran\n"
-
-
-def test_work_that_may_not_be_retried_is_interrupted_when_emacs_dies(instance: Instance) -> None:
-    file = "/workspace/once"
-    request = instance.send(f'(write-region "ran\\n" nil "{file}" t) (sleep-for 500)', timeoutSeconds=600)
-    wait_begun(instance, request, file)
-    instance.kill_emacs()
-    status = request.wait()
-    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "Interrupted", "Failure")
-    until(lambda: instance.condition("EmacsResponsive")["status"] == "True", instance.diagnostics)
-    assert instance.value("(+ 1 2)") == "3"
-    assert instance.shell(f"cat {file}") == "ran\n"

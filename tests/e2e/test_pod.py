@@ -81,14 +81,3 @@ def test_instances_and_requests_carry_nothing_the_operator_has_written_but_statu
         assert obj["metadata"].get("annotations", {}).keys() <= noted
         managers = {entry["manager"]: entry.get("subresource") for entry in obj["metadata"]["managedFields"]}
         assert sorted(manager for manager in managers.values() if manager) == ["status"], managers
-
-
-def test_a_network_policy_shuts_both_ways_but_for_the_operator_and_dns(kube: Kube, instance: Instance) -> None:
-    """The object alone: not every network plugin enforces policies, the one of the bare test cluster does not."""
-    spec = kube.get("NetworkPolicy", instance.namespace, "efrit-plain")["spec"]
-    assert sorted(spec["policyTypes"]) == ["Egress", "Ingress"]
-    assert spec["podSelector"]["matchLabels"]["efrit.dev/instance"] == instance.name
-    (ingress,) = spec["ingress"]
-    assert [port["port"] for port in ingress["ports"]] == [8443]
-    assert all("namespaceSelector" in peer for peer in ingress["from"])
-    assert {port["port"] for rule in spec["egress"] for port in rule["ports"]} == {53}

@@ -66,6 +66,7 @@ class PoolReason(StrEnum):
     UPDATING = "UpdatingMembers"
     REMOVING = "RemovingMembers"
     MEMBER_REFUSED = "MemberRefused"
+    TOO_MANY_MEMBERS = "TooManyMembers"
     REVISION_FAILED = "RevisionFailed"
     REQUESTS_PLACED = "RequestsPlaced"
     REQUESTS_WAITING = "RequestsWaiting"

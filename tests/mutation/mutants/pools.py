@@ -376,6 +376,15 @@ MUTANTS = (
         "claims-answer",
         Always(),
     ).found_by("test_a_change_of_a_pool_that_changes_no_answer_has_no_claim_reconciled"),
+    Step("the bound of the instances that count as members of a pool", "members-bound", Never()).found_by(
+        "test_no_more_members_count_than_allowed_and_the_next_one_follows_on_one_that_goes"
+    ),
+    Step("that an instance follows on a member that goes", "members-follow", Drop()).found_by(
+        "test_no_more_members_count_than_allowed_and_the_next_one_follows_on_one_that_goes"
+    ),
+    Step("that a pool makes no members that would not count", "too-many-members", Never()).found_by(
+        "test_none_is_made_while_more_instances_name_the_pool_as_their_owner_than_count"
+    ),
     Step("that a pool goes on where the API server takes no budget", "budget-refused", Instead("raise")).found_by(
         "test_an_api_server_that_takes_no_budget_keeps_no_pool_from_its_members"
     ),

@@ -158,6 +158,13 @@ def _available(snapshot: PoolSnapshot, wanted: int, serving: int) -> ConditionSt
 
 def _progressing(snapshot: PoolSnapshot, create: int, draining: int, now: datetime) -> ConditionState:
     refusal, template = snapshot.refusal, snapshot.template
+    if snapshot.has_too_many:
+        message = (
+            f"More than {len(snapshot.members)} EfritInstances have this pool as their owner: somebody else creates "
+            "some. Only so many count, and the surplus without work is deleted; no further one is made. Install the "
+            "chart with admissionPolicy.enabled, so that the operator alone makes members."
+        )
+        return ConditionState(ConditionStatus.FALSE, PoolReason.TOO_MANY_MEMBERS, message)
     if template is None:
         message = "spec.template is larger than 128 KiB of JSON: shorten it."
         return ConditionState(ConditionStatus.FALSE, PoolReason.MEMBER_REFUSED, message)

@@ -157,6 +157,9 @@ def _take_out(snapshot: PoolSnapshot, member: MemberView, now: datetime) -> list
 def _create(snapshot: PoolSnapshot, count: int, now: datetime) -> list[Action]:
     if count == 0 or snapshot.template is None:
         return []
+    if snapshot.has_too_many:  # gate: too-many-members
+        # One more would not count either, and the next one would follow.
+        return []
     refusal = snapshot.refusal
     if refusal is not None and refusal.until > now:
         return [RequeueAfter(refusal.until - now)]

@@ -97,6 +97,8 @@ class PoolSnapshot:
     revision: str
     members: tuple[MemberView, ...] = ()
     """By name."""
+    has_too_many: bool = False
+    """Whether more instances than these name it as their owner: not all of them are its own."""
     draining: frozenset[str] = frozenset()
     """Names of members that get no more requests."""
     drain_began: Mapping[str, datetime] = field(default_factory=dict)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Set
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from efrit.api import EfritPool
-from efrit.api.pool import REQUESTER, Fairness, PlacementStrategy
+from efrit.api.pool import MAX_MEMBERS, REQUESTER, Fairness, PlacementStrategy
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import pod_goes_for_update
 from efrit.controller.store.flow_backlog import FlowBacklog, Shares
-from efrit.controller.store.groups import regroup
+from efrit.controller.store.groups import BoundedGroups
 from efrit.controller.store.records import PoolOwner, PoolRecord, RequestRecord
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ REFILE_SECONDS = 1.0
 REFILED_AT_ONCE = 500
 """Requests that are put in line anew before all others have a turn."""
 REFILE_PAUSE_SECONDS = 0.05
+MAX_COUNTED = 2 * MAX_MEMBERS
+"""Members of a pool that count: as many as one has of the largest size, all of which are replaced at once.
+
+Without the chart's admission policy anybody who creates instances may name a pool as their owner.
+"""
 MAX_CANDIDATES = 16
 """Members that a decision about a request chooses between."""
 
@@ -54,7 +60,7 @@ class PoolLines:
         self._index = index
         self._lines: dict[Key, FlowBacklog] = {}
         """Open requests that name a pool, by pool, whether there is one or not."""
-        self._members: dict[PoolOwner, set[Key]] = {}
+        self._members = BoundedGroups[PoolOwner, Key](MAX_COUNTED)
         """Instances by the pool that owns them."""
 
     def add(self, record: RequestRecord, pool: Key) -> None:
@@ -187,15 +193,22 @@ class PoolLines:
 
     def _move(self, key: Key, before: PoolOwner | None, pool: PoolOwner | None) -> Key | None:
         """Move an instance from one pool to another, and return the one that it has left."""
-        regroup(self._members, key, before, pool)
+        self._members.move(key, before, pool)
         return before.key if before is not None and before != pool else None
 
-    def members_of(self, pool: Key) -> set[Key]:
-        """Return the instances that a pool owns."""
+    def members_of(self, pool: Key) -> Set[Key]:
+        """Return the instances that a pool owns; of more than it can have, as many as are looked at."""
+        owner = self._owner(pool)
+        return self._members.of(owner) if owner is not None else frozenset()
+
+    def has_too_many(self, pool: Key) -> bool:
+        """Return whether more instances have a pool as their owner than are looked at."""
+        owner = self._owner(pool)
+        return owner is not None and self._members.has_others(owner)
+
+    def _owner(self, pool: Key) -> PoolOwner | None:
         record = self._index.pools.get(pool)
-        if record is None or record.uid is None:
-            return set()
-        return self._members.get(PoolOwner(pool, record.uid), set())
+        return PoolOwner(pool, record.uid) if record is not None and record.uid is not None else None
 
     def flow_has_all(self, pool: Key, flow: str) -> bool:
         """Return whether members have as many requests of a flow as they may have at a time, or may have as many."""

@@ -273,6 +273,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             template=json.loads(zlib.decompress(record.template)) if record.template is not None else None,
             revision=record.revision,
             members=tuple(self._members(key)),
+            has_too_many=self._index.pool_lines.has_too_many(key),
             draining=frozenset(record.draining),
             drain_began=dict(record.drain_began),
             listed=self._index.is_listed(key[0]),

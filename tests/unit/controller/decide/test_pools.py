@@ -142,6 +142,12 @@ def test_a_refused_member_is_tried_again_after_a_pause_and_the_status_says_why()
     assert "exceeded quota" in progressing["message"]
 
 
+def test_none_is_made_while_more_instances_name_the_pool_as_their_owner_than_count() -> None:
+    assert of(decide(snapshot(3, member("a"))), CreateMember)
+    actions = decide(snapshot(3, member("a"), has_too_many=True))
+    assert not of(actions, CreateMember)
+
+
 def test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work() -> None:
     actions = decide(snapshot(0, member("a"), member("b", load=1)))
     (drain,) = of(actions, Drain)
@@ -207,6 +213,7 @@ def test_of_many_templates_the_status_names_the_present_one_and_those_with_the_m
         (snapshot(1, member("a", OLD)), "Progressing", "True", "UpdatingMembers"),
         (snapshot(1, member("a"), member("b", load=1)), "Progressing", "True", "RemovingMembers"),
         (snapshot(1, member("a", ready=False, refused="no")), "Progressing", "False", "MemberRefused"),
+        (snapshot(1, member("a"), has_too_many=True), "Progressing", "False", "TooManyMembers"),
         (snapshot(1, member("a"), pending=3, oldest_pending=NOW - LONG), "Backlogged", "True", "RequestsWaiting"),
         (snapshot(1, member("a"), pending=3, oldest_pending=NOW), "Backlogged", "False", "RequestsPlaced"),
         (snapshot(1, member("a")), "Backlogged", "False", "RequestsPlaced"),

@@ -865,3 +865,21 @@ async def test_a_member_has_no_room_while_its_pod_is_replaced_and_those_that_wai
     world.store.instances.replace_ended(ALPHA)
     assert ("Request", "one") in await world.due_keys(LONG)
     assert awake() == 1
+
+
+@on_virtual_time
+async def test_of_instances_that_anybody_has_made_for_a_pool_no_more_count_than_it_can_have(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_lines, "MAX_COUNTED", 3)
+    world.store.pools.observe(pool_json(template={"spec": {}}))
+    for name in ("a", "b", "c"):
+        world.store.instances.observe(member_json(name))
+    assert not pool_of(world).has_too_many
+    for name in ("d", "e"):
+        world.store.instances.observe(member_json(name))
+    assert (names(world), pool_of(world).has_too_many) == (["a", "b", "c"], True)
+    world.store.instances.observe_gone((NAMESPACE, "b"), "uid-b")
+    assert (names(world), pool_of(world).has_too_many) == (["a", "c", "d"], True)
+    world.store.instances.observe_gone((NAMESPACE, "a"), "uid-a")
+    assert (names(world), pool_of(world).has_too_many) == (["c", "d", "e"], False)

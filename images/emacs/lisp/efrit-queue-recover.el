@@ -39,6 +39,9 @@ The return value is `archive', `wait', `again' or (answer . REASON)."
 
 ;;;; Carrying it out
 
+(defvar efrit-recover-problem nil
+  "What kept the Emacs before this one from the queue at its end, a string or nil.")
+
 (defun efrit-recover ()
   "Settle every request that an earlier Emacs left behind.
 Return how many were answered."
@@ -159,10 +162,19 @@ ATTEMPT is the number of its last claim."
       (efrit-claim-make :request request :attempt attempt)
       (efrit-result-make
        :reason reason
-       :error (pcase reason
-                ("Interrupted" "Emacs ended while the request ran; what it did is unknown")
-                ("TimedOut" "The time of the request was over; Emacs had to be ended")
-                (_ "The request was cancelled; Emacs had to be ended")))))))
+       :error (concat
+               (pcase reason
+                 ("Interrupted" "Emacs ended while the request ran; what it did is unknown")
+                 ("TimedOut" "The time of the request was over; Emacs had to be ended")
+                 (_ "The request was cancelled; Emacs had to be ended"))
+               (efrit-recover--unstored (efrit-request-id request))))))))
+
+(defun efrit-recover--unstored (id)
+  "Return what to add where an earlier Emacs could not store its answer to ID."
+  (if (and efrit-recover-problem (string-search id efrit-recover-problem))
+      (concat ". It had an answer that could not be written to the volume of the queue: "
+              efrit-recover-problem)
+    ""))
 
 (provide 'efrit-queue-recover)
 ;;; efrit-queue-recover.el ends here

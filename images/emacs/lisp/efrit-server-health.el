@@ -230,17 +230,28 @@ With SECONDS nil it comes as usual."
 
 ;;;; Two daemons, one queue
 
+(defun efrit-health--last ()
+  "Return the heartbeat that lies in the queue as a hash table, nil without one."
+  (let* ((text (efrit-files-isolated
+                 (condition-case nil
+                     (efrit-files-read (efrit-files-path "heartbeat"))
+                   (file-error ""))))
+         (beat (condition-case nil (json-parse-string text) (error nil))))
+    (and (hash-table-p beat) beat)))
+
+(defun efrit-health-last-problem ()
+  "Return what the heartbeat in the queue says that kept its Emacs from the queue.
+The value is a string, or nil where nothing did."
+  (let* ((beat (efrit-health--last))
+         (problem (and beat (gethash "problem" beat))))
+    (and (stringp problem) (efrit-print-head (efrit-print-clean problem) 300))))
+
 (defun efrit-health-check-alone ()
   "Signal `efrit-queue-taken' when another live Emacs serves the queue.
 Return non-nil when the last one was one of another host.
 In a pod, whoever starts Emacs decides: it takes the queue from an older run."
   (unless efrit-fence-generation
-    (let* ((text (efrit-files-isolated
-                   (condition-case nil
-                       (efrit-files-read (efrit-files-path "heartbeat"))
-                     (file-error ""))))
-           (beat (condition-case nil (json-parse-string text) (error nil)))
-           (beat (and (hash-table-p beat) beat))
+    (let* ((beat (efrit-health--last))
            (pid (and beat (gethash "pid" beat)))
            (time (and pid (efrit-request-time (gethash "time" beat)))))
       (pcase (efrit-host-verdict beat #'efrit-host-silence)

@@ -83,6 +83,8 @@
   ;; In a pod the kubelet may give the volume's group the right to write.
   (unless efrit-bridge-p (efrit-files-check-trusted))  ; gate: queue-owner-emacs
   (efrit-results-reset)
+  ;; Before this Emacs writes a heartbeat of its own.
+  (setq efrit-recover-problem (efrit-health-last-problem))
   (efrit-server--take-queue)
   (efrit-eval-install)
   ;; An Emacs that was killed leaves its locks, whose process numbers others get: asking

@@ -10,6 +10,7 @@
 
 (require 'efrit-test-queue)
 (require 'efrit-queue-recover)
+(require 'efrit-server-health)
 
 (defmacro efrit-recover-test--with (&rest body)
   "Run BODY with an empty queue and nothing remembered of another."
@@ -29,6 +30,10 @@
   "Put the request ID with MEMBERS into directory PART."
   (efrit-test-write part (format "req_%s.json" id)
                     (apply #'efrit-test-request id members)))
+
+(defun efrit-recover-test--heartbeat (text)
+  "Leave TEXT as the heartbeat of an earlier Emacs."
+  (write-region text nil (efrit-files-path "heartbeat") nil 'silent))
 
 (defun efrit-recover-test--reason (id)
   "Return the reason in the answer to ID."
@@ -115,6 +120,31 @@
     (should (equal (alist-get 'status (efrit-test-json "responses" "resp_b.json"))
                    "timeout"))
     (should-not (efrit-test-names "control"))))
+
+(ert-deftest efrit-recover-an-answer-that-could-not-be-stored-is-named-with-the-volume ()
+  (efrit-recover-test--with
+    (dolist (id '("kept" "other"))
+      (efrit-recover-test--place "processing" id)
+      (efrit-recover-test--claimed id)
+      (efrit-test-write "control" (concat "cancel_" id) "TimedOut"))
+    (efrit-recover-test--heartbeat "{\"problem\": \"The answer could not be stored: \\\"kept\\\", \\\"Write error: \
+No space left on device\\\"\"}")
+    (let ((efrit-recover-problem (efrit-health-last-problem)))
+      (efrit-recover))
+    (let ((text (lambda (id)
+                  (alist-get 'error (efrit-test-json "responses" (format "resp_%s.json" id))))))
+      (should (string-match-p
+               "answer that could not be written to the volume of the queue: .*No space left on device"
+               (funcall text "kept")))
+      (should (equal (funcall text "other")
+                     "The time of the request was over; Emacs had to be ended")))))
+
+(ert-deftest efrit-recover-without-a-heartbeat-or-a-problem-nothing-is-named ()
+  (efrit-recover-test--with
+    (should-not (efrit-health-last-problem))
+    (dolist (text '("{\"problem\": null}" "{" "[]" "{\"problem\": 1}"))
+      (efrit-recover-test--heartbeat text)
+      (should-not (efrit-health-last-problem)))))
 
 (ert-deftest efrit-recover-a-safe-request-runs-again-as-the-next-attempt ()
   (efrit-recover-test--with

@@ -12,6 +12,8 @@ RESTORED_ANNOTATION = f"{GROUP}/restored-template"
 """Annotation of a pool: the number and digest of the former template that a client has restored last, as `2 DIGEST`.
 
 A restored template gets another number: whoever repeats the call would not find the first one."""
+MAX_CONTENT_CHARS = 245_760
+"""Of a request. A character may take six bytes in etcd, an object 1.5 MiB: the rest is for metadata and status."""
 LARGEST_REVISION = 2**52
 """No pool has had so many templates: what has a larger number was written by somebody else."""
 

@@ -17,14 +17,13 @@ from efrit.api.wire_types import (
     RetryPolicyField,
     UsageField,
 )
+from efrit.api_group import MAX_CONTENT_CHARS as MAX_CONTENT_CHARS
 from efrit.api_group import POOL_LABEL
 from efrit.protocol.enums import Outcome, RequestType, RetryPolicy, SessionStatus
 from efrit.protocol.ids import run_id
 from efrit.protocol.resource_case import resource_word
 from efrit.resources import REQUESTS
 
-# A character may take six bytes in etcd, an object 1.5 MiB: what is left is for the metadata and the status.
-MAX_CONTENT_CHARS = 245_760
 MAX_INLINE_RESULT_CHARS = 32_768
 MAX_PREEMPTIONS = 5
 """A request that was interrupted so often for others runs to its end: it loses the time of so many runs at most."""

@@ -146,6 +146,14 @@ class NoCluster(ClientError):
     code = "NoCluster"
 
 
+def content_too_long(size: str, place: str, limit: int) -> Refused:
+    """Return the error for work whose content has `size`, with its unit, and may have `limit` in `place`."""
+    return Refused(
+        f"the content has {size}; a request {place} takes at most {limit}",
+        "send less: a file that the work reads can hold the rest",
+    )
+
+
 def check_directory(directory: str | None, name: str = "the directory") -> None:
     """Raise `Refused` for the empty name of a directory, an unset variable say: it would be the current one."""
     if directory == "":

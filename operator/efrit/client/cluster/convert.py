@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from efrit.client.errors import Refused
+from efrit.api_group import MAX_CONTENT_CHARS
+from efrit.client.errors import Refused, content_too_long
 from efrit.client.interface import (
     Error,
     Handle,
@@ -181,6 +182,8 @@ def name_of_key(key: str) -> str:
 def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
     """Return the EfritRequest for `work`, to be executed by `target`. Raises `Refused`."""
     work.require_content()
+    if len(work.content) > MAX_CONTENT_CHARS:
+        raise content_too_long(f"{len(work.content)} characters", "in a cluster", MAX_CONTENT_CHARS)
     if work.directory is not None:
         raise Refused("in a cluster work begins in the instance's workspace", "leave --dir out")
     spec: dict[str, Any] = {"type": work.type.value, "content": work.content}

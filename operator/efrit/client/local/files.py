@@ -20,6 +20,7 @@ from typing import Any
 from efrit.client.errors import ClientError, Conflict, NotReady, ResultGone, ResultTruncated
 from efrit.client.interface import Handle, RequestReason, RequestState
 from efrit.client.local import answers
+from efrit.client.local.request_file import check_file_size
 from efrit.errors import EfritError, NoSpace, QueueNotTrusted
 from efrit.protocol.ids import RequestId, id_of_request_file, id_of_response_file, request_file, response_file
 from efrit.protocol.request import Request
@@ -69,8 +70,9 @@ class QueueFiles:
     # Submitting
 
     def submit(self, request: Request) -> None:
-        """Store the request durably. Storing the same again is allowed. Raises `Conflict`, `NotReady`."""
+        """Store the request durably. Storing the same again is allowed. Raises `Conflict`, `NotReady`, `Refused`."""
         data = request.to_json().encode()
+        check_file_size(request, len(data))
         with _as_client_errors(self.root):
             (problem,) = commit(self.disk, [Submission(request.id, data)])
         if isinstance(problem, IdTaken):

@@ -7,11 +7,14 @@ import os
 import time
 from datetime import UTC, datetime
 
-from efrit.client.errors import Refused
+from efrit.client.errors import Refused, content_too_long
 from efrit.client.interface import Work
 from efrit.protocol.enums import RetryPolicy
 from efrit.protocol.ids import RequestId
 from efrit.protocol.request import Request, RequestOptions, SessionOption
+
+MAX_REQUEST_FILE_BYTES = 8 << 20
+"""Emacs rejects a larger file without reading it."""
 
 
 def id_of(work: Work) -> str:
@@ -29,6 +32,9 @@ def id_of_key(key: str) -> str:
 def check(work: Work) -> None:
     """Raise `Refused` for work that Emacs would reject."""
     work.require_content()
+    if (size := _content_bytes(work)) > MAX_REQUEST_FILE_BYTES:
+        # Refused before an Emacs is started for it.
+        raise content_too_long(f"{size} bytes", "on this machine", MAX_REQUEST_FILE_BYTES)
     if "\0" in work.content:
         raise Refused(
             "the content holds a NUL character, which not every Emacs reads", "write it as \\0 in a Lisp string"
@@ -41,6 +47,17 @@ def check(work: Work) -> None:
         raise Refused("a budget bounds a command", "leave it out of an eval or a chat")
     if work.session is not None and work.type == "eval":
         raise Refused("an eval has no session", "leave it out, or send a chat or a command")
+
+
+def check_file_size(request: Request, file_bytes: int) -> None:
+    """Raise `Refused` for a request whose file is larger than Emacs reads; a quote takes two bytes in it."""
+    if file_bytes > MAX_REQUEST_FILE_BYTES:
+        size = f"{_content_bytes(request)} bytes, with the rest of the request {file_bytes} as JSON"
+        raise content_too_long(size, "on this machine", MAX_REQUEST_FILE_BYTES)
+
+
+def _content_bytes(work: Work | Request) -> int:
+    return len(work.content.encode(errors="surrogatepass"))
 
 
 def request_for(rid: str, work: Work) -> Request:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritRequest
+from efrit.api_group import MAX_CONTENT_CHARS
 from efrit.cli.exit_codes import Exit, exit_of
 from efrit.client.cluster.convert import instance_of, manifest, request_name, request_of, stats_of
 from efrit.client.errors import Refused
@@ -177,3 +178,11 @@ def test_which_instance_was_chosen_is_no_part_of_what_a_key_stands_for() -> None
 def test_empty_work_is_refused() -> None:
     with pytest.raises(Refused):
         manifest(Work(RequestType.EVAL, " \n"), "n", TARGET)
+
+
+def test_content_that_no_request_takes_is_refused_with_its_size_and_the_limit() -> None:
+    assert manifest(Work(RequestType.EVAL, "é" * MAX_CONTENT_CHARS), "n", TARGET)
+    with pytest.raises(Refused) as caught:
+        manifest(Work(RequestType.EVAL, "é" * (MAX_CONTENT_CHARS + 1)), "n", TARGET)
+    assert str(caught.value) == "the content has 245761 characters; a request in a cluster takes at most 245760"
+    assert caught.value.advice == "send less: a file that the work reads can hold the rest"

@@ -1,7 +1,13 @@
 """Work of a client as the request file that Emacs and a bridge read."""
 
+from pathlib import Path
+
+import pytest
+
+from efrit.client.errors import Refused
 from efrit.client.interface import Budget, RequestType, Work
-from efrit.client.local.request_file import request_for
+from efrit.client.local.files import QueueFiles
+from efrit.client.local.request_file import MAX_REQUEST_FILE_BYTES, check, request_for
 from efrit.protocol import Request, RetryPolicy
 
 
@@ -33,3 +39,17 @@ def test_work_that_may_not_be_run_again_has_one_attempt() -> None:
     request = request_for("r", Work(RequestType.EVAL, "(+ 1 2)", max_attempts=5))
     assert (request.options.retry, request.options.max_attempts) == (RetryPolicy.NEVER, 1)
     assert request.digest() == Request(id="r", type=RequestType.EVAL, content="(+ 1 2)").digest()  # type: ignore[arg-type]
+
+
+def test_content_that_no_request_takes_is_refused_with_its_size_and_the_limit(tmp_path: Path) -> None:
+    check(Work(RequestType.EVAL, "x" * MAX_REQUEST_FILE_BYTES))
+    with pytest.raises(Refused) as caught:
+        check(Work(RequestType.EVAL, "é" * (MAX_REQUEST_FILE_BYTES // 2 + 1)))
+    assert str(caught.value) == "the content has 8388610 bytes; a request on this machine takes at most 8388608"
+    assert caught.value.advice == "send less: a file that the work reads can hold the rest"
+    # In the file each of these takes two bytes.
+    quotes = request_for("r", Work(RequestType.EVAL, '"' * (MAX_REQUEST_FILE_BYTES // 2)))
+    files = QueueFiles(tmp_path)
+    with pytest.raises(Refused, match=r"has 4194304 bytes, with the rest of the request 83\d+ as JSON; a request on"):
+        files.submit(quotes)
+    assert not (tmp_path / "requests").exists()

@@ -74,30 +74,32 @@ LARGE is as returned by `efrit-answer--place-result'."
 
 (defun efrit-answer--place-result (result id)
   "Decide where the value of RESULT, for the request ID, goes.
-Return a plist of :text for the answer, :file (PATH . TEXT) or nil, :truncated
-and :sha256 of the whole value."
+Return a plist of :text for the answer, :file (PATH . TEXT) or nil, :truncated,
+:sha256 of the whole value, and :bytes of what is kept of it."
   (let* ((printed (efrit-result-value result))
          (text (and printed (efrit-secret-redact (efrit-print-text printed))))
          (truncated (and printed (efrit-print-truncated printed))))
-    (cond ((null text) (list :text :null))
+    (cond ((null text) (list :text :null :bytes 0))
           ((<= (string-bytes text) efrit-inline-result-bytes)
-           (list :text text :truncated truncated
+           (list :text text :bytes (string-bytes text) :truncated truncated
                  :sha256 (and (not truncated) (efrit-files-sha256 text))))
           (efrit-workspace-directory
            (list :text (efrit-print-head text efrit-result-head-bytes)
+                 :bytes (string-bytes text)
                  :truncated truncated
                  :sha256 (and (not truncated) (efrit-files-sha256 text))
                  :file (cons (efrit-results-path id) text)))
           (t
-           (list :text (efrit-print-head text efrit-inline-result-bytes)
-                 :truncated t
-                 :sha256 (and (not truncated) (efrit-files-sha256 text)))))))
+           (let ((head (efrit-print-head text efrit-inline-result-bytes)))
+             (list :text head
+                   :bytes (string-bytes head)
+                   :truncated t
+                   :sha256 (and (not truncated) (efrit-files-sha256 text))))))))
 
 (defun efrit-answer--json (claim result id large)
   "Return the JSON alist of RESULT for CLAIM, whose request is ID.
 LARGE is as returned by `efrit-answer--place-result'."
   (let ((reason (efrit-result-reason result))
-        (printed (efrit-result-value result))
         (code (efrit-result-error-code result)))
     `((id . ,id)
       (version . ,efrit-answer-version)
@@ -115,7 +117,7 @@ LARGE is as returned by `efrit-answer--place-result'."
       (output . ,(or (efrit-result-output result) ""))
       (messages . ,(or (efrit-result-messages result) ""))
       (truncated . ,(if (plist-get large :truncated) t :false))
-      (result_bytes . ,(if printed (efrit-print-bytes printed) 0))
+      (result_bytes . ,(plist-get large :bytes))
       (result_path . ,(or (car (plist-get large :file)) :null))
       (error_code . ,(if code
                          (efrit-print-clean (if (symbolp code) (symbol-name code)

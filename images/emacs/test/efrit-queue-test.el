@@ -712,7 +712,23 @@ REMEMBERED is t when it remembers answers of all requests, nil when of none."
     (let ((answer (efrit-test-json "responses" "resp_one.json")))
       (should (equal (alist-get 'result answer) "\"0123"))
       (should (eq (alist-get 'truncated answer) t))
-      (should (= (alist-get 'result_bytes answer) 12)))))
+      (should (= (alist-get 'result_bytes answer) 5)))))
+
+(ert-deftest efrit-answer-counts-the-bytes-of-what-is-kept-of-a-cut-result ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (let ((efrit-inline-result-bytes 5) (efrit-result-head-bytes 3))
+      (efrit-answer-store
+       (efrit-answer-make
+        (efrit-queue-test--claim)
+        (efrit-result-make :reason "Succeeded"
+                           :value (efrit-print (make-string 5000 ?x) 100)))))
+    (let* ((answer (efrit-test-json "responses" "resp_one.json"))
+           (path (alist-get 'result_path answer)))
+      (should (eq (alist-get 'truncated answer) t))
+      (should (= (file-attribute-size (file-attributes path)) 100))
+      (should (= (alist-get 'result_bytes answer) 100)))))
 
 (ert-deftest efrit-answer-that-failed-is-stored-by-the-next-try ()
   (efrit-queue-test--with

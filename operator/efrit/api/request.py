@@ -225,7 +225,9 @@ class ResultRef(ApiModel):
         max_length=1024,
         description="Absolute path of a file on the instance's workspace volume.",
     )
-    bytes: int = Field(ge=0, description="Size of the whole result in bytes (UTF-8).")
+    bytes: int = Field(
+        ge=0, description="Size in bytes (UTF-8) of what is stored there: all of it, unless Emacs has cut it."
+    )
     sha256: str = Field(
         max_length=64,
         description="SHA-256 of the whole result, in hexadecimal; empty where only its beginning is stored.",

@@ -240,7 +240,8 @@ class Error(Struct, frozen=True):
 class RequestState(Struct, frozen=True):
     """A request as it is now. Once `final` it never changes again.
 
-    `result` is the beginning of a long one (`truncated`; `Backend.result` gives all of it). `output` is what
+    `result` is the beginning of a long one (`truncated`; `Backend.result` gives the `result_bytes` that are kept: all
+    of it, unless Emacs has cut it). `output` is what
     was printed, `messages` what Emacs said. `message` says in a sentence where it stands. `reason`
     is a string where a later operator has one that is not known here. `preemptions` is how often
     a pool interrupted it for another request, to run it again.

@@ -29,8 +29,9 @@ _RunSeconds = Annotated[float, Meta(ge=0, le=1e9)]
 class Response(PassThroughModel, frozen=True, kw_only=True):
     """The one answer to one request.
 
-    `execution_time` in seconds; `sha256` and `result_bytes` speak of the full printed result, which
-    `result` may hold only the beginning of (`truncated`, or `result_path` names the file with all of it).
+    `execution_time` in seconds. `result_path` names the file that has the result where `result` holds only its
+    beginning; `result_bytes` is the size of what is kept: of a result that was cut (`truncated`), of what is left of
+    it. `sha256` is that of the whole.
     """
 
     id: RequestIdField

@@ -106,8 +106,10 @@ class RequestOutput(ResultOutput):
     outcome: Outcome | None = Field(default=None, description="How much of the work was done; set once final.")
     message: str = Field(default="", description="The state in one sentence.")
     result: str | None = None
-    truncated: bool = Field(default=False, description="Whether result is only the beginning of result_bytes bytes.")
-    result_bytes: int = 0
+    truncated: bool = Field(default=False, description="Whether result is only the beginning.")
+    result_bytes: int = Field(
+        default=0, description="Size of the result in bytes; of one that Emacs cut, of what it kept."
+    )
     output: str = Field(default="", description="Printed output.")
     messages: str = Field(default="", description="Messages of Emacs.")
     error: Error | None = Field(default=None, description="What went wrong.")

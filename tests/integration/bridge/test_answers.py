@@ -18,22 +18,6 @@ def test_an_eval_is_answered_with_its_printed_value(shared: Instance) -> None:
     assert response.attempt == 1
 
 
-def test_an_error_names_its_symbol(shared: Instance) -> None:
-    response = shared.eval("void", "(no-such-function)")
-    assert (response.reason, response.error_code) == (RequestReason.EVAL_ERROR, "void-function")
-    assert response.error
-
-
-def test_context_comes_when_it_is_asked_for(shared: Instance) -> None:
-    assert shared.eval("without", "1").context is None
-    assert shared.eval("with", "1", options={"return_context": True}).context
-
-
-def test_what_needs_a_model_is_refused_without_one(shared: Instance) -> None:
-    shared.put("chat", "hello", type="chat")
-    assert shared.answer("chat").reason is RequestReason.MODEL_NOT_CONFIGURED
-
-
 def test_status_is_answered_with_figures(shared: Instance) -> None:
     shared.put("status", "", type="status")
     response = shared.answer("status")
@@ -95,17 +79,3 @@ def test_three_hundred_requests_are_each_run_once_and_answered_once(shared: Inst
     assert sorted(counter.read_text().split()) == sorted(names)
     answers = {path.name for path in (shared.queue / "responses").glob("resp_many-*")}
     assert answers == {f"resp_{name}.json" for name in names}
-
-
-def test_waiting_requests_run_in_the_order_of_their_priority(shared: Instance) -> None:
-    order = shared.workspace / "order"
-    shared.put("blocker", '(while (not (file-exists-p "go")) (sleep-for 0.01))')
-    shared.until_running("blocker")
-    for name, priority in (("low", -1), ("normal", 0), ("high", 5)):
-        form = f'(write-region "{name}\\n" nil "{order}" t (quote quiet))'
-        stamp = "2026-01-03T18:30:00Z"
-        shared.put(name, form, timestamp=stamp, options={"priority": priority})
-    (shared.workspace / "go").touch()
-    for name in ("low", "normal", "high"):
-        shared.answer(name)
-    assert order.read_text().split() == ["high", "normal", "low"]

@@ -92,23 +92,6 @@ def test_a_command_reports_how_far_it_has_come_and_its_log_is_kept_with_it(talki
     assert not (talking.queue / "progress/twelve.ndjson").exists()
 
 
-def test_a_command_asks_and_the_next_request_answers(talking: Instance) -> None:
-    ask(talking, "asks", "Write my favourite colour to colour.txt. (scenario=question)")
-    question = talking.answer("asks")
-    assert (question.reason, question.outcome) == (RequestReason.INPUT_REQUIRED, Outcome.PARTIAL)
-    assert question.session is not None
-    assert question.session.question == "Which colour is your favourite?"
-    ask(talking, "blue", "Blue", session={"id": question.session.id})
-    assert talking.answer("blue").result == "Wrote Blue."
-    assert (talking.workspace / "colour.txt").read_text() == "Blue"
-
-
-def test_a_budget_that_ends_keeps_what_was_done(talking: Instance) -> None:
-    ask(talking, "bounded", "Count as far as you can. (scenario=many-calls)", budget={"max_tool_calls": 3})
-    answer = talking.answer("bounded")
-    assert (answer.reason, answer.outcome) == (RequestReason.BUDGET_EXHAUSTED, Outcome.PARTIAL)
-
-
 def test_evals_are_answered_while_sessions_wait_for_their_model(talking: Instance) -> None:
     for rid in ("s1", "s2", "s3"):
         ask(talking, rid, f"Speak slowly, {rid}. (scenario=slow)", "chat")

@@ -405,7 +405,11 @@ def _target_updating(context: RequestContext) -> list[Action] | None:
     if _recorded_before_update(context, target):
         return None
     name = target.instance.metadata.name
-    message = f"EfritInstance {name} is being updated: the request waits for its new pod."
+    # What that waits for may change: each request that waits here would say so by another write.
+    message = (
+        f"EfritInstance {name} is being updated: the request waits for its new pod. The condition Updated of the "
+        "instance says what the update waits for."
+    )
     return wait(context, RequestReason.INSTANCE_UPDATING, message, [])
 
 

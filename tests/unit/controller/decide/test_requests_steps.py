@@ -361,6 +361,7 @@ def test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated(targ
 
     assert of_kind(actions, Submit) == []
     assert written(actions)["reason"] == "InstanceUpdating"
+    assert "The condition Updated of the instance says what the update waits for." in str(written(actions))
     assert placement.least_loaded([target]) is None
 
 

@@ -137,6 +137,9 @@ MUTANTS = (
         "result-refusals",
         Without(1),
     ).found_by("test_a_failure_that_is_no_refusal_never_gives_a_result_up"),
+    Step(
+        "that a clock which is set back makes no pause longer", "pause-set-back", Value("max(OVER, remaining)")
+    ).found_by("test_a_pause_is_never_longer_than_it_was_to_be"),
     Step("the pause between two writes of progress", "progress-pause", Never()).found_by(
         "test_progress_is_written_once_a_second_at_most"
     ),

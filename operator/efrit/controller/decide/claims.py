@@ -97,9 +97,9 @@ def _take(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
         # Which members have work is not known yet.
         return []
     refusal = snapshot.refusal
-    if refusal is not None and refusal.until > now:
+    if refusal is not None and (remaining := refusal.remaining(now)):
         message = f"The API server does not let this claim have a member: {refusal.sentence}"
-        return [*_pending(snapshot, ClaimReason.REFUSED, message, now), RequeueAfter(refusal.until - now)]
+        return [*_pending(snapshot, ClaimReason.REFUSED, message, now), RequeueAfter(remaining)]
     free = [member for member in snapshot.candidates if is_free(member)]
     asleep = [member for member in snapshot.candidates if sleeps(member)]
     if snapshot.ahead < len(free):

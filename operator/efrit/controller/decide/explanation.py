@@ -11,6 +11,7 @@ from efrit.api import ConditionStatus, EfritInstance, condition_of
 from efrit.api.instance import EMACS_RESPONSIVE, READY, SUSPENDED
 from efrit.controller.decide.readiness import NOT_CREATED
 from efrit.controller.model.actions import Action, ReadWarningEvents, RequeueAfter
+from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.snapshots import InstanceSnapshot
 
 SHORTEST_PAUSE = timedelta(seconds=5)
@@ -73,8 +74,7 @@ def explanation(snapshot: InstanceSnapshot, now: datetime) -> list[Action]:
         shortest, longest = SHORTEST_PAUSE_REFUSED, LONGEST_PAUSE_REFUSED
     # Half of the time it has lasted: a dozen questions in the first ten minutes, then one a minute.
     pause = min(max((explained_time - began) / 2, shortest), longest)
-    # The clock may have been set back since.
-    remaining = min(explained_time + pause - now, pause)
-    if remaining > timedelta(0):
+    remaining = pause_remaining(explained_time, pause, now)
+    if remaining:
         return [RequeueAfter(remaining)]
     return [question, RequeueAfter(pause)]

@@ -13,6 +13,7 @@ from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.decide.status_limits import cut, with_stop
 from efrit.controller.model import names
 from efrit.controller.model.actions import Action, RequeueAfter
+from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.snapshots import ActionFailure
 from efrit.errors import BridgeUnreachable, BridgeUnresponsive, QueueFull
 
@@ -111,7 +112,5 @@ def result_pause(context: RequestContext) -> list[Action] | None:
         return actions
     if failure.refusals == 0:
         return None
-    pause = FIRST_PAUSE * 2 ** (failure.refusals - 1)
-    # The clock may have been set back since.
-    remaining = min(failure.last + pause - context.now, pause)
-    return [*actions, RequeueAfter(remaining)] if remaining > timedelta(0) else None
+    remaining = pause_remaining(failure.last, FIRST_PAUSE * 2 ** (failure.refusals - 1), context.now)
+    return [*actions, RequeueAfter(remaining)] if remaining else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from efrit.api.instance import QUEUE_HEALTHY, InstanceStatus, QueueStatus
+from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.snapshots import InstanceSnapshot
 
 EARLY_WRITES = 3
@@ -79,8 +80,7 @@ def pause(snapshot: InstanceSnapshot, now: datetime) -> timedelta:
     """Return how long no status may be written because many were; zero or less for at once."""
     if len(snapshot.facts.status_writes) < MAX_WRITES:
         return timedelta(0)
-    # The clock may have been set back since.
-    return min(snapshot.facts.status_writes[-MAX_WRITES] + WRITES_WITHIN - now, WRITES_WITHIN)
+    return pause_remaining(snapshot.facts.status_writes[-MAX_WRITES], WRITES_WITHIN, now)
 
 
 def _without_figures(status: InstanceStatus) -> InstanceStatus:

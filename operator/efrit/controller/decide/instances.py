@@ -65,6 +65,7 @@ from efrit.controller.model.actions import (
     TakeFiguresTurn,
 )
 from efrit.controller.model.keys import Key
+from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.log_format import escaped
 from efrit.protocol import Stats
@@ -289,8 +290,7 @@ def _refusal_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta |
     same_spec = facts.refused_generation == snapshot.instance.metadata.generation
     if facts.refused is None or facts.refused_time is None or not same_spec or facts.resync:
         return None
-    remaining = facts.refused_time + RETRY_REFUSED - now
-    return remaining if remaining > timedelta(0) else None
+    return pause_remaining(facts.refused_time, RETRY_REFUSED, now) or None
 
 
 def _connection(snapshot: InstanceSnapshot) -> list[Action]:

@@ -49,9 +49,9 @@ def decide_plan(
     if plan.final:
         return retention("EfritPlan", plan, now)
     refusal = snapshot.refusal
-    if snapshot.requests is None and refusal is not None and now < refusal.until:
+    if snapshot.requests is None and refusal is not None and (remaining := refusal.remaining(now)):
         status_writes = _status_writes(snapshot, plan_status.blocked(plan, refusal.sentence, now), now)
-        return [*status_writes, RequeueAfter(refusal.until - now)]
+        return [*status_writes, RequeueAfter(remaining)]
     if snapshot.requests is None:  # gate: requests-listed
         return [ListRequests(plan.key, plan.metadata.uid)]
     unread = list(_reads_of_results(snapshot, snapshot.requests.values()))
@@ -162,7 +162,7 @@ def _blocked(snapshot: PlanSnapshot, now: datetime) -> PlanStatus | None:
     plan = snapshot.plan
     if plan.spec.cancel or plan.spec.suspend:
         return None
-    if snapshot.refusal is not None and now < snapshot.refusal.until:
+    if snapshot.refusal is not None and snapshot.refusal.remaining(now):
         return plan_status.blocked(plan, snapshot.refusal.sentence, now)
     missing = _unmounted(snapshot) if not snapshot.requests else None
     return plan_status.blocked(plan, missing, now) if missing is not None else None

@@ -13,6 +13,7 @@ from efrit.api.pool import DisruptionBudget
 from efrit.controller.manifests.disruption_budget import build_disruption_budget, build_released_budget
 from efrit.controller.model.actions import Action, ApplyDisruptionBudget, Record, RequeueAfter
 from efrit.controller.model.keys import Key
+from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.pools import MemberView, PoolSnapshot
 
 GUARDED_AFTER = timedelta(seconds=2)
@@ -57,15 +58,15 @@ def _guarded(snapshot: PoolSnapshot, now: datetime) -> set[str]:
 
 def _is_guarded(member: MemberView, now: datetime) -> bool:
     since = member.working_since
-    return since is not None and not member.deleting and now - since >= GUARDED_AFTER  # gate: budget-busy
+    # gate: budget-busy
+    return since is not None and not member.deleting and not pause_remaining(since, GUARDED_AFTER, now)
 
 
 def _waits(snapshot: PoolSnapshot, now: datetime) -> Iterator[timedelta]:
     """Yield how long it takes until each member with newer work is guarded."""
     for member in snapshot.members:
         if member.working_since is not None and not member.deleting and not _is_guarded(member, now):
-            # The clock may have been set back.
-            yield min(member.working_since + GUARDED_AFTER - now, GUARDED_AFTER)
+            yield pause_remaining(member.working_since, GUARDED_AFTER, now)
 
 
 def _due(snapshot: PoolSnapshot, now: datetime) -> timedelta:
@@ -73,7 +74,7 @@ def _due(snapshot: PoolSnapshot, now: datetime) -> timedelta:
     refusal, written = snapshot.budget_refusal, snapshot.budget_written
     waits = [timedelta(0)]
     if refusal is not None:
-        waits.append(min(refusal.until - now, refusal.pause))
+        waits.append(refusal.remaining(now))
     if written is not None:
-        waits.append(min(written + WRITTEN_EVERY - now, WRITTEN_EVERY))  # gate: budget-rate
+        waits.append(pause_remaining(written, WRITTEN_EVERY, now))  # gate: budget-rate
     return max(waits)

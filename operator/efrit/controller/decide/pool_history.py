@@ -19,8 +19,8 @@ REMOVED_AT_ONCE = 16
 def pool_history(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
     """Return what is to be read, kept and removed."""
     pool, refusal = snapshot.pool, snapshot.history_refusal
-    if refusal is not None and refusal.until > now:
-        return [RequeueAfter(min(refusal.until - now, refusal.pause))]  # gate: history-refused
+    if refusal is not None and (remaining := refusal.remaining(now)):
+        return [RequeueAfter(remaining)]  # gate: history-refused
     uid = pool.metadata.uid
     if snapshot.history is None:
         actions: list[Action] = [ReadHistory(pool.key, uid)]

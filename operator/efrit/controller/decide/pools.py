@@ -161,8 +161,8 @@ def _create(snapshot: PoolSnapshot, count: int, now: datetime) -> list[Action]:
         # One more would not count either, and the next one would follow.
         return []
     refusal = snapshot.refusal
-    if refusal is not None and refusal.until > now:
-        return [RequeueAfter(refusal.until - now)]
+    if refusal is not None and (remaining := refusal.remaining(now)):
+        return [RequeueAfter(remaining)]
     ends = _refill_pause(snapshot, now)
     if ends is not None:
         count = _not_coming_back(snapshot, count, now)

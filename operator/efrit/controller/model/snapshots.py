@@ -16,6 +16,7 @@ from efrit.api.pool import PlacementStrategy
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.keys import Key
+from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.rollout import RolloutView
 from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
 from efrit.protocol import RequestView
@@ -240,10 +241,9 @@ class Refusal:
     is_reported: bool = True
     """False: it is likely to pass, and nobody needs to know."""
 
-    @property
-    def until(self) -> datetime:
-        """When it is tried again."""
-        return self.when + self.pause
+    def remaining(self, now: datetime) -> timedelta:
+        """Return how long it is not tried again, zero where it may be."""
+        return pause_remaining(self.when, self.pause, now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,11 @@ def test_what_a_claim_that_waits_says(facts: dict[str, Any], expected: tuple[str
     assert of(decide(snapshot(claim(dict(status)), **facts)), PatchStatus) == []
 
 
+def test_a_member_that_was_refused_is_tried_again_at_once_where_the_clock_was_set_back_since() -> None:
+    refusal = Refusal("no right", NOW + timedelta(hours=1))
+    assert of(decide(snapshot(refusal=refusal, candidates=(member(),))), TakeMember)
+
+
 @pytest.mark.parametrize(
     ("ahead", "seconds", "silent_for"),
     [(0, 0, 2), (0, 1.5, 0.5), (0, 2, None), (9, 2, 0.9), (1000, 29, 1), (1000, 30, None), (0, -60, 2)],

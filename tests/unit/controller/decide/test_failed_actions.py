@@ -88,9 +88,10 @@ def _reported_by_watch(request_snapshot: Any) -> Any:
 
 
 def test_a_clock_that_was_set_back_does_not_make_the_pause_longer() -> None:
-    request_snapshot = unstored(refused(1, last=NOW + seconds(3600)))
+    request_snapshot = unstored(refused(1, first=NOW, last=NOW + seconds(3600)))
+    reported = replace(request_snapshot, request=_reported_by_watch(request_snapshot))
 
-    assert of_kind(decide_request(request_snapshot, NOW), RequeueAfter)[-1].after == seconds(1)
+    assert [type(action) for action in decide_request(reported, NOW + seconds(1))] == [StoreResult, PatchStatus]
 
 
 def test_the_status_says_after_a_second_why_the_result_is_not_stored() -> None:

@@ -189,8 +189,9 @@ def test_which_children_are_applied(
         (refused(ago=30), True),
         (refused(ago=1, efrit_instance=instance(generation=2)), True),
         (changed(refused(ago=1), resync=True), True),
+        (refused(ago=-3600), True),
     ],
-    ids=["at once", "after half a minute", "when the spec changes", "at a resync"],
+    ids=["at once", "after half a minute", "when the spec changes", "at a resync", "where the clock was set back"],
 )
 def test_when_a_refused_child_is_applied_again(
     decide: Decide, instance_snapshot: InstanceSnapshot, again: bool

@@ -421,6 +421,16 @@ def test_a_refusal_is_reported_and_tried_again_after_a_while() -> None:
     assert len(of_kind(later, CreateRequest)) == 1
 
 
+def test_a_refused_request_is_tried_again_at_once_where_the_clock_was_set_back_since() -> None:
+    refused = Refusal("exceeded quota", NOW + seconds(3600))
+
+    actions = Script().decide(replace(snapshot_of(status=BEGUN), refusal=refused))
+    unread = Script().decide(replace(snapshot_of(status=BEGUN), requests=None, refusal=refused))
+
+    assert len(of_kind(actions, CreateRequest)) == 1
+    assert len(of_kind(unread, ListRequests)) == 1
+
+
 def test_a_plan_that_is_blocked_can_be_cancelled() -> None:
     script = Script(engine.Finish(Outcome.FAILURE, PlanReason.CANCELLED, "Cancelled."))
 

@@ -62,9 +62,11 @@ def test_a_member_with_newer_work_is_reconciled_again_when_its_work_is_old_enoug
 
 
 def test_a_clock_that_was_set_back_delays_nobodys_guard_for_longer_than_usual() -> None:
-    assert disruption_budget(snapshot(1, busy("a", -3600)), NOW) == [RequeueAfter(2 * SECOND)]
+    assert disruption_budget(snapshot(1, busy("a", -3600)), NOW) == [apply("a")]
     written = NOW + timedelta(hours=1)
-    assert disruption_budget(snapshot(1, busy("a"), budget_written=written), NOW) == [RequeueAfter(5 * SECOND)]
+    assert disruption_budget(snapshot(1, busy("a"), budget_written=written), NOW) == [apply("a")]
+    refused = snapshot(1, busy("a"), budget=None, budget_refusal=Refusal("exceeded quota", written))
+    assert apply("a") in disruption_budget(refused, NOW)
 
 
 def test_a_budget_is_written_only_when_it_changes() -> None:

@@ -132,6 +132,11 @@ def test_after_a_refusal_nothing_is_tried_for_a_while_and_an_event_says_why() ->
     assert "exceeded quota: few" in record.message
 
 
+def test_a_clock_that_was_set_back_does_not_delay_the_next_try() -> None:
+    refused = Refusal("exceeded quota: few", NOW + timedelta(hours=1))
+    assert ReadHistory(CREW, "u") in pool_history(snapshot(0, history=None, history_refusal=refused), NOW)
+
+
 def _object(**changes: Any) -> dict[str, Any]:
     body = build_revision(pool(), TEMPLATE, NEW, 3)
     body["metadata"] |= {"uid": "uid-new", "resourceVersion": "9"}

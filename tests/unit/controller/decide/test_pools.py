@@ -148,6 +148,11 @@ def test_none_is_made_while_more_instances_name_the_pool_as_their_owner_than_cou
     assert not of(actions, CreateMember)
 
 
+def test_a_refused_member_is_tried_again_at_once_where_the_clock_was_set_back_since() -> None:
+    refusal = Refusal("exceeded quota", NOW + timedelta(hours=1))
+    assert of(decide(snapshot(1, refusal=refusal)), CreateMember)
+
+
 def test_a_member_without_work_is_deleted_once_nothing_more_is_handed_to_it_and_nobody_knows_of_work() -> None:
     actions = decide(snapshot(0, member("a"), member("b", load=1)))
     (drain,) = of(actions, Drain)

@@ -536,7 +536,7 @@ async def test_a_refusal_is_remembered_until_a_member_is_made_or_the_pool_is_ano
     world.store.pools.refused(CREW, "uid-crew", "exceeded quota")
     refusal = pool_of(world).refusal
     assert refusal is not None
-    assert refusal.until - refusal.when == timedelta(seconds=10)
+    assert refusal.remaining(refusal.when) == timedelta(seconds=10)
     world.store.pools.created(CREW, "uid-crew")
     assert pool_of(world).refusal is None
     world.store.pools.refused(CREW, "uid-earlier", "late")

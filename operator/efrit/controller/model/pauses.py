@@ -1,0 +1,16 @@
+"""How much is left of a pause between two tries, by a clock that may be set back meanwhile. Pure: no clock."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+OVER = timedelta(0)
+
+
+def pause_remaining(since: datetime, pause: timedelta, now: datetime) -> timedelta:
+    """Return how long a pause lasts that began at `since`: zero once it is over, or if it began in the future.
+
+    The clock was set back then: the pause would be as much longer, though it were asked about again and again.
+    """
+    remaining = since + pause - now
+    return max(OVER, remaining) if remaining <= pause else OVER  # gate: pause-set-back

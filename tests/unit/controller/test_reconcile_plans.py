@@ -22,7 +22,9 @@ def crowd_out_plans(rig: Rig) -> None:
     for number in range(80):
         large: Json = {"intent": {"description": "d" * 16_000}, "amendments": ["m" * 2048] * 64}
         rig.store.plans.observe(plan_json(f"p{number}", namespace="other", **large))
-        rig.store.requests.observe(part_json(f"z{number}", plan=f"p{number}", content="z" * 240_000))
+        rig.store.requests.observe(
+            part_json(f"z{number}", plan=f"p{number}", namespace="other", content="z" * 240_000)
+        )
 
 
 async def reconcile(rig: Rig, times: int = 1) -> None:

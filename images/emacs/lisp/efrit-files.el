@@ -157,12 +157,30 @@ With advice of a request, every later request would be another one, or none.")
   "What returns the text of a buffer, whatever its name has come to mean.")
 
 (defun efrit-files-read (path)
-  "Return the text of the file at PATH; bytes that are not UTF-8 stay raw."
+  "Return the text of the file at PATH; bytes that are not UTF-8 stay raw.
+Signal `file-error' for what is not an ordinary file."
+  (when (efrit-files-odd-p path)
+    (signal 'file-error (list "Not an ordinary file" path)))
   ;; A new buffer each time: code makes what it likes of one that lasts.
   (efrit-files-with-buffer
     (set-buffer-multibyte t)
     (funcall efrit-files--insert path)  ; gate: read-by-function
     (funcall efrit-files--text)))
+
+;;;; What is not an ordinary file
+
+(defun efrit-files-odd-p (path)
+  "Return non-nil when what is at PATH is not an ordinary file.
+To read a pipe may take for ever, and a symbolic link may lead anywhere."
+  (let ((attributes (file-attributes path 'integer)))
+    (and attributes (not (efrit-files-regular-p attributes)))))
+
+(defun efrit-files-set-aside (path)
+  "Rename what is at PATH unless it is an ordinary file: it is none of ours.
+It stays in its directory, as one that nobody may write to goes nowhere else."
+  (when (efrit-files-odd-p path)  ; gate: set-aside
+    (rename-file path (format "%saside_%d" (file-name-directory path)
+                              (random most-positive-fixnum)))))
 
 ;;;; Writing
 
@@ -197,6 +215,7 @@ BOOT makes the temporary name.  With SYNC, the bytes are on disk before."
     (condition-case err
         (progn
           (efrit-files-write temporary text)
+          (efrit-files-set-aside path)  ; gate: replace-odd
           (rename-file temporary path t))
       (file-error
        (efrit-files-delete temporary)

@@ -227,9 +227,8 @@ Whatever code has made of the workspace, the requests that wait must go on."
   "Put away the files of the request ID, which is answered."
   (let ((from (efrit-claim-processing-path id))
         (to (efrit-claim-archive-path id)))
-    (when (eq (file-attribute-type (file-attributes to)) t)
-      ;; A directory, none of ours: a file cannot take its place.
-      (rename-file to (efrit-files-path "archive" (format "aside_%s_%d" id (random)))))
+    (efrit-files-set-aside from)
+    (efrit-files-set-aside to)
     (condition-case nil
         (rename-file from to t)
       (file-missing
@@ -240,7 +239,9 @@ Whatever code has made of the workspace, the requests that wait must go on."
     (let ((inode (efrit-files-inode from)))
       (when (and inode (equal inode (efrit-files-inode to)))
         (efrit-files-delete from))))
-  (efrit-files-delete (efrit-interrupt-control-path id)))
+  (let ((order (efrit-interrupt-control-path id)))
+    (efrit-files-set-aside order)
+    (efrit-files-delete order)))
 
 (provide 'efrit-queue-answer)
 ;;; efrit-queue-answer.el ends here

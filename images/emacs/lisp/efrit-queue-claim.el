@@ -88,7 +88,7 @@ requests/ again then."
             ((not (condition-case nil
                       (efrit-files-move from to)
                     ;; The request of that id is not tidied away yet.
-                    (file-already-exists nil)))
+                    (file-already-exists (efrit-files-set-aside to) nil)))
              nil)
             ((not (equal (efrit-entry-stamp entry)  ; gate: claim-changed-file
                          (efrit-files-stamp (file-attributes to 'integer))))
@@ -226,6 +226,9 @@ The same request again is kept once; another request is kept as rejected."
     ;; A file made here would have a name that is not on the disk yet.
     (when (and efrit-bridge-p (not (file-exists-p path)))
       (signal 'file-missing (list "The bridge has yet to make" path)))
+    ;; What is written through a link, no recovery may ever read.
+    (when (efrit-files-odd-p path)  ; gate: claim-odd-journal
+      (signal 'file-error (list "The journal is not an ordinary file" path)))
     (setq efrit-claim--torn t)
     ;; The mark keeps a line that a failed write left behind from being read.
     (efrit-files-append path (if torn (concat "!\n" line) line))  ; gate: claim-torn-line
@@ -253,9 +256,10 @@ claims could have moved behind the reader."
     ;; In the middle of an exchange, or where a crash has cut one short, only all of them
     ;; together have every claim; in this order none is missed that moves meanwhile.
     (dolist (name '("claims.old" "claims.new" "claims.log"))
-      (let ((text (condition-case nil
-                      (efrit-files-read (efrit-files-path name))
-                    (file-missing ""))))
+      (let* ((path (efrit-files-path name))
+             (text (condition-case nil
+                       (if (efrit-files-odd-p path) "" (efrit-files-read path))
+                     (file-missing ""))))
         (efrit-claim--count-claims text attempts)
         ;; The last one read is the one that is written.
         (setq efrit-claim--torn

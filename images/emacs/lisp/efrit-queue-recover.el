@@ -97,11 +97,17 @@ new one.  Return how many were answered."
   "Delete what an earlier Emacs had not finished writing."
   (efrit-files-isolated
     (dolist (path (directory-files (efrit-files-path "tmp") t "\\`emacs_" t))
-      (efrit-files-delete path))
+      (efrit-recover--delete-litter path))
     (let ((results (efrit-results-directory)))
       (when (and results (file-directory-p results))
         (dolist (path (directory-files results t "\\.txt\\.part\\'" t))
-          (efrit-files-delete path))))))
+          (efrit-recover--delete-litter path))))))
+
+(defun efrit-recover--delete-litter (path)
+  "Delete the file at PATH; what cannot be deleted keeps no request waiting."
+  (condition-case nil
+      (efrit-files-delete path)
+    (file-error nil)))  ; gate: recover-litter
 
 (defun efrit-recover--request (part name)
   "Return the request in the file NAME of PART, a stand-in if unreadable."
@@ -156,7 +162,9 @@ ATTEMPT is the number of its last claim."
   (let ((from (efrit-files-path part name))
         (processing (efrit-claim-processing-path (efrit-request-id request))))
     (unless (equal from processing)
-      (efrit-files-isolated (efrit-files-move from processing)))
+      (efrit-files-isolated
+        (efrit-files-set-aside processing)
+        (efrit-files-move from processing)))
     (efrit-answer-store
      (efrit-answer-make
       (efrit-claim-make :request request :attempt attempt)

@@ -56,7 +56,9 @@
         efrit-results--stale 0
         efrit-results--ids
         (condition-case nil
-            (efrit-results--read)
+            (progn
+              (efrit-files-isolated (efrit-files-set-aside (efrit-results--log)))
+              (efrit-results--read))
           (file-error nil))))
 
 (defun efrit-results--read ()
@@ -71,6 +73,7 @@
 (defun efrit-results-note (id)
   "Record, synced, that the request ID is to have a result on the workspace."
   (unless (member id efrit-results--ids)
+    (efrit-files-set-aside (efrit-results--log))
     ;; On a line of its own, whatever a failed write has left.
     (efrit-files-append (efrit-results--log) (concat "\n" id " result\n"))
     (push id efrit-results--ids)))

@@ -188,6 +188,20 @@ No space left on device\\\"\"}")
       (efrit-recover)
       (should (equal (directory-files results nil "txt") '("one.txt"))))))
 
+;; Code of a request may have put anything anywhere: the next Emacs serves all the same.
+(ert-deftest efrit-recover-what-is-not-a-file-does-not-keep-emacs-from-starting ()
+  (dolist (path '("queue/tmp/emacs_x/inner" "workspace/.efrit/results/x.txt.part/inner"
+                  "queue/control/cancel_one/inner" "queue/processing/req_two.json/inner"
+                  "queue/archive/req_one.json/inner" "queue/claims.old/inner"))
+    (efrit-recover-test--with
+      (efrit-recover-test--place "processing" "one")
+      (efrit-recover-test--claimed "one")
+      (efrit-recover-test--place "requests" "two")
+      (efrit-recover-test--claimed "two")
+      (make-directory (concat root path) t)
+      (should (= (efrit-recover) 2))
+      (should (equal (efrit-recover-test--reason "two") "Interrupted")))))
+
 (ert-deftest efrit-recover-compacts-the-journal-where-no-bridge-does ()
   (efrit-recover-test--with
     (let ((efrit-bridge-p nil))

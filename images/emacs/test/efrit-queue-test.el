@@ -107,6 +107,46 @@
       (should (efrit-test-answer-p "a"))
       (should (file-regular-p (efrit-files-path "archive" "req_a.json"))))))
 
+;; Whatever code has made of the files of a request, the others go on.
+(ert-deftest efrit-answer-what-is-not-a-file-is-not-in-its-way ()
+  (dolist (make (list (lambda (path) (make-directory (concat path "/inner") t))
+                      (lambda (path) (make-symbolic-link "/dev/null" path))
+                      (lambda (path) (call-process "mkfifo" nil nil nil path))))
+    (dolist (place '(("control" . "cancel_a") ("processing" . "req_a.json") ("archive" . "req_a.json")))
+      (efrit-queue-test--with
+        (efrit-test-submit "a")
+        (efrit-queue-scan)
+        (let ((claim (efrit-queue-test--claim)))
+          (copy-file (efrit-files-path "processing" "req_a.json")
+                     (efrit-files-path "archive" "req_a.json"))
+          (efrit-files-delete (efrit-files-path (car place) (cdr place)))
+          (funcall make (efrit-files-path (car place) (cdr place)))
+          (should (efrit-answer-store
+                   (efrit-answer-make claim (efrit-result-make :reason "Succeeded"))))
+          (should (efrit-test-answer-p "a"))
+          (should (file-regular-p (efrit-files-path "archive" "req_a.json")))
+          (dolist (part '("control" "processing"))
+            (should (equal (seq-remove (lambda (name) (string-prefix-p "aside_" name))
+                                       (efrit-test-names part))
+                           nil))))))))
+
+(ert-deftest efrit-answer-a-list-of-results-that-is-not-a-file-holds-none-back ()
+  (dolist (make (list #'make-directory
+                      (lambda (path) (call-process "mkfifo" nil nil nil path))))
+    (efrit-queue-test--with
+      (efrit-test-submit "a")
+      (efrit-queue-scan)
+      (let ((claim (efrit-queue-test--claim))
+            (size (1+ efrit-inline-result-bytes))
+            efrit-results--ids)
+        (funcall make (efrit-files-path "results.log"))
+        (should (efrit-answer-store
+                 (efrit-answer-make
+                  claim (efrit-result-make
+                         :reason "Succeeded"
+                         :value (efrit-print-make :text (make-string size ?x) :bytes size)))))
+        (should (file-regular-p (efrit-results-path "a")))))))
+
 (ert-deftest efrit-queue-order-is-time-less-priority-then-file-time-then-name ()
   (efrit-queue-test--with
     (efrit-test-submit "late" :timestamp "2025-01-03T18:30:01Z")
@@ -409,6 +449,33 @@ REMEMBERED is t when it remembers answers of all requests, nil when of none."
     (efrit-test-write "" "claims.log" "")
     (efrit-queue-scan)
     (should (efrit-queue-test--claim))))
+
+(ert-deftest efrit-claim-is-not-recorded-through-a-link ()
+  "What /dev/null has taken, no recovery finds: the request would run twice."
+  (dolist (efrit-bridge-p '(t nil))
+    (efrit-queue-test--with
+      (efrit-test-submit "one")
+      (efrit-queue-scan)
+      (delete-file (efrit-files-path "claims.log"))
+      (make-symbolic-link "/dev/null" (efrit-files-path "claims.log"))
+      (should-error (efrit-queue-test--claim) :type 'efrit-claim-failed)
+      (should (equal (efrit-test-names "requests") '("req_one.json"))))))
+
+(ert-deftest efrit-claim-what-is-not-a-file-keeps-no-request-waiting ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (make-directory (efrit-files-path "processing" "req_one.json/inner") t)
+    (should-not (efrit-queue-test--claim))
+    (efrit-queue-scan)
+    (should (efrit-queue-test--claim))))
+
+(ert-deftest efrit-files-a-pipe-is-not-read ()
+  (efrit-queue-test--with
+    (let ((path (efrit-files-path "control" "cancel_a")))
+      (call-process "mkfifo" nil nil nil path)
+      (should-error (efrit-files-read path) :type 'file-error)
+      (should (equal (efrit-interrupt-ordered "a") "Cancelled")))))
 
 (ert-deftest efrit-claim-of-what-waits-when-this-emacs-is-to-end-is-given-back ()
   (efrit-queue-test--with
@@ -772,11 +839,17 @@ REMEMBERED is t when it remembers answers of all requests, nil when of none."
 
 (ert-deftest efrit-files-that-cannot-be-replaced-leave-nothing-behind ()
   (efrit-queue-test--with
-    (make-directory (efrit-files-path "heartbeat"))
     (should-error (efrit-files-isolated
-                    (efrit-files-replace (efrit-files-path "heartbeat") "x" "b"))
+                    (efrit-files-replace (efrit-files-path "gone" "heartbeat") "x" "b"))
                   :type 'file-error)
     (should-not (efrit-test-names "tmp"))))
+
+(ert-deftest efrit-health-what-is-not-a-file-does-not-silence-emacs ()
+  (efrit-queue-test--with
+    (make-directory (efrit-files-path "heartbeat" "inner") t)
+    (efrit-health-reset)
+    (efrit-health-beat)
+    (should (equal (alist-get 'state (efrit-test-json "" "heartbeat")) "idle"))))
 
 (ert-deftest efrit-files-publish-never-replaces ()
   (efrit-queue-test--with

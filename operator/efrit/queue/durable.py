@@ -115,6 +115,7 @@ class Disk:
     def _lock_root(self) -> None:
         # Two bridges on one queue would both supervise the same Emacs; the kernel drops the lock with us.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self.remove_non_file(Area.ROOT, IDENTITY)  # gate: odd-identity
         self._lock = os.open(IDENTITY, flags, 0o600, dir_fd=self._fds[Area.ROOT])
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gate: queue-lock
@@ -400,6 +401,7 @@ def replace(disk: Disk, name: str, data: bytes, *, sync: bool = True) -> None:
             disk.sync_file(fd)
         else:
             os.close(fd)
+        disk.remove_non_file(Area.ROOT, name)  # gate: odd-totals
         disk.rename(Area.TMP, temporary, Area.ROOT, name)
     except BaseException:
         disk.remove(Area.TMP, temporary)

@@ -85,6 +85,7 @@ class ClaimJournal:
         """Read the lines added since the last call. A journal that is gone is created again: Emacs waits for one."""
         stat = self._disk.stat(Area.ROOT, CLAIMS)
         if stat is None:
+            self._disk.remove_non_file(Area.ROOT, CLAIMS)  # gate: odd-journal
             publish(self._disk, Area.ROOT, CLAIMS, b"")
             self._disk.sync_dir(Area.ROOT)  # gate: fsync-new-journal
             stat = self._disk.stat(Area.ROOT, CLAIMS)
@@ -171,6 +172,7 @@ class ClaimJournal:
             self._disk.remove_non_file(Area.ROOT, CLAIMS_OLD)
             self._disk.link(Area.ROOT, CLAIMS, Area.ROOT, CLAIMS_OLD)  # gate: journal-before
             self._disk.sync_dir(Area.ROOT)  # gate: fsync-journal-names
+        self._disk.remove_non_file(Area.ROOT, CLAIMS)
         self._disk.rename(Area.ROOT, CLAIMS_NEW, Area.ROOT, CLAIMS)
         self._disk.sync_dir(Area.ROOT)
 

@@ -65,6 +65,20 @@ MUTANTS = (
         "recover-lost-rename",
         Instead('\'("processing")', at=(0, 0)),
     ).found_by("ert:efrit-recover-a-lost-rename-does-not-hide-the-claim"),
+    Step("the removal of what is not a file from the place of a file of the queue", "set-aside", Never()).found_by(
+        "ert:efrit-answer-what-is-not-a-file-is-not-in-its-way"
+    ),
+    Step("the same from the place of a heartbeat", "replace-odd", Drop()).found_by(
+        "ert:efrit-health-what-is-not-a-file-does-not-silence-emacs"
+    ),
+    Step(
+        "the start of Emacs in spite of litter that it cannot delete",
+        "recover-litter",
+        Instead("(file-missing nil)"),
+    ).found_by("ert:efrit-recover-what-is-not-a-file-does-not-keep-emacs-from-starting"),
+    Step("the refusal to record a claim through a symbolic link", "claim-odd-journal", Never()).found_by(
+        "ert:efrit-claim-is-not-recorded-through-a-link"
+    ),
     Step("the look whose the queue is, once a claim is recorded", "fence-claim", Always()).found_by(
         "ert:efrit-fence-what-was-claimed-while-the-queue-was-taken-does-not-run"
     ),

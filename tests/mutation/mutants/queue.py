@@ -144,6 +144,15 @@ MUTANTS = (
     Step("the journal before, in which Emacs may have written last", "journal-before", Drop()).found_by(
         "test_a_claim_appended_to_the_journal_being_replaced_is_not_lost"
     ),
+    Step("the removal of what is not a file from the place of the claim journal", "odd-journal", Drop()).found_by(
+        "test_what_is_not_a_file_does_not_keep_the_queue_from_opening"
+    ),
+    Step("the same from the place of the totals", "odd-totals", Drop()).found_by(
+        "test_what_is_put_in_place_of_a_file_of_the_bridge_is_replaced"
+    ),
+    Step("the same from the place of the queue's identity", "odd-identity", Drop()).found_by(
+        "test_what_is_not_a_file_does_not_keep_the_queue_from_opening"
+    ),
     Step("the claims of open requests in a compacted journal", "claims-of-open", Value('b""', at=(3,))).found_by(
         "test_a_claim_outlives_any_number_of_compactions_while_its_request_is_open"
     ),

@@ -23,6 +23,10 @@ MAKE: dict[str, Callable[[Path], object]] = {
 }
 
 
+def is_ordinary_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
 @pytest.mark.parametrize("kind", MAKE)
 async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(start: Start, kind: str) -> None:
     with modes_hold():
@@ -89,6 +93,50 @@ async def test_a_directory_among_what_is_swept_does_not_keep_the_queue_from_open
     (root / place / "inner").mkdir(parents=True)
     running = await start()
     assert running.queue.is_open
+
+
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("name", ["identity", "totals", "claims.log", "claims.old", "claims.new"])
+async def test_what_is_not_a_file_does_not_keep_the_queue_from_opening(
+    start: Start, root: Path, name: str, kind: str
+) -> None:
+    (root / "tmp").mkdir(parents=True)
+    MAKE[kind](root / name)
+    with modes_hold():
+        running = await start()
+        await running.queue.submit(a_request("a"))
+        running.emacs.do("a")
+        await running.until_state("a", RequestState.ANSWERED)
+        await running.stop()
+
+
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("name", ["totals", "claims.log"])
+async def test_what_is_put_in_place_of_a_file_of_the_bridge_is_replaced(
+    running: Running, name: str, kind: str
+) -> None:
+    with modes_hold():
+        (running.root / name).unlink(missing_ok=True)
+        MAKE[kind](running.root / name)
+        await running.queue.submit(a_request("a"))
+        await running.until(lambda: is_ordinary_file(running.root / "claims.log"))
+        running.emacs.do("a")
+        await running.until_state("a", RequestState.ANSWERED)
+        await running.queue.scanner.save_totals()
+        await running.until(lambda: is_ordinary_file(running.root / name))
+        assert running.queue.upkeep.failure is None
+
+
+@pytest.mark.parametrize("kind", MAKE)
+async def test_what_is_in_the_place_of_the_journal_keeps_no_exchange_from_its_end(
+    start: Start, root: Path, kind: str
+) -> None:
+    (root / "tmp").mkdir(parents=True)
+    (root / "claims.new").write_text("x 2 boot\n")
+    MAKE[kind](root / "claims.log")
+    with modes_hold():
+        running = await start()
+    assert running.queue.parts.journal.attempt(request_id("x")) == 2
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 100, b"a b\n", b"x" * 200, b"\0\0"])

@@ -229,11 +229,17 @@ class Site:
         return [(verb, resource) for _, verb, resource in self._timed_writes(name)]
 
     def prompt_writes(self, name: str) -> list[tuple[str, str]]:
-        """Return `writes` without those before the last one by which a request that takes a second says so.
+        """Return `writes` of a request that has ended, without those before the last one that say it takes a second.
 
         The second counts from the time of creation in the object, which has whole seconds.
         """
-        writes = self._timed_writes(name)
+
+        def recorded() -> list[tuple[datetime, str, str]]:
+            # Who asks for the object sees a write before it is in the log.
+            found = self._timed_writes(name)
+            return found if found and found[-1][-1].endswith("/status") else []
+
+        writes = until(recorded, lambda: f"no status of {name} was written: {self._timed_writes(name)}")
         says_so = writes[0][0].replace(microsecond=0) + SAYS_SO_AFTER
         return [(verb, resource) for at, verb, resource in writes[:-1] if at < says_so] + [writes[-1][1:]]
 

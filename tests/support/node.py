@@ -9,7 +9,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ GRACE_SECONDS = 3.0
 FORCED_SECONDS = 2.0
 """What the kubelet leaves a pod that was deleted without grace, while the next one starts already."""
 TICK_SECONDS = 0.2
-RESYNC_SECONDS = 2.0
+RESYNC_SECONDS = 10.0
 """After what time the API server is asked although no watch reported anything and nothing is left to do."""
+COLLECTS_AFTER_SECONDS = 0.5
+"""After what time the garbage collector looks again: no event that is watched here tells what has gone."""
 LAST_CALLS_SECONDS = 5.0
 """What calls that are under way at the end get to be answered."""
 AT_ONCE: Json = {"gracePeriodSeconds": 0, "apiVersion": "v1", "kind": "DeleteOptions"}
@@ -70,6 +72,8 @@ class Node:
         self._forced: set[asyncio.Task[None]] = set()
         self._calls: set[asyncio.Task[httpx.Response]] = set()
         self._reported: set[str] = set()
+        self._own_versions: set[str] = set()
+        """Resource versions of pods as it made and reported them."""
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="node", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
@@ -123,15 +127,16 @@ class Node:
             pod.end(0.01)
 
     async def _watch(self, plural: str) -> None:
-        """Look again at every event; after a break, at once."""
+        """Look again at every event that may leave something to do; after a break, at once."""
         while True:
             try:
                 query = {"watch": "true", "resourceVersion": "0"}
                 path = Kube.path(plural, self._namespace)
                 async with self._client.stream("GET", path, params=query, timeout=None) as response:
                     self._look.set()
-                    async for _ in response.aiter_lines():
-                        self._look.set()
+                    async for line in response.aiter_lines():
+                        if tells_something(line, self._own_versions):
+                            self._look.set()
             except httpx.TransportError:
                 pass
             # An API server that starts or ends may answer at once, time and again.
@@ -149,8 +154,9 @@ class Node:
 
     async def _until_event(self, seconds: float) -> None:
         """Wait for an event of a watch, at most so long, and restart containers that end meanwhile."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        began = time.monotonic()
+        # Asked each time: a test may have it collect from now on.
+        while time.monotonic() - began < (min(seconds, COLLECTS_AFTER_SECONDS) if self.collects else seconds):
             try:
                 async with asyncio.timeout(TICK_SECONDS):
                     await self._look.wait()
@@ -164,8 +170,9 @@ class Node:
         """Return whether something is left to do that no event of a watched kind will tell of."""
         sets = await self._list("statefulsets")
         if self.collects:
-            await self._collect_members()
-            sets = [stateful_set for stateful_set in sets if not await self._orphaned(stateful_set)]
+            instances = await self._list("efritinstances")
+            await self._collect_members(instances)
+            sets = [stateful_set for stateful_set in sets if not await self._orphaned(stateful_set, instances)]
         # Others are not a StatefulSet's: those of controllers.
         listed = [pod for pod in await self._list("pods") if pod["metadata"].get("ownerReferences")]
         pods = {pod["metadata"]["name"]: pod for pod in listed}
@@ -200,11 +207,11 @@ class Node:
                 except _Refused as refusal:
                     await self._record_event(statefulset, f"create Pod {name} in StatefulSet failed: {refusal}")
         served = (self._pods[name].started for name in desired if name in self._pods)
-        return self.collects or not desired.keys() <= self._pods.keys() or not all(served)
+        return not desired.keys() <= self._pods.keys() or not all(served)
 
-    async def _collect_members(self) -> None:
+    async def _collect_members(self, instances: list[Json]) -> None:
         """Delete the instances whose claim or pool is gone."""
-        members = [one for one in await self._list("efritinstances") if one["metadata"].get("ownerReferences")]
+        members = [one for one in instances if one["metadata"].get("ownerReferences")]
         if not members:
             return
         owners = {one["metadata"]["uid"] for kind in ("efritpools", "efritclaims") for one in await self._list(kind)}
@@ -212,10 +219,10 @@ class Node:
             if not owners & {reference["uid"] for reference in member["metadata"]["ownerReferences"]}:
                 await self._call("DELETE", "efritinstances", member["metadata"]["name"])
 
-    async def _orphaned(self, statefulset: Json) -> bool:
+    async def _orphaned(self, statefulset: Json, instances: list[Json]) -> bool:
         """Delete a StatefulSet whose instance is gone."""
         owners = {owner_reference["uid"] for owner_reference in statefulset["metadata"].get("ownerReferences", ())}
-        if owners & {instance["metadata"]["uid"] for instance in await self._list("efritinstances")}:
+        if owners & {instance["metadata"]["uid"] for instance in instances}:
             return False
         await self._call("DELETE", "statefulsets", statefulset["metadata"]["name"])
         return True
@@ -230,6 +237,7 @@ class Node:
             self.provision,
         )
         made = await self._call("POST", "pods", body=resources.PODS.manifest(**pod.manifest))
+        self._own_versions.add(made["metadata"]["resourceVersion"])
         pod.uid = made["metadata"]["uid"]
         pod.mount_secret(await self._call("GET", "secrets", pod.secret_name))
         pod.environment = self.environment(pod)
@@ -256,7 +264,8 @@ class Node:
         status = pod.status()
         if self.reports_ready:
             status["conditions"] = [{"type": "Ready", "status": "True"}]
-        await self._call("PATCH", "pods", pod.name, "status", {"status": status})
+        reported = await self._call("PATCH", "pods", pod.name, "status", {"status": status})
+        self._own_versions.add(reported["metadata"]["resourceVersion"])
 
     async def _record_event(self, statefulset: Json, message: str) -> None:
         """Publish the StatefulSet controller's Event."""
@@ -327,6 +336,21 @@ class Node:
             raise AssertionError(f"{method} {path}: {response.text}")
         result: Json = response.json()
         return result
+
+
+def tells_something(line: str, own_versions: Container[str]) -> bool:
+    """Return whether a line of a watch may leave the node something to do.
+
+    Pods of controllers do not, nor do those it has as it wrote them. A refusal to watch is no event.
+    """
+    try:
+        event = json.loads(line)
+        changed, metadata = event["object"], event["object"]["metadata"]
+    except (ValueError, KeyError):
+        return True
+    if changed["kind"] != "Pod" or event["type"] == "DELETED" or "deletionTimestamp" in metadata:
+        return True
+    return "ownerReferences" in metadata and metadata["resourceVersion"] not in own_versions
 
 
 def _template_hash(statefulset: Json) -> str:

@@ -215,7 +215,8 @@ def _silence_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta:
     started = snapshot.pod.started if snapshot.pod else None
     moments = (snapshot.bridge.lost_since, snapshot.controller_started, started)
     since = max((moment for moment in moments if moment is not None), default=now)
-    return since + snapshot.config.rollout.max_hold - now
+    # In this order: no time that somebody has written overflows.
+    return snapshot.config.rollout.max_hold - (now - since)
 
 
 def _was_ready(snapshot: InstanceSnapshot) -> bool:

@@ -293,6 +293,10 @@ def test_a_time_at_the_end_of_time_on_the_statefulset_stops_no_decision(world: W
     )
 
 
+def test_a_pod_that_started_at_the_end_of_time_stops_no_decision(world: World, decide: Decide) -> None:
+    assert decide(world(RELEASE, bridge=BridgeView(), pod=pod(started=END_OF_TIME))).reason == "UpdateHeld"
+
+
 def test_a_user_waits_only_for_the_own_namespace(world: World, decide: Decide) -> None:
     assert decide(world(SPEC, rollout=slots(9))).reason == "UpdateDraining"
     assert decide(world(SPEC, rollout=slots(2, NAMESPACE))).reason == "UpdateQueued"

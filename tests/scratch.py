@@ -48,10 +48,13 @@ DAY_SECONDS = 24 * 3600.0
 _locks: dict[Path, int] = {}
 
 
-def owned_directory(kind: str) -> Path:
-    """Make a temporary directory that belongs to this process and to its forks, until `remove` or their end."""
+def owned_directory(kind: str, directory: Path | None = None) -> Path:
+    """Make a temporary directory that belongs to this process and to its forks, until `remove` or their end.
+
+    It is in `directory`, which is where temporary directories are, or `MEMORY`: nobody looks elsewhere.
+    """
     while True:
-        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-"))
+        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-", dir=directory))
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
@@ -75,18 +78,19 @@ def keep_for_a_day(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def owned_for_a_while(kind: str) -> Iterator[Path]:
+def owned_for_a_while(kind: str, directory: Path | None = None) -> Iterator[Path]:
     """Yield an owned directory, which is gone afterwards."""
-    path = owned_directory(kind)
+    path = owned_directory(kind, directory)
     try:
         yield path
     finally:
         remove(path)
 
 
-def remove_left_behind() -> None:
+def remove_left_behind(memory: Path = MEMORY) -> None:
     """Remove what belongs to processes that are dead, except what is to be kept."""
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    places = {Path(tempfile.gettempdir()), memory}
+    for path in (path for place in places for path in place.glob(f"{PREFIX}*")):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             stack.callback(os.close, lock)

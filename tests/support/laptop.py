@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.model.running import KEY, Model
+from tests.scratch import owned_directory, remove
 from tests.support.efrit_program import Program
 from tests.support.local_daemons import HOMES, end_daemons
 
@@ -21,7 +20,7 @@ WORLD = ("PATH", "LANG", "COVERAGE_PROCESS_START", "XDG_CACHE_HOME")
 def laptop(instances: dict[str, dict[str, object]], **env: str) -> Iterator[Program]:
     """Yield a machine with Emacs and nothing else: a home of its own, all daemons ended at the end."""
     # Sockets have short names: the temporary directories of the test run are too deep.
-    home = Path(tempfile.mkdtemp(prefix="efrit-home-"))
+    home = owned_directory("home")
     HOMES.append(home)
     config = home / "config.json"
     config.write_text(json.dumps({"instances": instances, "polling_interval_ms": 100}))
@@ -33,7 +32,7 @@ def laptop(instances: dict[str, dict[str, object]], **env: str) -> Iterator[Prog
         yield made
     finally:
         end_daemons(home)
-        shutil.rmtree(home, ignore_errors=True)
+        remove(home)
 
 
 def model_environment(model: Model, directory: Path) -> dict[str, str]:

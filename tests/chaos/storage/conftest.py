@@ -1,7 +1,5 @@
 """Where recordings and crash states lie: in memory, since every state is a directory of its own."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,10 +8,9 @@ import pytest
 
 from tests.chaos.storage.recording import Recording
 from tests.chaos.storage.scenarios import record_all
+from tests.scratch import MEMORY, owned_for_a_while
 from tests.support.faults.file_shim.shim import library
 from tests.support.forked_programs import for_all_forks
-
-MEMORY = Path("/dev/shm")
 
 
 def pytest_before_forks(until_end: ExitStack) -> None:
@@ -24,10 +21,8 @@ def pytest_before_forks(until_end: ExitStack) -> None:
 @pytest.fixture(scope="session")
 def scratch() -> Iterator[Path]:
     """Return a directory in memory."""
-    place = Path(tempfile.mkdtemp(prefix="efrit-storage-", dir=MEMORY if MEMORY.is_dir() else None))
-    yield place
-    # What was killed at the end may still write.
-    shutil.rmtree(place, ignore_errors=True)
+    with owned_for_a_while("storage", MEMORY if MEMORY.is_dir() else None) as place:
+        yield place
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ from tests.scratch import (
     remove_left_behind,
     use_memory,
 )
+from tests.support.laptop import laptop
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,31 @@ def test_what_belongs_to_a_process_is_removed_by_the_next_run_once_that_is_dead(
     assert theirs.exists()
     remove_left_behind()
     assert [path.name for path in place.iterdir()] == ["another"]
+
+
+def own_a_laptop_and_crash_states(told: Connection, memory: Path) -> None:
+    with laptop({}) as program, owned_for_a_while("storage", memory) as states:
+        told.send((Path(program.env["HOME"]), states))
+        time.sleep(1000)
+
+
+def test_the_home_of_a_laptop_and_what_is_in_memory_beside_have_an_owner_too(place: Path) -> None:
+    memory = place / "memory"
+    memory.mkdir()
+    ours, theirs = CONTEXT.Pipe(duplex=False)
+    with ours, theirs:
+        process = CONTEXT.Process(target=own_a_laptop_and_crash_states, args=(theirs, memory))
+        process.start()
+        home, states = ours.recv()
+    remove_left_behind(memory)
+    assert (home / "config.json").exists()
+    assert states.exists()
+    process.kill()
+    process.join()
+    process.close()
+    remove_left_behind(memory)
+    assert list(place.iterdir()) == [memory]
+    assert list(memory.iterdir()) == []
 
 
 def own_with_a_fork(told: Connection) -> None:

@@ -361,7 +361,7 @@ MUTANTS = (
         "test_a_resync_has_the_budget_of_each_pool_applied_again"
     ),
     Step("that a pool that is gone leaves no budget which selects members", "left-budget", Drop()).found_by(
-        "test_the_budget_that_a_pool_leaves_behind_selects_nothing_and_gets_an_owner_that_is_gone"
+        "test_a_pool_that_is_gone_is_reconciled_once_more_for_what_it_leaves"
     ),
     Step(
         "that only a budget without an owner, of a pool of the name, is taken over", "adopts-orphan", Value("{}")

@@ -883,3 +883,13 @@ async def test_of_instances_that_anybody_has_made_for_a_pool_no_more_count_than_
     assert (names(world), pool_of(world).has_too_many) == (["a", "c", "d"], True)
     world.store.instances.observe_gone((NAMESPACE, "a"), "uid-a")
     assert (names(world), pool_of(world).has_too_many) == (["c", "d", "e"], False)
+
+
+@on_virtual_time
+async def test_a_pool_that_is_gone_is_reconciled_once_more_for_what_it_leaves(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    await world.due_keys(LONG)
+    world.store.pools.observe_gone(CREW, "uid-crew")
+    assert ("Pool", "crew") in await world.due_keys()
+    assert world.store.pools.take_left(CREW) == "uid-crew"
+    assert world.store.pools.take_left(CREW) is None

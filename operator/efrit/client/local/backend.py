@@ -36,6 +36,7 @@ from efrit.client.interface import (
 )
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.doctor import examine
+from efrit.client.local.emacs_process import stop
 from efrit.client.local.instances import instance_of, stats_of
 from efrit.client.local.model import NAME, differences, settings_in
 from efrit.client.local.model_probe import key_problem
@@ -140,7 +141,7 @@ class LocalBackend:
         elif now:
             stopped = await stop_now(daemon)
         else:
-            stopped = await asyncio.to_thread(daemon.stop, STOP_SECONDS)
+            stopped = await asyncio.to_thread(stop, daemon, STOP_SECONDS)
         if not stopped:
             return Stopped(StopStatus.NOT_RUNNING, f"{name} does not run")
         return Stopped(StopStatus.STOPPED, f"{name} is stopped")

@@ -14,7 +14,8 @@ from typing import Any
 from efrit.client.errors import ClientError
 from efrit.client.interface import Finding
 from efrit.client.local.answers import time_if_valid
-from efrit.client.local.daemon import LOG, Daemon, emacs_program, lisp_directory
+from efrit.client.local.daemon import LOG, Daemon
+from efrit.client.local.emacs_process import emacs_program, lisp_directory
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.model import differences, settings_in
 from efrit.client.local.model_probe import probe_here

@@ -99,7 +99,10 @@ class LocalQueues:
 
     def start(self, daemon: Daemon, give_up: Callable[[], bool] | None = None) -> bool:
         """Start Emacs where it does not run, unless `give_up` returns True; return whether that was needed."""
-        started = daemon.start(give_up)
+        # Most evals find their Emacs running.
+        from efrit.client.local.emacs_process import start
+
+        started = start(daemon, give_up)
         if started and (problem := daemon.init_problem()) is not None:
             self.notify(f"the init file of {daemon.instance.id} failed: {problem}; see {daemon.log}")
         return started

@@ -6,6 +6,7 @@ import asyncio
 
 from efrit.client.interface import RequestReason
 from efrit.client.local.daemon import Daemon
+from efrit.client.local.emacs_process import stop
 
 NOW_SECONDS = 5.0
 """How long what runs may take to notice that it is cancelled."""
@@ -18,7 +19,7 @@ async def stop_now(daemon: Daemon) -> bool:
 
     Emacs claims nothing more from the moment its stop begins, so what waits waits on.
     """
-    stopping = asyncio.ensure_future(asyncio.to_thread(daemon.stop, NOW_SECONDS))
+    stopping = asyncio.ensure_future(asyncio.to_thread(stop, daemon, NOW_SECONDS))
     ordered: set[str] = set()
     while not stopping.done():
         running = daemon.files.running()

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from efrit.client.errors import NotReady, RequestNotFound
 from efrit.client.interface import Handle, Progress, RequestState, Update
 from efrit.client.local.daemon import Daemon
+from efrit.client.local.emacs_process import start
 from efrit.client.local.health import Health
 from efrit.client.local.poll_interval import PollInterval
 from efrit.client.local.start_thread import start_in_thread
@@ -182,7 +183,7 @@ class _Supervisor:
                 "run `efrit doctor`",
             )
         # The request waits for this Emacs, whoever leaves.
-        await start_in_thread(partial(self._daemon.start, keep=True))
+        await start_in_thread(partial(start, self._daemon, keep=True))
 
 
 async def stop_request(daemon: Daemon, handle: Handle, reason: RequestReason = RequestReason.CANCELLED) -> None:
@@ -199,7 +200,7 @@ async def stop_request(daemon: Daemon, handle: Handle, reason: RequestReason = R
             if not is_remote and files.area_of(handle.id) is Area.PROCESSING and not _is_session(daemon, handle):
                 await asyncio.to_thread(daemon.kill)
                 with contextlib.suppress(NotReady):
-                    await start_in_thread(partial(daemon.start, keep=True))
+                    await start_in_thread(partial(start, daemon, keep=True))
             return
         if now - signalled_at >= 1.0:
             signalled_at = now

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from efrit.client.errors import Refused
+from efrit.client.local.emacs_process import start
 from efrit.client.local.limits import PROTOCOL, check_limits, limit_in
 from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import LocalInstance, LocalSettings
@@ -33,4 +34,4 @@ def test_no_daemon_is_started_with_such_a_limit(tmp_path: Path, monkeypatch: pyt
     one = LocalInstance("one", tmp_path / "queue", "efrit-one", tmp_path / "workspace")
     daemon = LocalQueues(LocalSettings(tmp_path / "config.json", {"one": one})).daemon("one")
     with pytest.raises(Refused, match="EFRIT_MAX_TIMEOUT"):
-        daemon.start()
+        start(daemon)

@@ -74,8 +74,8 @@ class Reconciler:
             self._store.requests.drop_if_left(key)
         elif work.kind == EfritInstance.kind and self._store.instances.is_done(key):
             await self._instance(key, work)
-        elif work.kind == EfritPool.kind:
-            self._store.pools.take_left(key)
+        elif work.kind == EfritPool.kind and (left := self._store.pools.left(key)) is not None:
+            self._store.pools.forget_left(key, left)
 
     async def _reconcile(self, work: WorkKey) -> None:
         key, began = (work.namespace, work.name), time.perf_counter()
@@ -113,8 +113,11 @@ class Reconciler:
     async def _pool(self, key: Key, work: WorkKey) -> None:
         self._store.pools.requeue_waiting(key)
         snapshot = self._store.pools.snapshot(key)
-        left = self._store.pools.take_left(key)
+        left = self._store.pools.left(key)
         if snapshot is not None:
+            if left is not None:
+                # It takes over what another of its name has left.
+                self._store.pools.forget_left(key, left)
             await self._actor.carry_out_all(work, decide_pool(snapshot, self._clock()))
         elif left is not None:
             await self._actor.carry_out_all(work, release_budget(key, left))

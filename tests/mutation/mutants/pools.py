@@ -364,6 +364,11 @@ MUTANTS = (
         "test_a_pool_that_is_gone_is_reconciled_once_more_for_what_it_leaves"
     ),
     Step(
+        "that the budget which a pool has left is released once the API server takes that",
+        "left-until-released",
+        Instead("self._store.pools.forget_left(action.pool, action.pool_uid)\nORIGINAL"),
+    ).found_by("test_the_budget_that_a_pool_leaves_behind_is_released_once_the_api_server_takes_it"),
+    Step(
         "that only a budget without an owner, of a pool of the name, is taken over", "adopts-orphan", Value("{}")
     ).found_by("test_a_budget_with_the_labels_of_another_pool_is_not_taken_over"),
     Step(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -420,6 +421,49 @@ async def test_the_budget_that_a_pool_leaves_behind_selects_nothing_and_gets_an_
     assert budget_calls(rig) == []
 
 
+@pytest.mark.parametrize("status", [0, 429, 500])
+async def test_the_budget_that_a_pool_leaves_behind_is_released_once_the_api_server_takes_it(
+    rig: Rig, status: int
+) -> None:
+    await listed_pool(rig)
+    orphan(rig)
+    rig.store.pools.observe_gone(CREW, "uid-crew")
+    rig.api.fail("PATCH", BUDGET, status)
+    with pytest.raises(ApiError):
+        await rig.reconcile("EfritPool", "crew")
+    assert "ownerReferences" not in rig.api.objects[BUDGET]["metadata"]
+    await rig.reconcile("EfritPool", "crew")
+    assert "ownerReferences" in rig.api.objects[BUDGET]["metadata"]
+
+
+async def test_a_pool_that_goes_while_the_budget_of_one_before_is_released_has_its_own_released(rig: Rig) -> None:
+    await listed_pool(rig)
+    orphan(rig)
+    rig.store.pools.observe_gone(CREW, "uid-crew")
+    gate = rig.api.gates[BUDGET] = asyncio.Event()
+    rig.api.calls.clear()
+    release = asyncio.create_task(rig.reconcile("EfritPool", "crew"))
+    await rig.api.until(lambda: budget_calls(rig))
+    rig.store.pools.observe(pool_json(uid="another"))
+    rig.store.pools.observe_gone(CREW, "another")
+    gate.set()
+    await release
+    assert rig.store.pools.left(CREW) == "another"
+
+
+async def test_the_budget_that_a_pool_leaves_behind_and_the_api_server_refuses_is_tried_at_the_next_resync(
+    rig: Rig,
+) -> None:
+    await listed_pool(rig)
+    orphan(rig)
+    rig.store.pools.observe_gone(CREW, "uid-crew")
+    rig.api.fail("PATCH", BUDGET, 403)
+    await rig.reconcile("EfritPool", "crew")
+    rig.api.calls.clear()
+    await rig.reconcile("EfritPool", "crew")
+    assert budget_calls(rig) == []
+
+
 async def test_a_pool_without_a_budget_leaves_none(rig: Rig) -> None:
     await listed_pool(rig, disruptionBudget="None")
     rig.store.pools.observe_gone(CREW, "uid-crew")
@@ -431,7 +475,7 @@ async def test_a_budget_that_was_left_behind_while_nobody_led_is_found_by_the_me
     await listed_pool(rig)
     orphan(rig)
     rig.store.pools.observe_gone(CREW, "uid-crew")
-    rig.store.pools.take_left(CREW)
+    rig.store.pools.forget_left(CREW, "uid-crew")
     metadata = {**member_json()["metadata"], "ownerReferences": []}
     metadata["labels"] = {"efrit.dev/pool": "crew", REVISION_LABEL: "digest"}
     rig.store.instances.observe({**member_json(), "metadata": metadata})

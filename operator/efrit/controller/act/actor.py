@@ -64,6 +64,7 @@ from efrit.controller.model.actions import (
     ReadResult,
     ReadWarningEvents,
     Record,
+    ReleaseDisruptionBudget,
     RemoveInstance,
     RemoveRevision,
     RequeueAfter,
@@ -273,6 +274,8 @@ class Actor:
                 await self._pools.create_member(action)
             case ApplyDisruptionBudget():
                 await self._pools.apply_disruption_budget(action)
+            case ReleaseDisruptionBudget():
+                await self._pools.release_disruption_budget(action)
             case ReadHistory():
                 await self._pools.read_history(action)
             case KeepRevision():

@@ -16,6 +16,7 @@ from efrit.controller.model.actions import (
     CreateMember,
     KeepRevision,
     ReadHistory,
+    ReleaseDisruptionBudget,
     RemoveRevision,
     ReturnMember,
     Superseded,
@@ -68,6 +69,15 @@ class PoolActor:
             self._store.pools.budget_refused(action.pool, action.pool_uid, error.sentence)  # gate: budget-refused
         else:
             self._store.pools.budget_applied(action.pool, action.pool_uid, action.manifest)
+
+    async def release_disruption_budget(self, action: ReleaseDisruptionBudget) -> None:
+        """Have the budget of a pool that is gone be deleted. Raises ApiError where that is to be tried again."""
+        try:
+            await self._owned.apply(action.manifest, create=False)  # gate: left-until-released
+        except ApiRefused as error:
+            # It may be another's, or an admission policy may not let us: the next resync tries again.
+            log.warning("the PodDisruptionBudget that EfritPool %s/%s has left: %s", *action.pool, error)
+        self._store.pools.forget_left(action.pool, action.pool_uid)
 
     async def read_history(self, action: ReadHistory) -> None:
         """Read which templates of a pool are kept. Where that fails the rest of the decision stands."""

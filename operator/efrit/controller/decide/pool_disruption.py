@@ -11,7 +11,13 @@ from datetime import datetime, timedelta
 
 from efrit.api.pool import DisruptionBudget
 from efrit.controller.manifests.disruption_budget import build_disruption_budget, build_released_budget
-from efrit.controller.model.actions import Action, ApplyDisruptionBudget, Record, RequeueAfter
+from efrit.controller.model.actions import (
+    Action,
+    ApplyDisruptionBudget,
+    Record,
+    ReleaseDisruptionBudget,
+    RequeueAfter,
+)
 from efrit.controller.model.keys import Key
 from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.pools import MemberView, PoolSnapshot
@@ -48,7 +54,7 @@ def disruption_budget(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
 
 def release_budget(pool: Key, uid: str) -> list[Action]:
     """Return what becomes of the budget of a pool that is gone: with `--cascade=orphan` it would stay for ever."""
-    return [ApplyDisruptionBudget(pool, uid, build_released_budget(pool, uid), create=False)]
+    return [ReleaseDisruptionBudget(pool, uid, build_released_budget(pool, uid))]
 
 
 def _guarded(snapshot: PoolSnapshot, now: datetime) -> set[str]:

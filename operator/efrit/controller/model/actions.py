@@ -454,6 +454,15 @@ class ApplyDisruptionBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseDisruptionBudget:
+    """Have the PodDisruptionBudget that a pool has left select nothing, and be deleted; none is created."""
+
+    pool: Key
+    pool_uid: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadHistory:
     """Learn which templates of a pool are kept; whoever led before may have written some."""
 
@@ -576,6 +585,7 @@ Action = (
     | CancelRequest
     | CreateMember
     | ApplyDisruptionBudget
+    | ReleaseDisruptionBudget
     | ReadHistory
     | KeepRevision
     | RemoveRevision

@@ -95,9 +95,14 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         self._left[key] = uid
         self._index.queue.add(WorkKey(EfritPool.kind, *key))  # gate: left-budget
 
-    def take_left(self, key: Key) -> str | None:
-        """Return the UID of a pool of this name that is gone and may have left a budget, None from then on."""
-        return self._left.pop(key, None)
+    def left(self, key: Key) -> str | None:
+        """Return the UID of a pool of this name that is gone and may have left a budget."""
+        return self._left.get(key)
+
+    def forget_left(self, key: Key, uid: str) -> None:
+        """Take in that nothing is left to do about the budget of a pool that is gone."""
+        if self._left.get(key) == uid:
+            del self._left[key]
 
     def is_done(self, key: Key) -> bool:
         """Return whether there is no such pool any more."""

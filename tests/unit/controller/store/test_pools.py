@@ -891,5 +891,7 @@ async def test_a_pool_that_is_gone_is_reconciled_once_more_for_what_it_leaves(wo
     await world.due_keys(LONG)
     world.store.pools.observe_gone(CREW, "uid-crew")
     assert ("Pool", "crew") in await world.due_keys()
-    assert world.store.pools.take_left(CREW) == "uid-crew"
-    assert world.store.pools.take_left(CREW) is None
+    world.store.pools.forget_left(CREW, "another")
+    assert world.store.pools.left(CREW) == "uid-crew"
+    world.store.pools.forget_left(CREW, "uid-crew")
+    assert world.store.pools.left(CREW) is None

@@ -60,10 +60,12 @@ async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None
     meta = pool["metadata"]
     revisions, current = await _kept_revisions(api, namespace, pool)
     restored = _last_restored(pool)
-    if restored is not None and current is not None and restored.digest == current.digest:
+    # Whether it is kept or not: where none can be kept any more, the one before would be the broken one.
+    if restored is not None and restored.digest == (pool.get("status") or {}).get("revision"):
         numbers = {revision.number for revision in revisions}
         if to_revision in {None, restored.number} - numbers:  # gate: undo-repeated
-            return Undone(_restored_message(name, restored.number, current.number), name, current.number)
+            number = current.number if current is not None else None
+            return Undone(_restored_message(name, restored.number, number), name, number or restored.number)
     target = _target(namespace, name, revisions, to_revision, restored)
     if target.current:
         return Undone(f"{name} has the template of revision {target.number} already", name, target.number)
@@ -118,9 +120,10 @@ def _record_restored(meta: Json, target: PoolRevision) -> list[dict[str, Any]]:
     ]
 
 
-def _restored_message(name: str, before: int, number: int) -> str:
+def _restored_message(name: str, before: int, number: int | None) -> str:
+    place = f", as revision {number}" if number is not None else ""
     return (
-        f"{name} has the template of revision {before} again already, as revision {number}; nothing was changed: "
+        f"{name} has the template of revision {before} again already{place}; nothing was changed: "
         "to go to another template, name its revision"
     )
 

@@ -183,6 +183,19 @@ async def test_an_undo_that_is_repeated_changes_nothing_and_says_what_the_pool_h
     assert len(server.patches) == 1
 
 
+@pytest.mark.parametrize("number", [None, 2])
+async def test_an_undo_that_is_repeated_changes_nothing_where_the_restored_template_is_not_kept(
+    number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
+    server = restored(crew())
+    del server.objects[CONTROLLER_REVISIONS][2]
+    again = await undo_pool(api(server), "team", "crew", number)
+    assert (again.revision, again.changed) == (2, False)
+    assert again.message.startswith("crew has the template of revision 2 again already; nothing was changed")
+    assert server.patches == []
+
+
 async def test_the_template_that_was_undone_comes_back_by_its_number_alone() -> None:
     server = restored(crew())
     undone = await undo_pool(api(server), "team", "crew", 3)

@@ -179,7 +179,10 @@ ATTEMPT is the number of its last claim."
 
 (defun efrit-recover--unstored (id)
   "Return what to add where an earlier Emacs could not store its answer to ID."
-  (if (and efrit-recover-problem (string-search id efrit-recover-problem))
+  (if (and efrit-recover-problem
+           ;; As `error-message-string' begins: another id may contain this one.
+           (string-prefix-p (format "%s: %S" (get 'efrit-answer-failed 'error-message) id)
+                            efrit-recover-problem))
       (concat ". It had an answer that could not be written to the volume of the queue: "
               efrit-recover-problem)
     ""))

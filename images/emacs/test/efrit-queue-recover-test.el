@@ -123,7 +123,7 @@
 
 (ert-deftest efrit-recover-an-answer-that-could-not-be-stored-is-named-with-the-volume ()
   (efrit-recover-test--with
-    (dolist (id '("kept" "other"))
+    (dolist (id '("kept" "other" "kep"))
       (efrit-recover-test--place "processing" id)
       (efrit-recover-test--claimed id)
       (efrit-test-write "control" (concat "cancel_" id) "TimedOut"))
@@ -136,8 +136,9 @@ No space left on device\\\"\"}")
       (should (string-match-p
                "answer that could not be written to the volume of the queue: .*No space left on device"
                (funcall text "kept")))
-      (should (equal (funcall text "other")
-                     "The time of the request was over; Emacs had to be ended")))))
+      (dolist (id '("other" "kep"))
+        (should (equal (funcall text id)
+                       "The time of the request was over; Emacs had to be ended"))))))
 
 (ert-deftest efrit-recover-without-a-heartbeat-or-a-problem-nothing-is-named ()
   (efrit-recover-test--with

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -54,5 +55,6 @@ def _delete_files(daemon: Daemon, files: bool) -> None:
                 ) from error
             deleted.append(directory)
     for directory in deleted:
-        if not any(directory.parent.iterdir()):
+        # Only where nothing else is in it.
+        with contextlib.suppress(OSError):
             directory.parent.rmdir()

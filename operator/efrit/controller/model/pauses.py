@@ -12,5 +12,6 @@ def pause_remaining(since: datetime, pause: timedelta, now: datetime) -> timedel
 
     The clock was set back then: the pause would be as much longer, though it were asked about again and again.
     """
-    remaining = since + pause - now
-    return max(OVER, remaining) if remaining <= pause else OVER  # gate: pause-set-back
+    # In this order: no time that somebody has written overflows.
+    passed = now - since
+    return max(OVER, pause - passed) if passed >= OVER else OVER  # gate: pause-set-back

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from efrit.controller.model.pauses import pause_remaining
@@ -15,3 +17,8 @@ from tests.support.factory import NOW, seconds
 )
 def test_a_pause_is_never_longer_than_it_was_to_be(began: float, remaining: float) -> None:
     assert pause_remaining(NOW + seconds(began), seconds(10), NOW) == seconds(remaining)
+
+
+def test_no_time_is_too_late_or_too_early_for_a_pause() -> None:
+    for began in (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)):
+        assert pause_remaining(began, seconds(10), NOW) == timedelta(0)

@@ -50,6 +50,19 @@ def test_an_eval_is_answered_with_the_printed_value_of_its_last_form(instance: I
     assert status["startTime"] <= status["completionTime"]
 
 
+def test_an_endless_loop_is_ended_by_a_signal_from_the_container_of_the_bridge_and_emacs_goes_on(
+    instance: Instance,
+) -> None:
+    """Emacs has no watchdog of its own here: without the process namespace that both share nothing would end it."""
+    before = instance.value("(emacs-pid)")
+    assert instance.run("(while t)", timeoutSeconds=1)["reason"] == "TimedOut"
+    request = instance.send("(while t)", timeoutSeconds=600)
+    request.wait_reason("Running")
+    request.cancel()
+    assert request.wait()["reason"] == "Cancelled"
+    assert instance.value("(emacs-pid)") == before
+
+
 def test_lisp_that_the_image_has_compressed_loads_without_a_word(instance: Instance) -> None:
     status = instance.run(
         """(progn (require 'calc) (require 'gnus-util) (set-input-method "japanese")

@@ -23,6 +23,8 @@ from tests.support.timeout import TIMEOUT
 
 GRACE_SECONDS = 2
 """How long a request waits for an instance that does not exist; half a minute outside of tests."""
+KEPT_LEASE_SECONDS = "120"
+"""For a controller that leads all the while: one whose renewals a busy machine delays for ten seconds would end."""
 POLL_SECONDS = 5.0
 """How long one poll waits: a controller may be stopped in its tracks."""
 

@@ -14,7 +14,7 @@ from efrit import resources
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import new_namespace
 from tests.support.kube import Json, Kube, Refused, until
-from tests.support.operator import Operator
+from tests.support.operator import KEPT_LEASE_SECONDS, Operator
 from tests.support.simulated_bridge import SimulatedBridge, SimulatedNode
 from tests.support.site import EPHEMERAL, FINAL, Site
 
@@ -117,8 +117,7 @@ class Tenants:
         self.site = Site(plane, kube, audit_log, lisp, others=[loud, quiet])
         self._open.callback(self.site.close)
         self.operator: Operator = self.site.operator()
-        # Whose renewals a busy machine delays keeps it.
-        self.operator.configure(EFRIT_LEASE_SECONDS="60", **(env or {}))
+        self.operator.configure(**{"EFRIT_LEASE_SECONDS": KEPT_LEASE_SECONDS, **(env or {})})
         try:
             self._start(loud, quiet, instances, loud_node or self.node)
         except BaseException:

@@ -17,6 +17,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.support.crowd import objects
 from tests.support.crowd.cgroup import memory_group, memory_of
 from tests.support.crowd.crowd import crowd
+from tests.support.operator import KEPT_LEASE_SECONDS
 
 OPEN = 2000
 SIZE = 65_536
@@ -50,8 +51,7 @@ async def test_what_one_tenant_leaves_open_or_finished_neither_kills_the_control
     async with crowd(tmp_path) as made:
         await made.add_instances(["hoards"], holds=True)
         await made.add_instances(["answers"], holds=False)
-        # Whose renewals a busy machine delays keeps it.
-        made.operator.configure(EFRIT_LEASE_SECONDS="60")
+        made.operator.configure(EFRIT_LEASE_SECONDS=KEPT_LEASE_SECONDS)
         await made.launch()
         await made.until_connected(2, SECONDS)
         made.operator.stop()

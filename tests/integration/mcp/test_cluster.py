@@ -41,6 +41,7 @@ from tests.support.kube import Kube, until
 from tests.support.mcp_results import structured_content
 from tests.support.mcp_tasks import Tasks, ask, begin, ended
 from tests.support.model_access import secret, with_model
+from tests.support.operator import KEPT_LEASE_SECONDS
 from tests.support.processes import Process
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
@@ -155,7 +156,7 @@ def served(
     place = tmp_path_factory.mktemp("mcp")
     server: Process | None = None
     try:
-        site.operator().start()
+        site.operator().start(EFRIT_LEASE_SECONDS=KEPT_LEASE_SECONDS)
         secret(kube, site.namespace, "key")
         site.instance("one", model=with_model(model))
         name = give_rights(kube, site.namespace)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -102,21 +101,12 @@ def statefulset_view(statefulset: Mapping[str, Any]) -> StatefulSetView:
         statefulset_hash=annotations.get(names.STATEFULSET_HASH),
         spec_hash=annotations.get(names.SPEC_HASH),
         release_hash=annotations.get(names.RELEASE_HASH),
-        update_started=_update_started(annotations),
+        # Anyone who may edit the StatefulSet may write a time that cannot be compared or written again.
+        update_started=parse_time(annotations.get(names.UPDATE_STARTED)),
         update_trial=annotations.get(names.UPDATE_TRIAL) == "true",
         owner_uid=owner_uid(meta),
         taken_up=statefulset.get("status", {}).get("observedGeneration", 0) >= meta.get("generation", 0),
     )
-
-
-def _update_started(annotations: Mapping[str, str]) -> datetime | None:
-    text = annotations.get(names.UPDATE_STARTED)
-    try:
-        started = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    # Anyone who may edit the StatefulSet may write what cannot be compared with the clock.
-    return started if started is not None and started.tzinfo is not None else None
 
 
 def claim_view(claim: Mapping[str, Any]) -> ClaimView:

@@ -102,6 +102,14 @@ def test_a_statefulset_is_read_with_its_hashes() -> None:
     assert (view.replicas, view.children_hash, view.template_hash, view.deleting) == (0, "c", "t", False)
 
 
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00", "yesterday", ""])
+def test_a_time_of_an_update_that_utc_does_not_have_counts_as_none(
+    time: str,
+) -> None:
+    annotations = {"efrit.dev/update-started": time}
+    assert statefulset_view({"metadata": {**META, "annotations": annotations}}).update_started is None
+
+
 def test_a_statefulset_that_names_no_replicas_has_one() -> None:
     view = statefulset_view({"metadata": META})
 

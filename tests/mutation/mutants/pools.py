@@ -221,8 +221,8 @@ MUTANTS = (
         "the place of a condition of ours among those of somebody else", "foreign-conditions", Value("conditions")
     ).found_by("tests/unit/api/test_conditions.py"),
     Step(
-        "the difference between a spec of a pool and its status, for those that wait", "pool-spec-changed", Always()
-    ).found_by("test_a_status_of_the_pool_has_none_of_those_that_wait_reconciled"),
+        "the difference between a spec of a pool and its status, for what was refused", "pool-spec-changed", Always()
+    ).found_by("test_a_status_of_a_pool_ends_no_pause_after_a_refusal_and_another_spec_does"),
     Step("the one claim that a member is being taken for", "take-one", Never()).found_by(
         "test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_more"
     ),

@@ -895,3 +895,13 @@ async def test_a_pool_that_is_gone_is_reconciled_once_more_for_what_it_leaves(wo
     assert world.store.pools.left(CREW) == "uid-crew"
     world.store.pools.forget_left(CREW, "uid-crew")
     assert world.store.pools.left(CREW) is None
+
+
+@on_virtual_time
+async def test_a_status_of_a_pool_ends_no_pause_after_a_refusal_and_another_spec_does(world: World) -> None:
+    world.store.pools.observe(pool_json())
+    world.store.pools.refused(CREW, "uid-crew", "exceeded quota")
+    world.store.pools.observe({**pool_json(version="2"), "status": {"pending": 20}})
+    assert pool_of(world).refusal is not None
+    world.store.pools.observe(pool_json(version="3", generation=2))
+    assert pool_of(world).refusal is None

@@ -4,7 +4,8 @@ The table of routes and errors for people is docs/bridge.md.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
@@ -143,8 +144,8 @@ class _Api:
         self._queue = queue
         self._events = events
         self._bridge = bridge
-        self._readers = 0
-        self._log_readers = 0
+        self._event_readers = _Readers("the events")
+        self._log_readers = _Readers("work logs")
 
     async def put(self, http: HttpRequest) -> HttpResponse:
         rid = request_id(http.path_params["id"])
@@ -210,43 +211,20 @@ class _Api:
     async def events(self, http: HttpRequest) -> HttpResponse:
         if not self._queue.is_open:
             raise QueueNotReady("the queue is not open yet; try again")
-        if self._readers >= MAX_STREAMS:
-            raise TooManyStreams(f"{MAX_STREAMS} readers follow the events already; close one, or try again later")
-        return StreamingResponse(
-            self._follow(http), media_type="text/event-stream", headers={"cache-control": "no-store"}
+        parts = self._events.stream(
+            http.headers.get("last-event-id"),
+            queue_id=self._queue.queue_id,
+            snapshot=self._snapshot,
+            stats=self._bridge.stats,
         )
-
-    async def _follow(self, http: HttpRequest) -> AsyncIterator[bytes]:
-        self._readers += 1
-        try:
-            stream = self._events.stream(
-                http.headers.get("last-event-id"),
-                queue_id=self._queue.queue_id,
-                snapshot=self._snapshot,
-                stats=self._bridge.stats,
-            )
-            async for part in stream:
-                yield part
-        finally:
-            self._readers -= 1
+        return _StreamResponse(parts, self._event_readers)
 
     async def progress(self, http: HttpRequest) -> HttpResponse:
         rid = _known_id(http)
         await self._queue.view(rid, response=False)
-        if self._log_readers >= MAX_STREAMS:
-            raise TooManyStreams(f"{MAX_STREAMS} readers follow work logs already; close one, or try again later")
-        return StreamingResponse(
-            self._follow_log(rid, http), media_type="text/event-stream", headers={"cache-control": "no-store"}
-        )
-
-    async def _follow_log(self, rid: RequestId, http: HttpRequest) -> AsyncIterator[bytes]:
-        self._log_readers += 1
-        try:
-            last = http.headers.get("last-event-id")
-            async for part in work_log_events(self._queue, rid, last, closed=lambda: self._events.closed):
-                yield part
-        finally:
-            self._log_readers -= 1
+        last = http.headers.get("last-event-id")
+        parts = work_log_events(self._queue, rid, last, closed=lambda: self._events.closed)
+        return _StreamResponse(parts, self._log_readers)
 
     async def _snapshot(self) -> AsyncIterator[RequestView]:
         # One answer at a time: all of them together may be larger than we may be.
@@ -259,6 +237,39 @@ class _Api:
                 # Without its answer, like a long one: the reader fetches it once it can be read.
                 log.warning("%s", error)
                 yield listed
+
+
+class _Readers:
+    """How many read one kind of stream."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._count = 0
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Count one more reader meanwhile. Raises `TooManyStreams`."""
+        if self._count >= MAX_STREAMS:  # gate: most-streams
+            raise TooManyStreams(f"{MAX_STREAMS} readers follow {self._kind} already; close one, or try again later")
+        self._count += 1
+        try:
+            yield
+        finally:
+            self._count -= 1
+
+
+class _StreamResponse(StreamingResponse):
+    """A stream of events for one of a limited number of readers, who is counted before anything is awaited."""
+
+    def __init__(self, parts: AsyncGenerator[bytes], readers: _Readers) -> None:
+        super().__init__(parts, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        self._parts, self._readers = parts, readers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # A refusal is an error like any other: nothing was sent yet.
+        with self._readers.one_more():
+            async with aclosing(self._parts):
+                await super().__call__(scope, receive, send)
 
 
 class _BatchResponse(HttpResponse):

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from efrit.bridge.events import KEEPALIVE_SECONDS
 from efrit.errors import EfritError, RequestNotFound
@@ -29,11 +29,12 @@ def offset_in(last_event_id: str | None) -> int:
 
 async def work_log_events(
     queue: DurableQueue, rid: RequestId, last_event_id: str | None, *, closed: Callable[[], bool]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Yield the bytes of one reader's stream, until the request is over and its log is sent, or until `closed`."""
     try:
-        async for part in _events(queue, rid, offset_in(last_event_id), closed):
-            yield part
+        async with contextlib.aclosing(_events(queue, rid, offset_in(last_event_id), closed)) as parts:
+            async for part in parts:
+                yield part
     except EfritError as error:
         # Too late for a status; the reader comes back with the id of its last line.
         log.warning("%s", error)
@@ -41,7 +42,7 @@ async def work_log_events(
 
 async def _events(
     queue: DurableQueue, rid: RequestId, offset: int, closed: Callable[[], bool]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     offset = await queue.work_logs.resume_offset(rid, offset)
     last_sent = time.monotonic()
     while not closed():

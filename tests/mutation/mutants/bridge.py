@@ -15,6 +15,9 @@ MUTANTS = (
     Step(
         "the bound of the head of a request, and of what is beside its body", "endless-request-head", Never()
     ).found_by("test_after_what_is_no_http_or_too_long_the_connection_ends"),
+    Step("the bound of the readers of a kind of stream", "most-streams", Never()).found_by(
+        "test_of_readers_that_come_all_at_once_no_more_follow_than_may"
+    ),
     Step("the bound of the headers of a request", "most-headers", Never()).found_by(
         "test_after_what_is_no_http_or_too_long_the_connection_ends"
     ),

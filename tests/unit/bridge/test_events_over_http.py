@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 from httpx_sse import ServerSentEvent, aconnect_sse
 from msgspec.structs import replace
+from starlette.types import Message
 
 from efrit.bridge import events
 from efrit.bridge.app import without_clocks
+from efrit.bridge.auth import Tokens
 from efrit.bridge.events import INLINE_BYTES, EventLog
+from efrit.bridge.routes import MAX_STREAMS, make_app
 from efrit.protocol import RequestState, RequestView, Reset, Stats, parse_event, request_id
+from tests.support.certificates import TOKEN
 from tests.support.queue_fakes import Fault, TestDisk
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop
@@ -172,6 +176,39 @@ async def test_a_large_answer_is_left_out_and_can_be_fetched(served: Served) -> 
     fetched = RequestView.parse((await served.client.get("/v1/requests/large")).content)
     assert fetched.response is not None
     assert fetched.response.result == large
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/requests/a/progress"])
+async def test_of_readers_that_come_all_at_once_no_more_follow_than_may(served: Served, path: str) -> None:
+    assert (await served.put("a", type="command")).status_code == 201
+    bridge = served.bridge
+    app = make_app(bridge.queue, bridge.events, Tokens(served.secrets), bridge)
+    statuses: list[int] = []
+    gone = asyncio.Event()
+
+    async def read() -> None:
+        async def receive() -> Message:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        token = f"Bearer {TOKEN}".encode()
+        scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "root_path": ""}
+        await app(scope | {"headers": [(b"authorization", token)]}, receive, send)
+
+    for _ in range(2):
+        statuses.clear()
+        gone.clear()
+        async with asyncio.timeout(TIMEOUT), asyncio.TaskGroup() as group:
+            for _ in range(MAX_STREAMS + 3):
+                group.create_task(read())
+            await served.until(lambda: len(statuses) == MAX_STREAMS + 3)
+            gone.set()
+        # Those of the first round have given their places back.
+        assert sorted(statuses) == [200] * MAX_STREAMS + [429] * 3
 
 
 async def test_several_readers_each_get_everything(served: Served) -> None:

@@ -73,8 +73,12 @@ class WorkLogTailer:
     def change_event(self, rid: RequestId) -> asyncio.Event:
         """Return an event that is set at the next change of `rid`'s log.
 
-        Take it before the read that such a change would make outdated.
+        Take it before the read that such a change would make outdated. The log of a finished request changes no
+        more: its event is nobody's to set, and not kept.
         """
+        entry = self._index.get(rid)
+        if entry is None or entry.state.final:  # gate: finished-log
+            return asyncio.Event()
         return self._change_events.setdefault(rid, asyncio.Event())
 
     async def resume_offset(self, rid: RequestId, offset: int) -> int:

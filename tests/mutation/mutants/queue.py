@@ -7,6 +7,9 @@ MUTANTS = (
     Step("the process number of another host, which is none of this one", "foreign-pid", Never()).found_by(
         "test_every_command_says_which_host_serves_the_queue"
     ),
+    Step("the end of what is remembered of the readers of a log", "finished-log", Never()).found_by(
+        "test_nothing_is_remembered_of_who_reads_the_log_of_a_finished_request"
+    ),
     Step(
         "the bound of what is read at once of a flood of events on the queue's files",
         "inotify-turns",

@@ -122,6 +122,19 @@ async def test_logs_of_no_request_are_not_remembered(running: Running) -> None:
     assert {view.id for view in running.views} == {"a"}
 
 
+async def test_nothing_is_remembered_of_who_reads_the_log_of_a_finished_request(running: Running) -> None:
+    await begin(running)
+    work_logs = running.queue.work_logs
+    changed = work_logs.change_event(A)
+    assert work_logs.change_event(A) is changed
+    running.emacs.answer("a")
+    await running.until_state("a", RequestState.ANSWERED)
+    await running.until(changed.is_set)
+    assert work_logs.change_event(A) is not work_logs.change_event(A)
+    await running.queue.acknowledge(A)
+    assert work_logs.change_event(A) is not work_logs.change_event(A)
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -51,10 +51,6 @@ class Subscriptions:
         handle = resources.request_at(uri)
         if handle is None:
             raise resources.missing(uri, "only efrit://requests/ID can be subscribed to")
-        if uri not in self._open and len(self._open) >= MAX_SUBSCRIPTIONS:
-            raise resources.missing(
-                uri, f"at most {MAX_SUBSCRIPTIONS} requests can be followed at once; unsubscribe from one"
-            )
         async with AsyncExitStack() as uses:
             backend = await uses.enter_async_context(opened)
             try:
@@ -62,6 +58,11 @@ class Subscriptions:
             except NotFound as error:
                 raise resources.missing(uri, error_text(error)) from None
             self.end(uri)
+            # Only now: others have been added while this one was read.
+            if len(self._open) >= MAX_SUBSCRIPTIONS:  # gate: most-subscriptions
+                raise resources.missing(
+                    uri, f"at most {MAX_SUBSCRIPTIONS} requests can be followed at once; unsubscribe from one"
+                )
             if not state.final and self._group is not None:
                 scope = self._open[uri] = anyio.CancelScope()
                 self._group.start_soon(self._follow, backend, uses.pop_all(), state, uri, notify, scope)

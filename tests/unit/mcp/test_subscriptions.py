@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from mcp import Client, MCPError
 from mcp.types import ResourceUpdatedNotification
 
 from efrit.client.errors import NotReady
-from efrit.client.interface import Handle, RequestType, Update, Work
+from efrit.client.interface import Handle, RequestState, RequestType, Update, Work
 from efrit.mcp.server import make_server
 from efrit.mcp.subscriptions import MAX_SUBSCRIPTIONS
 from tests.support.timeout import TIMEOUT
@@ -162,6 +163,35 @@ async def test_no_more_than_so_many_are_followed(listening: Listening, backend: 
             await client.subscribe_resource(f"efrit://requests/{names[MAX_SUBSCRIPTIONS]}")
         await client.unsubscribe_resource(f"efrit://requests/{names[0]}")
         await client.subscribe_resource(f"efrit://requests/{names[MAX_SUBSCRIPTIONS]}")
+
+
+async def test_of_subscriptions_that_are_asked_for_all_at_once_no_more_are_followed_than_may(
+    listening: Listening, backend: ScriptedBackend, uses: Uses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get, asked, all_asked = backend.get, itertools.count(1), anyio.Event()
+
+    async def answered_once_all_have_asked(handle: Handle) -> RequestState:
+        if next(asked) == MAX_SUBSCRIPTIONS + 3:
+            all_asked.set()
+        await all_asked.wait()
+        return await get(handle)
+
+    monkeypatch.setattr(backend, "get", answered_once_all_have_asked)
+    names = [await waiting(backend, f"{number}") for number in range(MAX_SUBSCRIPTIONS + 3)]
+    refused: list[str] = []
+
+    async def subscribe(client: Client, name: str) -> None:
+        try:
+            await client.subscribe_resource(f"efrit://requests/{name}")
+        except MCPError:
+            refused.append(name)
+
+    async with listening() as (client, _):
+        with anyio.fail_after(TIMEOUT):
+            async with anyio.create_task_group() as group:
+                for name in names:
+                    group.start_soon(subscribe, client, name)
+        assert (len(refused), uses.count) == (3, MAX_SUBSCRIPTIONS)
 
 
 class Broken(ScriptedBackend):

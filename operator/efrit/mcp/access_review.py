@@ -38,6 +38,9 @@ class Caller:
         texts = (self.name, self.uid, *self.groups, *self.extra, *(text for v in self.extra.values() for text in v))
         if not all(text.isprintable() for text in texts):
             return "The name or a group of the caller has a character that cannot be printed; use another user."
+        # A header loses them: what is sent would be another name.
+        if any(text != text.strip() for text in texts):  # gate: blank-in-name
+            return "The name or a group of the caller begins or ends with a blank; use another user."
         return ""
 
 

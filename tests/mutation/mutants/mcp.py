@@ -25,6 +25,12 @@ MUTANTS = (
     Step(
         "the end of a backend whose configuration file has changed, with its last call", "former-backend", Never()
     ).found_by("test_of_calls_under_way_the_last_one_closes_a_former_backend"),
+    Step("the bound of the requests that one client follows", "most-subscriptions", Never()).found_by(
+        "test_of_subscriptions_that_are_asked_for_all_at_once_no_more_are_followed_than_may"
+    ),
+    Step("the refusal of a caller whose name or group a header would change", "blank-in-name", Never()).found_by(
+        "test_a_caller_in_whose_name_nothing_is_done_is_refused_before_the_message_is_read[caller5]"
+    ),
     Step("the bound of former backends that calls keep open", "former-backends", Never()).found_by(
         "test_calls_that_do_not_end_keep_only_so_many_former_backends_open"
     ),

@@ -449,6 +449,12 @@ async def test_the_metadata_of_an_endpoint_say_where_to_get_a_token_and_take_non
         Caller("system:node:one"),
         Caller("system:anonymous"),
         Caller("ann\nbob"),
+        # In a header it would be without its blank.
+        Caller("ann", groups=(" system:masters",)),
+        Caller("ann", groups=("system:masters ",)),
+        Caller(" system:node:one"),
+        Caller("ann", uid="1 "),
+        Caller("ann", extra={"scope": (" a",)}),
         Caller("ann", extra={"scope": ("a\r\nImpersonate-User: root",)}),
     ],
 )

@@ -21,8 +21,10 @@ newest=
 if [ -f "$queue/generation" ]; then IFS= read -r newest < "$queue/generation"; fi 2>/dev/null
 case $newest in '' | 0* | *[!0-9]* | ??????????*) newest=0 ;; esac
 export EFRIT_GENERATION=$((newest + 1))
-# Emacs writes it again where this fails.
-(umask 077; echo "$EFRIT_GENERATION" > "$queue/generation") 2>/dev/null
+# Emacs writes it again where this fails, and makes a file of what is none: to open a pipe would wait for a reader.
+if [ -f "$queue/generation" ] || [ ! -e "$queue/generation" ]; then  # gate: generation-file
+    (umask 077; echo "$EFRIT_GENERATION" > "$queue/generation") 2>/dev/null
+fi
 pause=$queue/control/pause_$EFRIT_GENERATION  # gate: pause-of-run
 
 say() { echo "run-emacs: $*" >&2; }
@@ -64,10 +66,11 @@ wait_for_child() {
     child=
 }
 
+# Code may have put something else in the place of either: a pipe would never end.
 # Emacs appends a line for each request that it begins.
-claimed() { { wc -c < "$queue/claims.log"; } 2>/dev/null; }
+claimed() { [ -f "$queue/claims.log" ] && { wc -c < "$queue/claims.log"; } 2>/dev/null; }
 # It writes this anew once it serves.
-heartbeat() { cat "$queue/heartbeat" 2>/dev/null; }
+heartbeat() { [ -f "$queue/heartbeat" ] && head -c 65536 "$queue/heartbeat" 2>/dev/null; }
 
 # With an init file the site's own setup is wanted too; Emacs loads the file once it serves.
 quick=-Q
@@ -222,7 +225,7 @@ if [ -n "$dump" ]; then say "Emacs starts from the dump $name"; fi
 short=0
 first=1
 while [ -z "$stopping" ]; do
-    rm -f "$queue/control/pause" "$queue"/control/pause_*
+    rm -rf "$queue/control/pause" "$queue"/control/pause_*
     # The first start has it from find_dump; another member may have removed it since.
     if [ -z "$first" ] && [ -n "$dump" ]; then take_dump; fi
     first=

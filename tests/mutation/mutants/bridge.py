@@ -127,6 +127,12 @@ MUTANTS = (
     Step("the end of an Emacs on this machine whose self-check fails", "local-self-check", Never()).found_by(
         "test_an_idle_emacs_whose_self_check_fails_is_ended"
     ),
+    Step(
+        "the look whether the number of a run is a file, before it is written",
+        "generation-file",
+        Always(),
+        silent=True,
+    ).found_by("test_a_pipe_in_the_place_of_a_file_holds_nothing_up[generation]"),
     Step("another start of Emacs after requests have ended it", "short-run", Never()).found_by(
         "test_an_emacs_that_requests_have_ended_is_started_again"
     ),

@@ -168,11 +168,17 @@ def test_an_emacs_whose_lisp_does_not_load_ends(place: Path, broken: str) -> Non
     assert "giving up" in output
 
 
+@pytest.mark.parametrize("kind", ["file", "directory"])
 @pytest.mark.parametrize("name", ["pause", "pause_1", "pause_7"])
-def test_a_pause_left_behind_does_not_hold_back_the_next_emacs(start: Starter, place: Path, name: str) -> None:
+def test_a_pause_left_behind_does_not_hold_back_the_next_emacs(
+    start: Starter, place: Path, name: str, kind: str
+) -> None:
     pause = place / "queue/control" / name
     pause.parent.mkdir(parents=True)
-    pause.touch()
+    if kind == "file":
+        pause.touch()
+    else:
+        (pause / "below").mkdir(parents=True)
     start(SERVES, EFRIT_QUEUE_DIR=str(place / "queue"))
     until(lambda: lines(place))
     assert not pause.exists()
@@ -209,6 +215,16 @@ def test_a_run_without_a_place_for_its_number_goes_on(start: Starter, place: Pat
     until(lambda: len(lines(place)) == 2)
     assert lines(place)[1] == "generation=1"
     assert process.poll() is None
+
+
+@pytest.mark.parametrize("name", ["generation", "claims.log", "heartbeat"])
+def test_a_pipe_in_the_place_of_a_file_holds_nothing_up(start: Starter, place: Path, name: str) -> None:
+    queue = place / "queue"
+    queue.mkdir()
+    os.mkfifo(queue / name)
+    start(f'echo "generation=$EFRIT_GENERATION" >> {place}/log; {SERVES}', EFRIT_QUEUE_DIR=str(queue))
+    until(lambda: len(lines(place)) == 2)
+    assert lines(place)[1] == "generation=1"
 
 
 def test_a_run_that_ends_late_does_not_hold_back_the_one_that_took_its_place(start: Starter, place: Path) -> None:

@@ -58,7 +58,7 @@ def decide(snapshot: Snapshot, now: datetime) -> Decision:
         stop.part.phase if stop.part is not None else None,
         stop.message,
         cancel,
-        _superseded(snapshot, procedure.base),
+        _superseded(snapshot, procedure),
     )
 
 
@@ -105,7 +105,11 @@ def _bounded_by_deadline(snapshot: Snapshot, action: Action, now: datetime) -> A
     return Wait(min(action.until or deadline, deadline))
 
 
-def _superseded(snapshot: Snapshot, base: int) -> tuple[str, ...]:
+def _superseded(snapshot: Snapshot, procedure: PlanProcedure) -> tuple[str, ...]:
     return tuple(
-        request.metadata.name for request, step, _ in snapshot.recorded if step < base - _KEPT_STEPS and request.final
+        request.metadata.name
+        for request, step, _ in snapshot.recorded
+        if step < procedure.base - _KEPT_STEPS
+        and request.final
+        and request.metadata.name != procedure.base_request  # gate: plan-base-request
     )

@@ -41,6 +41,8 @@ class PlanProcedure:
         """Id of the task that the cycle is for."""
         self.base = 0
         """Step at which the repository was read; older requests are not needed."""
+        self.base_request: str | None = None
+        """Name of the request that read it, which is needed however old it is."""
         self._snapshot = snapshot
         self._spec = snapshot.plan.spec
 
@@ -76,7 +78,7 @@ class PlanProcedure:
             raise _workspace_failed(
                 "The repository of the plan was created, but is missing from the workspace: create a new plan."
             )
-        cursor = max(cursors, key=lambda cursor: cursor.step)
+        self.base_request, cursor = max(cursors, key=lambda recorded: recorded[1].step)
         self.base = cursor.step
         while (following := self._after_next_commit(cursor)) is not None:
             cursor = following
@@ -86,11 +88,14 @@ class PlanProcedure:
             cursor = yield from self._read_repository(max(latest, cursor.step), cursor)
         return cursor
 
-    def _recorded_cursors(self) -> list[Cursor]:
-        """Return every cursor that the repository has answered."""
+    def _recorded_cursors(self) -> list[tuple[str, Cursor]]:
+        """Return every cursor that the repository has answered, with the name of the request."""
         requests = self._snapshot.recorded_results(Part.BEGIN, Part.LOOK)
-        cursors = (self._read(request, cursor_in, self._snapshot.text(request)) for request in requests)
-        return [cursor for cursor in cursors if cursor is not None]
+        cursors = (
+            (request.metadata.name, self._read(request, cursor_in, self._snapshot.text(request)))
+            for request in requests
+        )
+        return [(name, cursor) for name, cursor in cursors if cursor is not None]
 
     def _after_next_commit(self, cursor: Cursor) -> Cursor | None:
         """Return the cursor after the next commit if that was made; `_with_tree` adds the tree."""
@@ -115,7 +120,7 @@ class PlanProcedure:
         request = self._snapshot.succeeded(step, Part.LOOK)
         current = self._read(request, cursor_in, self._snapshot.text(request)) if request is not None else None
         steps = max(cursor.step, step - 1)
-        if current is None:
+        if request is None or current is None:
             raise _workspace_failed(
                 "The repository of the plan is missing from the workspace: restore it, or create a new plan."
             )
@@ -124,7 +129,7 @@ class PlanProcedure:
                 f"The repository of the plan is at step {current.step}, but step {steps} was committed before: "
                 "restore the workspace, or create a new plan."
             )
-        self.base = current.step
+        self.base, self.base_request = current.step, request.metadata.name
         return current
 
     def _read(self, request: EfritRequest, reader: Callable[[str], _Record], text: str) -> _Record:

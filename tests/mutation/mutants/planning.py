@@ -1,7 +1,7 @@
 """Plans: what was said stays said, a step is made once, and nothing is decided before what there is is known."""
 
 from tests.mutation.mutant import Step
-from tests.mutation.operation import Drop, Never, Value
+from tests.mutation.operation import Always, Drop, Never, Value
 
 MUTANTS = (
     Step("the rule that an intent never changes", "intent-immutable", Value('"true"'), generates=True).found_by(
@@ -44,6 +44,11 @@ MUTANTS = (
     Step("the note that the queue had a request of a laptop's plan", "plan-sent-once", Never()).found_by(
         "test_an_act_that_was_removed_before_its_answer_was_read_is_not_run_again"
     ),
+    Step(
+        "the sparing of the request that has read a plan's repository, however old it is",
+        "plan-base-request",
+        Always(),
+    ).found_by("test_a_plan_whose_requests_were_deleted_asks_for_its_repository_once_more"),
     Step("the check whether a recorded request answers the question of a plan", "check-answer", Drop()).found_by(
         "test_a_request_that_is_no_answer_to_the_question_ends_the_plan"
     ),

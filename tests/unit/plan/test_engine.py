@@ -334,6 +334,17 @@ def test_the_repository_is_asked_anew_now_and_then_and_old_requests_go() -> None
     assert all(isinstance(decision.action, Create | Wait) for decision in here.decisions[:-1])
 
 
+def test_a_plan_whose_requests_were_deleted_asks_for_its_repository_once_more() -> None:
+    tasks = [{"name": f"t{n}", "description": "x"} for n in range(30)]
+    here = world(tasks=tasks)
+    until(here, "15-act")
+    here.turn()
+    here.requests.clear()
+    here.forget_models()
+    assert here.run().reason == "Succeeded"
+    assert sum(name.endswith("0-begin") for name in here.created) == 2
+
+
 def test_a_clone_is_asked_for_with_the_place_of_its_credentials() -> None:
     here = world(environment={"git": {"url": "https://git.example/words.git", "branch": "main"}})
     here.turn()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -22,6 +22,10 @@ from efrit.plan.outline import one_line
 from efrit.plan.tree import TaskTree, parse_tree
 from efrit.protocol.model import error_line
 from efrit.protocol.plan_enums import CommitKind
+
+_LARGEST = 2**53
+"""What JSON passes on unchanged, with enough above it for the sums of a status."""
+_Number = Annotated[int, Field(ge=0, le=_LARGEST)]
 
 
 class _Record(BaseModel):
@@ -36,27 +40,27 @@ class Commit(_Record):
     hash: str
     subject: str = ""
     kind: CommitKind | None = None
-    task: str | None = None
-    step: int | None = None
+    task: Annotated[str | None, Field(max_length=128)] = None
+    step: _Number | None = None
     time: datetime | None = None
 
 
 class Totals(_Record):
     """Sums over all commits; tokens and seconds are those of the requests that they record."""
 
-    acts: int = 0
-    adapts: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    seconds: float = 0.0
+    acts: _Number = 0
+    adapts: _Number = 0
+    input_tokens: _Number = 0
+    output_tokens: _Number = 0
+    seconds: Annotated[float, Field(ge=0, le=_LARGEST, allow_inf_nan=False)] = 0.0
 
 
 class _CursorRecord(_Record):
-    step: int = Field(ge=0)
+    step: _Number
     kind: CommitKind | None
     task: str | None = None
     head: str = ""
-    amendments: int = Field(ge=0)
+    amendments: _Number
     tree: dict[str, Any]
     observations: dict[str, Any] | None = None
     commits: tuple[Commit, ...] = ()

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from efrit.api import EfritPlan
 from efrit.plan.cycle import LONGEST_RESULT
 from efrit.plan.engine import Create, Wait
 from efrit.plan.lisp_calls import arguments_of, unpacked
+from efrit.plan.status import status_of
+from efrit.plan.view import describe
 from tests.unit.plan.world import Answers, Json, Model, World, done, navigator_answer, plan_json, scripted
 
 ONE = [{"name": "a", "description": "do it"}]
@@ -343,6 +346,33 @@ def test_a_plan_whose_requests_were_deleted_asks_for_its_repository_once_more() 
     here.forget_models()
     assert here.run().reason == "Succeeded"
     assert sum(name.endswith("0-begin") for name in here.created) == 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"totals": {"inputTokens": -1}},
+        {"totals": {"inputTokens": 2**63}},
+        {"totals": {"seconds": float("nan")}},
+        {"totals": {"seconds": float("inf")}},
+        {"totals": {"seconds": -1.0}},
+        {"totals": {"acts": -1}},
+        {"step": 2**63},
+        {"amendments": 2**63},
+        {"commits": [{"hash": "a", "kind": "act", "step": -1}]},
+        {"commits": [{"hash": "a", "kind": "act", "step": 1, "task": "t" * 129}]},
+    ],
+    ids=str,
+)
+def test_whatever_the_repository_says_of_itself_a_status_can_be_made_of_it(changed: Json) -> None:
+    here = world()
+    look = here.repository._look
+    here.repository._look = lambda arguments: look(arguments) | changed  # type: ignore[method-assign]
+    end = here.run()
+    assert (end.reason, "0-begin" in end.message) == ("WorkspaceFailed", True)
+    plan = EfritPlan.model_validate(here.plan)
+    for decision in here.decisions:
+        status_of(plan, decision, describe(here.snapshot(), decision), "alpha", here.now)
 
 
 def test_a_clone_is_asked_for_with_the_place_of_its_credentials() -> None:

@@ -36,9 +36,9 @@ $ kubectl efrit -n team eval -i workshop '(+ 1 2)'
 ```
 
 The result goes to standard output, everything else to standard error. While it waits at a terminal, it shows how
-far the work is; Ctrl-C asks whether to cancel, leave it running or wait on. In a pipe Ctrl-C leaves it running and
-says its name. On a laptop, Ctrl-C while Emacs starts for new work ends the command, which has stored nothing, and
-that Emacs, unless another command waits for it. How the work ended is the exit code:
+far the work is; Ctrl-C asks whether to cancel, leave it running or wait on, and a second one leaves it running. In a
+pipe Ctrl-C leaves it running and says its name. On a laptop, Ctrl-C while Emacs starts for new work ends the command,
+which has stored nothing, and that Emacs, unless another command waits for it. How the work ended is the exit code:
 
 | code | meaning |
 |---|---|
@@ -103,7 +103,7 @@ remembers that; `--no-init` goes back. `efrit start` and `efrit doctor` report a
 restart NAME` takes over yours. `efrit doctor` asks the model for one token. `EFRIT_EMACS` names another Emacs.
 
 **Empty values.** A variable `EFRIT_…` that is set and empty is as one that is not set. An option with an empty value
-(`--config "$FILE"` without `FILE`) is a wrong command line.
+(`--config "$FILE"` without `FILE`) or an empty name (`efrit wait "$name"`) is a wrong command line.
 
 **Long results.** Emacs keeps 8 MiB of a result (`EFRIT_MAX_RESULT_BYTES`). Of a longer one the beginning is
 printed, with a warning on standard error, `truncated` in `-o json`, and exit code 11.

@@ -152,7 +152,7 @@ async def wait(
                 if interrupts.is_set() and not work.done():
                     interrupts.clear()
                     line.clear()
-                    await _ask_after_interrupt(backend, handle, display.invocation)
+                    await _ask_after_interrupt(backend, handle, display.invocation, interrupts, terminated)
                     continue
                 line.show(last)
                 if limit is not None and time.monotonic() >= limit and not work.done():
@@ -196,24 +196,39 @@ def _suppress_unsupported() -> contextlib.suppress:
     return contextlib.suppress(NotImplementedError, ValueError, RuntimeError)
 
 
-async def _typed_line() -> str:
-    """Return the line that the person types, without the space around it; what is under way goes on meanwhile."""
-    return (await aiofiles.stdin.readline()).strip()
+async def _typed_line(interrupts: asyncio.Event) -> str | None:
+    """Return the line that the person types, without the space around it; None at a signal. The work goes on."""
+    loop, typed = asyncio.get_running_loop(), asyncio.Event()
+    # A terminal can be read once a line is whole. The thread of an earlier read could not be ended.
+    loop.add_reader(sys.stdin.fileno(), typed.set)
+    waits = [asyncio.ensure_future(event.wait()) for event in (typed, interrupts)]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+        for waiting in waits:
+            waiting.cancel()
+    return (await aiofiles.stdin.readline()).strip() if typed.is_set() else None
 
 
-async def _ask_after_interrupt(backend: Backend, handle: Handle, invocation: Invocation) -> None:
-    """Ask after Ctrl-C: cancel the request, leave it running, or go on waiting."""
+async def _ask_after_interrupt(
+    backend: Backend, handle: Handle, invocation: Invocation, interrupts: asyncio.Event, terminated: asyncio.Event
+) -> None:
+    """Ask after Ctrl-C: cancel the request, leave it running, or go on waiting. A second signal leaves it running."""
     if not is_terminal(sys.stdin):
         print(file=sys.stderr)
         print_resume_hint(handle, invocation)
         raise Detached
     print("\n[c]ancel the work, [l]eave it running, or [w]ait on? ", end="", file=sys.stderr, flush=True)
-    answer = (await _typed_line()).lower()
-    if answer.startswith("c"):
+    answer = await _typed_line(interrupts)
+    if answer is None:
+        print(file=sys.stderr)
+    elif answer.lower().startswith("c"):
         await backend.cancel(handle)
-    elif answer.startswith("l") or not answer:
+        return
+    if not answer or answer.lower().startswith("l"):
         print_resume_hint(handle, invocation)
-        raise Detached
+        raise Detached(Exit.TERMINATED if terminated.is_set() else Exit.DETACHED)
 
 
 class _ProgressLine:

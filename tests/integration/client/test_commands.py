@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
+import pytest
 import yaml
 
 from tests.support.efrit_program import Program, Terminal
@@ -137,6 +139,20 @@ def test_ctrl_c_at_a_terminal_asks_whether_to_cancel(efrit: Program) -> None:
         terminal.type("c\n")
         terminal.expect("Cancelled")
         assert terminal.end() == 6
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_at_the_question_after_ctrl_c_leaves_the_work(efrit: Program, number: int, code: int) -> None:
+    with Terminal(efrit, "eval", "--timeout", "10m", f"(progn {counting('again')} (sleep-for 600))") as terminal:
+        until(lambda: counted(efrit, "again"), "it does not begin")
+        terminal.expect("Running")
+        terminal.type("\x03")
+        terminal.expect("[c]ancel")
+        os.kill(terminal.pid, number)
+        terminal.expect("wait for it with")
+        assert terminal.end() == code
+    (name,) = efrit.ok("requests", "-L", "1", "-o", "name").split()
+    assert efrit.ok("cancel", name)
 
 
 def test_instances_and_their_figures_are_reported_in_every_format(efrit: Program) -> None:

@@ -17,6 +17,9 @@ from efrit import __version__
 from efrit.cli.examples import epilog
 from efrit.cli.exit_codes import Exit
 
+_NAMES = ("name", "pool")
+"""The arguments without an option that name an object."""
+
 
 class Formatter(argparse.HelpFormatter):
     """As wide as the terminal; examples are left as they are.
@@ -72,6 +75,8 @@ class Parser(argparse.ArgumentParser):
         # Of a variable that is not set, say: the default would be somewhere else than was meant.
         if action.option_strings and not arg_string:
             self.error(f"{'/'.join(action.option_strings)}: the value is empty: give one, or leave the option out")
+        if action.dest in _NAMES and not arg_string:
+            self.error(f"{action.dest.upper()}: the value is empty: give the name")
         return super()._get_value(action, arg_string)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

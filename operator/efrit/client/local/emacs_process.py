@@ -1,4 +1,4 @@
-"""Starting the Emacs of an instance and ending it. What finds its Emacs running imports nothing of this.
+"""Starting the Emacs of an instance and ending it. An `efrit eval` that finds it running imports nothing of this.
 
 Blocking. Whoever starts second finds the first one's Emacs and uses it.
 """

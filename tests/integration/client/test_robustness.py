@@ -77,7 +77,7 @@ POSIX = {"LC_ALL": "POSIX", "LANG": ""}
         ("efrit eval -C /nothing 1", b"", {}, 2, b"", b"there is no directory /nothing"),
         ("efrit eval 1", b"", {"EFRIT_CONFIG": "/dev"}, 2, b"", b"cannot read /dev"),
         ("efrit instances", b"", {"EFRIT_BACKEND": "moon"}, 2, b"", b"there is no backend 'moon'"),
-        ("efrit wait ''", b"", {}, 8, b"", b"there is no request"),
+        ("efrit wait ''", b"", {}, 2, b"", b"NAME: the value is empty"),
         ("efrit logs $'a\\nb'", b"", {}, 8, b"", b"there is no request"),
     ],
 )

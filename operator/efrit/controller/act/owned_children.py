@@ -54,16 +54,14 @@ class OwnedChildren:
     async def _owned(self, manifest: Mapping[str, Any], owner: str) -> Json:
         """Return the object that is there. An object has one controlling owner at most, and ours have no other."""
         meta, kind = manifest["metadata"], manifest["kind"]
-        if kind == DISRUPTION_BUDGETS.kind:
-            orphan = await self._adopted(manifest)
-            if orphan is not None:
-                return orphan
         expected = {"/metadata/ownerReferences/0/uid": owner, "/metadata/ownerReferences/0/controller": True}
         try:
             return await self._kube.test(resource_of(manifest), meta["namespace"], meta["name"], expected)
         except ApiRefused as error:
             if error.status != 422:
                 raise
+            if kind == DISRUPTION_BUDGETS.kind and (orphan := await self._adopted(manifest)) is not None:
+                return orphan
             owner_kind = meta["ownerReferences"][0]["kind"]
             sentence = (
                 f"{kind} {meta['name']} already exists and does not belong to this {owner_kind}: delete it, if "

@@ -113,8 +113,11 @@ def place(tmp_path: Path) -> Path:
 def program(place: Path, name: str, text: str) -> None:
     """Have run-emacs find a program of that name that does this."""
     path = place / "bin" / name
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
+    # Renamed into place: one that somebody is starting right now cannot be written to ("Text file busy").
+    unfinished = path.with_name(f".{name}")
+    unfinished.write_text(f"#!/bin/sh\n{text}\n")
+    unfinished.chmod(0o755)
+    unfinished.rename(path)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import kopf
 import pytest
 from aiohttp import web
 from kopf._cogs.clients import api, auth
-from kopf._cogs.clients.errors import APIForbiddenError
+from kopf._cogs.clients.errors import APINotFoundError
 from kopf._cogs.structs.credentials import Vault
 
 from efrit.controller.watch import handlers
@@ -35,15 +35,15 @@ async def _watch(request: web.Request) -> web.StreamResponse:
     return response
 
 
-async def _refuse(_: web.Request) -> web.Response:
-    return web.json_response({"kind": "Status", "message": "no"}, status=403)
+async def _missing(_: web.Request) -> web.Response:
+    return web.json_response({"kind": "Status", "message": "no"}, status=404)
 
 
 @pytest.fixture
 async def vault() -> AsyncIterator[Vault]:
     """Yield the vault of a kopf that is connected to a server."""
     application = web.Application()
-    application.add_routes([web.get("/list", _list), web.get("/watch", _watch), web.get("/refuse", _refuse)])
+    application.add_routes([web.get("/list", _list), web.get("/watch", _watch), web.get("/missing", _missing)])
     runner = web.AppRunner(application)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -71,8 +71,8 @@ async def test_an_instance_that_is_nested_too_deeply_ends_neither_list_nor_watch
 
     assert _names(listed["items"]) == ["one", "größer"]
     assert _names(watched) == ["one", "größer", "größer"]
-    with pytest.raises(APIForbiddenError, match="no"):
-        await api.get("/refuse", **options)
+    with pytest.raises(APINotFoundError, match="no"):
+        await api.get("/missing", **options)
 
 
 def test_a_session_has_what_kopf_knows_of_its_connection_and_is_equal_to_another_of_the_same() -> None:

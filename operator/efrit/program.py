@@ -5,14 +5,12 @@ A package runner (uvx, pipx run) that starts a package starts the command of its
 
 import sys
 
+from efrit.entry_point import load_entry_point
+
 
 def main() -> None:
     """Run the controller or the MCP server; neither is imported for the other."""
     if sys.argv[1:2] == ["mcp"]:
-        from efrit.mcp.app import main as serve
-
-        serve(sys.argv[2:])
-        return
-    from efrit.controller.app import main as control
-
-    control()
+        load_entry_point("efrit.mcp.app:main")(sys.argv[2:])
+    else:
+        load_entry_point("efrit.controller.app:main")()

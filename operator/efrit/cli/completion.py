@@ -19,7 +19,7 @@ from efrit.cli.exit_codes import Exit
 from efrit.cli.parser import Parser
 from efrit.cli.place import place_of
 from efrit.cli.terminal_text import sanitized_line
-from efrit.client.backends import open_backend
+from efrit.client.backends import cluster_contexts, cluster_namespaces, open_backend
 from efrit.client.interface import Backend
 
 SECONDS = 3.0
@@ -233,10 +233,10 @@ def _completion_names(kind: str, args: Namespace) -> list[str]:
 
 async def _fetch_names(kind: str, args: Namespace) -> list[str]:
     place = place_of(args)
-    if kind in ("contexts", "namespaces"):
-        from efrit.client.cluster.names import contexts, namespaces
-
-        return contexts(place.kubeconfig) if kind == "contexts" else await namespaces(place.kubeconfig, place.context)
+    if kind == "contexts":
+        return cluster_contexts(place)
+    if kind == "namespaces":
+        return await cluster_namespaces(place)
     backend = await open_backend(place)
     try:
         return await _backend_names(kind, args, backend)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import errno
 import gc
-import importlib
 import os
 import signal
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from typing import NoReturn
 
 from efrit.cli import blocking_eval, streams
@@ -22,6 +22,7 @@ from efrit.cli.place import Invocation, place_of, print_resume_hint
 from efrit.cli.terminal_text import sanitized_line
 from efrit.client.errors import ClientError
 from efrit.client.place import backend_of
+from efrit.entry_point import load_entry_point
 from efrit.errors import EfritError
 
 DEBUG_VARIABLE = "EFRIT_DEBUG"
@@ -59,9 +60,8 @@ def _guarded(program: str, arguments: list[str]) -> int:
     try:
         streams.check_arguments(arguments)
         if arguments[:1] == ["__complete"]:
-            from efrit.cli.completion import run_complete
-
-            return run_complete(program, arguments[1:])
+            complete: Callable[[str, list[str]], int] = load_entry_point("efrit.cli.completion:run_complete")
+            return complete(program, arguments[1:])
         args = build(program, arguments).parse_args(arguments)
         invocation = args.invocation = Invocation.of(program, args)
         return _command(args)
@@ -89,10 +89,8 @@ def _command(args: Namespace) -> int:
     code = _try_blocking_eval(args)
     if code is not None:
         return code
-    from efrit.cli.event_loop import run_in_loop
-
-    module, _, function = args.run.partition(":")
-    run = getattr(importlib.import_module(f"efrit.cli.{module}"), function)
+    run_in_loop: Callable[..., int] = load_entry_point("efrit.cli.event_loop:run_in_loop")
+    run = load_entry_point(f"efrit.cli.{args.run}")
     # This may go on for hours; `app` has switched it off for the start.
     gc.enable()
     return run_in_loop(run, args, debug=bool(os.environ.get(DEBUG_VARIABLE)))

@@ -5,8 +5,9 @@ machine (the same queue, a local Emacs); `efrit.client.backends` opens one. `efr
 is imported when one of its names is used: the command line pays for every module.
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from efrit.entry_point import load_entry_point
 
 if TYPE_CHECKING:
     from efrit.client.exports import *  # noqa: F403 - the names stand there, once
@@ -14,5 +15,5 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     # The next look finds it without this function.
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.exports"), name)
+    value = globals()[name] = load_entry_point(f"{__name__}.exports:{name}")
     return value

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from efrit.client.interface import Backend
 from efrit.client.local.backend import LocalBackend
 from efrit.client.place import Place, backend_of
+from efrit.entry_point import load_entry_point
 
 
 async def open_backend(place: Place | None = None, notify: Callable[[str], None] = lambda text: None) -> Backend:
@@ -17,7 +18,18 @@ async def open_backend(place: Place | None = None, notify: Callable[[str], None]
     """
     place = place or Place()
     if backend_of(place, os.environ) == "cluster":
-        from efrit.client.cluster.backend import connect_cluster
-
-        return await connect_cluster(place.kubeconfig, place.context, place.namespace)
+        connect: Callable[..., Awaitable[Backend]] = load_entry_point("efrit.client.cluster.backend:connect_cluster")
+        return await connect(place.kubeconfig, place.context, place.namespace)
     return LocalBackend.configured(place.config, notify)
+
+
+def cluster_contexts(place: Place) -> list[str]:
+    """Return the contexts of the kubeconfig that `place` names. Raises OSError, ValueError."""
+    contexts: Callable[..., list[str]] = load_entry_point("efrit.client.cluster.names:contexts")
+    return contexts(place.kubeconfig)
+
+
+async def cluster_namespaces(place: Place) -> list[str]:
+    """Return the namespaces of the cluster. Raises `ClientError`, `Forbidden` without the right to list."""
+    namespaces: Callable[..., Awaitable[list[str]]] = load_entry_point("efrit.client.cluster.names:namespaces")
+    return await namespaces(place.kubeconfig, place.context)

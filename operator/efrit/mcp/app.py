@@ -12,6 +12,7 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from efrit.client.backends import open_backend
+from efrit.entry_point import load_entry_point
 from efrit.errors import EfritError
 from efrit.log_format import OneLineFormatter
 from efrit.mcp import settings as options
@@ -40,9 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 async def _serve(settings: options.Settings) -> None:
     if settings.http is not None:
-        from efrit.mcp.http import serve_http
-
-        await serve_http(settings, settings.http)
+        await load_entry_point("efrit.mcp.http:serve_http")(settings, settings.http)
         return
     reloading = ReloadingBackend(lambda: open_backend(settings.place))
     key = own_key()

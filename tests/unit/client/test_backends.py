@@ -48,7 +48,7 @@ def test_an_eval_on_this_machine_loads_no_more_than_it_needs() -> None:
     new = sorted(name for name in libraries - expected if not name.startswith("_"))
     assert not new, (
         f"an `efrit eval` on a laptop imports {', '.join(new)}: `python -X importtime` says from where. "
-        "Import it where it is used (pyproject.toml has the exceptions of PLC0415), or add it to LIBRARIES "
+        "Load what uses it by its name (tests/unit/test_entry_point.py), or add it to LIBRARIES "
         "if every eval needs it"
     )
     own = {name for name in loaded if name.startswith("efrit.")}
@@ -88,9 +88,9 @@ cli cli.app cli.blocking_eval cli.color cli.commands cli.durations cli.examples 
 cli.parser cli.place cli.program cli.results cli.streams cli.terminal_text cli.work
 client client.errors client.interface client.place client.placement client.printed client.whole_result
 client.local client.local.answers client.local.daemon client.local.files client.local.hosts client.local.instances
-client.local.legacy client.local.limits client.local.model client.local.mounts client.local.poll_interval
+client.local.limits client.local.model client.local.mounts client.local.poll_interval
 client.local.process client.local.queues client.local.request_file client.local.settings
-errors
+entry_point errors
 protocol protocol.enums protocol.events protocol.fields protocol.handover protocol.ids protocol.json_limits
 protocol.model protocol.request protocol.resource_case protocol.response protocol.session protocol.times protocol.view
 queue queue.answers queue.archive queue.cancel queue.durable queue.layout queue.process_place queue.recover

@@ -56,6 +56,7 @@ from efrit.client.local.start_thread import start_in_thread
 from efrit.client.local.stop_now import stop_now
 from efrit.client.local.supervise import follow, poll_until_visible, stop_request, visible_state
 from efrit.client.local.work_log import lines_from
+from efrit.entry_point import load_entry_point
 
 if TYPE_CHECKING:
     from efrit.client.claims import Claim, NewClaim
@@ -178,11 +179,9 @@ class LocalBackend:
 
     def planning(self) -> Plans:
         """Return the plans of this machine, which are driven by whoever watches them."""
-        # What models and trees need is not to be loaded for an eval.
-        from efrit.client.local.plans import LocalPlans
-
-        queues = self._queues
-        return LocalPlans(self, queues.settings, data_directory() / "plans", queues.notify, self._has_model)
+        queues, local_plans = self._queues, load_entry_point("efrit.client.local.plans:LocalPlans")
+        plans: Plans = local_plans(self, queues.settings, data_directory() / "plans", queues.notify, self._has_model)
+        return plans
 
     async def pools(self) -> Sequence[Pool]:
         """Raise `Refused`: only a cluster has pools."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,12 @@ from efrit.client.local.settings import (
     LocalSettings,
     change_entries,
     data_directory,
+    legacy_home,
     new_instance,
     state_directory,
     written_entries,
 )
 from efrit.queue.layout import HEARTBEAT
-
-
-def legacy_home() -> Path:
-    """Return the directory of earlier versions."""
-    return Path("~/.emacs.d/.efrit").expanduser()
 
 
 def migrate(settings: LocalSettings) -> tuple[LocalSettings, list[str]]:
@@ -42,8 +39,6 @@ def migrate(settings: LocalSettings) -> tuple[LocalSettings, list[str]]:
     An instance whose Emacs runs is moved later: until it is stopped it is used where it is. Raises `WrongSettings`.
     """
     home = legacy_home()
-    if not home.is_dir():
-        return settings, []
     written = written_entries(settings.path)
     instances, notices = dict(settings.instances), []
     for name, instance in settings.instances.items():
@@ -124,9 +119,6 @@ def _move(old: Path, new: Path) -> bool:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        # Rarely needed, and slow to import: every eval would pay for it.
-        import shutil
-
         # Under its name only when it is whole: a copy that was cut short is made again.
         partial = new.with_name(f".{new.name}.moving")
         shutil.rmtree(partial, ignore_errors=True)

@@ -17,11 +17,18 @@ from efrit.client.interface import ANY_INSTANCE, Handle, Instance, RequestState,
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.instances import instance_of
-from efrit.client.local.legacy import migrate
 from efrit.client.local.poll_interval import PollInterval
 from efrit.client.local.request_file import check, id_of, request_for
-from efrit.client.local.settings import LocalInstance, LocalSettings, config_path, load, load_named
+from efrit.client.local.settings import (
+    LocalInstance,
+    LocalSettings,
+    config_path,
+    legacy_home,
+    load,
+    load_named,
+)
 from efrit.client.placement import default_instance, least_loaded
+from efrit.entry_point import load_entry_point
 from efrit.protocol.ids import is_request_id
 
 ARCHIVE_SECONDS = 86400.0
@@ -48,9 +55,11 @@ class LocalQueues:
     @classmethod
     def configured(cls, path: Path | None = None, notify: Callable[[str], None] = lambda text: None) -> LocalQueues:
         """Return those with the settings in `path`, or in the usual file. Raises `WrongSettings`."""
-        settings, notices = migrate(load_named(path) if path else load(config_path(os.environ)))
-        for text in notices:
-            notify(text)
+        settings = load_named(path) if path else load(config_path(os.environ))
+        if legacy_home().is_dir():
+            settings, notices = load_entry_point("efrit.client.local.legacy:migrate")(settings)
+            for text in notices:
+                notify(text)
         return cls(settings, notify)
 
     def close(self, *, handed_over: bool = True) -> None:
@@ -99,9 +108,7 @@ class LocalQueues:
 
     def start(self, daemon: Daemon, give_up: Callable[[], bool] | None = None) -> bool:
         """Start Emacs where it does not run, unless `give_up` returns True; return whether that was needed."""
-        # Most evals find their Emacs running.
-        from efrit.client.local.emacs_process import start
-
+        start: Callable[..., bool] = load_entry_point("efrit.client.local.emacs_process:start")
         started = start(daemon, give_up)
         if started and (problem := daemon.init_problem()) is not None:
             self.notify(f"the init file of {daemon.instance.id} failed: {problem}; see {daemon.log}")

@@ -100,6 +100,11 @@ def data_directory() -> Path:
     return xdg_directory(os.environ, "XDG_DATA_HOME", "~/.local/share") / "efrit"
 
 
+def legacy_home() -> Path:
+    """Return the directory of earlier versions, out of which `legacy` moves their files."""
+    return Path("~/.emacs.d/.efrit").expanduser()
+
+
 def daemon_name(name: str, queue_dir: Path) -> str:
     """Return the name of the daemon of a queue: no two queues of one user share it, whatever they are called.
 

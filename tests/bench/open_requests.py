@@ -19,7 +19,7 @@ from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from efrit.protocol import Reset
+from efrit.protocol.events import Reset
 from tests.support import factory
 from tests.support.command_line import parser
 from tests.support.factory import CONFIG, NAMESPACE, POD_UID, QUEUE_ID, Json

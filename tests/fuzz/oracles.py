@@ -16,24 +16,20 @@ from efrit.controller.act.bridge_transport import read_events
 from efrit.controller.act.http_calls import Connection, TransportError
 from efrit.errors import InvalidEvent, ProtocolError
 from efrit.protocol import (
-    EventId,
-    Heartbeat,
     Request,
-    RequestView,
-    Reset,
     Response,
-    Stats,
     from_epoch,
     id_of_request_file,
     id_of_response_file,
     is_request_id,
-    parse_event,
     request_file,
     request_id,
     response_file,
     rfc3339,
 )
+from efrit.protocol.events import EventId, Reset, parse_event
 from efrit.protocol.model import WireModel
+from efrit.protocol.view import Heartbeat, RequestView, Stats
 from efrit.queue.journal import parse_claims
 from efrit.queue.layout import cancel_file, id_of_cancel_file, id_of_withdrawn_file, withdrawn_file
 from efrit.queue.observe import facts_of

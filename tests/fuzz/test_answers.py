@@ -11,7 +11,8 @@ from efrit.api.request import RequestStatus
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import PatchStatus, StoreResult
 from efrit.errors import ProtocolError
-from efrit.protocol import RequestReason, RequestState, RequestView, Response
+from efrit.protocol import RequestReason, RequestState, Response
+from efrit.protocol.view import RequestView
 from tests.fuzz import documents
 from tests.fuzz.litter import Outside
 from tests.support.bridge_instance import Instance, until

@@ -18,7 +18,8 @@ from efrit.bridge.app import Bridge
 from efrit.bridge.auth import Tokens
 from efrit.bridge.routes import make_app
 from efrit.bridge.settings import Settings
-from efrit.protocol import ErrorBody, Request
+from efrit.protocol import Request
+from efrit.protocol.view import ErrorBody
 from tests.fuzz import documents
 from tests.support.certificates import TOKEN, make_secrets
 

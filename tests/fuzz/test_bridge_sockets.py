@@ -12,7 +12,7 @@ import pytest
 
 from efrit.bridge.connection import MAX_CONNECTIONS
 from efrit.bridge.routes import MAX_STREAMS
-from efrit.protocol import ErrorBody
+from efrit.protocol.view import ErrorBody
 from tests.support.bridge_instance import Instance, until
 from tests.support.certificates import TOKEN, trusting
 from tests.support.plain_http import NO_TLS

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from efrit.bridge.app import Bridge
 from efrit.bridge.settings import Settings
-from efrit.protocol import RequestList, RequestView, Stats, parse_event, request_id, response_file
+from efrit.protocol import request_id, response_file
+from efrit.protocol.events import parse_event
+from efrit.protocol.view import RequestList, RequestView, Stats
 from efrit.queue.layout import Area
 from tests.fuzz import documents
 from tests.fuzz.litter import IDS, Litter, drop, litter, named, outside, requests, responses

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efrit.protocol import Heartbeat, Request, RequestView, Response, Stats
+from efrit.protocol import Request, Response
+from efrit.protocol.view import Heartbeat, RequestView, Stats
 from efrit.queue.totals import Totals
 from tests.fuzz import documents, oracles
 from tests.fuzz.oracles import ORACLES

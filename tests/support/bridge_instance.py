@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 import httpx
 
-from efrit.protocol import RequestState, RequestView, Response, Stats
+from efrit.protocol import RequestState, Response
+from efrit.protocol.view import RequestView, Stats
 from tests.cluster.ports import free_port
 from tests.support.certificates import TOKEN, make_secrets
 from tests.support.forked_programs import Forked, can_be_forked

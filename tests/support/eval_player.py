@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from efrit.protocol import RequestState, RequestView, Response
+from efrit.protocol import RequestState, Response
+from efrit.protocol.view import RequestView
 from tests.evals.table import ENDS, NEXT, NEXT_MESSAGES, NEXT_OUTPUT, Eval, read
 from tests.support.bridge_instance import Instance
 

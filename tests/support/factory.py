@@ -21,7 +21,8 @@ from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
 from efrit.controller.model.views import BridgeView, ClaimView, ContainerView, PodView, StatefulSetView
-from efrit.protocol import EmacsStats, RequestReason, RequestState, RequestView, Response, Stats, request_id
+from efrit.protocol import RequestReason, RequestState, Response, request_id
+from efrit.protocol.view import EmacsStats, RequestView, Stats
 from efrit.resources import resource_named
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -24,24 +24,10 @@ from typing import Any, NamedTuple, TypeVar
 from aiohttp import web
 
 from efrit import resources
-from efrit.protocol import (
-    MAX_BATCH_ELEMENTS,
-    BatchElement,
-    BatchOperation,
-    BatchResult,
-    DiskProblem,
-    DiskStats,
-    EmacsStats,
-    ErrorDetail,
-    Outcome,
-    RequestReason,
-    RequestState,
-    RequestView,
-    Reset,
-    Response,
-    Stats,
-    request_id,
-)
+from efrit.protocol import Outcome, RequestReason, RequestState, Response, request_id
+from efrit.protocol.events import Reset
+from efrit.protocol.handover import MAX_BATCH_ELEMENTS, BatchElement, BatchOperation, BatchResult
+from efrit.protocol.view import DiskProblem, DiskStats, EmacsStats, ErrorDetail, RequestView, Stats
 from tests.support.kube import Json, Kube, until
 from tests.support.timeout import TIMEOUT
 from tests.support.transports import abort_all, stop_serving

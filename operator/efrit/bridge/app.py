@@ -27,7 +27,9 @@ from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.bridge.tls import Certificate
 from efrit.errors import ConfigurationError, EfritError, QueueNotReady, StorageError
 from efrit.log_format import OneLineFormatter
-from efrit.protocol import MAX_BATCH_ELEMENTS, DiskProblem, DiskStats, RequestState, RequestView, Stats, from_epoch
+from efrit.protocol import RequestState, from_epoch
+from efrit.protocol.handover import MAX_BATCH_ELEMENTS
+from efrit.protocol.view import DiskProblem, DiskStats, RequestView, Stats
 from efrit.queue.durable import Disk
 from efrit.queue.queue import DurableQueue
 from efrit.queue.space import Space

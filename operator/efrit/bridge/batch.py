@@ -13,15 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from efrit.auto_reset_event import AutoResetEvent
 from efrit.bridge.events import inlined
 from efrit.errors import EfritError, InvalidRequest, RequestTooLarge
-from efrit.protocol import (
-    MAX_BATCH_BYTES,
-    MAX_BATCH_ELEMENTS,
-    BatchElement,
-    BatchOperation,
-    BatchResult,
-    ErrorDetail,
-    RequestView,
-)
+from efrit.protocol.handover import MAX_BATCH_BYTES, MAX_BATCH_ELEMENTS, BatchElement, BatchOperation, BatchResult
+from efrit.protocol.view import ErrorDetail, RequestView
 from efrit.queue.queue import DurableQueue
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from efrit.connection_limit import ConnectionLimit
-from efrit.protocol import ErrorBody
+from efrit.protocol.view import ErrorBody
 from efrit.timed_connection import TimedConnection
 
 MAX_CONNECTIONS = 160

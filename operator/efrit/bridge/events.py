@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from efrit.auto_reset_event import AutoResetEvent
 from efrit.errors import InvalidEvent
-from efrit.protocol import EventId, EventName, RequestView, Reset, Stats
+from efrit.protocol import EventName
+from efrit.protocol.events import EventId, Reset
+from efrit.protocol.view import RequestView, Stats
 from efrit.queue.observe import LONG_ANSWER_BYTES
 
 INLINE_BYTES = LONG_ANSWER_BYTES

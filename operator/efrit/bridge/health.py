@@ -1,6 +1,6 @@
 """Whether the bridge lives and whether the instance takes work, each as the problems that speak against it."""
 
-from efrit.protocol import EmacsStats, ErrorBody
+from efrit.protocol.view import EmacsStats, ErrorBody
 
 # The longest pause of the slowest loop is the idle scan's 10 s.
 STUCK_SECONDS = 30.0

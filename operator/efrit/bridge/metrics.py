@@ -3,8 +3,9 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from efrit.protocol import RequestState, RequestView, Stats, Usage, kind_label
+from efrit.protocol import RequestState, Usage, kind_label
 from efrit.protocol.enums import FINAL_REASONS
+from efrit.protocol.view import RequestView, Stats
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 DIRECTIONS = ("input", "output", "cache_read", "cache_write")

@@ -21,7 +21,7 @@ import httptools
 
 from efrit.bridge import health
 from efrit.connection_limit import OpenConnections
-from efrit.protocol import ErrorBody
+from efrit.protocol.view import ErrorBody
 from efrit.timed_connection import INVALID_HTTP, MAX_HEADERS, check_head, http_response, receive_timeout_message
 
 MAX_CONNECTIONS = 32

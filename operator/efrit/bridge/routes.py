@@ -38,17 +38,10 @@ from efrit.errors import (
     TooManyStreams,
     Unauthorized,
 )
-from efrit.protocol import (
-    MAX_BATCH_BYTES,
-    ErrorBody,
-    Request,
-    RequestId,
-    RequestList,
-    RequestView,
-    Stats,
-    request_id,
-)
+from efrit.protocol import Request, RequestId, request_id
+from efrit.protocol.handover import MAX_BATCH_BYTES
 from efrit.protocol.model import WireModel
+from efrit.protocol.view import ErrorBody, RequestList, RequestView, Stats
 from efrit.queue.queue import DurableQueue
 
 log = logging.getLogger(__name__)

@@ -31,18 +31,8 @@ from efrit.bridge.overrun import (
     seconds_without_heartbeat,
 )
 from efrit.errors import EfritError, ProtocolError
-from efrit.protocol import (
-    EmacsRestart,
-    EmacsState,
-    EmacsStats,
-    Heartbeat,
-    RequestId,
-    RequestState,
-    RequestView,
-    from_epoch,
-    request_file,
-    response_file,
-)
+from efrit.protocol import EmacsState, RequestId, RequestState, from_epoch, request_file, response_file
+from efrit.protocol.view import EmacsRestart, EmacsStats, Heartbeat, RequestView
 from efrit.queue.layout import HEARTBEAT, Area
 from efrit.queue.process_place import here
 from efrit.queue.process_sample import ResponseMeter

@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator, Callable
 
 from efrit.bridge.events import KEEPALIVE_SECONDS
 from efrit.errors import EfritError, RequestNotFound
-from efrit.protocol import LogEnd, RequestId
+from efrit.protocol import RequestId
+from efrit.protocol.events import LogEnd
 from efrit.queue.queue import DurableQueue
 
 log = logging.getLogger(__name__)

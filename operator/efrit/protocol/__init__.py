@@ -1,7 +1,7 @@
 """The wire: immutable models of everything that crosses a file or a connection.
 
-Imports nothing of ours but `efrit.errors`. What is exported here is the surface the controller, the bridge
-and the clients build on; the modules behind it are free to move.
+Imports nothing of ours but `efrit.errors`. What requests and answers are made of is exported here; what a bridge
+reports (`view`), its events and its batches (`handover`) are not: an eval on a laptop needs none of them.
 """
 
 from efrit.protocol.enums import (
@@ -17,15 +17,7 @@ from efrit.protocol.enums import (
     RetryPolicy,
     SessionStatus,
 )
-from efrit.protocol.events import Event, EventId, LogEnd, Reset, parse_event
 from efrit.protocol.fields import RequestIdField, SessionId
-from efrit.protocol.handover import (
-    MAX_BATCH_BYTES,
-    MAX_BATCH_ELEMENTS,
-    BatchElement,
-    BatchOperation,
-    BatchResult,
-)
 from efrit.protocol.ids import (
     MAX_ID_LENGTH,
     RequestId,
@@ -42,57 +34,23 @@ from efrit.protocol.request import Budget, Digest, Request, RequestOptions, Sess
 from efrit.protocol.response import Response, failure
 from efrit.protocol.session import Progress, Session, Usage, kind_label
 from efrit.protocol.times import as_utc, from_epoch, rfc3339
-from efrit.protocol.view import (
-    DiskProblem,
-    DiskStats,
-    EmacsRestart,
-    EmacsStats,
-    ErrorBody,
-    ErrorDetail,
-    Heartbeat,
-    ModelKey,
-    ProcessPlace,
-    RequestList,
-    RequestView,
-    Stats,
-)
 
 __all__ = [
-    "MAX_BATCH_BYTES",
-    "MAX_BATCH_ELEMENTS",
     "MAX_ID_LENGTH",
     "PROTOCOL_VERSION",
-    "BatchElement",
-    "BatchOperation",
-    "BatchResult",
     "Budget",
     "Digest",
-    "DiskProblem",
-    "DiskStats",
-    "EmacsRestart",
     "EmacsState",
-    "EmacsStats",
-    "ErrorBody",
-    "ErrorDetail",
-    "Event",
-    "EventId",
     "EventName",
-    "Heartbeat",
-    "LogEnd",
-    "ModelKey",
     "Outcome",
-    "ProcessPlace",
     "Progress",
     "Request",
     "RequestId",
     "RequestIdField",
-    "RequestList",
     "RequestOptions",
     "RequestReason",
     "RequestState",
     "RequestType",
-    "RequestView",
-    "Reset",
     "Response",
     "ResponseStatus",
     "RestartReason",
@@ -101,7 +59,6 @@ __all__ = [
     "SessionId",
     "SessionOption",
     "SessionStatus",
-    "Stats",
     "Usage",
     "as_utc",
     "canonical_json",
@@ -113,7 +70,6 @@ __all__ = [
     "id_of_session_file",
     "is_request_id",
     "kind_label",
-    "parse_event",
     "request_file",
     "request_id",
     "response_file",

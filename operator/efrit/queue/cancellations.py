@@ -3,7 +3,8 @@
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from efrit.protocol import Request, RequestId, RequestReason, RequestState, RequestView, from_epoch, response_file
+from efrit.protocol import Request, RequestId, RequestReason, RequestState, from_epoch, response_file
+from efrit.protocol.view import RequestView
 from efrit.queue.cancel import (
     decline,
     decline_without_request,

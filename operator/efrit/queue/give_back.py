@@ -6,8 +6,9 @@ Emacs must have ended: of a request that it has claimed, the journal then says f
 import time
 from collections.abc import Awaitable, Callable
 
-from efrit.protocol import RequestId, RequestState, RequestView, Response, from_epoch, request_file
+from efrit.protocol import RequestId, RequestState, Response, from_epoch, request_file
 from efrit.protocol.response import given_back
+from efrit.protocol.view import RequestView
 from efrit.queue.archive import MAX_REQUEST_FILE, is_ours
 from efrit.queue.durable import naming_failures, temporary_name
 from efrit.queue.layout import Area

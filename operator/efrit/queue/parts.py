@@ -4,7 +4,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from efrit.protocol import RequestId, RequestView
+from efrit.protocol import RequestId
+from efrit.protocol.view import RequestView
 from efrit.queue.durable import Disk
 from efrit.queue.journal import ClaimJournal
 from efrit.queue.limits import QueueLimits

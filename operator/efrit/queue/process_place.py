@@ -6,7 +6,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from efrit.protocol import ProcessPlace
+from efrit.protocol.process_place import ProcessPlace
 
 
 @lru_cache(maxsize=1)

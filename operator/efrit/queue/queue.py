@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from efrit.errors import EfritError, NotAnswered, QueueNotReady, RequestNotFound, StorageError
-from efrit.protocol import Request, RequestId, RequestReason, RequestState, RequestView, from_epoch
+from efrit.protocol import Request, RequestId, RequestReason, RequestState, from_epoch
+from efrit.protocol.view import RequestView
 from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import acknowledge
 from efrit.queue.cancel import orders

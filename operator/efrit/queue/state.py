@@ -15,12 +15,12 @@ from efrit.protocol import (
     RequestId,
     RequestReason,
     RequestState,
-    RequestView,
     Response,
     canonical_json,
     from_epoch,
     request_file,
 )
+from efrit.protocol.view import RequestView
 from efrit.queue.observe import IndexedRequest, Sighting
 
 ENTRY_BYTES = 2048

@@ -5,7 +5,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from efrit.errors import InvalidRequest, NoSpace, QueueFull, RequestConflict, RequestTooLarge, StorageError
-from efrit.protocol import Digest, Request, RequestId, RequestState, RequestView, canonical_json, request_file
+from efrit.protocol import Digest, Request, RequestId, RequestState, canonical_json, request_file
+from efrit.protocol.view import RequestView
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.durable import naming_failures
 from efrit.queue.layout import Area, withdrawn_file

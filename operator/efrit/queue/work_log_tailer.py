@@ -11,7 +11,8 @@ import math
 import time
 from collections.abc import Callable
 
-from efrit.protocol import RequestId, RequestState, RequestView
+from efrit.protocol import RequestId, RequestState
+from efrit.protocol.view import RequestView
 from efrit.queue.durable import Disk, naming_failures
 from efrit.queue.layout import id_of_progress_file
 from efrit.queue.state import Index

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import DiskProblem, RequestReason
+from efrit.protocol import RequestReason
+from efrit.protocol.view import DiskProblem
 from efrit.queue.reserve import FILES
 from tests.chaos.storage.phases import Harness
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting_form

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from efrit.protocol import ModelKey, Outcome, Progress, RequestReason, RequestState, SessionStatus
+from efrit.protocol import Outcome, Progress, RequestReason, RequestState, SessionStatus
+from efrit.protocol.view import ModelKey
 from tests.model.running import KEY, Model
 from tests.support.bridge_instance import Instance, until
 

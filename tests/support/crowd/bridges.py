@@ -18,20 +18,9 @@ from aiohttp import web
 from msgspec import structs
 
 from efrit.controller.model.credentials import Identity, credentials, server_name
-from efrit.protocol import (
-    EmacsStats,
-    Event,
-    EventId,
-    Outcome,
-    Request,
-    RequestId,
-    RequestReason,
-    RequestState,
-    RequestView,
-    Reset,
-    Response,
-    Stats,
-)
+from efrit.protocol import Outcome, Request, RequestId, RequestReason, RequestState, Response
+from efrit.protocol.events import Event, EventId, Reset
+from efrit.protocol.view import EmacsStats, RequestView, Stats
 
 ALIVE_SECONDS = 8.0
 

@@ -11,16 +11,9 @@ import httpx
 import pytest
 
 from efrit.bridge.events import INLINE_BYTES
-from efrit.protocol import (
-    MAX_BATCH_BYTES,
-    MAX_BATCH_ELEMENTS,
-    BatchElement,
-    BatchOperation,
-    BatchResult,
-    RequestState,
-    Stats,
-    request_id,
-)
+from efrit.protocol import RequestState, request_id
+from efrit.protocol.handover import MAX_BATCH_BYTES, MAX_BATCH_ELEMENTS, BatchElement, BatchOperation, BatchResult
+from efrit.protocol.view import Stats
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
 from tests.support.queue_fakes import Fault, TestDisk, a_request

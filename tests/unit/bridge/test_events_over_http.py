@@ -17,7 +17,9 @@ from efrit.bridge.app import without_clocks
 from efrit.bridge.auth import Tokens
 from efrit.bridge.events import INLINE_BYTES, EventLog
 from efrit.bridge.routes import MAX_STREAMS, make_app
-from efrit.protocol import RequestState, RequestView, Reset, Stats, parse_event, request_id
+from efrit.protocol import RequestState, request_id
+from efrit.protocol.events import Reset, parse_event
+from efrit.protocol.view import RequestView, Stats
 from tests.support.certificates import TOKEN
 from tests.support.queue_fakes import Fault, TestDisk
 from tests.support.timeout import TIMEOUT

@@ -3,7 +3,7 @@
 import pytest
 
 from efrit.bridge import health
-from efrit.protocol import EmacsStats
+from efrit.protocol.view import EmacsStats
 
 
 def test_loops_that_go_round_are_alive_and_stuck_ones_are_named() -> None:

@@ -4,7 +4,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from efrit.bridge.metrics import Metrics
-from efrit.protocol import EmacsStats, RequestState, RequestView, Response, Stats, request_id
+from efrit.protocol import RequestState, Response, request_id
+from efrit.protocol.view import EmacsStats, RequestView, Stats
 from tests.unit.bridge.conftest import Served
 
 NOW = datetime(2026, 1, 3, tzinfo=UTC)

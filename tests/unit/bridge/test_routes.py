@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from efrit.protocol import RequestList, RequestState, RequestView, Stats
+from efrit.protocol import RequestState
+from efrit.protocol.view import RequestList, RequestView, Stats
 from efrit.queue.durable import Disk
 from tests.support.queue_fakes import Fault, TestDisk
 from tests.support.timeout import TIMEOUT

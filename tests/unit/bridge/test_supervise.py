@@ -20,7 +20,8 @@ from msgspec import structs
 from efrit.bridge import supervise
 from efrit.bridge.emacs import EmacsProcess, is_emacs
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
-from efrit.protocol import RequestState, RequestView, from_epoch, request_id
+from efrit.protocol import RequestState, from_epoch, request_id
+from efrit.protocol.view import RequestView
 from efrit.queue.layout import Area
 from efrit.queue.process_place import here
 from efrit.queue.queue import DurableQueue

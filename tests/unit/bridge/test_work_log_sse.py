@@ -8,7 +8,8 @@ import pytest
 from httpx_sse import ServerSentEvent
 
 from efrit.bridge.work_log_sse import offset_in
-from efrit.protocol import LogEnd, Outcome, RequestReason, request_id
+from efrit.protocol import Outcome, RequestReason, request_id
+from efrit.protocol.events import LogEnd
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop
 from tests.unit.bridge.test_events_over_http import Reader, reading

@@ -91,8 +91,8 @@ client.local client.local.answers client.local.daemon client.local.files client.
 client.local.limits client.local.model client.local.mounts client.local.poll_interval
 client.local.process client.local.queues client.local.request_file client.local.settings
 entry_point errors
-protocol protocol.enums protocol.events protocol.fields protocol.handover protocol.ids protocol.json_limits
-protocol.model protocol.request protocol.resource_case protocol.response protocol.session protocol.times protocol.view
+protocol protocol.enums protocol.fields protocol.ids protocol.json_limits protocol.model protocol.process_place
+protocol.request protocol.resource_case protocol.response protocol.session protocol.times
 queue queue.answers queue.archive queue.cancel queue.durable queue.layout queue.process_place queue.recover
 queue.space queue.submit queue.trust
 """

@@ -15,7 +15,8 @@ from efrit.bridge.reference import with_settings
 from efrit.client.local.mounts import REMOTE_TYPES
 from efrit.client.local.settings import new_instance
 from efrit.errors import InvalidRequest
-from efrit.protocol import ProcessPlace, Request
+from efrit.protocol import Request
+from efrit.protocol.process_place import ProcessPlace
 from tests.unit.contracts import elisp, sides
 from tests.unit.contracts.elisp import REPOSITORY
 

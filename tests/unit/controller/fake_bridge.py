@@ -15,17 +15,10 @@ from aiohttp import web
 from efrit.controller.model.actions import ConnectBridge
 from efrit.controller.model.credentials import Identity, credentials
 from efrit.controller.model.keys import Key
-from efrit.protocol import (
-    BatchElement,
-    BatchOperation,
-    BatchResult,
-    ErrorBody,
-    ErrorDetail,
-    Event,
-    RequestState,
-    RequestView,
-    Reset,
-)
+from efrit.protocol import RequestState
+from efrit.protocol.events import Event, Reset
+from efrit.protocol.handover import BatchElement, BatchOperation, BatchResult
+from efrit.protocol.view import ErrorBody, ErrorDetail, RequestView
 from tests.support.factory import POD_UID, QUEUE_ID, stats
 from tests.support.timeout import TIMEOUT
 

@@ -16,7 +16,9 @@ from efrit.controller.decide.handover import is_away, next_handover
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import CancelWork, ConfirmHandover, PatchStatus, Submit
 from efrit.controller.store.store import Store
-from efrit.protocol import RequestReason, RequestState, RequestView, Reset
+from efrit.protocol import RequestReason, RequestState
+from efrit.protocol.events import Reset
+from efrit.protocol.view import RequestView
 from tests.support.factory import (
     CONFIG,
     NOW,

@@ -47,8 +47,10 @@ from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.names import REVISION_LABEL
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from efrit.protocol import RequestReason, RequestState, RequestView, Reset, request_id
+from efrit.protocol import RequestReason, RequestState, request_id
+from efrit.protocol.events import Reset
 from efrit.protocol.ids import run_id
+from efrit.protocol.view import RequestView
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,

@@ -17,7 +17,7 @@ from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.reconcile import Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from efrit.protocol import Reset
+from efrit.protocol.events import Reset
 from tests.support.factory import (
     CONFIG,
     POD_UID,

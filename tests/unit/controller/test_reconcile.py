@@ -21,8 +21,10 @@ from efrit.controller.reconcile import MAX_READS, Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable, BridgeUnreachable, EfritError
-from efrit.protocol import RequestReason, RequestState, RequestView, Reset, request_id
+from efrit.protocol import RequestReason, RequestState, request_id
+from efrit.protocol.events import Reset
 from efrit.protocol.response import given_back
+from efrit.protocol.view import RequestView
 from tests.support.factory import (
     CONFIG,
     NOW,

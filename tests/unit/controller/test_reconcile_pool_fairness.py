@@ -14,7 +14,7 @@ import pytest
 
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import Bind
-from efrit.protocol import Reset
+from efrit.protocol.events import Reset
 from tests.support.bench.flow_history import jain_of, windows
 from tests.support.factory import NAMESPACE, POD_UID, QUEUE_ID, Json, statefulset_json, stats
 from tests.unit.controller.store.test_pools import member_json, pool_json, pool_request

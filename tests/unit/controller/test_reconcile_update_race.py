@@ -9,7 +9,8 @@ from msgspec import structs
 
 from efrit import resources
 from efrit.errors import ApiUnavailable
-from efrit.protocol import RequestState, Reset
+from efrit.protocol import RequestState
+from efrit.protocol.events import Reset
 from tests.support.factory import POD_UID, QUEUE_ID, Json, condition_json, instance_json, stats, view
 from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.reconciling import ALPHA, Rig

@@ -7,16 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efrit.errors import InvalidEvent, ProtocolError
-from efrit.protocol import (
-    EventId,
-    Heartbeat,
-    RequestState,
-    RequestView,
-    Reset,
-    Stats,
-    parse_event,
-    request_id,
-)
+from efrit.protocol import RequestState, request_id
+from efrit.protocol.events import EventId, Reset, parse_event
+from efrit.protocol.view import Heartbeat, RequestView, Stats
 
 
 @given(st.from_regex(r"[0-9a-f]{1,20}", fullmatch=True), st.integers(0, 10**17))

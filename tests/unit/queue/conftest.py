@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from efrit.protocol import RequestState, RequestView, Response
+from efrit.protocol import RequestState, Response
+from efrit.protocol.view import RequestView
 from efrit.queue.durable import Disk
 from efrit.queue.limits import QueueLimits
 from efrit.queue.queue import DurableQueue

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from efrit.errors import QueueNotReady, RequestNotFound
-from efrit.protocol import RequestReason, RequestState, RequestView
+from efrit.protocol import RequestReason, RequestState
+from efrit.protocol.view import RequestView
 from efrit.queue.limits import QueueLimits
 from tests.support.queue_fakes import Fault, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Running, Start, answer_of

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import Progress, RequestState, RequestView
+from efrit.protocol import Progress, RequestState
+from efrit.protocol.view import RequestView
 from efrit.queue.archive import Sessions, sweep
 from efrit.queue.limits import QueueLimits
 from efrit.queue.watch import Watcher

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from efrit.protocol import ProcessPlace
+from efrit.protocol.process_place import ProcessPlace
 
 Verdict = Literal["pid", "free", "taken"]
 

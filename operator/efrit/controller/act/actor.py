@@ -102,7 +102,9 @@ from efrit.errors import (
     RequestConflict,
     RequestNotFound,
 )
-from efrit.protocol import BatchElement, BatchOperation, RequestId, RequestView, kind_label
+from efrit.protocol import RequestId, kind_label
+from efrit.protocol.handover import BatchElement, BatchOperation
+from efrit.protocol.view import RequestView
 from efrit.resources import REQUESTS, resource_named
 
 log = logging.getLogger(__name__)

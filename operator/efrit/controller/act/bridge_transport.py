@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from efrit.controller import metrics
 from efrit.controller.act.http_calls import Connection, Connections, Head, RemoteProtocolError, Timeouts
 from efrit.controller.act.stream_rate import StreamRate
-from efrit.protocol import Event, EventId, parse_event
+from efrit.protocol.events import Event, EventId, parse_event
 
 MAX_BODY_BYTES = 12 * 1024 * 1024
 """The largest answer file a bridge reads (8 MiB), as a view, and room to spare."""

@@ -47,7 +47,10 @@ from efrit.errors import (
     Unauthorized,
     error_for_code,
 )
-from efrit.protocol import BatchElement, ErrorBody, Event, Request, RequestView, Stats
+from efrit.protocol import Request
+from efrit.protocol.events import Event
+from efrit.protocol.handover import BatchElement
+from efrit.protocol.view import ErrorBody, RequestView, Stats
 
 log = logging.getLogger(__name__)
 

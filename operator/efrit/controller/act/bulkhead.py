@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 
 from efrit.controller.model.actions import Parked
 from efrit.controller.model.keys import WorkKey
-from efrit.protocol import MAX_BATCH_ELEMENTS
+from efrit.protocol.handover import MAX_BATCH_ELEMENTS
 
 MAX_CALLS = 4
 """Calls to one bridge at a time: what arrives together is synced to its disk together."""

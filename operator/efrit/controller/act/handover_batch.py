@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from efrit.errors import BridgeError
-from efrit.protocol import MAX_BATCH_BYTES, MAX_BATCH_ELEMENTS, BatchResult
+from efrit.protocol.handover import MAX_BATCH_BYTES, MAX_BATCH_ELEMENTS, BatchResult
 
 MAX_ELEMENT_BYTES = 32 * 1024
 """A longer line travels alone, by the call of its own."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from efrit.controller.act.handover_batch import Gathering, Results, Waiting
 from efrit.errors import BridgeUnreachable, BridgeUnresponsive, EfritError, NotLeading
-from efrit.protocol import MAX_BATCH_ELEMENTS, BatchResult
+from efrit.protocol.handover import MAX_BATCH_ELEMENTS, BatchResult
 
 log = logging.getLogger(__name__)
 

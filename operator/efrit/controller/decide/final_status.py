@@ -31,7 +31,8 @@ from efrit.controller.decide.status_limits import FULL, MAX_TEXT_CHARS, REDUCED_
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model import names
 from efrit.controller.model.actions import Action, PatchStatus, StoreResult
-from efrit.protocol import RequestView, Response
+from efrit.protocol import Response
+from efrit.protocol.view import RequestView
 
 NO_REASON_TEXT = {
     RequestReason.SUCCEEDED: "The work is done.",

@@ -68,7 +68,7 @@ from efrit.controller.model.keys import Key
 from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.log_format import escaped
-from efrit.protocol import Stats
+from efrit.protocol.view import Stats
 
 MAX_VERSION = 64
 RETRY_REFUSED = timedelta(seconds=30)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from efrit.api import ConditionStatus, EfritInstance, ModelReason
 from efrit.api.instance_model import Model
 from efrit.controller.decide.condition_state import ConditionState
-from efrit.protocol import ModelKey, Stats
 from efrit.protocol.enums import FEWEST_KEY_CHARACTERS
+from efrit.protocol.view import ModelKey, Stats
 
 _PROBLEMS = {
     ModelKey.UNREADABLE: (ModelReason.KEY_UNREADABLE, "cannot be read by Emacs"),

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from efrit.api.request import SessionState
 from efrit.controller.decide.status_limits import StatusLimits, cut
-from efrit.protocol import Progress, RequestView, Response, SessionStatus
+from efrit.protocol import Progress, Response, SessionStatus
+from efrit.protocol.view import RequestView
 
 
 def running_progress(view: RequestView, limits: StatusLimits) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from efrit.api import ConditionStatus, EfritInstance, QueueReason
 from efrit.controller.decide.condition_state import ConditionState
 from efrit.controller.decide.queue_volume import disk_sentence
-from efrit.protocol import DiskProblem, Stats
+from efrit.protocol.view import DiskProblem, Stats
 
 DISK_REASONS = {DiskProblem.FULL: QueueReason.DISK_FULL, DiskProblem.FAILING: QueueReason.DISK_FAILING}
 

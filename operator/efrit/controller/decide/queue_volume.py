@@ -5,7 +5,7 @@ from __future__ import annotations
 from efrit.api import EfritInstance
 from efrit.controller.model import names
 from efrit.controller.model.snapshots import InstanceSnapshot
-from efrit.protocol import DiskProblem, DiskStats
+from efrit.protocol.view import DiskProblem, DiskStats
 
 
 def disk_problem(snapshot: InstanceSnapshot) -> DiskStats | None:

@@ -17,7 +17,7 @@ from efrit.controller.decide.self_check import failing_sentence
 from efrit.controller.manifests.statefulset import BRIDGE, EMACS
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import ContainerView
-from efrit.protocol import DiskProblem
+from efrit.protocol.view import DiskProblem
 
 IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}

@@ -7,7 +7,7 @@ from efrit.controller.decide import progress_status
 from efrit.controller.decide.open_status import progress_writes, write_after
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action
-from efrit.protocol import RequestView
+from efrit.protocol.view import RequestView
 
 
 def running(context: RequestContext, message: str) -> list[Action]:

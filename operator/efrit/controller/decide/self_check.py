@@ -9,7 +9,8 @@ from __future__ import annotations
 from efrit.api import ConditionStatus, InstanceStatus, SelfCheckReason, condition_of
 from efrit.api.instance import SELF_CHECK_PASSED
 from efrit.controller.decide.condition_state import ConditionState
-from efrit.protocol import EmacsRestart, EmacsStats, RestartReason, Stats, rfc3339
+from efrit.protocol import RestartReason, rfc3339
+from efrit.protocol.view import EmacsRestart, EmacsStats, Stats
 
 MANY_RESTARTS = 3
 """So many in a row, and requests are hardly what breaks Emacs."""

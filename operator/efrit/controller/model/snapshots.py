@@ -19,7 +19,7 @@ from efrit.controller.model.keys import Key
 from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.rollout import RolloutView
 from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
-from efrit.protocol import RequestView
+from efrit.protocol.view import RequestView
 
 
 def pod_goes_for_update(instance: EfritInstance, pod: PodView | None, statefulset: StatefulSetView | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from efrit.protocol import Stats
+from efrit.protocol.view import Stats
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ from efrit.controller.model.views import BridgeView, emacs_takes_work
 from efrit.controller.store.held_answers import HeldAnswer
 from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.records import InstanceRecord, RequestRecord, is_outdated
-from efrit.protocol import DiskProblem, Event, RequestState, RequestView, Reset, Stats
+from efrit.protocol import RequestState
+from efrit.protocol.events import Event, Reset
+from efrit.protocol.view import DiskProblem, RequestView, Stats
 
 log = logging.getLogger(__name__)
 

@@ -42,7 +42,8 @@ from efrit.controller.store.rollouts import Rollouts
 from efrit.controller.store.tombstones import Tombstones
 from efrit.controller.store.unreadable_times import ObjectReader
 from efrit.controller.work_queue import WorkQueue
-from efrit.protocol import MAX_BATCH_ELEMENTS, RequestView, Stats
+from efrit.protocol.handover import MAX_BATCH_ELEMENTS
+from efrit.protocol.view import RequestView, Stats
 
 HELD_BACK_AT_ONCE = 2 * MAX_BATCH_ELEMENTS
 """Requests of a backlog that figures have reconciled: as many as may be on their way to a bridge at a time."""

@@ -20,7 +20,8 @@ from efrit.controller.store.flow_backlog import FlowBacklog
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.records import PoolRecord, RequestRecord
-from efrit.protocol import RequestState, RequestView
+from efrit.protocol import RequestState
+from efrit.protocol.view import RequestView
 
 MAX_CANDIDATES = 16
 """Candidates that are checked for one request that waits."""

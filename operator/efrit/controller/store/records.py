@@ -25,7 +25,7 @@ from efrit.controller.store.backlog import Backlog
 from efrit.controller.store.packed_request import PackedRequest
 from efrit.controller.store.packed_spec import pack, unpack
 from efrit.controller.store.request_views import RequestViews
-from efrit.protocol import RequestView
+from efrit.protocol.view import RequestView
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import UserDict
 
-from efrit.protocol import RequestView
+from efrit.protocol.view import RequestView
 
 
 class RequestViews(UserDict[str, RequestView]):

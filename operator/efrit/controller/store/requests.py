@@ -36,7 +36,8 @@ from efrit.controller.store.records import (
 )
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiRefused, EfritError
-from efrit.protocol import RequestReason, RequestView
+from efrit.protocol import RequestReason
+from efrit.protocol.view import RequestView
 
 MAX_SENTENCE_CHARS = 512
 MAX_LABEL_CHARS = 1024

@@ -32,8 +32,9 @@ from efrit.client.local.hosts import RemoteEmacs, remote_emacs
 from efrit.client.local.mounts import Mount, mount_of, takeover_seconds
 from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import LocalInstance, LocalSettings
-from efrit.protocol import ProcessPlace, from_epoch, rfc3339
+from efrit.protocol import from_epoch, rfc3339
 from efrit.protocol.enums import RequestType
+from efrit.protocol.process_place import ProcessPlace
 from efrit.queue.process_place import here
 
 HERE = ProcessPlace(host="here", boot_id="boot", pid_namespace="pid:[2]")

@@ -36,7 +36,7 @@ from efrit.errors import (
     NotLeading,
     QueueFull,
 )
-from efrit.protocol import MAX_BATCH_ELEMENTS
+from efrit.protocol.handover import MAX_BATCH_ELEMENTS
 from tests.support.factory import Json, answered, instance_json, request_json, seconds, stats, view
 from tests.unit.controller.act.acting import (
     ALPHA,

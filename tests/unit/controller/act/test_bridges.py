@@ -36,7 +36,9 @@ from efrit.errors import (
     RequestTooLarge,
     Unauthorized,
 )
-from efrit.protocol import DiskProblem, DiskStats, Request, RequestState, Reset
+from efrit.protocol import Request, RequestState
+from efrit.protocol.events import Reset
+from efrit.protocol.view import DiskProblem, DiskStats
 from tests.cluster.ports import free_port
 from tests.support.factory import POD_UID, answered, instance, request, stats, view
 from tests.unit.controller.fake_bridge import INSTANCE, INSTANCE_UID, FakeBridge, fake_bridge

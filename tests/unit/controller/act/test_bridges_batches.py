@@ -21,15 +21,9 @@ from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.model.actions import Parked
 from efrit.controller.model.keys import WorkKey
 from efrit.errors import BridgeUnreachable, BridgeUnresponsive
-from efrit.protocol import (
-    MAX_BATCH_ELEMENTS,
-    BatchElement,
-    BatchOperation,
-    Request,
-    RequestId,
-    RequestView,
-    request_id,
-)
+from efrit.protocol import Request, RequestId, request_id
+from efrit.protocol.handover import MAX_BATCH_ELEMENTS, BatchElement, BatchOperation
+from efrit.protocol.view import RequestView
 from tests.support.factory import instance, request, stats
 from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, Stream, fake_bridge, result, takes_all

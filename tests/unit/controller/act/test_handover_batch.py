@@ -14,7 +14,9 @@ from efrit.controller.act.handover_batch import (
     Results,
 )
 from efrit.errors import EfritError
-from efrit.protocol import MAX_BATCH_BYTES, MAX_BATCH_ELEMENTS, BatchResult, RequestState, RequestView, request_id
+from efrit.protocol import RequestState, request_id
+from efrit.protocol.handover import MAX_BATCH_BYTES, MAX_BATCH_ELEMENTS, BatchResult
+from efrit.protocol.view import RequestView
 
 NOW = 1000.0
 

@@ -12,7 +12,8 @@ from efrit.controller.decide.failed_actions import RESULT_ATTEMPTS
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import CancelWork, FetchAnswer, PatchStatus, RequeueAfter, StoreResult, Submit
 from efrit.controller.model.snapshots import ActionFailure, RequestSnapshot
-from efrit.protocol import RequestState, RequestView
+from efrit.protocol import RequestState
+from efrit.protocol.view import RequestView
 from tests.support.factory import (
     NOW,
     answered,

@@ -19,8 +19,9 @@ from efrit.controller.decide.final_status import NO_REASON_TEXT, ended_unknown, 
 from efrit.controller.decide.status_limits import FULL, REDUCED, StatusLimits, cut
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.actions import Action, PatchStatus, StoreResult
-from efrit.protocol import Progress, RequestState, RequestView
+from efrit.protocol import Progress, RequestState
 from efrit.protocol.enums import FINAL_REASONS
+from efrit.protocol.view import RequestView
 from tests.support.factory import (
     NOW,
     POD_UID,

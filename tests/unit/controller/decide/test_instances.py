@@ -29,7 +29,7 @@ from efrit.controller.model.actions import (
 from efrit.controller.model.rollout import UpdateCause
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView
-from efrit.protocol import ModelKey, Stats
+from efrit.protocol.view import ModelKey, Stats
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,

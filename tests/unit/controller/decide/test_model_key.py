@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from efrit.controller.decide.model_key import model_health
-from efrit.protocol import ModelKey, Stats
+from efrit.protocol.view import ModelKey, Stats
 from tests.support.factory import emacs, instance, stats
 
 MODEL = {"model": {"name": "m", "apiKeySecretRef": {"name": "anthropic", "key": "token"}}}

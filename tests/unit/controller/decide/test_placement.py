@@ -9,7 +9,7 @@ import pytest
 from efrit.api.pool import PlacementStrategy
 from efrit.controller.decide.placement import choose_member, instance_to_wake, least_loaded
 from efrit.controller.model.snapshots import PoolPlace
-from efrit.protocol import EmacsStats
+from efrit.protocol.view import EmacsStats
 from tests.support.factory import away, connected, instance, ready, stats
 
 ASLEEP = {"suspendedIdle": True}

@@ -10,7 +10,8 @@ import pytest
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import FindSession, PatchStatus, RequeueAfter, Submit, Wake
 from efrit.controller.model.snapshots import RequestSnapshot
-from efrit.protocol import Progress, RequestState, RequestView
+from efrit.protocol import Progress, RequestState
+from efrit.protocol.view import RequestView
 from tests.support.factory import (
     NAMESPACE,
     NOW,

@@ -14,7 +14,7 @@ from efrit.controller.decide.readiness import readiness
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.model.actions import CancelWork, RequeueAfter, Submit
 from efrit.controller.model.snapshots import InstanceSnapshot
-from efrit.protocol import DiskProblem, DiskStats
+from efrit.protocol.view import DiskProblem, DiskStats
 from tests.support.factory import (
     NOW,
     condition,

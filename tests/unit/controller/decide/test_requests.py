@@ -20,7 +20,8 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.snapshots import Handover, RequestSnapshot
 from efrit.controller.model.views import BridgeView
-from efrit.protocol import RequestReason, RequestState, RequestView
+from efrit.protocol import RequestReason, RequestState
+from efrit.protocol.view import RequestView
 from tests.support.factory import (
     NAMESPACE,
     NOW,

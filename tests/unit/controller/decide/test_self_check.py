@@ -15,7 +15,8 @@ from efrit.controller.manifests import Identity
 from efrit.controller.model.actions import Action, PatchStatus, Record
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView
-from efrit.protocol import EmacsRestart, EmacsStats, RestartReason
+from efrit.protocol import RestartReason
+from efrit.protocol.view import EmacsRestart, EmacsStats
 from tests.support.factory import NOW, condition, connected, emacs, of_kind, ready, stats, written
 from tests.unit.controller.decide.test_instances import settled
 

@@ -7,7 +7,7 @@ import pytest
 from efrit.api import EfritRequest
 from efrit.controller.store.backlog import rank
 from efrit.controller.store.index import HELD_BACK_AT_ONCE
-from efrit.protocol import DiskProblem, DiskStats, RequestView
+from efrit.protocol.view import DiskProblem, DiskStats, RequestView
 from tests.support.factory import (
     NAMESPACE,
     NOW,

@@ -6,7 +6,8 @@ import pytest
 from msgspec import structs
 
 from efrit.controller.store import bridge_events
-from efrit.protocol import RequestState, Reset
+from efrit.protocol import RequestState
+from efrit.protocol.events import Reset
 from tests.support.factory import (
     NAMESPACE,
     NOW,

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from efrit.controller.store.store import Store
-from efrit.protocol import Reset
+from efrit.protocol.events import Reset
 from tests.support.factory import (
     NOW,
     POD_UID,

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from efrit.controller.model.keys import WorkKey
-from efrit.protocol import RequestState, Reset
+from efrit.protocol import RequestState
+from efrit.protocol.events import Reset
 from tests.support.factory import POD_UID, QUEUE_ID, instance_json, request_json, stats, view
 from tests.unit.controller.store.world import SOON, World
 from tests.unit.controller.virtual_time import elapse

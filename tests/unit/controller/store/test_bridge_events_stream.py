@@ -10,7 +10,9 @@ import pytest
 from efrit.controller.model.snapshots import Handover
 from efrit.controller.store.bridge_events import MAX_EARLY_ANSWERS, MAX_EARLY_INSTANCES, ORPHAN_GRACE
 from efrit.controller.store.store import Store
-from efrit.protocol import Progress, RequestState, RequestView, Reset
+from efrit.protocol import Progress, RequestState
+from efrit.protocol.events import Reset
+from efrit.protocol.view import RequestView
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,

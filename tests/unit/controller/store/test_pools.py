@@ -15,7 +15,7 @@ from efrit.controller.model.snapshots import PoolPlace
 from efrit.controller.store import pool_lines
 from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.store import Store
-from efrit.protocol import DiskProblem, DiskStats, EmacsStats
+from efrit.protocol.view import DiskProblem, DiskStats, EmacsStats
 from tests.support.factory import (
     CONFIG,
     NAMESPACE,

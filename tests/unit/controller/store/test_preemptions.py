@@ -9,7 +9,8 @@ import pytest
 from efrit.api.plan import PLAN_UID_LABEL
 from efrit.controller.model.snapshots import PoolPlace, Victim
 from efrit.controller.store.index import Orphan
-from efrit.protocol import RequestReason, RequestState, RequestView
+from efrit.protocol import RequestReason, RequestState
+from efrit.protocol.view import RequestView
 from tests.support.factory import NAMESPACE, NOW, POD_UID, Json, answered, seconds, statefulset_json, view
 from tests.unit.controller.store.test_pools import member_json, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, World, child

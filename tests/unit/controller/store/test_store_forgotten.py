@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from efrit.controller.store import bridge_events
-from efrit.protocol import RequestState, RequestView, Reset
+from efrit.protocol import RequestState
+from efrit.protocol.events import Reset
+from efrit.protocol.view import RequestView
 from tests.support.factory import NAMESPACE, POD_UID, QUEUE_ID, instance_json, request_json, stats, view
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
 

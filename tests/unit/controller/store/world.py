@@ -12,7 +12,8 @@ from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot, PlanSnapshot, RequestSnapshot
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
-from efrit.protocol import RequestView, Reset
+from efrit.protocol.events import Reset
+from efrit.protocol.view import RequestView
 from tests.support.factory import CONFIG, NAMESPACE, NOW, POD_UID, QUEUE_ID, Json, stats
 from tests.unit.controller.virtual_time import elapse
 

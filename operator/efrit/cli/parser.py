@@ -6,7 +6,6 @@ argparse, with its messages put as kubectl and gh put theirs. Says nothing of an
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +15,7 @@ from typing import Any, NoReturn
 from efrit import __version__
 from efrit.cli.examples import epilog
 from efrit.cli.exit_codes import Exit
+from efrit.entry_point import load_entry_point
 
 _NAMES = ("name", "pool")
 """The arguments without an option that name an object."""
@@ -100,7 +100,8 @@ def _unexpected_word_error(word: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _suggestion(word: str, spellings: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(spellings), 1, 0.6)
+    closest: Callable[..., list[str]] = load_entry_point("difflib:get_close_matches")
+    close = closest(word, list(spellings), 1, 0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 

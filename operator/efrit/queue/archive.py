@@ -5,7 +5,6 @@ the whole of it. Blocking functions for the disk thread.
 """
 
 import contextlib
-import heapq
 import json
 import math
 import stat
@@ -161,7 +160,7 @@ def prune_sessions(
         changed = max(status.st_ctime, status.st_mtime)
         if changed < bound:
             sessions_found.append((changed, name))
-    return sum(disk.remove(Area.SESSIONS, name) for _, name in heapq.nsmallest(limit, sessions_found))
+    return sum(disk.remove(Area.SESSIONS, name) for _, name in sorted(sessions_found)[:limit])
 
 
 def _forget_logs(disk: Disk, before: float, is_live: Callable[[RequestId], bool]) -> int:

@@ -20,7 +20,8 @@ from efrit.client.local.files import QueueFiles
 from efrit.client.local.model import differences, settings_in
 from efrit.client.local.model_probe import probe_here
 from efrit.client.local.mounts import mount_of
-from efrit.client.local.settings import LocalInstance, LocalSettings, unknown_keys
+from efrit.client.local.settings import LocalInstance, LocalSettings
+from efrit.client.local.unknown_keys import unknown_keys
 
 _OLDEST_EMACS = 28
 _SILENT_SECONDS = 10.0

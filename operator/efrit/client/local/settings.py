@@ -7,7 +7,6 @@ Knows nothing of queues or processes.
 
 from __future__ import annotations
 
-import difflib
 import fcntl
 import json
 import os
@@ -135,7 +134,7 @@ def load_named(path: Path) -> LocalSettings:
 
 def load(path: Path) -> LocalSettings:
     """Return the settings in `path`; without a file, one instance called default. Raises `WrongSettings`."""
-    document = _read(path)
+    document = read_document(path)
     entries = _get(path, document, "instances", _object, None)
     if entries is None:
         entries = {DEFAULT: {}}
@@ -224,7 +223,7 @@ def change_entries(settings: LocalSettings, change: Callable[[dict[str, Any]], o
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.with_name(f".{path.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            document = _read(path)
+            document = read_document(path)
             change(document.setdefault("instances", {name: {} for name in settings.instances}))
             temporary = path.with_name(f".{path.name}.{os.getpid()}")
             temporary.write_text(json.dumps(document, indent=2) + "\n")
@@ -235,24 +234,12 @@ def change_entries(settings: LocalSettings, change: Callable[[dict[str, Any]], o
 
 def written_entries(path: Path) -> Mapping[str, Any]:
     """Return `instances` as it is in the file, empty where there is none. Raises `WrongSettings`."""
-    entries = _read(path).get("instances")
+    entries = read_document(path).get("instances")
     return entries if isinstance(entries, dict) else {}
 
 
-def unknown_keys(path: Path) -> list[tuple[str, str | None]]:
-    """Return each key of the file that nothing reads, and the key that was probably meant. Raises `WrongSettings`."""
-
-    def close(key: str, names: tuple[str, ...]) -> str | None:
-        return next(iter(difflib.get_close_matches(key[:100], names, 1, 0.6)), None)
-
-    pairs = [(key, close(key, KEYS)) for key in _read(path) if key not in KEYS]
-    for name, entry in written_entries(path).items():
-        unknown = [key for key in entry if key not in INSTANCE_KEYS] if isinstance(entry, dict) else []
-        pairs += [(f"instances.{name}.{key}", close(key, INSTANCE_KEYS)) for key in unknown]
-    return pairs
-
-
-def _read(path: Path) -> dict[str, Any]:
+def read_document(path: Path) -> dict[str, Any]:
+    """Return the object in the file; an empty one without a file. Raises `WrongSettings`."""
     try:
         loaded = json.loads(path.read_text())
     except FileNotFoundError:

@@ -21,9 +21,9 @@ from efrit.client.local.settings import (
     load_named,
     new_instance,
     remove_instance,
-    unknown_keys,
     xdg_directory,
 )
+from efrit.client.local.unknown_keys import unknown_keys
 
 SEED = {
     "instances": {

@@ -9,7 +9,7 @@ from efrit.errors import StorageError
 from efrit.protocol import RequestId
 from efrit.queue.archive import Sessions, prune_sessions, tidy
 from efrit.queue.observe import IndexedRequest
-from efrit.queue.parts import BUSY_SECONDS, QueueParts
+from efrit.queue.parts import QueueParts
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Housekeeping:
 
     def _upkeep_interval(self) -> float:
         if self._parts.index.open_count or not self._parts.upkeep.is_healthy:
-            return BUSY_SECONDS
+            return self._parts.busy_seconds
         return self._parts.idle_seconds
 
     async def _tidy_if_due(self) -> None:

@@ -19,7 +19,6 @@ from efrit.queue.worker import Worker
 log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 1.0
-"""Between two scans, and between two rounds of upkeep, while a request is open."""
 IDLE_SECONDS = 10.0
 
 Listener = Callable[[RequestView], None]
@@ -34,6 +33,8 @@ class QueueParts:
     ) -> None:
         self.limits = limits
         self.on_change = on_change
+        #: The intervals of scans and of upkeep: while a request is open, and at most while none is.
+        self.busy_seconds, self.longest_idle_seconds = BUSY_SECONDS, IDLE_SECONDS
         self.disk = disk or Disk(root)
         self.worker = Worker()
         self.watch = watcher or Watcher(self.disk.root)
@@ -52,7 +53,7 @@ class QueueParts:
     @property
     def idle_seconds(self) -> float:
         """The interval of scans and of upkeep while no request is open."""
-        return min(IDLE_SECONDS, self.sweep_seconds)
+        return min(self.longest_idle_seconds, self.sweep_seconds)
 
     def failed(self, error: Exception, action: str) -> None:
         """Note that the volume failed, and log it if that is new."""

@@ -8,7 +8,7 @@ from efrit.protocol import RequestId, RequestState, id_of_request_file, id_of_re
 from efrit.queue.durable import naming_failures
 from efrit.queue.layout import Area
 from efrit.queue.observe import Differences, IndexedRequest, Sighting, locate_requests, scan
-from efrit.queue.parts import BUSY_SECONDS, QueueParts
+from efrit.queue.parts import QueueParts
 from efrit.queue.state import Entry
 from efrit.queue.totals import Totals, load_totals, save_totals
 from efrit.queue.watch import Touched
@@ -59,7 +59,7 @@ class Scanner:
                     next_scan = min(next_scan, time.monotonic() + self._scan_interval())
             except (StorageError, OSError) as error:
                 self._parts.failed(error, "could not look at the queue")
-                next_scan = time.monotonic() + BUSY_SECONDS
+                next_scan = time.monotonic() + self._parts.busy_seconds
             if touched.heartbeat or not self._parts.watch.working:
                 self.on_heartbeat()
             self.beat = time.monotonic()
@@ -67,7 +67,7 @@ class Scanner:
     def _scan_interval(self) -> float:
         if not self._parts.watch.working:
             return BLIND_SECONDS
-        return BUSY_SECONDS if self._parts.index.open_count else self._parts.idle_seconds
+        return self._parts.busy_seconds if self._parts.index.open_count else self._parts.idle_seconds
 
     async def scan(self) -> None:
         """Look at every name in the directories. Raises `StorageError`, `OSError`."""

@@ -32,6 +32,8 @@ class WorkLogTailer:
         self._worker = worker
         self._index = index
         self._on_change = on_change
+        #: The least time between two reports of one request.
+        self.report_seconds = REPORT_SECONDS
         self._grown: set[RequestId] = set()
         self._reported_at: dict[RequestId, float] = {}
         self._grown_event = asyncio.Event()
@@ -98,7 +100,7 @@ class WorkLogTailer:
         """Report the progress of requests until cancelled."""
         while True:
             now = time.monotonic()
-            due = [rid for rid in self._grown if now - self._reported_at.get(rid, -math.inf) >= REPORT_SECONDS]
+            due = [rid for rid in self._grown if now - self._reported_at.get(rid, -math.inf) >= self.report_seconds]
             for rid in due:
                 self._grown.discard(rid)
                 if self._is_running(rid):
@@ -107,7 +109,7 @@ class WorkLogTailer:
             await self._pause()
 
     async def _pause(self) -> None:
-        due = min((self._reported_at.get(rid, 0.0) + REPORT_SECONDS for rid in self._grown), default=None)
+        due = min((self._reported_at.get(rid, 0.0) + self.report_seconds for rid in self._grown), default=None)
         seconds = None if due is None else max(0.01, due - time.monotonic())
         self._grown_event.clear()
         with contextlib.suppress(TimeoutError):

@@ -88,6 +88,8 @@ async def recover(place: Path, emacs: Emacs, before: Promises, *, emacs_first: b
     if emacs_first and (failure := emacs.serve(place)):
         trouble.append(failure)
     queue = DurableQueue(place / "volume/queue")
+    # What is gone is believed at the second look; thousands of states cannot wait a second each for it.
+    queue.parts.busy_seconds = 0.02
     try:
         await queue.open()
     except EfritError as error:

@@ -28,10 +28,8 @@ BOTH_ORDERS_UP_TO = 80
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_state_a_crash_can_leave_breaks_a_promise(
-    recordings: dict[str, Recording], scratch: Path, lisp: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    recordings: dict[str, Recording], scratch: Path, lisp: Path, name: str
 ) -> None:
-    # What is gone is believed at the second look; thousands of states cannot wait a second each for it.
-    monkeypatch.setattr("efrit.queue.scanner.BUSY_SECONDS", 0.02)
     recording = recordings[name]
     states = crash_states(Volume(recording.start, recording.operations), seed=SEED, share=SHARE)
     problems: list[str] = []

@@ -58,8 +58,10 @@ def secrets(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def serve(tmp_path: Path, secrets: Path) -> AsyncIterator[Serve]:
+async def serve(tmp_path: Path, secrets: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Serve]:
     """Start bridges on one queue directory, one after the other."""
+    # No test waits for a second that has to pass.
+    monkeypatch.setattr("efrit.bridge.app._REFRESH_SECONDS", 0.05)
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(disk: Disk | None = None, **settings: Any) -> Served:

@@ -88,6 +88,9 @@ async def start(root: Path) -> AsyncIterator[Start]:
     ) -> Running:
         observed = TestDisk(root)
         queue = DurableQueue(root, limits, disk=disk or observed, watcher=watcher)
+        # No test waits for a second that has to pass.
+        queue.parts.busy_seconds = queue.work_logs.report_seconds = 0.05
+        queue.parts.longest_idle_seconds = 0.2
         running = Running(queue, ScriptedEmacs(root), root, observed)
         queue.parts.on_change = running.views.append
         await queue.open()

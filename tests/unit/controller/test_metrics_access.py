@@ -195,7 +195,10 @@ async def test_a_connection_that_reads_nothing_is_ended_and_that_of_a_reader_is_
     runner = await serve_metrics(access, "127.0.0.1", 0, unproven_seconds=0.3)
     host, port = runner.addresses[0]
     trusting = httpx.create_ssl_context(verify=False)
-    async with httpx.AsyncClient(base_url=f"https://{host}:{port}", trust_env=False, verify=trusting) as client:
+    # However long the machine stands still, it is not the client that ends its connection.
+    kept = httpx.Limits(keepalive_expiry=None)
+    url = f"https://{host}:{port}"
+    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=trusting, limits=kept) as client:
         while (first := await _read(client)) is None:
             """On a slow machine it may be too late."""
         with contextlib.suppress(ConnectionResetError):

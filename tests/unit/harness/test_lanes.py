@@ -109,7 +109,8 @@ def test_what_passed_is_reported_with_its_time_at_the_end(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("then", ["exit", f"exec {FOR_EVER}"], ids=["ended", "runs"])
 def test_what_has_lost_its_parent_counts_for_the_command_that_has_started_it(tmp_path: Path, then: str) -> None:
-    busy = "while read -r -a stat </proc/$$/stat && ((stat[13] + stat[14] < 10)); do :; done"
+    # In hundredths of a second; what else is counted may be less than one, which the kernel rounds down to none.
+    busy = "while read -r -a stat </proc/$$/stat && ((stat[13] + stat[14] < 20)); do :; done"
     script(tmp_path / "orphan", f"echo $$ >pid; {busy}; touch done; {then}")
     # Its parent is gone at once; where it ends, its end is waited for.
     waits = (
@@ -126,7 +127,7 @@ def test_what_has_lost_its_parent_counts_for_the_command_that_has_started_it(tmp
         if then != "exit":
             os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     with os.fdopen(reading) as source:
-        assert float(source.read()) > 0.1
+        assert float(source.read()) >= 0.2
 
 
 def test_a_failure_ends_what_else_runs_and_begins_nothing_more(tmp_path: Path) -> None:

@@ -114,11 +114,14 @@ def place(tmp_path: Path) -> Path:
 
 def program(place: Path, name: str, text: str) -> None:
     """Have run-emacs find a program of that name that does this."""
-    path = place / "bin" / name
-    # Renamed into place: one that somebody is starting right now cannot be written to ("Text file busy").
-    unfinished = path.with_name(f".{name}")
-    unfinished.write_text(f"#!/bin/sh\n{text}\n")
-    unfinished.chmod(0o755)
+    put_whole(place / "bin" / name, f"#!/bin/sh\n{text}\n", 0o755)
+
+
+def put_whole(path: Path, text: str, mode: int = 0o644) -> None:
+    """Rename a file into place: whoever reads it reads all of it, and one that is being started can be replaced."""
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_text(text)
+    unfinished.chmod(mode)
     unfinished.rename(path)
 
 
@@ -127,7 +130,8 @@ def start(place: Path) -> Iterator[Starter]:
     started: list[subprocess.Popen[str]] = []
 
     def run(emacs: str, **env: str) -> subprocess.Popen[str]:
-        program(place, "emacs", f'printf "%s " "$@" >> {place}/log; echo >> {place}/log\n{emacs}')
+        # In one write: two of them at once do not write into each other's line.
+        program(place, "emacs", f'printf "%s\\n" "$*" >> {place}/log\n{emacs}')
         path = f"{place / 'bin'}:{os.environ['PATH']}"
         process = subprocess.Popen(
             ["/bin/sh", str(place / "shared/run-emacs")],

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.timeout import TIMEOUT
-from tests.unit.bridge.conftest import program
+from tests.unit.bridge.conftest import program, put_whole
 from tests.unit.bridge.run_emacs_log import SERVES, Starter, lines, until
 
 DUMPING = """case "$*" in *efrit-fast-start-dump*)
@@ -36,8 +36,8 @@ def fast_start(place: Path, **other: str) -> dict[str, str]:
     (place / "shared/lisp/efrit-fast-start.el").touch()
     (place / "site").mkdir(exist_ok=True)
     (place / "site/org.el").touch()
-    (place / "loaded").write_text(f"{place}/site/org.el\n")
-    (place / "searched").write_text(f"{place}/site\n")
+    put_whole(place / "loaded", f"{place}/site/org.el\n")
+    put_whole(place / "searched", f"{place}/site\n")
     (place / "tmp").mkdir(exist_ok=True)
     return {
         "EFRIT_FAST_START_LIBRARIES": "org",
@@ -343,9 +343,7 @@ def test_a_dump_that_is_too_large_is_none(start: Starter, place: Path) -> None:
 
 
 def test_where_little_is_free_no_dump_is_made(start: Starter, place: Path) -> None:
-    program = place / "bin/df"
-    program.write_text("#!/bin/sh\necho header; echo /dev/sda 600000 88000 512000 15% /\n")
-    program.chmod(0o755)
+    program(place, "df", "echo header; echo /dev/sda 600000 88000 512000 15% /")
     process = start(f"{dumping(place)}{SERVES}", **fast_start(place))
     until_daemons(place, 1)
     assert (daemons(place), makers(place), entries(place)) == ([False], 0, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from argparse import Namespace
 
@@ -25,11 +26,26 @@ def run_eval(place: Place, args: Namespace) -> Exit | None:
         if isinstance(interrupted.__cause__, Terminated):
             print_resume_hint(interrupted.handle, args.invocation)
             return Exit.TERMINATED
+        _remember_ctrl_c(args)
         args.submitted, args.signal_exit = interrupted.handle, Exit.DETACHED
         return None
     if state is None or is_partial(state):
+        _remember_ctrl_c(args)
         return None
     exit_code = print_result(state, None, args)
     sys.stdout.flush()
     queues.close()
     return exit_code
+
+
+def _remember_ctrl_c(args: Namespace) -> None:
+    """Have Ctrl-C set `args.signal_exit` until `wait` takes signals itself, and asks about it.
+
+    Where this process ignores Ctrl-C, it still does.
+    """
+
+    def remember(*_: object) -> None:
+        args.signal_exit = Exit.DETACHED
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, remember)

@@ -76,7 +76,8 @@ async def _turn(backend: Backend, args: Namespace, work: Work) -> tuple[RequestS
         sys.stdout.flush()
 
     try:
-        state = await wait(backend, handle, display_for(args, None if args.output else say), signal_exit=exit_code)
+        display = display_for(args, None if args.output else say)
+        state = await wait(backend, handle, display, earlier_signal=lambda: exit_code)
     except Detached as reason:
         if reason.code is Exit.TERMINATED:
             raise Terminated from reason

@@ -50,8 +50,8 @@ MEANINGS = {
     Exit.REJECTED: "the request or plan was rejected: it never ran",
     Exit.TRUNCATED: "done, but not all of the result could be printed; standard error says why",
     Exit.INTERNAL: "an error in efrit itself; `EFRIT_DEBUG=1` shows where",
-    Exit.DETACHED: "you left with Ctrl-C; the work continues",
-    Exit.TERMINATED: "SIGTERM ended efrit; the work continues",
+    Exit.DETACHED: "you left with Ctrl-C; work that was submitted continues",
+    Exit.TERMINATED: "SIGTERM ended efrit; work that was submitted continues",
 }
 
 _BY_REASON: dict[str, Exit] = {

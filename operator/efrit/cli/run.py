@@ -11,7 +11,7 @@ from efrit.cli.streams import is_terminal, typed_line
 from efrit.cli.terminal_text import sanitized_lines
 from efrit.cli.wait import Detached, display_for, hand_over, wait
 from efrit.cli.work import work_of
-from efrit.client.interface import Backend, RequestReason, RequestState, RequestType, Work
+from efrit.client.interface import Backend, Handle, RequestReason, RequestState, RequestType, Work
 
 
 async def run_eval(backend: Backend, args: Namespace) -> Exit:
@@ -20,7 +20,9 @@ async def run_eval(backend: Backend, args: Namespace) -> Exit:
     if submitted is None:
         return await run_work(backend, args, work_of(RequestType.EVAL, args, args.form))
     try:
-        state = await wait(backend, submitted, display_for(args), signal_exit=getattr(args, "signal_exit", None))
+        state = await wait(
+            backend, submitted, display_for(args), earlier_signal=lambda: getattr(args, "signal_exit", None)
+        )
     except Detached as reason:
         return reason.code
     if state is None:
@@ -38,7 +40,7 @@ async def run_work(backend: Backend, args: Namespace, work: Work) -> Exit:
     while True:
         handle, exit_code = await hand_over(backend, work)
         try:
-            state = await wait(backend, handle, display_for(args), signal_exit=exit_code)
+            state = await _state_of_new(backend, handle, args, exit_code)
         except Detached as reason:
             return reason.code
         if state is None:
@@ -48,6 +50,12 @@ async def run_work(backend: Backend, args: Namespace, work: Work) -> Exit:
             return await print_final_state(backend, state, args)
         session = state.session.id if state.session is not None else None
         work = Work(work.type, answer, instance=state.handle.instance, session=session, timeout=work.timeout)
+
+
+async def _state_of_new(
+    backend: Backend, handle: Handle, args: Namespace, signal_exit: Exit | None
+) -> RequestState | None:
+    return await wait(backend, handle, display_for(args), earlier_signal=lambda: signal_exit)
 
 
 def _answer(state: RequestState, args: Namespace) -> str | None:

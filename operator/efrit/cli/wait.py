@@ -115,11 +115,11 @@ async def wait(
     display: Display,
     at_most: float | None = None,
     *,
-    signal_exit: Exit | None = None,
+    earlier_signal: Callable[[], Exit | None] = lambda: None,
 ) -> RequestState | None:
     """Return the final state; None when `at_most` seconds were not enough. Raises `Detached`.
 
-    `signal_exit`: the exit code of a signal that came already.
+    `earlier_signal` returns the exit code of a signal that came before this takes signals itself.
     """
     last: RequestState | None = None
     line = _ProgressLine(display)
@@ -135,6 +135,7 @@ async def wait(
     work = asyncio.ensure_future(follow_request())
     limit = None if at_most is None else time.monotonic() + at_most
     with _signals() as (interrupts, terminated):
+        signal_exit = earlier_signal()
         if signal_exit is not None:
             interrupts.set()
         if signal_exit is Exit.TERMINATED:

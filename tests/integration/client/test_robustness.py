@@ -164,6 +164,22 @@ def test_a_signal_while_it_loads_ends_it_without_a_traceback(
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    "module", ["efrit.cli.event_loop", "asyncio", "efrit.cli.wait", "efrit.client.local.backend"]
+)
+def test_ctrl_c_while_an_eval_at_a_terminal_turns_to_a_longer_wait_asks_as_later(
+    efrit: Program, tmp_path: Path, module: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTER)
+    env = {**efrit.env, "PYTHONPATH": str(tmp_path), "INTERRUPT_AT": module, "INTERRUPT_BY": str(int(signal.SIGINT))}
+    program = Program("local", env, cwd=efrit.cwd)
+    with Terminal(program, "eval", "--timeout", "10m", "(sleep-for 600)") as terminal:
+        terminal.expect("[c]ancel")
+        terminal.type("c\n")
+        terminal.expect("Cancelled")
+        assert terminal.end() == 6
+
+
 def test_sigterm_leaves_the_work_and_says_how_to_come_back(efrit: Program) -> None:
     begun = Path(efrit.env["HOME"]) / "begun"
     form = '(progn (write-region "" nil "begun") (while (not (file-exists-p "end")) (sleep-for 0.05)) 7)'

@@ -57,6 +57,10 @@ class Parser(argparse.ArgumentParser):
             self.epilog = epilog(self.program, self.command)
         return super().format_help()
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # argparse passes over what cannot be written.
+        (file or sys.stderr).write(message)
+
     def error(self, message: str) -> NoReturn:
         """Print `message` with where to find help, and exit."""
         print(f"efrit: {argparse_message(message)}; see '{self.prog} --help'", file=sys.stderr)

@@ -27,7 +27,7 @@ from efrit.errors import EfritError
 
 DEBUG_VARIABLE = "EFRIT_DEBUG"
 """Set to anything, it shows the traceback of an internal error."""
-_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """Of a file without a name: of standard output, which a print or a flush could not write."""
 
 
@@ -38,8 +38,11 @@ def run(program: str, arguments: list[str], *, heeds_ctrl_c: bool = True) -> int
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = _guarded(program, arguments)
-        streams.flush()
+        try:
+            code = _guarded(program, arguments)
+        finally:
+            # Help and the version raise SystemExit.
+            streams.flush()
     except BrokenPipeError:
         streams.discard_output()
         return Exit.DONE

@@ -18,10 +18,13 @@ LONGEST_TEXT = 16 << 20
 
 
 def prepare() -> None:
-    """Open what is closed as /dev/null, and have output that the locale cannot show escaped."""
+    """Open what is closed, and have output that the locale cannot show escaped.
+
+    Standard output that is closed refuses what is printed: nobody is to take it for written.
+    """
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         # A socket or a file must not become a standard stream by taking its number.
-        while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
+        while (fd := _lowest_null()) < 3:
             pass
         os.close(fd)
         sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -30,6 +33,15 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _lowest_null() -> int:
+    """Open /dev/null as the lowest free file descriptor, which reads alone in the place of standard output."""
+    fd = os.open(os.devnull, os.O_RDWR)
+    if fd == 1:
+        os.close(fd)
+        fd = os.open(os.devnull, os.O_RDONLY)
+    return fd
 
 
 def flush() -> None:

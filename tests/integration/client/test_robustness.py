@@ -41,6 +41,7 @@ def shell(program: Program, script: str, stdin: bytes = b"", **env: str) -> tupl
 UNWRITTEN = b"""efrit: cannot write: No space left on device
        write it elsewhere: work that was done is in `efrit requests`
 """
+UNPRINTED = UNWRITTEN.replace(b"No space left on device", b"Bad file descriptor")
 POSIX = {"LC_ALL": "POSIX", "LANG": ""}
 
 
@@ -56,7 +57,15 @@ POSIX = {"LC_ALL": "POSIX", "LANG": ""}
         ("efrit eval '(+ 1 2)' <&-", b"", {}, 0, b"3\n", b""),
         ("efrit eval <&-", b"", {}, 2, b"", b"there is nothing to do"),
         ("efrit chat <&-", b"", {}, 2, b"", b"there is nothing to do"),
-        ("efrit eval 1 >&-", b"", {}, 0, b"", b""),
+        ("efrit eval 1 >&-", b"", {}, 11, b"", UNPRINTED),
+        ("efrit eval 1 <&- >&-", b"", {}, 11, b"", UNPRINTED),
+        ("efrit help >&-", b"", {}, 11, b"", UNPRINTED),
+        ("efrit eval nil --quiet -o name >&-", b"", {"PYTHONUNBUFFERED": "1"}, 11, b"", UNPRINTED),
+        ("efrit help > /dev/full", b"", {}, 11, b"", UNWRITTEN),
+        ("efrit --help > /dev/full", b"", {}, 11, b"", UNWRITTEN),
+        ("efrit plan > /dev/full", b"", {"PYTHONUNBUFFERED": "1"}, 11, b"", UNWRITTEN),
+        ("efrit --version > /dev/full", b"", {}, 11, b"", UNWRITTEN),
+        ("efrit help | true", b"", {}, 0, b"", b""),
         ("efrit eval 1 2>&-", b"", {}, 0, b"1\n", b""),
         ("efrit evl 2>&- <&- >&-", b"", {}, 2, b"", b""),
         ("efrit eval 1 > /dev/full", b"", {}, 11, b"", UNWRITTEN),

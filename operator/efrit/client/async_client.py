@@ -17,7 +17,7 @@ from typing import Any, Self, TypedDict, Unpack, cast
 from efrit.client.async_plans import AsyncPlans
 from efrit.client.backends import open_backend
 from efrit.client.claims import Claim, NewClaim, bound_claim
-from efrit.client.errors import Refused, WaitTimeout, check_directory
+from efrit.client.errors import Refused, WaitTimeout, check_directory, check_name, check_options
 from efrit.client.interface import (
     MAX_LISTED,
     Backend,
@@ -87,9 +87,10 @@ def connect_async(*, notify: Callable[[str], None] | None = None, **place: Unpac
     """Return a client for a program that uses asyncio; it connects when it is first used.
 
     `notify` is called with what a person has to know and no answer says; by default it is logged as a warning of
-    `efrit.client`.
+    `efrit.client`. Raises `WrongSettings` for an empty value.
     """
     notify = notify or (lambda text: _log.warning("%s", text))
+    check_options(**place)
     return AsyncClient(lambda: open_backend(_place(**place), notify))
 
 
@@ -249,6 +250,7 @@ class AsyncClient:
         """
         if limit < 1:
             raise Refused(f"limit is {limit}", "ask for one request or more")
+        check_options(instance=instance)
         return await (await self.backend()).requests(instance, limit=limit)
 
     def session(self, id: str | None = None, **options: Unpack[WorkOptions]) -> AsyncSession:  # noqa: A002
@@ -266,29 +268,29 @@ class AsyncClient:
 
     async def instance(self, name: str) -> Instance:
         """Return one instance. Raises `InstanceNotFound`."""
-        return await (await self.backend()).instance(name)
+        return await (await self.backend()).instance(check_name(name, "instance"))
 
     async def start(self, name: str, setup: Setup | None = None) -> Started:
         """Start an instance, made if there is none, and wait until it takes work.
 
         Raises `NotReady`, `NoEmacs`, `Refused`.
         """
-        return await (await self.backend()).start(name, setup)
+        return await (await self.backend()).start(check_name(name, "instance"), setup)
 
     async def stop(self, name: str) -> Stopped:
         """Let what runs end, then stop the instance; its files stay. Raises `InstanceNotFound`."""
-        return await (await self.backend()).stop(name)
+        return await (await self.backend()).stop(check_name(name, "instance"))
 
     async def remove(self, name: str, *, files: bool = False) -> Removed:
         """Remove a stopped instance and its queue; with `files`, its workspace.
 
         Raises `InstanceNotFound`, and `Refused` while it runs or work waits for it.
         """
-        return await (await self.backend()).remove(name, files=files)
+        return await (await self.backend()).remove(check_name(name, "instance"), files=files)
 
     async def stats(self, name: str) -> InstanceStats:
         """Return the figures of an instance's queue. Raises `InstanceNotFound`."""
-        return await (await self.backend()).stats(name)
+        return await (await self.backend()).stats(check_name(name, "instance"))
 
     async def doctor(self) -> Sequence[Finding]:
         """Return what is right and what is wrong here, as `efrit doctor` does."""
@@ -302,22 +304,22 @@ class AsyncClient:
 
     async def pool(self, name: str) -> Pool:
         """Return one pool. Raises `PoolNotFound`, `Refused`."""
-        return await (await self.backend()).pool(name)
+        return await (await self.backend()).pool(check_name(name, "pool"))
 
     async def scale_pool(self, name: str, replicas: int) -> Scaled:
         """Set how many members a pool is to have. Raises `PoolNotFound`, and `Refused` for one that scales itself."""
-        return await (await self.backend()).scale_pool(name, replicas)
+        return await (await self.backend()).scale_pool(check_name(name, "pool"), replicas)
 
     async def pool_history(self, name: str) -> Sequence[PoolRevision]:
         """Return the templates of a pool that are kept, the oldest first. Raises `PoolNotFound`, `Refused`."""
-        return await (await self.backend()).pool_history(name)
+        return await (await self.backend()).pool_history(check_name(name, "pool"))
 
     async def undo_pool(self, name: str, to_revision: int | None = None) -> Undone:
         """Give a pool a former template again: that of `to_revision`, or the one before the current.
 
         Raises `PoolNotFound`, `NotFound` where it is not kept, `NotReady`, `Conflict`, `Refused`.
         """
-        return await (await self.backend()).undo_pool(name, to_revision)
+        return await (await self.backend()).undo_pool(check_name(name, "pool"), to_revision)
 
     # Exclusive claims on members of pools
 
@@ -327,7 +329,7 @@ class AsyncClient:
 
     async def claim(self, name: str) -> Claim:
         """Return one claim. Raises `ClaimNotFound`, `Refused`."""
-        return await (await self.backend()).claim(name)
+        return await (await self.backend()).claim(check_name(name, "claim"))
 
     async def claim_member(
         self,
@@ -346,14 +348,15 @@ class AsyncClient:
         it, waits for as long as it takes. Raises `PoolNotFound`, `Conflict`, `Refused`; and `WaitTimeout`, where the
         claim goes on waiting.
         """
-        new = NewClaim(pool, name, holder, ttl, recycle)
+        check_options(name=name, holder=holder)
+        new = NewClaim(check_name(pool, "pool"), name, holder, ttl, recycle)
         backend = await self.backend()
         claim = await backend.claim_member(new)
         return claim if claim.settled or wait == 0 else await bound_claim(backend, claim.name, wait)
 
     async def release_claim(self, name: str) -> Claim:
         """End a claim: its member is deleted, or goes back to the pool. Raises `ClaimNotFound`, `Refused`."""
-        return await (await self.backend()).release_claim(name)
+        return await (await self.backend()).release_claim(check_name(name, "claim"))
 
     # Plans
 
@@ -370,6 +373,7 @@ class AsyncSession:
     """
 
     def __init__(self, client: AsyncClient, id: str | None = None, **options: Unpack[WorkOptions]) -> None:  # noqa: A002
+        check_options(id=id)
         self._client = client
         self._options = options
         self._asked = RequestType.CHAT
@@ -410,13 +414,16 @@ class AsyncSession:
 
 
 def _handle(request: Handle | str) -> Handle:
-    return request if isinstance(request, Handle) else Handle(request)
+    handle = request if isinstance(request, Handle) else Handle(request)
+    check_name(handle.id, "request")
+    return handle
 
 
 def _work(backend: str, kind: RequestType | str, content: str, options: WorkOptions) -> Work:
     if not isinstance(content, str):
         raise Refused(f"the content is of type {type(content).__name__}", "give it as a string")
     arguments: dict[str, Any] = {**options}
+    check_options(**{name: arguments.get(name) for name in ("instance", "pool", "session", "key")})
     if isinstance(budget := arguments.get("budget"), Mapping):
         names = [name for name in Budget.__struct_fields__ if name != "extra"]
         if unknown := [str(name) for name in budget if name not in names]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from efrit.client.errors import WaitTimeout
+from efrit.client.errors import WaitTimeout, check_name, check_options
 from efrit.client.outcomes import raise_for_plan
 from efrit.client.plans import Change, Intent, NewPlan, Plans, PlanState
 
@@ -40,12 +40,14 @@ class PlanOptions(TypedDict, total=False):
     spec: Mapping[str, Any]
 
 
+_NAMES = ("name", "key", "instance", "pool", "git_url", "git_branch", "git_revision", "git_secret")
 _LISTS = ("build", "integration", "quality")
 
 
 def new_plan(intent: str | Intent | None, options: Mapping[str, Any]) -> NewPlan:
     """Return the plan that an intent and `PlanOptions` describe."""
     arguments: dict[str, Any] = dict(options)
+    check_options(**{name: arguments.get(name) for name in _NAMES})
     criteria, constraints = (_several(arguments.pop(name, ())) for name in ("acceptance_criteria", "constraints"))
     if isinstance(intent, str):
         intent = Intent(intent, criteria, constraints)
@@ -63,7 +65,10 @@ class AsyncPlans:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def _plans(self) -> Plans:
+    async def _plans(self, name: str | None = None) -> Plans:
+        """Return the backend's plans, for a call about the plan `name`. Raises `WrongSettings` for an empty one."""
+        if name is not None:
+            check_name(name, "plan")
         return (await self._client.backend()).planning()
 
     async def create(self, intent: str | Intent | None = None, **options: Unpack[PlanOptions]) -> PlanState:
@@ -102,13 +107,13 @@ class AsyncPlans:
 
     async def watch(self, name: str) -> AsyncIterator[PlanState]:
         """Yield its state, then each change; ends once it is final. Raises `PlanNotFound`."""
-        async with aclosing((await self._plans()).watch_plan(name)) as states:  # type: ignore[type-var]
+        async with aclosing((await self._plans(name)).watch_plan(name)) as states:  # type: ignore[type-var]
             async for state in states:
                 yield state
 
     async def get(self, name: str) -> PlanState:
         """Return a plan as it is now. Raises `PlanNotFound`."""
-        return await (await self._plans()).plan(name)
+        return await (await self._plans(name)).plan(name)
 
     async def list(self) -> Sequence[PlanState]:
         """Return all plans, oldest first."""
@@ -116,23 +121,23 @@ class AsyncPlans:
 
     async def amend(self, name: str, text: str) -> PlanState:
         """Add to what was said. Raises `PlanNotFound`, `Refused`."""
-        return await (await self._plans()).amend_plan(name, text)
+        return await (await self._plans(name)).amend_plan(name, text)
 
     async def suspend(self, name: str) -> PlanState:
         """Have it begin nothing more until it is resumed. Raises `PlanNotFound`, `Refused`."""
-        return await (await self._plans()).change_plan(name, Change.SUSPEND)
+        return await (await self._plans(name)).change_plan(name, Change.SUSPEND)
 
     async def resume(self, name: str) -> PlanState:
         """Let it go on. Raises `PlanNotFound`, `Refused`."""
-        return await (await self._plans()).change_plan(name, Change.RESUME)
+        return await (await self._plans(name)).change_plan(name, Change.RESUME)
 
     async def cancel(self, name: str) -> PlanState:
         """End it. Raises `PlanNotFound`, `Refused`."""
-        return await (await self._plans()).change_plan(name, Change.CANCEL)
+        return await (await self._plans(name)).change_plan(name, Change.CANCEL)
 
     async def history(self, name: str, limit: int | None = None) -> dict[str, Any]:
         """Return what its repository holds: intent, amendments, the last `limit` commits or all, the tree.
 
         Raises `PlanNotFound`, `NotReady`, `Refused`.
         """
-        return await (await self._plans()).plan_history(name, limit)
+        return await (await self._plans(name)).plan_history(name, limit)

@@ -158,3 +158,17 @@ def check_directory(directory: str | None, name: str = "the directory") -> None:
     """Raise `Refused` for the empty name of a directory, an unset variable say: it would be the current one."""
     if directory == "":
         raise Refused(f"{name} is empty", "name a directory, or leave it out")
+
+
+def check_options(**values: object) -> None:
+    """Raise `WrongSettings` for an empty value, of an unset variable say: it would be taken for another one."""
+    for name, value in values.items():
+        if value == "":
+            raise WrongSettings(f"{name}: the value is empty", "give one, or leave it out")
+
+
+def check_name(name: str, what: str) -> str:
+    """Return the `name` of a thing, `what`. Raises `WrongSettings` for an empty one."""
+    if name == "":
+        raise WrongSettings(f"the name of the {what} is empty", "give the name")
+    return name

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from efrit.client import (
     RequestNotFound,
     ResultTruncated,
     WaitTimeout,
+    WrongSettings,
     connect,
     connect_async,
 )
@@ -65,6 +66,72 @@ def test_content_that_is_no_text_an_empty_directory_and_an_unknown_budget_are_re
     with pytest.raises(Refused, match="a budget has no max_tokns") as refused:
         client.submit("x", type="command", budget={"max_tokns": 5})
     assert refused.value.advice == "use max_tool_calls, max_iterations, max_tokens, iteration_timeout"
+
+
+@pytest.mark.parametrize("option", ["instance", "pool", "session", "key"])
+def test_an_empty_option_of_work_is_refused_before_anything_is_submitted(
+    client: Client, backend: ScriptedBackend, option: str
+) -> None:
+    with pytest.raises(WrongSettings, match=f"{option}: the value is empty") as refused:
+        client.submit("(+ 1 2)", **{option: ""})  # type: ignore[arg-type]
+    assert refused.value.advice == "give one, or leave it out"
+    assert client.requests() == []
+
+
+@pytest.mark.parametrize("option", ["backend", "config", "kubeconfig", "context", "namespace"])
+def test_an_empty_option_of_a_place_is_refused_at_once(option: str) -> None:
+    with pytest.raises(WrongSettings, match=f"{option}: the value is empty"):
+        connect_async(**{option: ""})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", ["name", "key", "instance", "pool", "git_url"])
+def test_an_empty_option_of_a_plan_is_refused(option: str) -> None:
+    with pytest.raises(WrongSettings, match=f"{option}: the value is empty"):
+        new_plan("tidy up", {option: ""})
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda client: client.get(""), "request"),
+        (lambda client: client.wait(""), "request"),
+        (lambda client: client.cancel(Handle("")), "request"),
+        (lambda client: client.result(""), "request"),
+        (lambda client: list(client.log("")), "request"),
+        (lambda client: client.instance(""), "instance"),
+        (lambda client: client.start(""), "instance"),
+        (lambda client: client.stop(""), "instance"),
+        (lambda client: client.remove(""), "instance"),
+        (lambda client: client.stats(""), "instance"),
+        (lambda client: client.pool(""), "pool"),
+        (lambda client: client.scale_pool("", 1), "pool"),
+        (lambda client: client.pool_history(""), "pool"),
+        (lambda client: client.undo_pool(""), "pool"),
+        (lambda client: client.claim_member(""), "pool"),
+        (lambda client: client.claim(""), "claim"),
+        (lambda client: client.release_claim(""), "claim"),
+        (lambda client: client.plans.get(""), "plan"),
+        (lambda client: client.plans.wait(""), "plan"),
+        (lambda client: client.plans.cancel(""), "plan"),
+    ],
+)
+def test_an_empty_name_is_refused(client: Client, call: Callable[[Client], object], what: str) -> None:
+    with pytest.raises(WrongSettings, match=f"the name of the {what} is empty") as refused:
+        call(client)
+    assert refused.value.advice == "give the name"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.session(""),
+        lambda client: client.requests(""),
+        lambda client: client.claim_member("crew", name=""),
+    ],
+)
+def test_an_empty_optional_name_is_refused(client: Client, call: Callable[[Client], object]) -> None:
+    with pytest.raises(WrongSettings, match="the value is empty"):
+        call(client)
 
 
 def async_client(backend: ScriptedBackend) -> AsyncClient:

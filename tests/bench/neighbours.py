@@ -19,9 +19,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
 import psutil
 
+from efrit.errors import ApiError
 from tests.bench.other_machines import Creators, OtherNode
 from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
@@ -59,7 +59,7 @@ class Trickle:
         def follow() -> None:
             # It is cut off with the API server.
             with (
-                suppress(httpx.TransportError),
+                suppress(ApiError),
                 kube.watch("efritrequests", quiet.namespace, seconds=SECONDS + round(TIMEOUT_SECONDS)) as events,
             ):
                 watching.set()
@@ -105,7 +105,7 @@ class Floor:
 
         def follow(ends: bool) -> None:
             with (
-                suppress(httpx.TransportError),
+                suppress(ApiError),
                 closing(Kube(self._plane)) as kube,
                 kube.watch("efritrequests", self._namespace, seconds=count + round(TIMEOUT_SECONDS)) as events,
             ):

@@ -22,9 +22,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 
+from efrit.errors import ApiError
 from tests.bench.floor import Floor, Writes
 from tests.bench.other_machines import Creators
 from tests.bench.quantile import quantile
@@ -69,7 +69,7 @@ class Watch:
 
     def _follow(self) -> None:
         # It is cut off with the API server.
-        with suppress(httpx.TransportError), closing(Kube(self._plane)) as kube:
+        with suppress(ApiError), closing(Kube(self._plane)) as kube:
             seconds = round(4 * TIMEOUT_SECONDS)
             with kube.watch(self._plural, self._namespace, seconds=seconds) as events:
                 self._watching.set()
@@ -105,7 +105,7 @@ class Crew:
         # Not lists: those of 135 members, five a second, take the API server a fifth of a processor. It is cut off
         # with the API server.
         seconds = round(4 * TIMEOUT_SECONDS)
-        with suppress(httpx.TransportError), closing(Kube(self._plane)) as kube:
+        with suppress(ApiError), closing(Kube(self._plane)) as kube:
             with kube.watch("statefulsets", self.namespace, seconds=seconds) as events:
                 for event in events:
                     if self._over.is_set():

@@ -15,10 +15,11 @@ import httpx
 import pytest
 
 from efrit import resources
+from efrit.errors import ApiError
 from tests.cluster.control_plane import ControlPlane
 from tests.support.chart import token
 from tests.support.faults.api_proxy.proxy import FOR_EVER, Effect, Fault, Proxy
-from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, until
 from tests.support.timeout import TIMEOUT
 
 FOR_GOOD_SECONDS = 600.0
@@ -59,7 +60,7 @@ class Caller:
                 with self.client.stream("GET", path, params=params, timeout=TIMEOUT) as response:
                     opened.set()
                     if response.status_code != 200:
-                        events.put(Refused(response.status_code, ""))
+                        events.put(ApiError("", status=response.status_code))
                         return
                     for line in response.iter_lines():
                         events.put(json.loads(line))

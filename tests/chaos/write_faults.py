@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from efrit.errors import ApiError
 from tests.chaos.proxied_cluster import CLAIMLESS, EPHEMERAL, ONE, SUSPENDED, ProxiedCluster, never_ran
 from tests.support.faults.api_proxy.calls import OPERATIONS, Call, Json
 from tests.support.faults.api_proxy.proxy import ArmedFault, Effect, Fault
 from tests.support.faults.api_proxy.rules import FINAL, WRITE_EFFECTS
 from tests.support.faults.history import Digest, ExpectedEnd
-from tests.support.kube import Refused
 
 
 class Write(NamedTuple):
@@ -285,7 +285,7 @@ def remove(cluster: ProxiedCluster, name: str) -> None:
     def gone() -> bool:
         # A controller that has not received the deletion creates a child anew.
         for plural, child in _children(cluster, name):
-            with suppress(Refused):
+            with suppress(ApiError):
                 cluster.kube.delete(plural, cluster.namespace, child)
         return cluster.site.node.gone(name) and not _children(cluster, name)
 

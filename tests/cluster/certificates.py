@@ -11,9 +11,12 @@ import secrets
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.cluster.progress import run
 
+BY_TOKEN = "efrit-by-token"
+"""Context, and user, of a kubeconfig."""
 DAYS = "365"
 _EC_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
@@ -39,13 +42,9 @@ class Authority:
 
     def client_context(self, name: str) -> ssl.SSLContext:
         """Return what a client needs that trusts the authority and shows the certificate of this name."""
-        context = self.trusting_context()
+        context = ssl.create_default_context(cafile=str(self.ca))
         context.load_cert_chain(self.certificate(name), self.key(name))
         return context
-
-    def trusting_context(self) -> ssl.SSLContext:
-        """Return what a client needs that trusts the authority and shows nothing of its own."""
-        return ssl.create_default_context(cafile=str(self.ca))
 
     @property
     def tokens(self) -> Path:
@@ -57,9 +56,9 @@ class Authority:
         self.tokens.touch(mode=0o600)
         self.tokens.write_text(f'{secrets.token_hex(16)},{name},{name},"{group}"\n')
 
-    def token_headers(self) -> dict[str, str]:
-        """Return what the holder of the token sends with each call."""
-        return {"Authorization": f"Bearer {self.tokens.read_text().partition(',')[0]}"}
+    def token(self) -> str:
+        """Return the token there is."""
+        return self.tokens.read_text().partition(",")[0]
 
     def create(self) -> None:
         """Make the authority and the key that signs service account tokens."""
@@ -93,8 +92,11 @@ class Authority:
         extensions.unlink()
 
     def write_kubeconfig(self, path: Path, name: str, server: str) -> None:
-        """Write a self-contained kubeconfig (JSON is YAML) for the holder of the certificate `name`."""
-        document = {
+        """Write a self-contained kubeconfig (JSON is YAML) for the holder of the certificate `name`.
+
+        Where a token was issued, its context BY_TOKEN logs in with that.
+        """
+        document: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
@@ -112,6 +114,9 @@ class Authority:
             "contexts": [{"name": "efrit", "context": {"cluster": "efrit", "user": name}}],
             "current-context": "efrit",
         }
+        if self.tokens.exists():
+            document["users"].append({"name": BY_TOKEN, "user": {"token": self.token()}})
+            document["contexts"].append({"name": BY_TOKEN, "context": {"cluster": "efrit", "user": BY_TOKEN}})
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.chmod(0o600)

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tests.cluster import programs
-from tests.cluster.certificates import Authority
+from tests.cluster.certificates import BY_TOKEN, Authority
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Daemon
 from tests.cluster.progress import ClusterError, wait_until
@@ -92,6 +91,14 @@ class ControlPlane:
         return self.directory / "admin.kubeconfig"
 
     @property
+    def context(self) -> str | None:
+        """The context of the kubeconfig that takes the API server least; None for its current one.
+
+        By a token where there is one: the API server verifies a certificate anew at each call.
+        """
+        return BY_TOKEN if self.authority.tokens.exists() else None
+
+    @property
     def etcd(self) -> Daemon:
         """The store."""
         client = f"http://127.0.0.1:{self.ports.etcd}"
@@ -153,15 +160,6 @@ class ControlPlane:
                 f"--token-auth-file={pki.tokens}",
             ]
         return Daemon("kube-apiserver", (*command, *self.flags), self.directory)
-
-    def administrator(self) -> tuple[ssl.SSLContext, dict[str, str]]:
-        """Return what an administrator's client in Python takes: its TLS context, and headers of each call.
-
-        By a token where there is one: the API server verifies a certificate anew at each call.
-        """
-        if self.authority.tokens.exists():
-            return self.authority.trusting_context(), self.authority.token_headers()
-        return self.authority.client_context("admin"), {}
 
     def prepare(self) -> None:
         """Make certificates and the administrator's kubeconfig, unless they are there."""

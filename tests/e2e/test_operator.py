@@ -7,9 +7,10 @@ import re
 import pytest
 
 from efrit import resources
+from efrit.errors import ApiError
 from tests.e2e.conftest import RELEASE, SYSTEM, wait_operator
 from tests.e2e.instance import Instance
-from tests.support.kube import Kube, Refused, until
+from tests.support.kube import Kube, until
 from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
@@ -33,7 +34,7 @@ def test_the_operator_answers_its_probes_through_its_service(kube: Kube) -> None
     def leads() -> bool:
         try:
             return read(kube, "readyz").strip() == "leading"
-        except Refused:
+        except ApiError:
             return False  # Its Service does not lead to it yet.
 
     until(leads, "the operator does not lead")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from efrit.api.pool import REQUESTER
+from efrit.errors import ApiError
 from tests.e2e.instance import VOLUMES, Instance
-from tests.support.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def test_the_pod_runs_where_the_restricted_pod_security_standard_is_enforced(kub
     namespace = kube.get("Namespace", None, pod["metadata"]["namespace"])
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     spec = {"containers": [{"name": "any", "image": "any", "securityContext": {"privileged": True}}]}
-    with pytest.raises(Refused, match="restricted"):
+    with pytest.raises(ApiError, match="restricted"):
         kube.create("Pod", pod["metadata"]["namespace"], {"metadata": {"name": "any"}, "spec": spec})
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from efrit.errors import ApiError
 from tests.cluster.bare import BareCluster
 from tests.cluster.cli import choose
 from tests.cluster.second_node import second_node
 from tests.e2e.instance import Instance, held, send
-from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, until
 from tests.support.kubectl import kubectl
 from tests.support.timeout import TIMEOUT
 
@@ -70,11 +71,11 @@ def _guards(kube: Kube, namespace: str, pods: set[str]) -> bool:
     return bool(set(values) == pods and is_seen and status["currentHealthy"] == len(pods))
 
 
-def _evict(kube: Kube, namespace: str, pod: str) -> int:
+def _evict(kube: Kube, namespace: str, pod: str) -> int | None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     try:
         kube.call("POST", kube.path("Pod", namespace, pod, "eviction"), eviction)
-    except Refused as refused:
+    except ApiError as refused:
         return refused.status
     return 201
 

@@ -9,9 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-import httpx
-
 from efrit import resources
+from efrit.errors import ApiError
 from tests.e2e.instance import Instance, held, send
 from tests.support.kube import Json, Kube, until
 from tests.support.kubectl import kubectl
@@ -107,7 +106,7 @@ def _sizes(kube: Kube, namespace: str) -> Iterator[set[int]]:
     sizes, watching = set[int](), threading.Event()
 
     def follow() -> None:
-        with suppress(httpx.TransportError):
+        with suppress(ApiError):
             for event in events:
                 sizes.add(event["object"].get("status", {}).get("desiredReplicas", 0))
                 watching.set()

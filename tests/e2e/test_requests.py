@@ -9,9 +9,10 @@ from collections import Counter
 
 import pytest
 
+from efrit.errors import ApiError
 from efrit.kube.media_types import MERGE_PATCH
 from tests.e2e.instance import QUEUE_VOLUME, Instance, held, send
-from tests.support.kube import Kube, Refused, until
+from tests.support.kube import Kube, until
 
 LABELS = {"team": "writers"}
 
@@ -45,8 +46,8 @@ def test_what_a_request_says_cannot_be_changed_and_its_answer_is_final(kube: Kub
     """The definitions that the chart installs have their rules; what each refuses is in tests/integration/api."""
     request = pair[0].send("'said")
     request.wait()
-    with pytest.raises(Refused, match=r"spec\.content is immutable"):
+    with pytest.raises(ApiError, match=r"spec\.content is immutable"):
         kube.patch("EfritRequest", request.namespace, request.name, {"spec": {"content": "'other"}})
     path = kube.path("EfritRequest", request.namespace, request.name, "status")
-    with pytest.raises(Refused, match="final"):
+    with pytest.raises(ApiError, match="final"):
         kube.call("PATCH", path, {"status": {"result": "other"}}, content_type=MERGE_PATCH)

@@ -23,6 +23,7 @@ from efrit.controller.manifests.pod_network_policy import build_pod_network_poli
 from efrit.controller.manifests.pool_history import build_revision
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.config import ControllerConfig
+from efrit.errors import ApiError
 from efrit.kube.media_types import MERGE_PATCH
 from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, resource_of
 from tests.cluster import programs
@@ -33,7 +34,7 @@ from tests.support import yaml_documents
 from tests.support.chart import token
 from tests.support.custom_resources import install_crds
 from tests.support.factory import request
-from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, until
 from tests.support.timeout import TIMEOUT
 
 DRY_RUN = "?dryRun=All"
@@ -426,8 +427,8 @@ def refusal_of(kube: Kube, where: str, method: str, name: str, body: Json | None
     """Return what a call of the administrator is refused with, nothing where it is not."""
     try:
         kube.call(method, f"{where}{name}", body, **options)
-    except Refused as refused:
-        return refused.message
+    except ApiError as refused:
+        return refused.sentence
     return ""
 
 

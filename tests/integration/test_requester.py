@@ -39,8 +39,7 @@ class User(Kube):
     """Somebody who may do everything in the cluster, under a name of their own."""
 
     def __init__(self, plane: ControlPlane, name: str) -> None:
-        super().__init__(plane)
-        self.headers |= {"Impersonate-User": name, "Impersonate-Group": "system:masters"}
+        super().__init__(plane, [("Impersonate-User", name), ("Impersonate-Group", "system:masters")])
 
 
 class Cluster:

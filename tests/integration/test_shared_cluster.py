@@ -16,6 +16,7 @@ from efrit.api import EfritInstance
 from efrit.api.pool import MAX_MEMBERS
 from efrit.controller.manifests.statefulset import build_statefulset
 from efrit.controller.model.config import ControllerConfig
+from efrit.errors import ApiError
 from efrit.kube.media_types import MERGE_PATCH
 from efrit.resources import resource_named, resource_of
 from tests.cluster import programs
@@ -24,7 +25,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
 from tests.support import yaml_documents
 from tests.support.custom_resources import install_crds
-from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, until
 
 SAMPLES = REPOSITORY / "samples" / "shared-cluster"
 TEAM = "team-a"
@@ -43,15 +44,14 @@ class Member(Kube):
     """Somebody of the team."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        super().__init__(plane)
-        self.headers |= {"Impersonate-User": "kim", "Impersonate-Group": TEAM}
+        super().__init__(plane, [("Impersonate-User", "kim"), ("Impersonate-Group", TEAM)])
 
     def refusal(self, method: str, path: str, body: Json, **options: str) -> str:
         """Return why a write was refused; nothing where it was accepted."""
         try:
             self.call(method, path, body, **options)
-        except Refused as refusal:
-            return refusal.message
+        except ApiError as refusal:
+            return refusal.sentence
         return ""
 
 
@@ -156,7 +156,7 @@ def test_a_team_names_in_the_template_of_a_pool_only_what_it_may_use(
     assert message in refusal
 
     # The same by a change of a pool that named nothing.
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(ApiError):
         admin.call("POST", path("efritpools"), pool({}, "plain"))
     # Without a spec nothing changes.
     change = {"spec": {"template": {"spec": spec or {"limits": {"maxToolCalls": 9}}}}}

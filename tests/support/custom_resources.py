@@ -6,9 +6,10 @@ import secrets
 from pathlib import Path
 
 from efrit import resources
+from efrit.errors import ApiError
 from tests.cluster.paths import REPOSITORY
 from tests.support import yaml_documents
-from tests.support.kube import Kube, Refused, until
+from tests.support.kube import Kube, until
 
 DEFINITIONS = resources.DEFINITIONS.path()
 
@@ -48,7 +49,7 @@ def until_served(client: Kube, plural: str) -> None:
     def served() -> bool:
         try:
             client.list(plural, "default")
-        except Refused:
+        except ApiError:
             return False
         return True
 

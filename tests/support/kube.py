@@ -1,123 +1,127 @@
-"""A small synchronous client of the API server for tests: JSON in, JSON out, refusals as an exception."""
+"""The product's client of the API server for synchronous tests, with the calls that tests make often.
+
+Paths, credentials, errors and the lines of a watch are those of `efrit.kube`: nothing of the API is known twice.
+
+That does not hide defects of the product's client, because it is judged without this module. In tests/unit/kube, what
+it sends and how it reads answers is compared with plain data; on a real API server, kubectl makes what it reads, and
+reads what it wrote, in tests/integration/test_kube_client.py.
+"""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import concurrent.futures
+import functools
 import math
-import ssl
+import threading
 import time
-import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import httpx
-import urllib3
+import aiohttp
 
+from efrit.errors import ApiError, ApiExpired, ApiNotFound
+from efrit.kube.client import KubeClient, name_selector
+from efrit.kube.connection import load_connection
 from efrit.kube.media_types import JSON, MERGE_PATCH
+from efrit.kube.watch import abandon, follow_events
 from efrit.resources import resource_named
 from tests.support.timeout import TIMEOUT, poll_interval
 
 Json = dict[str, Any]
 T = TypeVar("T")
 
-CONNECTIONS = 8
-"""Kept open for calls; one more is made for each call beyond that."""
-
-
-class Refused(Exception):  # noqa: N818 - reads as what happened
-    """The API server answered with an error status; the text is its message."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
-        self.status = status
-        self.message = message
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+"""A list as `kubectl get` asks for it."""
+WATCH_SECONDS = 3600
+"""Of a watch whose end nobody names."""
 
 
 class Access(Protocol):
     """How to reach an API server: a control plane of the tests, or a kubeconfig."""
 
     @property
-    def url(self) -> str: ...
+    def kubeconfig(self) -> Path | None:
+        """None for that of KUBECONFIG as it was when the process began."""
 
-    def administrator(self) -> tuple[ssl.SSLContext, dict[str, str]]:
-        """Return the TLS context, and headers of each call."""
+    @property
+    def context(self) -> str | None:
+        """Of the kubeconfig; None for its current one."""
+
+
+async def open_client(access: Access) -> KubeClient:
+    """Return a client of the running loop, whose calls wait as long as a test does. Close it when done."""
+    connection = await load_connection(access.kubeconfig, access.context)
+    client = KubeClient(connection.configuration, field_manager="efrit-tests")
+    client.call_timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+    return client
 
 
 class Events(Iterator[Json]):
-    """Events of a watch until the API server or `end` ends it; httpx.TransportError where its connection breaks."""
+    """Events of a watch until its connection ends, by the API server or by `end`; ApiExpired at an error event."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, response: aiohttp.ClientResponse) -> None:
+        self._loop = loop
         self._response = response
-        self._lines = iter(response)
+        self._events = follow_events(response)
 
     def __next__(self) -> Json:
-        with _transport_errors():
-            event: Json = json.loads(next(self._lines))
-        return event
+        event = _result(self._loop, self._next())
+        if event is None:
+            raise StopIteration
+        return {"type": event[0], "object": event[1]}
 
     def end(self) -> None:
         """Wake up who waits for the next event. From any thread."""
-        with suppress(ValueError, RuntimeError, OSError):  # It has ended.
-            self._response.shutdown()
+        with suppress(RuntimeError):  # The loop has ended, and the watch with it.
+            self._loop.call_soon_threadsafe(abandon, self._response)
+
+    async def _next(self) -> tuple[str, Json] | None:
+        return await anext(self._events, None)
 
 
 class Kube:
-    """The administrator's connection: of any thread.
+    """The administrator's connection: of any thread. Its calls run in the loop of all of them (`_LoopThread`)."""
 
-    Through urllib3, which takes half a millisecond less of a processor for each call than httpx: most are polls.
-    """
-
-    def __init__(self, access: Access) -> None:
-        context, self.headers = access.administrator()
-        """Headers of every call."""
-        url = urllib.parse.urlsplit(access.url)
-        self._root = url.path.rstrip("/")
-        self._pool = urllib3.HTTPSConnectionPool(
-            url.hostname or "", url.port, timeout=TIMEOUT, maxsize=CONNECTIONS, retries=False, ssl_context=context
-        )
+    def __init__(self, access: Access, headers: Sequence[tuple[str, str]] = ()) -> None:
+        """headers: of every call, also several of one name."""
+        self._loop = _LOOP.begin()
+        self._closed = False
+        try:
+            self._client = _result(self._loop, open_client(access))
+        except BaseException:
+            _LOOP.end()
+            raise
+        self._client.headers = tuple(headers)
 
     def close(self) -> None:
-        self._pool.close()
+        """Close the connections. A call that is under way, or comes later, ends with a RuntimeError."""
+        if not self._closed:
+            self._closed = True
+            _result(self._loop, self._client.close())
+            _LOOP.end()
 
-    def call(self, method: str, path: str, body: object = None, *, content_type: str = JSON, **query: str) -> Json:
-        content = None if body is None else json.dumps(body).encode()
-        return self.send(method, path, content, content_type=content_type, **query)
-
-    def send(self, method: str, path: str, content: bytes | None, *, content_type: str = JSON, **query: str) -> Json:
-        """Send bytes as they are; httpx.TransportError where no answer comes."""
-        answer: Json = json.loads(self.read(method, path, content, content_type=content_type, **query))
-        return answer
+    def call(self, method: str, path: str, body: Any = None, *, content_type: str = JSON, **query: str) -> Json:
+        """Make a call; a body of bytes is sent as it is. Raises ApiError; ApiUnreachable where no answer comes."""
+        call = self._client.call
+        return self._patiently(path, lambda: call(method, path, body=body, content_type=content_type, query=query))
 
     def read(
         self,
         method: str,
         path: str,
-        content: bytes | None = None,
+        body: Any = None,
         *,
         content_type: str = JSON,
         accept: str = JSON,
         **query: str,
     ) -> bytes:
-        """Send bytes as they are, and return those of the answer."""
-        headers = {"Accept": accept, **self.headers}
-        if content is not None:
-            headers["Content-Type"] = content_type
-        deadline = time.monotonic() + TIMEOUT
-        while True:
-            with _transport_errors():
-                response = self._pool.request(method, self._target(path, query), body=content, headers=headers)
-            # An API server that has just started says so of what it has not read yet, though it is ready. Of an
-            # eviction it says that a budget is in its way.
-            if response.status != 429 or path.endswith("/eviction") or time.monotonic() > deadline:
-                break
-            time.sleep(0.1)
-        if response.status >= 400:
-            raise Refused(response.status, _message(response.data))
-        return response.data
-
-    def _target(self, path: str, query: Mapping[str, str]) -> str:
-        return f"{self._root}{path}?{urllib.parse.urlencode(query)}" if query else f"{self._root}{path}"
+        """Make a call and return the bytes of its answer."""
+        read = functools.partial(self._client.read, method, path, query=query, max_bytes=None)
+        answer = self._patiently(path, lambda: read(body=body, content_type=content_type, accept=accept))
+        return answer or b""
 
     @staticmethod
     def path(plural: str, namespace: str | None, name: str = "", sub: str = "") -> str:
@@ -136,10 +140,8 @@ class Kube:
         """Return the object, or None where there is none."""
         try:
             return self.get(plural, namespace, name)
-        except Refused as error:
-            if error.status == 404:
-                return None
-            raise
+        except ApiNotFound:
+            return None
 
     def list(self, plural: str, namespace: str | None, **query: str) -> list[Json]:
         items: list[Json] = self.call("GET", self.path(plural, namespace), **query)["items"]
@@ -158,16 +160,14 @@ class Kube:
         """Delete an object; one that is gone already is fine."""
         try:
             self.delete(plural, namespace, name, **options)
-        except Refused as error:
+        except ApiError as error:
             if error.status != 404:
                 raise
 
     def table(self, plural: str, namespace: str) -> Json:
-        """Return a list as `kubectl get` asks for it: columns and rows."""
-        body: Json = json.loads(
-            self.read("GET", self.path(plural, namespace), accept="application/json;as=Table;v=v1;g=meta.k8s.io")
-        )
-        return body
+        """Return columns and rows of a list."""
+        path = self.path(plural, namespace)
+        return self._patiently(path, lambda: self._client.call("GET", path, accept=TABLE))
 
     @contextmanager
     def events(
@@ -177,16 +177,15 @@ class Kube:
 
         seconds: a silence that long is a dead connection; None for as long as it may be.
         """
-        target = self._target(self.path(plural, namespace), {"watch": "true", **query})
-        headers = {"Accept": JSON, **self.headers}
-        with _transport_errors():
-            response = self._pool.request("GET", target, headers=headers, timeout=seconds, preload_content=False)
+        version = query.pop("resourceVersion", "")
+        query.setdefault("timeoutSeconds", str(WATCH_SECONDS))
+        resource = resource_named(plural)
+        opening = self._client.open_watch(resource, namespace, version, query, silence=seconds)
+        events = Events(self._loop, _result(self._loop, opening))
         try:
-            if response.status >= 400:
-                raise Refused(response.status, _message(response.data))
-            yield Events(response)
+            yield events
         finally:
-            response.close()
+            events.end()
 
     @contextmanager
     def watch(
@@ -199,13 +198,30 @@ class Kube:
             yield events
 
     def follow(self, plural: str, namespace: str, seconds: float, **query: str) -> Iterator[Json]:
-        """Yield the events of a watch, from the objects that are there on, for `seconds` at most."""
+        """Yield the events of a watch, from the objects that are there on, for `seconds` at most.
+
+        One that fell behind ends sooner: whoever needs more begins another.
+        """
         query |= {"timeoutSeconds": str(math.ceil(seconds))}
         with self.events(plural, namespace, seconds=seconds + 10, **query) as events:
-            for event in events:
-                if event["type"] == "ERROR":
-                    return  # Of a watch that fell behind; whoever needs more begins another.
-                yield event
+            try:
+                yield from events
+            except ApiExpired:
+                return
+
+    def _patiently(self, path: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return what a call answers, which is made again where the API server has just started.
+
+        It says so of what it has not read yet, though it is ready; of an eviction, that a budget is in its way.
+        """
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                return _result(self._loop, call())
+            except ApiError as error:
+                if error.status != 429 or path.endswith("/eviction") or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
 
     def wait(
         self,
@@ -222,26 +238,65 @@ class Kube:
         """
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
-            for event in self.follow(plural, namespace, left, fieldSelector=f"metadata.name={name}"):
+            for event in self.follow(plural, namespace, left, fieldSelector=name_selector(name)):
                 if value := probe(event["object"]):
                     return value
         raise AssertionError(f"after {seconds:.0f} s: {diagnostics()}")
 
 
-@contextmanager
-def _transport_errors() -> Iterator[None]:
-    """Raise what the tests' other HTTP client raises where no answer comes."""
-    try:
-        yield
-    except urllib3.exceptions.HTTPError as error:
-        raise httpx.TransportError(str(error)) from error
+class _LoopThread:
+    """One event loop in one thread, which is there while there is a client: a process forks without it.
+
+    It serves any thread, also one with a loop of its own; the hop costs a call less than a tenth of a millisecond.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients = 0
+        self._loop: asyncio.AbstractEventLoop
+        self._over: asyncio.Event
+        self._thread: threading.Thread
+
+    def begin(self) -> asyncio.AbstractEventLoop:
+        """Return the loop for one more client."""
+        with self._lock:
+            self._clients += 1
+            if self._clients == 1:
+                began = threading.Event()
+                self._thread = threading.Thread(target=self._run, args=(began,), name="kube", daemon=True)
+                self._thread.start()
+                began.wait()
+            return self._loop
+
+    def end(self) -> None:
+        """Count a client less; after the last one, end the thread."""
+        with self._lock:
+            self._clients -= 1
+            if not self._clients:
+                self._loop.call_soon_threadsafe(self._over.set)
+                self._thread.join()
+
+    def _run(self, began: threading.Event) -> None:
+        asyncio.run(self._main(began))
+
+    async def _main(self, began: threading.Event) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        began.set()
+        await self._over.wait()
 
 
-def _message(body: bytes) -> str:
+_LOOP = _LoopThread()
+
+
+def _result(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns in the loop. Raises RuntimeError where the loop has ended."""
     try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace")
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    except concurrent.futures.CancelledError as error:
+        raise RuntimeError("the connection was closed") from error
+    except RuntimeError:
+        coroutine.close()
+        raise
 
 
 def until(probe: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:

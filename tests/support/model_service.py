@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from efrit.errors import ApiError
 from tests.model.__main__ import SCENARIOS
-from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, until
 from tests.support.kubectl import kubectl
 
 NAME = "model"
@@ -96,7 +97,7 @@ class ModelService:
         def serving() -> bool:
             try:
                 return bool(self._ask("GET", "_health"))
-            except Refused:
+            except ApiError:
                 return False
 
         until(serving, lambda: f"the model does not serve\n{self.diagnostics()}")

@@ -6,19 +6,19 @@ Runs in a thread of its own, watches the StatefulSets and pods of one namespace,
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import Callable, Container, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from efrit import resources
-from efrit.kube.media_types import MERGE_PATCH
+from efrit.errors import ApiConflict, ApiError, ApiForbidden, ApiNotFound, ApiTooLarge, ApiUnavailable, ApiUnreachable
+from efrit.kube.media_types import JSON, MERGE_PATCH
+from efrit.kube.watch import follow_events
 from tests.cluster.control_plane import ControlPlane
-from tests.support.kube import Json, Kube, until
+from tests.support.kube import Json, open_client, until
 from tests.support.pod import Pod
 from tests.support.timeout import TIMEOUT
 
@@ -70,7 +70,7 @@ class Node:
         """Report pods as Ready, which a PodDisruptionBudget counts by, while their containers run."""
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._forced: set[asyncio.Task[None]] = set()
-        self._calls: set[asyncio.Task[httpx.Response]] = set()
+        self._calls: set[asyncio.Task[Json]] = set()
         self._reported: set[str] = set()
         self._own_versions: set[str] = set()
         """Resource versions of pods as it made and reported them."""
@@ -106,13 +106,10 @@ class Node:
 
     async def _main(self) -> None:
         self._stop, self._look = asyncio.Event(), asyncio.Event()
-        context, credentials = self._plane.administrator()
+        self._client = await open_client(self._plane)
         self._loop = asyncio.get_running_loop()
-        async with httpx.AsyncClient(
-            base_url=self._plane.url, verify=context, headers=credentials, timeout=TIMEOUT, trust_env=False
-        ) as client:
-            self._client = client
-            tasks = [asyncio.create_task(self._watch(plural)) for plural in ("statefulsets", "pods")]
+        try:
+            tasks = [asyncio.create_task(self._watch(kind)) for kind in (resources.STATEFULSETS, resources.PODS)]
             tasks.append(asyncio.create_task(self._work()))
             stopping = asyncio.create_task(self._stop.wait())
             await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -123,22 +120,26 @@ class Node:
             if self._calls:
                 await asyncio.wait(self._calls, timeout=LAST_CALLS_SECONDS)
             self._failure = next((result for result in results if isinstance(result, Exception)), None)
+        finally:
+            await self._client.close()
         for pod in self._pods.values():
             pod.end(0.01)
 
-    async def _watch(self, plural: str) -> None:
+    async def _watch(self, resource: resources.Resource) -> None:
         """Look again at every event that may leave something to do; after a break, at once."""
         while True:
             try:
-                query = {"watch": "true", "resourceVersion": "0"}
-                path = Kube.path(plural, self._namespace)
-                async with self._client.stream("GET", path, params=query, timeout=None) as response:
-                    self._look.set()
-                    async for line in response.aiter_lines():
-                        if tells_something(line, self._own_versions):
+                response = await self._client.open_watch(resource, self._namespace, "0", {}, silence=None)
+                self._look.set()
+                async with aclosing(follow_events(response)) as events:
+                    async for kind, obj in events:
+                        if tells_something(kind, obj, self._own_versions):
                             self._look.set()
-            except httpx.TransportError:
+            except ApiUnreachable:
                 pass
+            except ApiError:
+                # Refused, or ended where something may have been missed.
+                self._look.set()
             # An API server that starts or ends may answer at once, time and again.
             await asyncio.sleep(0.2)
 
@@ -315,40 +316,31 @@ class Node:
         return items
 
     async def _call(self, method: str, plural: str, name: str = "", sub: str = "", body: Any = None) -> Json:
-        headers = {"Content-Type": MERGE_PATCH if method == "PATCH" else "application/json"}
-        content = None if body is None else json.dumps(body).encode()
-        path = Kube.path(plural, self._namespace, name, sub)
+        path = resources.resource_named(plural).path(self._namespace, name, sub)
+        content_type = MERGE_PATCH if method == "PATCH" else JSON
         try:
-            call = asyncio.create_task(self._client.request(method, path, content=content, headers=headers))
+            call = asyncio.create_task(self._client.call(method, path, body=body, content_type=content_type))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
             # Cancelled in its TLS handshake, the client would leave the socket open.
-            response = await asyncio.shield(call)
-        except httpx.TransportError as error:
-            raise _Later from error
-        if response.status_code >= 500 or response.status_code in (403, 404, 409, 429):
-            if method == "DELETE" and response.status_code == 404:
+            return await asyncio.shield(call)
+        except ApiNotFound as error:
+            if method == "DELETE":
                 return {}
-            if method == "POST" and response.status_code == 403:
-                raise _Refused(response.json()["message"])
-            raise _Later
-        if response.status_code >= 400:
-            raise AssertionError(f"{method} {path}: {response.text}")
-        result: Json = response.json()
-        return result
+            raise _Later from error
+        except ApiForbidden as error:
+            raise (_Refused(error.sentence) if method == "POST" else _Later()) from error
+        except (ApiConflict, ApiUnavailable, ApiTooLarge) as error:
+            raise _Later from error
 
 
-def tells_something(line: str, own_versions: Container[str]) -> bool:
-    """Return whether a line of a watch may leave the node something to do.
+def tells_something(kind: str, obj: Json, own_versions: Container[str]) -> bool:
+    """Return whether an event of a watch may leave the node something to do.
 
-    Pods of controllers do not, nor do those it has as it wrote them. A refusal to watch is no event.
+    Pods of controllers do not, nor do those it has as it wrote them.
     """
-    try:
-        event = json.loads(line)
-        changed, metadata = event["object"], event["object"]["metadata"]
-    except (ValueError, KeyError):
-        return True
-    if changed["kind"] != "Pod" or event["type"] == "DELETED" or "deletionTimestamp" in metadata:
+    metadata = obj["metadata"]
+    if obj["kind"] != "Pod" or kind == "DELETED" or "deletionTimestamp" in metadata:
         return True
     return "ownerReferences" in metadata and metadata["resourceVersion"] not in own_versions
 

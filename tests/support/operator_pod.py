@@ -9,9 +9,8 @@ import threading
 import time
 from pathlib import Path
 
-import httpx
-
-from tests.support.kube import Json, Kube, Refused
+from efrit.errors import ApiError, ApiUnreachable
+from tests.support.kube import Json, Kube
 
 CONTAINER = "controller"
 PAUSE_SECONDS = 0.2
@@ -34,7 +33,7 @@ class OperatorPod:
         self._report: Json | None = None
         """What is yet to be written to the API server."""
         self._closed = False
-        self._refusal: Refused | None = None
+        self._refusal: ApiError | None = None
 
     def container_starts(self) -> None:
         """Report a container that runs, after one that has ended if there was one; its log is empty."""
@@ -49,7 +48,7 @@ class OperatorPod:
         self._set_state(self._terminated())
 
     def reported(self) -> bool:
-        """Whether all has been written to the API server. Raises Refused."""
+        """Whether all has been written to the API server. Raises ApiError."""
         with self._changed:
             if self._refusal is not None:
                 raise self._refusal
@@ -90,11 +89,11 @@ class OperatorPod:
                     return
             try:
                 self._write(report)
-            except httpx.TransportError:
+            except ApiUnreachable:
                 time.sleep(PAUSE_SECONDS)
                 continue
-            except Refused as error:
-                if error.status >= 500:
+            except ApiError as error:
+                if error.status is not None and error.status >= 500:
                     time.sleep(PAUSE_SECONDS)
                     continue
                 self._refusal = error

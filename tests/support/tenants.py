@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from efrit import resources
+from efrit.errors import ApiError
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import new_namespace
-from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, until
 from tests.support.operator import KEPT_LEASE_SECONDS, Operator
 from tests.support.simulated_bridge import SimulatedBridge, SimulatedNode
 from tests.support.site import EPHEMERAL, FINAL, Site
@@ -80,8 +81,8 @@ class Tenant:
         another = {"metadata": {"name": "another"}, "spec": self.kube.list("statefulsets", self.namespace)[0]["spec"]}
         try:
             self.kube.create("statefulsets", self.namespace, another, dryRun="All")
-        except Refused as refusal:
-            return "exceeded quota" in refusal.message
+        except ApiError as refusal:
+            return "exceeded quota" in refusal.sentence
         return False
 
     def drop_quota(self) -> None:

@@ -29,7 +29,7 @@ def create_nested(tenant: Tenant, resource: Resource) -> None:
     text = json.dumps(resource.manifest(meta, **SPECS[resource])).replace('"FIELDS"', fields)
     # What was created is as deep.
     with suppress(RecursionError):
-        tenant.kube.send("POST", resource.path(tenant.namespace), text.encode())
+        tenant.kube.call("POST", resource.path(tenant.namespace), text.encode())
 
 
 def create_pod_of_the_year_0(tenant: Tenant) -> None:

@@ -8,6 +8,7 @@ when to try again.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
@@ -34,6 +35,8 @@ CALL_TIMEOUT = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
 WATCH_SECONDS = 300
 MAX_OUTPUT_BYTES = 256 << 20
 """Of a command in a container."""
+WHOLE_BODY_BYTES = 1 << 20
+"""Of a body that is handed to the transport at once; it warns of a longer one."""
 MAX_PAGE_BYTES = 1 << 20
 """Of a first page, whose objects anybody may have written: a single one may have more than a megabyte."""
 
@@ -41,6 +44,8 @@ MAX_PAGE_BYTES = 1 << 20
 class KubeClient:
     """A connection to the API server. Close it when done."""
 
+    call_timeout = CALL_TIMEOUT
+    """Of a call, its answer included; a watch has bounds of its own."""
     max_output_bytes = MAX_OUTPUT_BYTES
     """Of a command in a container: a server of many has less."""
     output_budget: OutputBudget | None = None
@@ -177,7 +182,7 @@ class KubeClient:
         To go on, list again. Raises the ApiError of a refusal.
         """
         try:
-            response = await self._watch(resource, namespace, version, selectors)
+            response = await self.open_watch(resource, namespace, version, selectors)
         except (ApiUnreachable, ApiExpired):
             # The next list says so.
             return
@@ -193,16 +198,28 @@ class KubeClient:
         To go on, follow from the version of the last one. Raises ApiExpired where one has to list again, and the
         ApiError of a refusal. One object is in memory at a time.
         """
-        response = await self._watch(resource, namespace, version, {**selectors, "allowWatchBookmarks": "true"})
+        bookmarks = {**selectors, "allowWatchBookmarks": "true"}
+        response = await self.open_watch(resource, namespace, version, bookmarks)
         async with contextlib.aclosing(follow_events(response)) as events:
             async for event in events:
                 yield event
 
-    async def _watch(
-        self, resource: Resource, namespace: str | None, version: str, selectors: Mapping[str, str]
+    async def open_watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        version: str,
+        selectors: Mapping[str, str],
+        *,
+        silence: float | None = WATCH_SECONDS + 30,
     ) -> aiohttp.ClientResponse:
+        """Return the answer of a watch from `version` on, whose events `efrit.kube.watch` reads.
+
+        silence: a connection that is silent for so many seconds is dead; None for as long as it may be. Raises the
+        ApiError of a refusal.
+        """
         query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(WATCH_SECONDS), **selectors}
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_SECONDS, sock_read=WATCH_SECONDS + 30)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_SECONDS, sock_read=silence)
         path = resource.path(namespace)
         response = await self._send("GET", path, query=query, timeout=timeout)
         if response.status >= 400:
@@ -247,7 +264,7 @@ class KubeClient:
         method: str,
         path: str,
         *,
-        body: Body | None = None,
+        body: Body | bytes | None = None,
         content_type: str = JSON,
         query: Mapping[str, str] | None = None,
         accept: str = JSON,
@@ -255,7 +272,7 @@ class KubeClient:
     ) -> Json:
         """Make one call and return the JSON of its answer. Raises the ApiError that the answer stands for.
 
-        max_bytes: the answer is given up, and empty, where it is longer.
+        A body of bytes is sent as it is. max_bytes: the answer is given up, and empty, where it is longer.
         """
         data = await self.read(
             method, path, body=body, content_type=content_type, query=query, accept=accept, max_bytes=max_bytes
@@ -278,13 +295,13 @@ class KubeClient:
         method: str,
         path: str,
         *,
-        body: Body | None = None,
+        body: Body | bytes | None = None,
         content_type: str = JSON,
         query: Mapping[str, str] | None = None,
         accept: str = JSON,
-        timeout: aiohttp.ClientTimeout = CALL_TIMEOUT,  # noqa: ASYNC109 - the transport's own
+        timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - the transport's own
     ) -> aiohttp.ClientResponse:
-        options: dict[str, Any] = {} if body is None else {"data": encoded(body)}
+        options: dict[str, Any] = {} if body is None else {"data": _payload(body)}
         url = self._configuration.host + path + query_string(query)
         with self._raise_unreachable(method, path):
             headers = await self._head(accept, content_type)
@@ -292,7 +309,7 @@ class KubeClient:
                 method,
                 url,
                 headers=with_headers(headers, self.headers) if self.headers else headers,
-                timeout=timeout,
+                timeout=timeout or self.call_timeout,
                 **self._connecting,
                 **options,
             )
@@ -343,6 +360,12 @@ def encoded(body: Body) -> bytes:
         text = text.replace(character, f"\\u{ord(character):04x}")
     # Half a surrogate pair has no bytes in UTF-8.
     return text.encode(errors="backslashreplace")
+
+
+def _payload(body: Body | bytes) -> bytes | io.BytesIO:
+    """Return a body as the transport takes it: of a long one a part at a time, between which other tasks run."""
+    data = body if isinstance(body, bytes) else encoded(body)
+    return data if len(data) <= WHOLE_BODY_BYTES else io.BytesIO(data)
 
 
 async def json_of(data: bytes | None) -> Json:

@@ -44,7 +44,7 @@ async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tupl
             async for line in lines:
                 event = await decoded(line)
                 if event.get("type") == "ERROR":
-                    raise ApiExpired(f"the watch was ended by the API server: {str(event.get('object'))[:500]}")
+                    raise _watch_error(event.get("object"))
                 yield event["type"], event["object"]
                 await loop_yield.tick()
     except (aiohttp.ClientError, TimeoutError, OSError):
@@ -53,6 +53,13 @@ async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tupl
         raise ApiExpired(f"an event of the watch cannot be read: {error!r}") from error
     finally:
         abandon(response)
+
+
+def _watch_error(status: object) -> ApiExpired:
+    """Return the error that an error event stands for, with the code of its Status."""
+    code = status.get("code") if isinstance(status, dict) else None
+    text = f"the watch was ended by the API server: {str(status)[:500]}"
+    return ApiExpired(text, status=code if isinstance(code, int) else None)
 
 
 def abandon(response: aiohttp.ClientResponse) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from efrit.errors import ApiError
 from tests.integration.api.bounds import Bound, bounds
-from tests.support.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube
 from tests.support.manifest_schema import BASES, holding
 
 
@@ -38,7 +39,7 @@ def _wrong(bound: Bound, write: Callable[[Bound], None]) -> str:
     """Return what the API server did where it should have done otherwise."""
     try:
         write(bound)
-    except Refused as refusal:
-        expected = bound.refused is not None and bound.refused in refusal.message
-        return "" if expected and bound.node.dotted in refusal.message else f"{bound}: {refusal.message}"
+    except ApiError as refusal:
+        expected = bound.refused is not None and bound.refused in refusal.sentence
+        return "" if expected and bound.node.dotted in refusal.sentence else f"{bound}: {refusal.sentence}"
     return "" if bound.refused is None else f"{bound}: accepted"

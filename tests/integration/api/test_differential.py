@@ -28,6 +28,7 @@ from efrit.controller.model.actions import Action, ApplyChildren, CreateRequest,
 from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.snapshots import PlanSnapshot
+from efrit.errors import ApiError
 from efrit.kube.errors import UNREADABLE
 from efrit.kube.media_types import APPLY_PATCH
 from efrit.protocol import Request, RequestState
@@ -35,7 +36,7 @@ from efrit.resources import resource_of
 from tests.support import factory
 from tests.support.custom_resources import new_namespace
 from tests.support.factory import CONFIG, NOW, seconds
-from tests.support.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube
 from tests.support.manifest_schema import BASES, holding, judged
 from tests.support.manifest_strategies import manifests, odd_values
 
@@ -75,7 +76,7 @@ class Tally:
         self.tried += 1
         try:
             stored = write()
-        except Refused as refusal:
+        except ApiError as refusal:
             if refusal.status not in (400, 422):
                 raise
             return None
@@ -218,8 +219,8 @@ def _children_are_made_or_refused(kube: Kube, instance: EfritInstance) -> None:
         query = {"fieldManager": "efrit-operator", "force": "true", "dryRun": "All"}
         try:
             kube.call("PATCH", path, manifest, content_type=APPLY_PATCH, **query)
-        except Refused as refusal:
-            if refusal.status not in REPORTED and not refusal.message.startswith(UNREADABLE):
+        except ApiError as refusal:
+            if refusal.status not in REPORTED and not refusal.sentence.startswith(UNREADABLE):
                 raise AssertionError("the controller would try this for ever") from refusal
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 import pytest
 
 from efrit.api import RequestSpec
+from efrit.errors import ApiError
 from tests.integration.api.claim_examples import claim_examples
 from tests.integration.api.examples import (
     CHANGES,
@@ -20,7 +21,7 @@ from tests.integration.api.examples import (
 from tests.integration.api.plan_examples import FINAL_PLAN, plan_examples, plan_status_fields
 from tests.integration.api.pool_examples import pool_examples
 from tests.support.custom_resources import new_namespace
-from tests.support.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube
 from tests.support.manifest_schema import BASES
 
 EXAMPLES = [*examples(), *plan_examples(), *claim_examples(), *pool_examples()]
@@ -65,9 +66,9 @@ def _wrong(kube: Kube, room: str, example: Example) -> str:
 
     try:
         write()
-    except Refused as refusal:
-        expected = not example.accepted and refusal.status == 422 and example.rule.message in refusal.message
-        return "" if expected else f"{refusal.status}: {refusal.message}"
+    except ApiError as refusal:
+        expected = not example.accepted and refusal.status == 422 and example.rule.message in refusal.sentence
+        return "" if expected else f"{refusal.status}: {refusal.sentence}"
     return "" if example.accepted else "accepted"
 
 
@@ -110,6 +111,6 @@ def test_a_finished_request_can_still_be_labelled_and_deleted(kube: Kube, namesp
 def test_a_final_status_stands_against_a_merge_patch_that_removes_it(kube: Kube, namespace: str) -> None:
     kube.create("efritrequests", namespace, _named("efritrequests", {}, "done"))
     kube.patch("efritrequests", namespace, "done", {"status": FINAL_STATUS}, "status")
-    with pytest.raises(Refused, match="is final"):
+    with pytest.raises(ApiError, match="is final"):
         kube.patch("efritrequests", namespace, "done", {"status": None}, "status")
     assert kube.get("efritrequests", namespace, "done")["status"] == FINAL_STATUS

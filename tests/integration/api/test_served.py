@@ -12,9 +12,10 @@ from efrit.api.instance import InstanceSpec
 from efrit.api.meta import ApiModel
 from efrit.api.plan import PlanSpec
 from efrit.api.request import RequestSpec
+from efrit.errors import ApiError
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
-from tests.support.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube
 from tests.support.timeout import TIMEOUT
 
 REQUEST: Json = {"spec": {"instanceRef": {"name": "one"}, "type": "eval", "content": "(+ 1 2)"}}
@@ -95,7 +96,7 @@ def test_a_status_given_at_creation_is_dropped(kube: Kube, namespace: str) -> No
 
 
 def test_an_unknown_field_is_refused_by_strict_validation(kube: Kube, namespace: str) -> None:
-    with pytest.raises(Refused, match=r'unknown field "spec\.contnet"'):
+    with pytest.raises(ApiError, match=r'unknown field "spec\.contnet"'):
         kube.create(
             "efritrequests",
             namespace,

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from efrit.errors import ApiError
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.controller.test_deletion import collectors_of
-from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, until
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
@@ -37,13 +38,13 @@ def _pool(site: Site, replicas: int) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 
-def _evict(site: Site, pod: str, uid: str) -> int:
+def _evict(site: Site, pod: str, uid: str) -> int | None:
     """Evict a pod; return the status of the answer, 201 where it goes."""
     options = {"preconditions": {"uid": uid}}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}, "deleteOptions": options}
     try:
         site.kube.call("POST", site.kube.path("pods", site.namespace, pod, "eviction"), eviction)
-    except Refused as refused:
+    except ApiError as refused:
         return refused.status
     return 201
 

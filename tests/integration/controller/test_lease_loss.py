@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.kube import Refused, until
+from efrit.errors import ApiError
+from tests.support.kube import until
 from tests.support.operator import Operator
 from tests.support.site import Site
 
@@ -21,7 +22,7 @@ def take_the_lease(site: Site, operator: Operator) -> None:
                 lease["spec"]["holderIdentity"] = "somebody-else"
                 try:
                     site.kube.replace("leases", site.namespace, lease)
-                except Refused as error:
+                except ApiError as error:
                     if error.status != 409:
                         raise
                     return False

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from efrit.errors import ApiError
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
 from tests.support.custom_resources import DEFINITIONS, install_crds, until_served
-from tests.support.kube import Kube, Refused, until
+from tests.support.kube import Kube, until
 from tests.support.operator import Operator
 from tests.support.site import Site
 
@@ -41,7 +42,7 @@ def remove_pools(kube: Kube) -> None:
     def unknown() -> bool:
         try:
             kube.list("efritpools", "default")
-        except Refused as refusal:
+        except ApiError as refusal:
             return refusal.status == 404
         return False
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from efrit import resources
-from tests.support.kube import Json, Refused, until
+from efrit.errors import ApiError
+from tests.support.kube import Json, until
 from tests.support.site import Site
 
 LARGE = "(make-string 100000 ?x)"
@@ -63,8 +64,8 @@ def _refused(site: Site) -> bool:
         site.kube.create(
             "secrets", site.namespace, {"metadata": {"name": "probe"}, "type": "efrit.dev/result"}, dryRun="All"
         )
-    except Refused:
-        return True
+    except ApiError as refusal:
+        return refusal.status is not None
     return False
 
 

@@ -11,10 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import httpx
-
+from efrit.errors import ApiError
 from tests.support.faults.recorder import Watcher
-from tests.support.kube import Kube, Refused
+from tests.support.kube import Kube
 
 LONGEST_SECONDS = 10.0
 """Between two renewals of a leader that is not kept from its work; it renews every few seconds."""
@@ -79,7 +78,7 @@ class ListProbe:
             try:
                 for plural in LISTED:
                     self._kube.list(plural, self._namespace, limit="1")
-            except (httpx.HTTPError, Refused, RuntimeError):
+            except (ApiError, RuntimeError):
                 # RuntimeError: the connection was closed with the run.
                 pass
             else:

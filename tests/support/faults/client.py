@@ -12,14 +12,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-import httpx
-
 from efrit import resources
+from efrit.errors import ApiError, ApiUnreachable
 from tests.support.faults.history import Eviction, ExpectedEnd, Loss, Note, SubmittedRequest
 from tests.support.faults.pool_workload import BROKEN_IMAGE, MEMBER, ClaimSpec, PoolSpec
 from tests.support.faults.schedule import POOL_OPS, Op, Schedule, Step
 from tests.support.faults.workload import InstanceSpec, RequestSpec, SuspendedPlanSpec
-from tests.support.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube
 
 SUSPENDED = "suspended"
 """Cause of a loss that may not happen: an instance that is resumed at once may keep its pod."""
@@ -229,7 +228,7 @@ class WorkloadClient:
     def _create(self, plural: str, manifest: Json) -> Json:
         try:
             return self.cluster.kube.create(plural, self.namespace, manifest, fieldValidation="Strict")
-        except Refused as error:
+        except ApiError as error:
             # An earlier attempt was carried out though its answer was lost.
             if error.status == 409:
                 return self.cluster.kube.get(plural, self.namespace, manifest["metadata"]["name"])
@@ -244,14 +243,14 @@ class WorkloadClient:
         while True:
             try:
                 return call()
-            except Refused as error:
+            except ApiUnreachable:
+                pass
+            except ApiError as error:
                 gone = error.status == 404 or (error.status in (403, 409) and self.namespace_deleted)
                 if gone:
                     return None
                 if error.status not in TRY_AGAIN:
                     raise
-            except httpx.TransportError:
-                pass
             time.sleep(0.1)
 
     def changed_emacs(self) -> Json:

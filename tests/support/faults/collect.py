@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from efrit.errors import ApiError
 from tests.support.faults import large_results
 from tests.support.faults.availability import total_seconds
 from tests.support.faults.base_run import FaultRun, RunPod
@@ -31,7 +32,7 @@ from tests.support.faults.operator_invariants import CREATED_BEFORE_SECONDS
 from tests.support.faults.request_invariants import OPEN_AREAS
 from tests.support.faults.schedule import Op, Theme
 from tests.support.faults.workload import Kind
-from tests.support.kube import Json, Refused
+from tests.support.kube import Json
 
 SETTLE_SECONDS = 20.0
 """How long a controller takes to lead again after a disturbance: a lease is at most 15 s old."""
@@ -187,7 +188,9 @@ def _whole(run: FaultRun, version: RequestVersion) -> Digest | None:
         return MISSING
     try:
         secret = run.cluster.kube.get("secrets", run.namespace, reference["secretName"])
-    except Refused:
+    except ApiError as error:
+        if error.status is None:
+            raise
         deleted = any(
             request.uid == version.uid and (request.deleted or request.expires) for request in run.submitted
         )

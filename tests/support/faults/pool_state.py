@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from efrit.errors import ApiError
 from tests.support.faults.pool_workload import ROLLING_UPDATE, PoolSpec
-from tests.support.kube import Kube, Refused
+from tests.support.kube import Kube
 
 ENDED_CLAIMS = ("Expired", "Released", "Failed")
 
@@ -14,7 +15,7 @@ def pool_unsettled(kube: Kube, namespace: str, pool: PoolSpec | None) -> str:
         return ""
     try:
         seen = kube.get("efritpools", namespace, pool.name)
-    except Refused:
+    except ApiError:
         return f"EfritPool {pool.name} does not exist"
     status = seen.get("status", {})
     wanted, members = status.get("desiredReplicas"), status.get("replicas")

@@ -6,20 +6,17 @@ that far (410 Gone) it lists, marks what it finds as LISTED, and notes the gap.
 
 from __future__ import annotations
 
-import json
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import httpx
-
+from efrit.errors import ApiError
 from tests.cluster.control_plane import ControlPlane
 from tests.support.faults.history import FINAL_PHASES, REMOVED, ObjectVersion, RequestVersion
 from tests.support.faults.pool_workload import BROKEN_IMAGE
-from tests.support.kube import Events, Kube, Refused
+from tests.support.kube import Events, Kube
 from tests.support.timeout import TIMEOUT
 
 RETRY_SECONDS = 0.1
@@ -77,8 +74,8 @@ class Watcher(ABC):
                     self._list()
                 self._listening.set()
                 self._watch()
-            except (httpx.TransportError, Refused, json.JSONDecodeError) as error:
-                if isinstance(error, Refused) and error.status == GONE:
+            except (ApiError, ValueError) as error:
+                if isinstance(error, ApiError) and error.status == GONE:
                     self._position = ""
                     with self._lock:
                         self._watch_gaps.append(self._clock())
@@ -98,11 +95,6 @@ class Watcher(ABC):
         with self._kube.events(*self._where, allowWatchBookmarks="true", resourceVersion=self._position) as events:
             self._events = events
             for event in events:
-                if event["type"] == "ERROR":
-                    if event["object"].get("code") == GONE:
-                        raise Refused(GONE, "the API server cannot go back to the version asked for")
-                    time.sleep(RETRY_SECONDS)
-                    return
                 if event["type"] != "BOOKMARK":
                     self._note(event["type"], event["object"])
                 self._position = event["object"]["metadata"]["resourceVersion"]

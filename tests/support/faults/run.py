@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import httpx
-
 from efrit import resources
+from efrit.errors import ApiError, ApiUnreachable
 from tests.support.faults import collect
 from tests.support.faults.availability import total_seconds
 from tests.support.faults.base_run import FaultRun
@@ -28,7 +27,6 @@ from tests.support.faults.pool_state import pool_unsettled
 from tests.support.faults.schedule import Op, Schedule, Step, Theme
 from tests.support.faults.timeline import report
 from tests.support.faults.violation import Violation
-from tests.support.kube import Refused
 
 TICK_SECONDS = 0.02
 STALE_FILE_SECONDS = 3.0
@@ -201,7 +199,7 @@ class _FinalState:
             self.pool_unsettled = pool_unsettled(
                 self._stage.cluster.kube, self._stage.namespace, self._stage.schedule.pool
             )
-        except httpx.TransportError:
+        except ApiUnreachable:
             return False
         self.read_files()
         at_rest = all(self.ready.values()) and not self.pool_unsettled
@@ -229,8 +227,6 @@ def _all_final(run: FaultRun) -> bool:
 def _namespace_gone(run: FaultRun) -> bool:
     try:
         run.cluster.kube.call("GET", resources.NAMESPACES.path(name=run.namespace))
-    except Refused as error:
+    except ApiError as error:
         return error.status == 404
-    except httpx.TransportError:
-        return False
     return False

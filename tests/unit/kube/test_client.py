@@ -17,7 +17,7 @@ from efrit.errors import (
     ApiTooLarge,
     ApiUnavailable,
 )
-from efrit.kube.client import KubeClient, encoded
+from efrit.kube.client import WHOLE_BODY_BYTES, KubeClient, encoded
 from efrit.resources import PODS, REQUESTS
 from tests.unit.controller.fake_api import FakeApi
 
@@ -182,6 +182,22 @@ async def test_nothing_is_repeated_behind_the_callers_back(api: FakeApi, kube: K
 
 async def test_text_of_every_kind_arrives_as_it_was_sent(api: FakeApi, kube: KubeClient) -> None:
     text = 'é\u2028"\\\n\x00😀'
+
+    stored = await kube.create({**work(), "spec": {"content": text}})
+
+    assert stored["spec"]["content"] == text
+
+
+async def test_a_body_of_bytes_is_sent_as_it_is(api: FakeApi, kube: KubeClient) -> None:
+    odd = json.dumps({**work(), "spec": {"content": "<&>"}}, indent=3).encode()
+
+    stored = await kube.call("POST", COLLECTION, body=odd)
+
+    assert stored["spec"]["content"] == "<&>"
+
+
+async def test_a_long_body_is_sent_whole_and_without_a_warning(api: FakeApi, kube: KubeClient) -> None:
+    text = "x" * (WHOLE_BODY_BYTES + 1)
 
     stored = await kube.create({**work(), "spec": {"content": text}})
 

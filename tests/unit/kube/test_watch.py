@@ -58,6 +58,18 @@ async def test_a_watch_ends_with_an_error_event_and_with_what_cannot_be_read(end
 
 
 @pytest.mark.parametrize(
+    ("status", "code"),
+    [({"code": 410}, 410), ({"code": 500, "message": "?"}, 500), ({"code": "410"}, None), (None, None)],
+)
+async def test_an_error_event_carries_the_code_of_its_status(status: object, code: int | None) -> None:
+    body = json.dumps({"type": "ERROR", "object": status}).encode()
+    with pytest.raises(ApiExpired) as caught:
+        async for _ in follow_events(cast("aiohttp.ClientResponse", Response(body))):
+            pass
+    assert caught.value.status == code
+
+
+@pytest.mark.parametrize(
     "error", [aiohttp.ClientPayloadError("gone"), TimeoutError(), ConnectionResetError(), ValueError("not chunked")]
 )
 async def test_a_watch_ends_with_its_connection(error: Exception) -> None:

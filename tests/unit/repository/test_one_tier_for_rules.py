@@ -15,6 +15,8 @@ from tests.cluster.paths import REPOSITORY
 TIERS = ("chaos", "e2e", "integration", "tenancy", "version_skew")
 """Those with an API server."""
 SHOWN_IN = "tests/integration/api/"
+REFUSED = ("ApiError", "Refused")
+"""What our clients raise: that of the API server, and that of users."""
 OTHERS = {
     "test_what_a_request_says_cannot_be_changed_and_its_answer_is_final": "the chart installs the rules",
     "test_a_program_in_python_sees_and_scales_them": "what our client makes of a refusal",
@@ -47,9 +49,7 @@ def expected_refusals(source: str) -> Iterator[tuple[str, str]]:
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for call in ast.walk(function):
-                if isinstance(call, ast.Call) and any(
-                    isinstance(a, ast.Name) and a.id == "Refused" for a in call.args
-                ):
+                if isinstance(call, ast.Call) and any(isinstance(a, ast.Name) and a.id in REFUSED for a in call.args):
                     yield from ((function.name, _text(word.value)) for word in call.keywords if word.arg == "match")
 
 
@@ -85,7 +85,7 @@ def test_a_rule_of_the_definitions_is_shown_in_one_tier() -> None:
     "match", ['"both 0"', 'r"spec\\.content is imm"', 'f"spec.{x} is"', 're.escape(f"spec.{x} i")']
 )
 def test_a_refusal_is_found_however_it_is_written(match: str) -> None:
-    source = f"def test_it():\n    with pytest.raises(Refused, match={match}):\n        pass\n"
+    source = f"def test_it():\n    with pytest.raises(ApiError, match={match}):\n        pass\n"
     ((function, pattern),) = expected_refusals(source)
     assert function == "test_it"
     assert any(re.search(pattern, message) for message in messages())

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from efrit import resources
+from efrit.errors import ApiError
 from efrit.resources import INSTANCES
 from tests.integration.controller.fields.changes import SUSPENDED
 from tests.integration.controller.fields.children import differences
 from tests.integration.controller.fields.mistakes import TYPOS, Mistake, mistakes
 from tests.integration.controller.fields.rig import Rig, merged
-from tests.support.kube import Json, Refused, until
+from tests.support.kube import Json, until
 from tests.support.site import Site
 
 STAGES = 5
@@ -56,7 +57,7 @@ def test_a_mistake_is_reported_and_is_over_when_it_is_taken_back(rig: Rig, mista
 
 @pytest.mark.parametrize(("change", "says"), TYPOS, ids=[says for _, says in TYPOS])
 def test_a_typo_in_what_is_kubernetes_own_is_refused_at_once(rig: Rig, change: Json, says: str) -> None:
-    with pytest.raises(Refused, match=re.escape(says)):
+    with pytest.raises(ApiError, match=re.escape(says)):
         rig.becomes(merged(SUSPENDED, change))
 
 
@@ -73,10 +74,10 @@ def test_nothing_of_any_depth_gets_in(shared: Site, strict: str) -> None:
     )
     path = INSTANCES.path(shared.namespace)
     if strict == "Strict":
-        with pytest.raises(Refused, match="unknown field"):
-            shared.kube.send("POST", path, body.encode(), fieldValidation=strict)
+        with pytest.raises(ApiError, match="unknown field"):
+            shared.kube.call("POST", path, body.encode(), fieldValidation=strict)
     else:
-        made = shared.kube.send("POST", path, body.encode(), fieldValidation=strict)
+        made = shared.kube.call("POST", path, body.encode(), fieldValidation=strict)
         assert made["spec"]["podTemplate"]["affinity"] == {}
     assert shared.answer(shared.ask("'alive"))["result"] == "alive"
 
@@ -200,6 +201,6 @@ def _refused_dry(site: Site) -> bool:
     note = {"metadata": {"annotations": {"note": "a"}}}
     try:
         site.kube.patch("statefulsets", site.namespace, "efrit-one", note, dryRun="All")
-    except Refused:
-        return True
+    except ApiError as refusal:
+        return refusal.status is not None
     return False

@@ -12,8 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-import httpx
-
+from efrit.errors import ApiError, ApiUnreachable
 from tests.support.faults.api_proxy.rules import ArmedFault
 from tests.support.faults.file_shim.points import ArmedFileFault
 from tests.support.faults.light.administration import ADMINISTRATIVE_OPS, Administration
@@ -27,7 +26,7 @@ from tests.support.faults.light.controllers import (
 )
 from tests.support.faults.nemesis import Nemesis
 from tests.support.faults.schedule import FileEffect, Op, Step
-from tests.support.kube import Json, Refused
+from tests.support.kube import Json
 from tests.support.pod import Pod
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ class LightNemesis(Nemesis):
         def remove() -> Json:
             try:
                 return run.cluster.kube.call("DELETE", path, body)
-            except Refused as error:
+            except ApiError as error:
                 # Another pod has the name by now: an earlier try was heard.
                 if error.status == 409:
                     return {}
@@ -180,14 +179,14 @@ class LightNemesis(Nemesis):
             began = run.clock()
             try:
                 run.cluster.kube.call("POST", path, body)
-            except Refused as refused:
+            except (ApiUnreachable, RuntimeError):
+                # RuntimeError: the connection was closed with the run.
+                unanswered = began if unanswered is None else unanswered
+            except ApiError as refused:
                 if refused.status in (404, 409):
                     # It is another pod by now: a try that was not answered may have been heard.
                     break
                 unanswered = None if refused.status == 429 else unanswered
-            except (httpx.TransportError, RuntimeError):
-                # RuntimeError: the connection was closed with the run.
-                unanswered = began if unanswered is None else unanswered
             else:
                 unanswered = began if unanswered is None else unanswered
                 break

@@ -9,8 +9,9 @@ import contextlib
 from dataclasses import dataclass
 
 from efrit.api_group import GROUP
+from efrit.errors import ApiError
 from efrit.resources import VALIDATING_POLICIES, VALIDATING_POLICY_BINDINGS, Resource
-from tests.support.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube
 
 RESULT_TYPE = f"{GROUP}/result"
 
@@ -74,13 +75,13 @@ class Refusal:
 
     def _make(self, resource: Resource, spec: Json) -> None:
         # An earlier step of the schedule refuses the same already.
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(ApiError):
             self._kube.call("POST", resource.path(), resource.manifest({"name": self._name}, spec=spec))
 
     def end(self) -> None:
         """Delete both."""
         for resource in (VALIDATING_POLICY_BINDINGS, VALIDATING_POLICIES):
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(ApiError):
                 self._kube.call("DELETE", resource.path(name=self._name))
 
 
@@ -96,7 +97,7 @@ class Quota:
     def begin(self) -> None:
         """Create the quota, used up."""
         hard = {self._what: "0"}
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(ApiError):
             self._kube.create(
                 "resourcequotas", self._namespace, {"metadata": {"name": self._name}, "spec": {"hard": hard}}
             )
@@ -105,5 +106,5 @@ class Quota:
 
     def end(self) -> None:
         """Delete the quota."""
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(ApiError):
             self._kube.delete("resourcequotas", self._namespace, self._name)

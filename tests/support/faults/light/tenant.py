@@ -8,12 +8,11 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-import httpx
-
 from efrit import resources
+from efrit.errors import ApiError
 from tests.support.faults.light.cluster import LightCluster
 from tests.support.faults.light.refusals import Refusal
-from tests.support.kube import Json, Refused, until
+from tests.support.kube import Json, until
 from tests.support.node import Node
 
 INSTANCE = "other"
@@ -57,7 +56,7 @@ class OtherTenant:
         self._kube.call("DELETE", path)
         for plural in CONTENTS:
             for item in self._kube.list(plural, self.namespace):
-                with contextlib.suppress(Refused):
+                with contextlib.suppress(ApiError):
                     self._kube.delete(plural, self.namespace, item["metadata"]["name"], gracePeriodSeconds=0)
         namespace = self._kube.call("GET", path)
         namespace["spec"]["finalizers"] = []
@@ -116,7 +115,7 @@ class OtherTenant:
     def close(self) -> None:
         """End its processes and its faults."""
         self.node.close()
-        with contextlib.suppress(Refused, httpx.TransportError):
+        with contextlib.suppress(ApiError):
             self.recover()
 
     def _create(self, plural: str, name: str, spec: Json) -> None:

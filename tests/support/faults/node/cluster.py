@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import time
@@ -14,13 +13,12 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-import httpx
-
 from efrit import resources
 from efrit.controller.process_end import pod_of
+from efrit.errors import ApiError, ApiNotFound
 from efrit.kube.media_types import MERGE_PATCH
 from tests.support.faults.node.host import Host, HostPod, Role
-from tests.support.kube import Json, Kube, Refused, until
+from tests.support.kube import Json, Kube, until
 
 T = TypeVar("T")
 
@@ -136,7 +134,7 @@ class NodeCluster:
         """Return the pod that holds the lease, None where the API server does not say."""
         try:
             holder: str | None = self.kube.call("GET", LEASE)["spec"].get("holderIdentity")
-        except (httpx.TransportError, Refused):
+        except ApiError:
             return None
         return pod_of(holder) if holder else None
 
@@ -191,12 +189,12 @@ def call_with_retries(call: Callable[[], T], seconds: float = READY_SECONDS) -> 
     while True:
         try:
             return call()
-        except Refused as error:
-            if error.status == 404:
-                return None
-            if error.status < 429 or time.monotonic() > deadline:
+        except ApiNotFound:
+            return None
+        except ApiError as error:
+            if (error.status is not None and error.status < 429) or time.monotonic() > deadline:
                 raise
-        except (httpx.TransportError, json.JSONDecodeError):
+        except ValueError:
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.1)

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from efrit import resources
+from efrit.errors import ApiError
 from tests.support.faults.nemesis import Nemesis
 from tests.support.faults.node.cluster import SYSTEM, call_with_retries
 from tests.support.faults.node.host import SERVICE_IP, HostPod, Role
 from tests.support.faults.schedule import Op, Step
-from tests.support.kube import Refused
 
 if TYPE_CHECKING:
     from tests.support.faults.node.run import NodeRun
@@ -136,7 +136,7 @@ class NodeNemesis(Nemesis):
                 return run.cluster.kube.call(
                     "DELETE", path, only | ({"gracePeriodSeconds": 0} if op is Op.FORCE_POD else {})
                 )
-            except Refused as error:
+            except ApiError as error:
                 # Another pod has the name by now: an earlier try was heard.
                 if error.status == 409:
                     return True

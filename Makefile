@@ -51,11 +51,11 @@ test: .venv/ready tools-test ## every tier, three at a time
 
 ## Tests, tier by tier
 
-# Twice as many as processors: some tests wait for a lease, a grace period or a process. Each fork more costs half a
-# second of a processor, for what is done once in each and as what is shared becomes its own.
+# Three times as many as processors: some tests wait for a lease, a grace period or a process. Each fork more costs half
+# a second of a processor, for what is done once in each and as what is shared becomes its own.
 .PHONY: test-unit
 test-unit: .venv/ready tools-test ## Python without a cluster
-	$(ON_CLUSTER) $(BIN)/pytest tests/unit $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/unit --forks 6 $(PYTEST_FLAGS)
 
 .PHONY: test-lisp
 test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30

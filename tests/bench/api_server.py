@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import os
 import statistics
 import sys
@@ -21,9 +20,8 @@ from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
-
 from efrit.api_group import GROUP
+from efrit.kube.client import KubeClient
 from efrit.kube.media_types import JSON, MERGE_PATCH
 from efrit.resources import REQUESTS, Resource
 from tests.bench import cluster, processors
@@ -115,7 +113,7 @@ def requests_of(group: str) -> Resource:
 class Bench:
     """One API server and a namespace."""
 
-    def __init__(self, plane: ControlPlane, kube: Kube, api: httpx.AsyncClient) -> None:
+    def __init__(self, plane: ControlPlane, kube: Kube, api: KubeClient) -> None:
         self._api = api
         self._namespace = new_namespace(kube)
         self._leaders = {"API server": plane.apiserver.pid() or 0, "etcd": plane.etcd.pid() or 0}
@@ -145,7 +143,7 @@ class Bench:
             return Taken(processor, more / COUNT / 1000)
 
     async def _allocated(self) -> float:
-        metrics = (await self._api.get("/metrics")).text
+        metrics = await cluster.text(self._api, "/metrics")
         line = next(line for line in metrics.splitlines() if line.startswith("go_memstats_alloc_bytes_total "))
         return float(line.split()[1])
 
@@ -163,8 +161,7 @@ class Bench:
         if variant.put:
             change = {**body, "metadata": {"name": name, **meta}, "status": change["status"]}
         path = f"{where}/{name}/status?fieldManager=efrit-operator"
-        answer = await self._api.request(method, path, content=json.dumps(change), headers={"Content-Type": kind})
-        answer.raise_for_status()
+        await self._api.call(method, path, body=change, content_type=kind)
 
 
 async def measure(chosen: Sequence[str], say: Callable[[str], None]) -> dict[str, list[Taken]]:

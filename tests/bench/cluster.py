@@ -3,58 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import os
-import ssl
-import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
-import yaml
-
+from efrit.kube.client import KubeClient
+from efrit.kube.media_types import MERGE_PATCH
+from efrit.kube.watch import follow_events
 from efrit.resources import INSTANCES, REQUESTS
 from tests.support import kubectl as cluster_cli
+from tests.support.kube import Json, open_client
+from tests.support.kubeconfig import Kubeconfig
 
 FINAL = ("Succeeded", "Failed")
 
 
-def client(kubeconfig: Path | None = None) -> httpx.AsyncClient:
-    """Return a client for the current context of a kubeconfig (certificates or a token in it), that of KUBECONFIG."""
-    config = yaml.safe_load((kubeconfig or Path(os.environ["KUBECONFIG"])).read_text())
-    context = next(
-        context["context"] for context in config["contexts"] if context["name"] == config["current-context"]
-    )
-    cluster = next(cluster["cluster"] for cluster in config["clusters"] if cluster["name"] == context["cluster"])
-    user = next(user["user"] for user in config["users"] if user["name"] == context["user"])
-    tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-    if "tls-server-name" in cluster:
-        tls.check_hostname = False
-    headers = {}
-    if "token" in user:
-        headers["Authorization"] = f"Bearer {user['token']}"
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            paths = []
-            for key in ("client-certificate-data", "client-key-data"):
-                path = Path(folder) / key
-                path.touch(0o600)
-                path.write_bytes(base64.b64decode(user[key]))
-                paths.append(str(path))
-            tls.load_cert_chain(*paths)
-    return httpx.AsyncClient(base_url=cluster["server"], verify=tls, headers=headers, timeout=30, trust_env=False)
+@asynccontextmanager
+async def client(kubeconfig: Path | None = None) -> AsyncIterator[KubeClient]:
+    """Yield a client for the current context of a kubeconfig, that of KUBECONFIG if none is named."""
+    api = await open_client(Kubeconfig(kubeconfig or Path(os.environ["KUBECONFIG"])))
+    try:
+        yield api
+    finally:
+        await api.close()
 
 
-async def call(api: httpx.AsyncClient, method: str, where: str, body: Any = None) -> Any:
+async def call(api: KubeClient, method: str, where: str, body: Any = None) -> Any:
     """Make one call and return its JSON."""
-    response = await api.request(method, where, json=body)
-    if response.status_code >= 400:
-        raise RuntimeError(f"{method} {where}: {response.status_code} {response.text[:500]}")
-    return response.json()
+    return await api.call(method, where, body=body)
+
+
+async def merge(api: KubeClient, where: str, body: Mapping[str, Any]) -> None:
+    """Merge-patch what is there."""
+    await api.call("PATCH", where, body=body, content_type=MERGE_PATCH)
+
+
+async def text(api: KubeClient, where: str, **query: str) -> str:
+    """Return an answer that is not JSON."""
+    return (await api.read("GET", where, query=query, max_bytes=None, accept="*/*") or b"").decode()
+
+
+@asynccontextmanager
+async def events_of(api: KubeClient, where: str) -> AsyncIterator[AsyncIterator[tuple[str, Json]]]:
+    """Yield the events of a collection from now on: type and object."""
+    version = (await call(api, "GET", f"{where}?limit=1"))["metadata"]["resourceVersion"]
+    response = await api.open_watch(where, version, {"timeoutSeconds": "3600"}, silence=None)
+    async with aclosing(follow_events(response)) as events:
+        yield events
 
 
 def instance(name: str, **spec: Any) -> dict[str, Any]:
@@ -95,15 +93,12 @@ class Watch:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def follow(self, api: httpx.AsyncClient, where: str) -> None:
+    async def follow(self, api: KubeClient, where: str) -> None:
         """Read the watch until cancelled."""
-        version = (await call(api, "GET", f"{where}?limit=1"))["metadata"]["resourceVersion"]
-        query = f"{where}?watch=1&resourceVersion={version}"
-        async with api.stream("GET", query, timeout=None) as stream:
+        async with events_of(api, where) as events:
             self.begun.set()
-            async for line in stream.aiter_lines():
+            async for _, obj in events:
                 now = time.perf_counter()
-                obj = json.loads(line)["object"]
                 name = obj["metadata"]["name"]
                 self.last[name] = obj
                 if name not in self.seen and self._done(obj):
@@ -131,7 +126,7 @@ async def without_operator() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def watching(api: httpx.AsyncClient, where: str, done: Any) -> AsyncIterator[Watch]:
+async def watching(api: KubeClient, where: str, done: Any) -> AsyncIterator[Watch]:
     """Follow a collection for the length of the block, in which nothing is missed."""
     watch = Watch(done)
     task, begun = asyncio.create_task(watch.follow(api, where)), asyncio.create_task(watch.begun.wait())

@@ -20,8 +20,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import httpx
-
+from efrit.kube.client import KubeClient
 from efrit.resources import POOLS, REQUESTS
 from tests.bench import cluster, cluster_pools
 from tests.bench.cluster_pools import NAMESPACE, POOL
@@ -52,7 +51,7 @@ def _manifest(name: str, flow: str, content: str) -> Mapping[str, Any]:
 class Run:
     """One kind of evals: what a watch sees of them."""
 
-    def __init__(self, api: httpx.AsyncClient, kind: str) -> None:
+    def __init__(self, api: KubeClient, kind: str) -> None:
         self._api, self._kind, self._content = api, kind, EVALS[kind]
         self.history = FlowHistory(MEMBERS, LOAD)
 
@@ -162,7 +161,7 @@ def _text(waits: Sequence[Waits]) -> str:
     return f"p50 {p50 * 1000:.0f} ms, p95 {_p95(waits) * 1000:.0f} ms of {len(waits)}; {shares}"
 
 
-async def _size(api: httpx.AsyncClient, members: int) -> None:
+async def _size(api: KubeClient, members: int) -> None:
     await cluster_pools.change(api, POOLS.path(NAMESPACE, POOL), {"replicas": members})
     await cluster_pools.until_status(api, replicas=members, ready=members, draining=0)
 

@@ -13,8 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import httpx
-
+from efrit.kube.client import KubeClient
 from efrit.resources import INSTANCES, POOLS, REQUESTS
 from tests.bench import cluster, cluster_pools
 from tests.bench.cluster_pools import EPHEMERAL, NAMESPACE, POOL
@@ -36,7 +35,7 @@ TARGETS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-async def _serve(api: httpx.AsyncClient, kind: str) -> None:
+async def _serve(api: KubeClient, kind: str) -> None:
     """Have both serve, with this kind of queue."""
     spec = KINDS[kind]
     await cluster_pools.change(api, POOLS.path(NAMESPACE, POOL), {"replicas": 1, "template": {"spec": spec}})
@@ -44,7 +43,7 @@ async def _serve(api: httpx.AsyncClient, kind: str) -> None:
     await cluster_pools.until_status(api, replicas=1, ready=1, draining=0)
 
 
-async def _pairs(api: httpx.AsyncClient, kind: str) -> dict[str, list[float]]:
+async def _pairs(api: KubeClient, kind: str) -> dict[str, list[float]]:
     """Return the seconds of each eval, by where it went; those of a pair have the same place."""
     seconds: dict[str, list[float]] = {where: [] for where in TARGETS}
     target = Target(api, NAMESPACE, (INSTANCE,))

@@ -14,14 +14,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import httpx
-
+from efrit.errors import ApiNotFound
 from efrit.kube.client import KubeClient
 from efrit.kube.connection import load_connection
-from efrit.kube.media_types import MERGE_PATCH
 from efrit.resources import EXCLUSIVE_CLAIMS, INSTANCES, NAMESPACES, PODS, POOLS, REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
@@ -68,7 +66,7 @@ class Written:
         return counts
 
 
-async def until_status(api: httpx.AsyncClient, **expected: object) -> Json:
+async def until_status(api: KubeClient, **expected: object) -> Json:
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             pool = await cluster.call(api, "GET", POOLS.path(NAMESPACE, POOL))
@@ -79,7 +77,7 @@ async def until_status(api: httpx.AsyncClient, **expected: object) -> Json:
             await asyncio.sleep(0.2)
 
 
-async def until_warm(api: httpx.AsyncClient) -> None:
+async def until_warm(api: KubeClient) -> None:
     """Wait until WARM members are idle, and nothing of others is left. Raises where no node has room for them."""
     await change(api, POOLS.path(NAMESPACE, POOL), {"replicas": WARM, "autoscaling": None})
     unschedulable_since: float | None = None
@@ -104,13 +102,11 @@ def _is_unschedulable(instance: Json) -> bool:
     return any(condition["type"] == "Ready" and condition["reason"] == "Unschedulable" for condition in conditions)
 
 
-async def change(api: httpx.AsyncClient, where: str, spec: Json) -> None:
-    headers = {"Content-Type": MERGE_PATCH}
-    response = await api.patch(where, content=json.dumps({"spec": spec}), headers=headers)
-    response.raise_for_status()
+async def change(api: KubeClient, where: str, spec: Json) -> None:
+    await cluster.merge(api, where, {"spec": spec})
 
 
-async def _from_zero(api: httpx.AsyncClient) -> None:
+async def _from_zero(api: KubeClient) -> None:
     autoscaling = {"maxReplicas": MEMBERS, "targetLoadPerInstance": 10, "scaleDown": {"stabilizationSeconds": 2}}
     await change(api, POOLS.path(NAMESPACE, POOL), {"replicas": None, "autoscaling": autoscaling})
     await until_status(api, desiredReplicas=0, replicas=0, draining=0)
@@ -206,9 +202,7 @@ def _quantiles(seconds: list[float]) -> str:
     return ", ".join(f"p{100 * share:.0f} {quantile(seconds, share) * 1000:.0f} ms" for share in (0.5, 0.9, 0.99))
 
 
-async def _claims(
-    api: httpx.AsyncClient, kube: KubeClient, prefix: str, count: int, *, release_at_once: bool
-) -> None:
+async def _claims(api: KubeClient, kube: KubeClient, prefix: str, count: int, *, release_at_once: bool) -> None:
     where, written = EXCLUSIVE_CLAIMS.path(NAMESPACE), Written()
     members = {
         item["metadata"]["name"] for item in (await cluster.call(api, "GET", INSTANCES.path(NAMESPACE)))["items"]
@@ -263,17 +257,18 @@ async def _claims(
     _print_writes(written, count, "claim")
 
 
-async def _until_gone(api: httpx.AsyncClient) -> None:
+async def _until_gone(api: KubeClient) -> None:
     """Wait until the namespace of an earlier run is deleted. Raises where nobody deletes it."""
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        while (response := await api.get(f"{NAMESPACES.path()}/{NAMESPACE}")).status_code != 404:
-            if response.is_success and response.json()["metadata"].get("deletionTimestamp") is None:
-                raise RuntimeError(f"there is a namespace {NAMESPACE}: delete it")
-            await asyncio.sleep(0.5)
+    with suppress(ApiNotFound):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while there := await cluster.call(api, "GET", f"{NAMESPACES.path()}/{NAMESPACE}"):
+                if there["metadata"].get("deletionTimestamp") is None:
+                    raise RuntimeError(f"there is a namespace {NAMESPACE}: delete it")
+                await asyncio.sleep(0.5)
 
 
 @asynccontextmanager
-async def pool_of(api: httpx.AsyncClient) -> AsyncIterator[None]:
+async def pool_of(api: KubeClient) -> AsyncIterator[None]:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     await _until_gone(api)
     await cluster.call(api, "POST", NAMESPACES.path(), {"metadata": {"name": NAMESPACE, "labels": labels}})

@@ -10,7 +10,6 @@ part of what is measured.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -19,9 +18,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-import httpx
-
 from efrit.controller.process_end import has_ended, pod_of
+from efrit.kube.client import KubeClient
 from efrit.resources import DEPLOYMENTS, INSTANCES, LEASES, NAMESPACES, PODS, REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
@@ -49,12 +47,12 @@ async def _until(look: Callable[[], Any]) -> Any:
             await asyncio.sleep(0.2)
 
 
-async def _holder(api: httpx.AsyncClient) -> str:
+async def _holder(api: KubeClient) -> str:
     lease = await cluster.call(api, "GET", LEASES.path(SYSTEM, RELEASE))
     return str(lease["spec"].get("holderIdentity") or "")
 
 
-async def _scale(api: httpx.AsyncClient, replicas: int) -> None:
+async def _scale(api: KubeClient, replicas: int) -> None:
     """Have so many controllers that are Ready, one of which leads."""
     where = f"{DEPLOYMENTS.path(SYSTEM, RELEASE)}/scale"
     scale = await cluster.call(api, "GET", where)
@@ -62,25 +60,24 @@ async def _scale(api: httpx.AsyncClient, replicas: int) -> None:
     await _until(lambda: _settled(api, replicas))
 
 
-async def _settled(api: httpx.AsyncClient, replicas: int) -> bool:
+async def _settled(api: KubeClient, replicas: int) -> bool:
     label = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=efrit-operator"
     pods = (await cluster.call(api, "GET", f"{PODS.path(SYSTEM)}?labelSelector={label}"))["items"]
     ready = {pod["metadata"]["name"] for pod in pods if cluster.is_ready(pod)}
     return len(pods) == len(ready) == replicas and pod_of(await _holder(api)) in ready
 
 
-async def _seen(api: httpx.AsyncClient, where: str, holds: Callable[[Json], bool], ready: asyncio.Event) -> float:
+async def _seen(api: KubeClient, where: str, holds: Callable[[Json], bool], ready: asyncio.Event) -> float:
     """Return when an object of a collection was first seen for which this holds."""
-    version = (await cluster.call(api, "GET", f"{where}?limit=1"))["metadata"]["resourceVersion"]
-    async with api.stream("GET", f"{where}?watch=1&resourceVersion={version}", timeout=None) as stream:
+    async with cluster.events_of(api, where) as events:
         ready.set()
-        async for line in stream.aiter_lines():
-            if holds(json.loads(line)["object"]):
+        async for _, obj in events:
+            if holds(obj):
                 return time.perf_counter()
     raise RuntimeError(f"the watch of {where} ended")
 
 
-async def _kill(api: httpx.AsyncClient, host: Host, number: int) -> dict[str, float]:
+async def _kill(api: KubeClient, host: Host, number: int) -> dict[str, float]:
     """Kill the leader, and return when each step was seen."""
     holder, name = await _holder(api), f"after-{number}"
     (pod,) = [pod for pod in host.running(SYSTEM) if pod.name == pod_of(holder)]
@@ -129,7 +126,7 @@ async def measure() -> list[dict[str, float]]:
             await cluster.call(api, "DELETE", f"{NAMESPACES.path()}/{NAMESPACE}")
 
 
-async def _is_ready(api: httpx.AsyncClient, where: str) -> bool:
+async def _is_ready(api: KubeClient, where: str) -> bool:
     return cluster.is_ready(await cluster.call(api, "GET", where))
 
 

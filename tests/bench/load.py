@@ -7,15 +7,12 @@ operator: a create and one patch of the status, by a client that watches, while 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-import httpx
-
-from efrit.kube.media_types import MERGE_PATCH
+from efrit.kube.client import KubeClient
 from efrit.resources import REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
@@ -32,7 +29,7 @@ ENDED = {"phase": "Succeeded", "reason": "Succeeded", "result": "3"}
 class Target(NamedTuple):
     """A namespace and its instances, which get the evals in turn."""
 
-    api: httpx.AsyncClient
+    api: KubeClient
     namespace: str
     instances: tuple[str, ...]
 
@@ -159,9 +156,7 @@ async def _ending(target: Target) -> AsyncIterator[None]:
         meta = obj["metadata"]
         body = {"metadata": {name: meta[name] for name in ("uid", "resourceVersion")}, "status": ENDED}
         async with limit:
-            where, headers = f"{target.where}/{meta['name']}/status", {"Content-Type": MERGE_PATCH}
-            response = await target.api.patch(where, content=json.dumps(body), headers=headers)
-            response.raise_for_status()
+            await cluster.merge(target.api, f"{target.where}/{meta['name']}/status", body)
 
     def seen(obj: Mapping[str, Any]) -> bool:
         if not obj.get("status"):

@@ -11,8 +11,7 @@ import json
 import re
 from typing import Any
 
-import httpx
-
+from efrit.kube.client import KubeClient
 from efrit.resources import PLANS, REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
@@ -51,7 +50,7 @@ def _atomic(name: str, count: int) -> list[dict[str, str]]:
     return [{"type": "atomic", "description": f"Write part {name}{number}."} for number in range(count)]
 
 
-async def measure(api: httpx.AsyncClient, namespace: str, instance: str) -> tuple[list[Row], dict[str, Any]]:
+async def measure(api: KubeClient, namespace: str, instance: str) -> tuple[list[Row], dict[str, Any]]:
     """Run both plans on an instance whose model has what is `written`; rows for people, figures for programs."""
     tasks = [{"name": f"t{number}", "description": f"Write part {number}."} for number in range(PLAN_TASKS)]
     small, _ = await gaps(api, namespace, _plan("small", instance, tasks=tasks))
@@ -79,9 +78,7 @@ def _plan(name: str, instance: str, **spec: Any) -> dict[str, Any]:
     return PLANS.manifest({"name": name}, spec={"intent": intent, "instanceRef": {"name": instance}, **spec})
 
 
-async def gaps(
-    api: httpx.AsyncClient, namespace: str, plan: dict[str, Any]
-) -> tuple[list[float], list[dict[str, Any]]]:
+async def gaps(api: KubeClient, namespace: str, plan: dict[str, Any]) -> tuple[list[float], list[dict[str, Any]]]:
     """Run a plan to its end: seconds of each step from one question to the next, and every status it had."""
     name = plan["metadata"]["name"]
     plans = PLANS.path(namespace)

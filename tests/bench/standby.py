@@ -40,7 +40,7 @@ Calls = Counter[tuple[str, str]]
 
 async def _calls(target: Target) -> Calls:
     counts = Calls()
-    for family in text_string_to_metric_families((await target.api.get("/metrics")).text):
+    for family in text_string_to_metric_families(await cluster.text(target.api, "/metrics")):
         for sample in family.samples:
             if sample.name == "apiserver_request_total":
                 counts[sample.labels["verb"], sample.labels["resource"]] += int(sample.value)

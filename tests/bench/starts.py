@@ -15,11 +15,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Any, TypeVar
 
-import httpx
-
 from efrit import resources
+from efrit.errors import ApiNotFound
+from efrit.kube.client import KubeClient
 from tests.bench import cluster, load, plans, processors
 from tests.support import figures
 from tests.support.bench import jobs
@@ -72,7 +73,7 @@ async def measure() -> tuple[list[Figure], list[Bars]]:
     return [*figures.of_rows(rows), *jobs.figures_of(comparison)], list(jobs.panels_of(comparison))
 
 
-async def compare_with_jobs(api: httpx.AsyncClient, target: load.Target) -> Comparison:
+async def compare_with_jobs(api: KubeClient, target: load.Target) -> Comparison:
     """Run the same eval many times by an instance and a few times as a Job, one after the other."""
     await asyncio.sleep(SETTLE_SECONDS)
     before, began = processors.of_this_cluster(), time.perf_counter()
@@ -100,18 +101,19 @@ async def with_plans() -> list[Figure]:
     return list(figures.of_rows(rows))
 
 
-async def fresh_namespace(api: httpx.AsyncClient, name: str) -> None:
+async def fresh_namespace(api: KubeClient, name: str) -> None:
     """Make a namespace anew."""
     where = resources.NAMESPACES.path(name=name)
-    if (await api.get(where)).status_code == 200:
-        await api.delete(where)
-        while (await api.get(where)).status_code == 200:  # noqa: ASYNC110 - polls a remote server
+    with suppress(ApiNotFound):
+        await cluster.call(api, "GET", where)
+        await cluster.call(api, "DELETE", where)
+        while await cluster.call(api, "GET", where):  # noqa: ASYNC110 - polls a remote server
             await asyncio.sleep(0.5)
     body = {"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     await cluster.call(api, "POST", resources.NAMESPACES.path(), body)
 
 
-async def apply_to_ready(api: httpx.AsyncClient, last: str, **spec: Any) -> list[float]:
+async def apply_to_ready(api: KubeClient, last: str, **spec: Any) -> list[float]:
     """Create instances one after the other; seconds until each is Ready. The last one stays, as `last`."""
     seconds = []
     async with cluster.watching(api, INSTANCES, cluster.is_ready) as watch:
@@ -126,7 +128,7 @@ async def apply_to_ready(api: httpx.AsyncClient, last: str, **spec: Any) -> list
     return seconds
 
 
-async def planned(api: httpx.AsyncClient) -> tuple[list[Row], dict[str, Any]]:
+async def planned(api: KubeClient) -> tuple[list[Row], dict[str, Any]]:
     """Run plans on an instance of their own, whose model plays a script beside it."""
     instances = resources.INSTANCES.path(PLANS_NAMESPACE)
     spec = await asyncio.to_thread(scripted_model)
@@ -149,7 +151,7 @@ def scripted_model() -> dict[str, Any]:
         kube.close()
 
 
-async def job_per_task(api: httpx.AsyncClient) -> list[float]:
+async def job_per_task(api: KubeClient) -> list[float]:
     """Run the same eval as a Job with the same image; seconds until each is complete."""
     seconds = []
     security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}

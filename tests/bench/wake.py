@@ -8,7 +8,6 @@ machine.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import time
@@ -17,8 +16,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
-import httpx
-
+from efrit.kube.client import KubeClient
 from efrit.resources import INSTANCES, NAMESPACES, PODS, POOLS, REQUESTS, STATEFULSETS, Resource
 from tests.bench import cluster
 from tests.bench.quantile import quantile
@@ -89,25 +87,22 @@ class Steps:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def follow(self, api: httpx.AsyncClient, resource: Resource, watching: asyncio.Event) -> None:
+    async def follow(self, api: KubeClient, resource: Resource, watching: asyncio.Event) -> None:
         """Note the steps of a resource until cancelled."""
-        where = resource.path(NAMESPACE)
-        version = (await cluster.call(api, "GET", f"{where}?limit=1"))["metadata"]["resourceVersion"]
-        query = f"{where}?watch=1&resourceVersion={version}"
-        async with api.stream("GET", query, timeout=None) as stream:
+        async with cluster.events_of(api, resource.path(NAMESPACE)) as events:
             watching.set()
-            async for line in stream.aiter_lines():
-                now, event = time.perf_counter(), json.loads(line)
-                if self._pool not in event["object"]["metadata"]["name"]:
+            async for kind, obj in events:
+                now = time.perf_counter()
+                if self._pool not in obj["metadata"]["name"]:
                     continue
                 for step, holds in STEPS[resource].items():
-                    if step not in self.seen and event["type"] != "DELETED" and holds(event["object"]):
+                    if step not in self.seen and kind != "DELETED" and holds(obj):
                         self.seen[step] = now
                         self._changed.set()
 
 
 @asynccontextmanager
-async def stepping(api: httpx.AsyncClient, pool: str) -> AsyncIterator[Steps]:
+async def stepping(api: KubeClient, pool: str) -> AsyncIterator[Steps]:
     """Follow all resources for the length of the block."""
     steps, tasks = Steps(pool), []
     try:
@@ -122,11 +117,11 @@ async def stepping(api: httpx.AsyncClient, pool: str) -> AsyncIterator[Steps]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _logged(api: httpx.AsyncClient, pool: str) -> dict[str, float]:
+async def _logged(api: KubeClient, pool: str) -> dict[str, float]:
     """Return when the bridge of the one pod said what, in seconds since the epoch."""
     (name,) = await _pods(api, pool)
     where = PODS.path(NAMESPACE, name, "log")
-    lines = (await api.get(where, params={"container": "bridge", "timestamps": "true"})).text.splitlines()
+    lines = (await cluster.text(api, where, container="bridge", timestamps="true")).splitlines()
     return {
         step: datetime.fromisoformat(line.split()[0]).timestamp()
         for step, text in LOGGED.items()
@@ -135,12 +130,12 @@ async def _logged(api: httpx.AsyncClient, pool: str) -> dict[str, float]:
     }
 
 
-async def _pods(api: httpx.AsyncClient, pool: str) -> list[str]:
+async def _pods(api: KubeClient, pool: str) -> list[str]:
     names = [pod["metadata"]["name"] for pod in (await cluster.call(api, "GET", PODS.path(NAMESPACE)))["items"]]
     return [name for name in names if pool in name]
 
 
-async def _asleep(api: httpx.AsyncClient, pool: str) -> None:
+async def _asleep(api: KubeClient, pool: str) -> None:
     async with asyncio.timeout(SECONDS):
         while True:
             status = (await cluster.call(api, "GET", POOLS.path(NAMESPACE, pool))).get("status", {})
@@ -161,7 +156,7 @@ async def measure() -> list[dict[str, float]]:
             await cluster.call(api, "DELETE", space)
 
 
-async def _wakes(api: httpx.AsyncClient) -> list[dict[str, float]]:
+async def _wakes(api: KubeClient) -> list[dict[str, float]]:
     volume = {"ephemeral": os.environ.get("VOLUMES") is None}
     template = {"spec": {"queue": volume, "workspace": volume, "idle": {"suspendAfterSeconds": SUSPEND_AFTER}}}
     names = [f"sleepers-{number}" for number in range(POOL_COUNT)]

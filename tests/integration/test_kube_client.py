@@ -93,7 +93,7 @@ async def test_a_selector_and_a_watch_tell_what_kubectl_does(
     listed, version = await client.list(CONFIG_MAPS, NAMESPACE, **selectors)
     assert [item["metadata"]["name"] for item in listed] == [theirs]
 
-    response = await client.open_watch(CONFIG_MAPS, NAMESPACE, version, selectors)
+    response = await client.open_watch(CONFIG_MAPS.path(NAMESPACE), version, selectors)
     kubectl("annotate", "configmap", theirs, "note=größer")
     kubectl("delete", "configmap", theirs)
     seen = []

@@ -179,8 +179,7 @@ class Kube:
         """
         version = query.pop("resourceVersion", "")
         query.setdefault("timeoutSeconds", str(WATCH_SECONDS))
-        resource = resource_named(plural)
-        opening = self._client.open_watch(resource, namespace, version, query, silence=seconds)
+        opening = self._client.open_watch(self.path(plural, namespace), version, query, silence=seconds)
         events = Events(self._loop, _result(self._loop, opening))
         try:
             yield events

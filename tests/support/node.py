@@ -129,7 +129,7 @@ class Node:
         """Look again at every event that may leave something to do; after a break, at once."""
         while True:
             try:
-                response = await self._client.open_watch(resource, self._namespace, "0", {}, silence=None)
+                response = await self._client.open_watch(resource.path(self._namespace), "0", {}, silence=None)
                 self._look.set()
                 async with aclosing(follow_events(response)) as events:
                     async for kind, obj in events:

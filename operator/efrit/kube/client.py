@@ -182,7 +182,7 @@ class KubeClient:
         To go on, list again. Raises the ApiError of a refusal.
         """
         try:
-            response = await self.open_watch(resource, namespace, version, selectors)
+            response = await self.open_watch(resource.path(namespace), version, selectors)
         except (ApiUnreachable, ApiExpired):
             # The next list says so.
             return
@@ -199,28 +199,21 @@ class KubeClient:
         ApiError of a refusal. One object is in memory at a time.
         """
         bookmarks = {**selectors, "allowWatchBookmarks": "true"}
-        response = await self.open_watch(resource, namespace, version, bookmarks)
+        response = await self.open_watch(resource.path(namespace), version, bookmarks)
         async with contextlib.aclosing(follow_events(response)) as events:
             async for event in events:
                 yield event
 
     async def open_watch(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        version: str,
-        selectors: Mapping[str, str],
-        *,
-        silence: float | None = WATCH_SECONDS + 30,
+        self, path: str, version: str, selectors: Mapping[str, str], *, silence: float | None = WATCH_SECONDS + 30
     ) -> aiohttp.ClientResponse:
-        """Return the answer of a watch from `version` on, whose events `efrit.kube.watch` reads.
+        """Return the answer of a watch of a collection from `version` on, whose events `efrit.kube.watch` reads.
 
         silence: a connection that is silent for so many seconds is dead; None for as long as it may be. Raises the
         ApiError of a refusal.
         """
         query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(WATCH_SECONDS), **selectors}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_SECONDS, sock_read=silence)
-        path = resource.path(namespace)
         response = await self._send("GET", path, query=query, timeout=timeout)
         if response.status >= 400:
             with self._raise_unreachable("GET", path):

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-import httpx
+from efrit.kube.client import KubeClient
 
 WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION")
 NOT_STORED = ("authentication.k8s.io", "authorization.k8s.io")
@@ -18,11 +18,9 @@ Writes = Mapping[str, float]
 """By the resource."""
 
 
-async def so_far(api: httpx.AsyncClient) -> Writes:
+async def so_far(api: KubeClient) -> Writes:
     """Return the writes since the API server began."""
-    response = await api.get("/metrics")
-    response.raise_for_status()
-    return of_metrics(response.text)
+    return of_metrics((await api.read("GET", "/metrics", query=None, max_bytes=None, accept="*/*") or b"").decode())
 
 
 def of_metrics(text: str) -> Writes:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from efrit import resources
 from efrit.controller.process_end import pod_of
-from efrit.errors import ApiError, ApiNotFound
+from efrit.errors import ApiError
 from efrit.kube.media_types import MERGE_PATCH
 from tests.support.faults.node.host import Host, HostPod, Role
 from tests.support.kube import Json, Kube, until
@@ -189,9 +189,9 @@ def call_with_retries(call: Callable[[], T], seconds: float = READY_SECONDS) -> 
     while True:
         try:
             return call()
-        except ApiNotFound:
-            return None
         except ApiError as error:
+            if error.status == 404:
+                return None
             if (error.status is not None and error.status < 429) or time.monotonic() > deadline:
                 raise
         except ValueError:

@@ -361,6 +361,11 @@ MUTANTS = (
     Step("the pod whose answer an explanation is", "explained-pod", Never()).found_by(
         "test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next"
     ),
+    Step(
+        "the end of a long name that an event has no room for",
+        "event-name",
+        Value('f"{name}.{uuid.uuid4().hex[:RANDOM_CHARS]}"'),
+    ).found_by("test_an_event_of_an_object_with_the_longest_name_has_a_name_that_the_api_server_takes"),
     Step("the UID of what an event is about", "event-uid", Value("False")).found_by(
         "test_what_is_over_explains_nothing"
     ),

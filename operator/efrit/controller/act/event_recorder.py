@@ -28,6 +28,9 @@ SECONDS_FOR_ONE_MORE = 300.0
 MAX_EVENTS = 4096
 MAX_OBJECTS = 4096
 MAX_MESSAGE_CHARS = 1024
+RANDOM_CHARS = 16
+MAX_BEGINNING_CHARS = 253 - 1 - RANDOM_CHARS
+"""How much of the name of its object an event may have in its own, of which the API server takes 253 characters."""
 
 EventKey = tuple[str, str, str, str]
 """UID of the object, type, reason, message."""
@@ -111,7 +114,7 @@ class EventRecorder:
         namespace, name = action.key
         now = self._clock()
         return EVENTS.manifest(
-            {"name": f"{name}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
+            {"name": _event_name(name), "namespace": namespace},
             involvedObject=resource_named(action.kind).reference(name, action.uid, namespace=namespace),
             type=action.type,
             reason=action.reason,
@@ -125,3 +128,8 @@ class EventRecorder:
             eventTime=rfc3339_micro(now),
             count=1,
         )
+
+
+def _event_name(name: str) -> str:
+    """Return a new name for an event of an object; each part between dots ends with a letter or a digit."""
+    return f"{name[:MAX_BEGINNING_CHARS].rstrip('.-')}.{uuid.uuid4().hex[:RANDOM_CHARS]}"  # gate: event-name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -126,3 +126,23 @@ async def test_what_is_remembered_is_bounded(recorder: EventRecorder, monkeypatc
 
     assert recorder.remembered == (20, 10)
     assert (MAX_EVENTS, MAX_OBJECTS) == (4096, 4096)
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning"),
+    [
+        ("a" * 253, "a" * 236),
+        ("a" * 236, "a" * 236),
+        ("a" * 235 + "." + "b" * 17, "a" * 235),
+        ("a" * 234 + "--" + "b" * 17, "a" * 234),
+    ],
+)
+async def test_an_event_of_an_object_with_the_longest_name_has_a_name_that_the_api_server_takes(
+    api: FakeApi, recorder: EventRecorder, name: str, beginning: str
+) -> None:
+    await recorder.record(replace(event(), key=("team", name)))
+
+    [made] = published(api)
+    assert made["metadata"]["name"].rpartition(".")[0] == beginning
+    assert len(made["metadata"]["name"]) <= 253
+    assert made["involvedObject"]["name"] == name

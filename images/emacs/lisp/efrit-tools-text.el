@@ -31,7 +31,8 @@ what is left out."
     (save-restriction
       (widen)
       (goto-char (point-min))
-      (let* ((total (efrit-tools-text--count-lines))
+      (let* ((inhibit-field-text-motion t)
+             (total (efrit-tools-text--count-lines))
              (first (or first 1))
              (last (min total (+ first -1 (or count efrit-tools-text--max-lines))))
              (lines nil) (bytes 0) (number first))

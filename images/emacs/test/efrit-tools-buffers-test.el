@@ -115,6 +115,14 @@
     (should (equal (efrit-test-failure "error" "buffer_contents" :buffer "no buffer")
                    "There is no buffer called no buffer"))))
 
+(ert-deftest efrit-tools-buffers-a-line-with-fields-is-whole ()
+  ;; As in a buffer of a shell, where the prompt is a field of its own.
+  (efrit-test-with-queue
+    (efrit-tools-buffers-test-with-buffer "some shell"
+        (concat (propertize "$ " 'field 'output) "make\nend\n")
+      (should (equal (efrit-test-content "buffer_contents" :buffer "some shell")
+                     "$ make\nend\n")))))
+
 (ert-deftest efrit-tools-buffers-warnings-are-raw ()
   (efrit-test-with-queue
     (should (equal (efrit-test-content "warnings_buffer") "[there is no buffer *Warnings*]"))

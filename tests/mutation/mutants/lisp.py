@@ -7,6 +7,9 @@ MUTANTS = (
     Step("every fsync in Emacs", "fsync-emacs", Instead("(write-region-inhibit-fsync t)")).found_by(
         "ert:efrit-answer-is-synced-before-it-is-linked", "ert:efrit-claim-syncs-the-journal-and-nothing-else"
     ),
+    Step("the times of a program that go back with the clock", "process-set-back", Never()).found_by(
+        "ert:efrit-tools-shell-a-clock-that-is-set-back-gives-no-command-more-time"
+    ),
     Step("the claim journal", "claim-journal", Instead("(ignore attempt)")).found_by(
         "ert:efrit-server-the-claim-is-on-record-before-anything-runs"
     ),

@@ -115,7 +115,7 @@ class BareCluster:
         port = self._port()
         if port is None:
             raise ClusterError("The bare cluster is not up; run `make cluster`.")
-        return ControlPlane(self.layout.data, ports=replace(PORTS, api=port))
+        return ControlPlane(self.layout.data, ports=replace(PORTS, api=port), kubeconfig=paths.kubeconfig())
 
     def inner_plane(self) -> ControlPlane:
         """Return the control plane as its node reaches it."""

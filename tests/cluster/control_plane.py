@@ -51,6 +51,7 @@ class ControlPlane:
     node_ip: address of the node whose kubelet the API server talks to; None for a control plane without nodes.
     inside: words put before the commands, to run them in another network namespace.
     flags: further kube-apiserver flags, such as `("--feature-gates=X=true",)`.
+    kubeconfig: of a control plane that others have begun and that is reached at another address than its own.
     dies_with_parent: have the kernel kill both when the starting process dies; on by default without a node.
     """
 
@@ -64,6 +65,7 @@ class ControlPlane:
         inside: tuple[str, ...] = (),
         flags: tuple[str, ...] = (),
         dies_with_parent: bool | None = None,
+        kubeconfig: Path | None = None,
     ) -> None:
         self._temporary = directory is None
         self.directory = directory or owned_directory("control-plane")
@@ -74,6 +76,8 @@ class ControlPlane:
         self.flags = flags
         self.dies_with_parent = node_ip is None if dies_with_parent is None else dies_with_parent
         self.authority = Authority(self.directory / "pki")
+        self.kubeconfig = kubeconfig or self.directory / "admin.kubeconfig"
+        """Kubeconfig of a member of system:masters, for `url`."""
 
     @property
     def host(self) -> str:
@@ -84,11 +88,6 @@ class ControlPlane:
     def url(self) -> str:
         """Base URL of the API server, from within its own network."""
         return f"https://{self.host}:{self.ports.api}"
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Kubeconfig of a member of system:masters, for `url`."""
-        return self.directory / "admin.kubeconfig"
 
     @property
     def context(self) -> str | None:

@@ -36,6 +36,7 @@ BY_NAME = {
     ("client/local/backend.py", "efrit.client.local.plans:LocalPlans"): "pydantic and the engine of plans",
     ("client/local/queues.py", "efrit.client.local.emacs_process:start"): "subprocess, 14 million, and shutil, 6",
     ("client/local/queues.py", "efrit.client.local.legacy:migrate"): "shutil, where an earlier version left files",
+    ("client/local/settings.py", "efrit.client.local.unknown_keys:unknown_key"): "difflib, for a file that is wrong",
     ("mcp/app.py", "efrit.mcp.http:serve_http"): "a web server, 1,007 million, for a client on standard input",
     ("program.py", "efrit.controller.app:main"): "the MCP server does without it",
     ("program.py", "efrit.mcp.app:main"): "the controller does without it",

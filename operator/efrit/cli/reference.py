@@ -85,6 +85,10 @@ writes it:
 | `max_concurrent_requests` | 20 | requests that may wait or run on one instance |
 | `cleanup_interval_minutes` | 10 | how often answers of more than a day ago are deleted |
 
+Any other key is an error that names it and the key that was probably meant. Those of the MCP server that comes with
+Efrit's Lisp (`default_instance`, `log_level`, `log_file`, `port`, `rate_limit`, `security`, `audit`; of an instance
+`max_concurrent` and `environment`) may be there and have no effect: `efrit doctor` names them.
+
 A relative directory begins at that of the file.
 
 **Which instance.** Work that names none goes to `default`, or to the only instance there is, whether it is busy,

@@ -21,7 +21,7 @@ from efrit.client.local.model import differences, settings_in
 from efrit.client.local.model_probe import probe_here
 from efrit.client.local.mounts import mount_of
 from efrit.client.local.settings import LocalInstance, LocalSettings
-from efrit.client.local.unknown_keys import unknown_keys
+from efrit.client.local.unknown_keys import foreign_keys
 
 _OLDEST_EMACS = 28
 _SILENT_SECONDS = 10.0
@@ -32,7 +32,7 @@ _MAX_KEYS = 20
 
 def examine(settings: LocalSettings) -> list[Finding]:
     """Check everything a request needs to get its response."""
-    findings = [_configuration(settings), *_unknown_keys(settings), _emacs(), _lisp(), probe_here()]
+    findings = [_configuration(settings), *_foreign_keys(settings), _emacs(), _lisp(), probe_here()]
     for name in sorted(settings.instances):
         findings += _instance(settings.instances[name])
     return findings
@@ -46,14 +46,13 @@ def _configuration(settings: LocalSettings) -> Finding:
     return Finding("configuration", True, detail)
 
 
-def _unknown_keys(settings: LocalSettings) -> Iterator[Finding]:
-    unknown = unknown_keys(settings.path)
-    for key, meant in unknown[:_MAX_KEYS]:
-        remedy = f"did you mean '{meant}'?" if meant else "remove it"
-        yield Finding("configuration", False, f"{settings.path}: unknown key {key[:200]!r} is ignored", remedy)
-    if len(unknown) > _MAX_KEYS:
-        more = len(unknown) - _MAX_KEYS
-        yield Finding("configuration", False, f"{settings.path}: {more} more unknown keys are ignored", "remove them")
+def _foreign_keys(settings: LocalSettings) -> Iterator[Finding]:
+    keys = foreign_keys(settings.path)
+    for key in keys[:_MAX_KEYS]:
+        yield Finding("configuration", False, f"{settings.path}: the key {key!r} has no effect", "remove it")
+    if len(keys) > _MAX_KEYS:
+        more = len(keys) - _MAX_KEYS
+        yield Finding("configuration", False, f"{settings.path}: {more} more keys have no effect", "remove them")
 
 
 def _emacs() -> Finding:

@@ -1,7 +1,7 @@
 """The configuration file of this machine: which instances there are, where their queues lie.
 
-Read strictly, so that a slip is reported and not passed over; unknown keys alone are left for later versions
-(doctor names them).
+Read strictly, so that a slip is reported and not passed over: an unknown key is an error. Those that other programs
+read in the same file have no effect (doctor names them).
 Knows nothing of queues or processes.
 """
 
@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from efrit.client.errors import InstanceNotFound, WrongSettings
+from efrit.entry_point import load_entry_point
 
 CONFIG_VARIABLE = "EFRIT_CONFIG"
 DEFAULT = "default"
@@ -27,6 +28,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
 KEYS = ("instances", "polling_interval_ms", "max_concurrent_requests", "cleanup_interval_minutes")
 INSTANCE_KEYS = ("queue_dir", "daemon_name", "workspace_dir", "timeout", "auto_start", "init")
+FOREIGN_KEYS = ("default_instance", "log_level", "log_file", "port", "rate_limit", "security", "audit")
+"""Of the MCP server that comes with Efrit's Lisp: its configuration may name the same instances."""
+FOREIGN_INSTANCE_KEYS = ("max_concurrent", "environment")
 
 
 class LocalInstance(Struct, frozen=True):
@@ -135,6 +139,7 @@ def load_named(path: Path) -> LocalSettings:
 def load(path: Path) -> LocalSettings:
     """Return the settings in `path`; without a file, one instance called default. Raises `WrongSettings`."""
     document = read_document(path)
+    _check_keys(path, document, KEYS, FOREIGN_KEYS)
     entries = _get(path, document, "instances", _object, None)
     if entries is None:
         entries = {DEFAULT: {}}
@@ -255,6 +260,7 @@ def _instance(path: Path, name: str, entry: Any) -> LocalInstance:
     prefix = f"instances.{name}"
     if not isinstance(entry, dict):
         _settings_error(path, prefix, "an object")
+    _check_keys(path, entry, INSTANCE_KEYS, FOREIGN_INSTANCE_KEYS, prefix)
     usual = new_instance(name)
 
     def directory(key: str, default: Path) -> Path:
@@ -272,6 +278,14 @@ def _instance(path: Path, name: str, entry: Any) -> LocalInstance:
         auto_start=_get(path, entry, "auto_start", _boolean, usual.auto_start, prefix),
         init=_get(path, entry, "init", _boolean, usual.init, prefix),
     )
+
+
+def _check_keys(
+    path: Path, table: Mapping[str, Any], names: tuple[str, ...], foreign: tuple[str, ...], at: str = ""
+) -> None:
+    for key in table:
+        if key not in names and key not in foreign:
+            raise load_entry_point("efrit.client.local.unknown_keys:unknown_key")(path, at, key, names)
 
 
 def _get(

@@ -1,21 +1,26 @@
-"""Keys of the configuration file that nothing reads, for `efrit doctor`. Most are slips of the pen."""
+"""Keys of the configuration file that nothing here reads: slips of the pen, and those of another program."""
 
 from __future__ import annotations
 
 import difflib
 from pathlib import Path
 
-from efrit.client.local.settings import INSTANCE_KEYS, KEYS, read_document, written_entries
+from efrit.client.errors import WrongSettings
+from efrit.client.local.settings import FOREIGN_INSTANCE_KEYS, FOREIGN_KEYS, read_document, written_entries
 
 
-def unknown_keys(path: Path) -> list[tuple[str, str | None]]:
-    """Return each key of the file that nothing reads, and the key that was probably meant. Raises `WrongSettings`."""
-    pairs = [(key, _closest(key, KEYS)) for key in read_document(path) if key not in KEYS]
+def unknown_key(path: Path, at: str, key: str, names: tuple[str, ...]) -> WrongSettings:
+    """Return the error for a key below `at` that is none of `names`, with the one that was probably meant."""
+    shown = f"{at}.{key[:200]}" if at else key[:200]
+    close = difflib.get_close_matches(key[:100], names, 1, 0.6)
+    advice = f"did you mean {close[0]!r}?" if close else f"remove it, or use one of {', '.join(names)}"
+    return WrongSettings(f"{path}: unknown key {shown!r}", advice)
+
+
+def foreign_keys(path: Path) -> list[str]:
+    """Return the keys of the file that another program reads, and nothing here. Raises `WrongSettings`."""
+    keys = [key for key in read_document(path) if key in FOREIGN_KEYS]
     for name, entry in written_entries(path).items():
-        unknown = [key for key in entry if key not in INSTANCE_KEYS] if isinstance(entry, dict) else []
-        pairs += [(f"instances.{name}.{key}", _closest(key, INSTANCE_KEYS)) for key in unknown]
-    return pairs
-
-
-def _closest(key: str, names: tuple[str, ...]) -> str | None:
-    return next(iter(difflib.get_close_matches(key[:100], names, 1, 0.6)), None)
+        own = [key for key in entry if key in FOREIGN_INSTANCE_KEYS] if isinstance(entry, dict) else []
+        keys += [f"instances.{name}.{key}" for key in own]
+    return keys

@@ -11,6 +11,8 @@ from efrit.client.interface import Setup
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import (
+    FOREIGN_INSTANCE_KEYS,
+    FOREIGN_KEYS,
     INSTANCE_KEYS,
     KEYS,
     LocalSettings,
@@ -20,10 +22,11 @@ from efrit.client.local.settings import (
     load,
     load_named,
     new_instance,
+    read_document,
     remove_instance,
     xdg_directory,
 )
-from efrit.client.local.unknown_keys import unknown_keys
+from efrit.client.local.unknown_keys import foreign_keys
 
 SEED = {
     "instances": {
@@ -98,10 +101,10 @@ def test_an_unknown_instance_is_reported_with_those_there_are(tmp_path: Path) ->
 
 
 def test_an_added_instance_is_there_for_the_next_reader_and_nothing_else_is_lost(tmp_path: Path) -> None:
-    path = written(tmp_path, {**SEED, "of a later version": [1]})
+    path = written(tmp_path, {**SEED, "security": [1]})
     add_instance(load(path), new_instance("new"))
     assert list(load(path).instances) == ["default", "pod-1", "new"]
-    assert json.loads(path.read_text())["of a later version"] == [1]
+    assert json.loads(path.read_text())["security"] == [1]
 
 
 def test_an_instance_added_to_no_file_leaves_the_default_one(tmp_path: Path) -> None:
@@ -173,9 +176,39 @@ def test_every_known_key_is_read(key: str, value: object, tmp_path: Path) -> Non
         load(written(tmp_path, value))
 
 
+@pytest.mark.parametrize(
+    ("value", "key", "advice"),
+    [
+        ({"max_requests": 3}, "max_requests", "did you mean 'max_concurrent_requests'?"),
+        ({"xyzzy": 1}, "xyzzy", f"remove it, or use one of {', '.join(KEYS)}"),
+        ({"instances": {"a": {"timeot": 5}}}, "instances.a.timeot", "did you mean 'timeout'?"),
+        ({"instances": {"a": {}}, "timeout": 5}, "timeout", f"remove it, or use one of {', '.join(KEYS)}"),
+        ({"k" * 100_000: 1}, "k" * 200, f"remove it, or use one of {', '.join(KEYS)}"),
+    ],
+)
+def test_an_unknown_key_is_reported_with_the_key_that_was_meant(
+    value: object, key: str, advice: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path, value)
+    with pytest.raises(WrongSettings) as refused:
+        load(path)
+    assert (refused.value.message, refused.value.advice) == (f"{path}: unknown key {key!r}", advice)
+
+
+def test_keys_that_another_program_reads_are_left_alone(tmp_path: Path) -> None:
+    entry = dict.fromkeys(FOREIGN_INSTANCE_KEYS, 1)
+    path = written(tmp_path, {"instances": {"a": entry}} | dict.fromkeys(FOREIGN_KEYS, 1))
+    settings = load(path)
+    assert list(settings.instances) == ["a"]
+    add_instance(settings, new_instance("b"))
+    assert read_document(path)["instances"] == {"a": entry, "b": {}}
+    assert len(foreign_keys(path)) == len(FOREIGN_KEYS) + len(FOREIGN_INSTANCE_KEYS)
+
+
 def test_the_documented_file_has_no_unknown_key(tmp_path: Path) -> None:
-    assert unknown_keys(written(tmp_path, SEED)) == []
-    assert unknown_keys(tmp_path / "nothing.json") == []
+    assert load(written(tmp_path, SEED)).instances
+    assert foreign_keys(written(tmp_path, SEED)) == []
+    assert foreign_keys(tmp_path / "nothing.json") == []
 
 
 @pytest.mark.parametrize("key", ["queue_dir", "workspace_dir"])

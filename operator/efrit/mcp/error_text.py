@@ -29,7 +29,17 @@ _ADVICE: tuple[tuple[type[EfritError], str], ...] = (
 def error_text(error: EfritError) -> str:
     """Return the message of the error, then its own advice or ours if it has none."""
     advice = getattr(error, "advice", "") or next((text for kind, text in _ADVICE if isinstance(error, kind)), "")
-    return for_model(" ".join(part for part in (sentence(error.message), sentence(advice)) if part))
+    return " ".join(
+        part for part in (for_model(sentence(error.message)), _begun(for_model(sentence(advice)))) if part
+    )
+
+
+_FIRST_WORD = re.compile(r"(?!efrit\b|kubectl\b)[a-z]+(?=[ ,:])")
+
+
+def _begun(advice: str) -> str:
+    """Return the advice with a capital at its beginning, unless that is the name of a tool or a program."""
+    return advice[:1].upper() + advice[1:] if _FIRST_WORD.match(advice) else advice
 
 
 _COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(

@@ -88,22 +88,24 @@ def test_the_instructions_name_no_tool_and_no_kind_of_work_that_is_not_offered(a
 
 # A remedy of a client is a command: what a model reads in its place.
 REMEDIES = {
-    "start one with `efrit start NAME`, or see `efrit instances`": "start one with efrit_start_instance, or see "
+    "start one with `efrit start NAME`, or see `efrit instances`": "Start one with efrit_start_instance, or see "
     "efrit_list_instances",
-    "stop it first: efrit stop box": "stop it first: efrit_stop_instance",
-    "restart it: efrit restart box": "restart it: efrit_stop_instance, then efrit_start_instance",
-    "finished ones are kept for a day: see `efrit requests`": "finished ones are kept for a day",
-    "see `efrit requests`": "check the request_id",
-    "check the context (`kubectl cluster-info`)": "ask the user to check the connection to the cluster",
-    "change its spec with kubectl": "ask the user to change its spec",
+    "stop it first: efrit stop box": "Stop it first: efrit_stop_instance",
+    "restart it: efrit restart box": "Restart it: efrit_stop_instance, then efrit_start_instance",
+    "finished ones are kept for a day: see `efrit requests`": "Finished ones are kept for a day",
+    "see `efrit requests`": "Check the request_id",
+    "check the context (`kubectl cluster-info`)": "Ask the user to check the connection to the cluster",
+    "change its spec with kubectl": "Ask the user to change its spec",
     "efrit wait r-1": "efrit_wait with request_id r-1",
-    "name one with --instance, or * for any": "name one as instance_id, or * for any",
-    "see `efrit plan list`": "see efrit_list_plans",
-    "it begins once it is watched: efrit plan watch words": "it begins once it is watched: efrit_wait_plan with "
+    "name one with --instance, or * for any": "Name one as instance_id, or * for any",
+    "see `efrit plan list`": "See efrit_list_plans",
+    "it begins once it is watched: efrit plan watch words": "It begins once it is watched: efrit_wait_plan with "
     "plan_id words",
     "`efrit plan resume words` lets it continue": "efrit_change_plan with plan_id words and change resume lets it "
     "continue",
-    "run `efrit doctor`": "ask the user to run the command efrit doctor",
+    "run `efrit doctor`": "Ask the user to run the command efrit doctor",
+    "`efrit claims`": "efrit_list_claims",
+    "kubectl describes it": "kubectl describes it",
 }
 
 

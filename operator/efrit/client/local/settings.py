@@ -249,6 +249,8 @@ def read_document(path: Path) -> dict[str, Any]:
         loaded = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
+    except IsADirectoryError as error:
+        raise WrongSettings(f"{path} is a directory", "name the configuration file, say config.json in it") from error
     except OSError as error:
         raise WrongSettings(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     except ValueError as error:

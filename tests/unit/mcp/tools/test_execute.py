@@ -121,6 +121,6 @@ async def test_what_emacs_kept_of_a_result_comes_as_truncated(call: Call, backen
     answer = structured_content(done)
     assert (answer["result"], answer["truncated"]) == ("beginning", True)
     # Nothing has the rest: why that is and what to do, not where to read it.
-    assert "its Secret was refused. allow it." in answer["error"]
+    assert "its Secret was refused. Allow it." in answer["error"]
     assert "efrit://" not in answer["error"]
     assert [content.type for content in done.content] == ["text"]

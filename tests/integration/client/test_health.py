@@ -174,3 +174,18 @@ def test_a_disk_too_full_to_begin_is_named_as_such(fresh: Program, small_disk: P
     done = fresh.run("eval", "2")
     assert done.code == 9
     assert f"the disk of {small_disk / 'queue'} is full" in done.err
+
+
+def test_a_disk_too_full_for_the_configuration_is_not_taken_for_missing_permissions(
+    fresh: Program, small_disk: Path
+) -> None:
+    config = small_disk / "config.json"
+    config.write_text(json.dumps({"instances": {"one": {"queue_dir": fresh.env["HOME"] + "/queue"}}}))
+    subprocess.run(["dd", "if=/dev/zero", f"of={small_disk}/filler"], capture_output=True, check=False)
+    done = fresh.run("--config", str(config), "rm", "one")
+    assert done.code == 2
+    assert done.err == (
+        f"efrit: cannot write {config}: No space left on device\n       free some space on its disk, and try again\n"
+    )
+    (small_disk / "filler").unlink()
+    assert fresh.run("--config", str(config), "rm", "one").code == 0

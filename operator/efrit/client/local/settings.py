@@ -7,6 +7,7 @@ Knows nothing of queues or processes.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -234,7 +235,9 @@ def change_entries(settings: LocalSettings, change: Callable[[dict[str, Any]], o
             temporary.write_text(json.dumps(document, indent=2) + "\n")
             temporary.replace(path)
     except OSError as error:
-        raise WrongSettings(f"cannot write {path}: {error.strerror}", "check its permissions") from error
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "free some space on its disk, and try again" if full else "check its permissions"
+        raise WrongSettings(f"cannot write {path}: {error.strerror}", advice) from error
 
 
 def written_entries(path: Path) -> Mapping[str, Any]:

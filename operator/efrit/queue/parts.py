@@ -35,6 +35,7 @@ class QueueParts:
         self.on_change = on_change
         #: The intervals of scans and of upkeep: while a request is open, and at most while none is.
         self.busy_seconds, self.longest_idle_seconds = BUSY_SECONDS, IDLE_SECONDS
+        self.shortest_sweep_seconds = BUSY_SECONDS
         self.disk = disk or Disk(root)
         self.worker = Worker()
         self.watch = watcher or Watcher(self.disk.root)
@@ -47,8 +48,8 @@ class QueueParts:
 
     @property
     def sweep_seconds(self) -> float:
-        """The interval of sweeps: a minute at most, and a quarter of the time that files are kept."""
-        return max(1.0, min(60.0, self.limits.archive_seconds / 4))
+        """The interval of sweeps: a quarter of the time that files are kept, between a second and a minute."""
+        return max(self.shortest_sweep_seconds, min(60.0, self.limits.archive_seconds / 4))
 
     @property
     def idle_seconds(self) -> float:

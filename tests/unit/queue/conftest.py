@@ -90,7 +90,7 @@ async def start(root: Path) -> AsyncIterator[Start]:
         queue = DurableQueue(root, limits, disk=disk or observed, watcher=watcher)
         # No test waits for a second that has to pass.
         queue.parts.busy_seconds = queue.work_logs.report_seconds = 0.05
-        queue.parts.longest_idle_seconds = 0.2
+        queue.parts.longest_idle_seconds, queue.parts.shortest_sweep_seconds = 0.2, 0.1
         running = Running(queue, ScriptedEmacs(root), root, observed)
         queue.parts.on_change = running.views.append
         await queue.open()

@@ -78,7 +78,7 @@ async def test_a_journal_that_cannot_be_compacted_is_reported_and_compacted_once
     start: Start, root: Path
 ) -> None:
     disk = TestDisk(root, Fault("link", number=errno.EIO, when=lambda args: args[3] == "claims.new"))
-    running = await start(QueueLimits(archive_seconds=4), disk=disk)
+    running = await start(QueueLimits(archive_seconds=0.4), disk=disk)
     with (root / "claims.log").open("a") as journal:
         journal.writelines(f"{number:0128} 1 boot1\n" for number in range(COMPACT_ABOVE_BYTES // 128 + 100))
     await running.until(lambda: not running.queue.upkeep.is_healthy)
@@ -224,7 +224,7 @@ async def test_a_foreign_file_is_noticed_however_it_arrives(running: Running, wa
 
 
 async def test_a_foreign_answer_waits_and_is_retired_when_it_is_old(start: Start) -> None:
-    running = await start(QueueLimits(archive_seconds=1.5))
+    running = await start(QueueLimits(archive_seconds=1))
     (running.root / "requests/req_f.json").write_text('{"id":"f","type":"eval","content":"1"}')
     await running.until_state("f", QUEUED)
     await running.queue.submit(a_request("ours"))

@@ -285,6 +285,8 @@ async def test_a_failing_disk_is_reported_as_failing_and_found_to_work_again(sta
     disk.number = errno.EIO
     with pytest.raises(StorageError):
         await running.queue.submit(a_request("a"))
+    # It has failed for long enough by then.
+    running.queue.upkeep._clock = lambda: time.time() + LASTING_SECONDS
     await running.until(lambda: running.queue.upkeep.failure is not None)
     assert running.queue.upkeep.failure is not None
     assert not running.queue.upkeep.failure.full

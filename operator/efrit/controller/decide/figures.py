@@ -49,18 +49,25 @@ def differ_alone(new: InstanceStatus, old: InstanceStatus) -> bool:
     return _without_figures(new) == _without_figures(old)
 
 
-def due(snapshot: InstanceSnapshot) -> datetime | None:
+def due(snapshot: InstanceSnapshot, now: datetime) -> datetime | None:
     """Return when new figures may be written, None for at once."""
     written, config = snapshot.facts.stats_written, snapshot.config
     if written is None:
         return None
-    regular = written + config.stats_every
+    regular = _end_of(written, config.stats_every, now)
     if snapshot.facts.work_ended is None or not _all_work_ended(snapshot):
         return regular
-    early = snapshot.facts.work_ended + config.settled_after
+    early = _end_of(snapshot.facts.work_ended, config.settled_after, now)
     if len(snapshot.facts.early_writes) >= EARLY_WRITES:
-        early = max(early, snapshot.facts.early_writes[-EARLY_WRITES] + EARLY_WRITES * config.stats_every)
+        early = max(
+            early, _end_of(snapshot.facts.early_writes[-EARLY_WRITES], EARLY_WRITES * config.stats_every, now)
+        )
     return min(regular, early)
+
+
+def _end_of(since: datetime, pause: timedelta, now: datetime) -> datetime:
+    """Return when a pause ends; it is over where the clock was set back since it began."""
+    return since + pause if since <= now else now  # gate: figures-set-back
 
 
 def turn_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:

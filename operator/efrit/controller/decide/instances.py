@@ -351,7 +351,7 @@ def _status(
         return [RequeueAfter(pause)]
     figures_alone = figures.differ_alone(new, old)
     if figures_alone:
-        due = figures.due(snapshot)
+        due = figures.due(snapshot, now)
         if due is not None and due > now:
             return [RequeueAfter(due - now)]
         remaining = figures.turn_remaining(snapshot, now)

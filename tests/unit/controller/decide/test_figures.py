@@ -72,6 +72,21 @@ REPORTED: Json = {"queue": {"pending": 2, "processed": 1}}
             WRITTEN + seconds(10),
             id="three early writes just before",
         ),
+        pytest.param(
+            {"stats_written": NOW + seconds(3600), "work_ended": None},
+            NOW,
+            id="the clock was set back",
+        ),
+        pytest.param(
+            {"stats_written": NOW + seconds(3600), "work_ended": NOW + seconds(3600)},
+            NOW,
+            id="the clock was set back after work has ended",
+        ),
+        pytest.param(
+            {"early_writes": (NOW + seconds(1), NOW + seconds(2), NOW + seconds(3))},
+            NOW,
+            id="the clock was set back after three early writes",
+        ),
     ],
 )
 def test_when_figures_may_be_written(fields: Json, expected: datetime | None) -> None:
@@ -81,7 +96,7 @@ def test_when_figures_may_be_written(fields: Json, expected: datetime | None) ->
         "stats_written": WRITTEN,
         "work_ended": ENDED,
     }
-    assert figures.due(ready(**(defaults | fields))) == expected
+    assert figures.due(ready(**(defaults | fields)), NOW) == expected
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ class Reconciler:
             self._store.requests.drop_if_left(key)
         elif work.kind == EfritInstance.kind and self._store.instances.is_done(key):
             await self._instance(key, work)
-        elif work.kind == EfritPool.kind and (left := self._store.pools.left(key)) is not None:
-            self._store.pools.forget_left(key, left)
+        elif work.kind == EfritPool.kind:
+            self._store.pools.forget_remains(key)
 
     async def _reconcile(self, work: WorkKey) -> None:
         key, began = (work.namespace, work.name), time.perf_counter()

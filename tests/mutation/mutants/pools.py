@@ -377,6 +377,9 @@ MUTANTS = (
         Value("list(rest)"),
     ).found_by("test_of_many_claims_that_wait_a_few_at_a_time_hear_that_their_pool_comes_or_goes"),
     Step(
+        "that nothing is kept of the claims of a pool that is gone with its namespace", "claims-rest", Drop()
+    ).found_by("test_a_pool_that_goes_with_its_namespace_leaves_no_claims_to_be_reconciled_by_and_by"),
+    Step(
         "that claims are reconciled only for a change of their pool that changes their answer",
         "claims-answer",
         Always(),

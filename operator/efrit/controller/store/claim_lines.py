@@ -275,6 +275,10 @@ class ClaimLines:
         else:
             del self._unrequeued[pool]
 
+    def forget_rest(self, pool: Key) -> None:
+        """Do not go on with what `requeue_all` has begun."""
+        self._unrequeued.pop(pool, None)
+
     def requeue_owner(self, instance: Key) -> None:
         """Have the exclusive claim reconciled that owns an instance."""
         owner = self._index.instances[instance].claim

@@ -104,6 +104,15 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         if self._left.get(key) == uid:
             del self._left[key]
 
+    def forget_remains(self, key: Key) -> None:
+        """Forget what is to be done for a pool that is gone, of a namespace that is not served any more.
+
+        What waits for a pool of the name is reconciled when the namespace is served again.
+        """
+        if key not in self._records:
+            self._left.pop(key, None)
+            self._index.claim_lines.forget_rest(key)  # gate: claims-rest
+
     def is_done(self, key: Key) -> bool:
         """Return whether there is no such pool any more."""
         return key not in self._records

@@ -5,6 +5,11 @@ from tests.mutation.operation import Always, Drop, Instead, Never, Value, Withou
 
 MUTANTS = (
     Step(
+        "the time that a member drains while the clock is set",
+        "drain-elapsed",
+        Value("self._index.clock().timestamp()"),
+    ).found_by("test_the_time_that_a_member_drains_goes_on_while_the_clock_is_set"),
+    Step(
         "that many requests which wait for a member of a pool say so one after the other",
         "report-stagger",
         Value("timedelta(0)"),

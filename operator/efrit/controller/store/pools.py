@@ -160,7 +160,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         record = self.record(pool, uid)
         if record is None:
             return
-        resumed, began, now = record.draining - members, record.drain_began, self._index.clock()
+        resumed, began, now = record.draining - members, record.drain_began, self._index.monotonic()
         begun = members - began.keys()
         record.drain_began = {name: began.get(name, now) for name in members}
         for name in resumed:
@@ -289,7 +289,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             members=tuple(self._members(key)),
             has_too_many=self._index.pool_lines.has_too_many(key),
             draining=frozenset(record.draining),
-            drain_began=dict(record.drain_began),
+            drain_began=self._drain_began(record),
             listed=self._index.is_listed(key[0]),
             pending=self._index.pool_lines.backlog(key),
             oldest_pending=self._index.pool_lines.oldest(key),
@@ -312,6 +312,12 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             budget_written=record.budget_written,
             budget_refusal=record.budget_refusal,
         )
+
+    def _drain_began(self, record: PoolRecord) -> dict[str, datetime]:
+        """Return since when each member drains, by the clock as it is set now."""
+        now = self._index.clock()
+        elapsed = self._index.monotonic()  # gate: drain-elapsed
+        return {name: now - timedelta(seconds=elapsed - began) for name, began in record.drain_began.items()}
 
     def status(self, key: Key) -> PoolStatus:
         """Return the status of a pool as last seen. Raises KeyError where there is none."""

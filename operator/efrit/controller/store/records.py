@@ -386,8 +386,8 @@ class PoolRecord(ObjectRecord[EfritPool]):
     """spec.template as JSON, compressed; None where it is larger than anything is made of."""
     revision: str = ""
     """Digest of the template."""
-    drain_began: dict[str, datetime] = field(default_factory=dict)
-    """Members that get no more requests, by name, with when this process decided so."""
+    drain_began: dict[str, float] = field(default_factory=dict)
+    """Members that get no more requests, by name, with when this process decided so, on the monotonic clock."""
     refusal: Refusal | None = None
     status_written: datetime | None = None
     """When this process last wrote its status."""

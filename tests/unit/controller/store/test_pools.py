@@ -15,6 +15,7 @@ from efrit.controller.model.snapshots import PoolPlace
 from efrit.controller.store import pool_lines
 from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
 from efrit.protocol.view import DiskProblem, DiskStats, EmacsStats
 from tests.support.factory import (
     CONFIG,
@@ -602,6 +603,19 @@ async def test_the_requests_of_a_member_that_begins_to_drain_look_for_another_an
     assert pool_of(world).drain_began["alpha"] == began["alpha"]
     world.store.pools.drain(CREW, "uid-crew", frozenset())
     assert (_leaves(world), pool_of(world).drain_began) == (None, {})
+
+
+def test_the_time_that_a_member_drains_goes_on_while_the_clock_is_set() -> None:
+    clock, elapsed = NOW, 0.0
+    store = Store(WorkQueue(), CONFIG, lambda: clock, lambda: elapsed)
+    store.pools.observe(pool_json())
+    store.pools.drain(CREW, "uid-crew", frozenset({"alpha"}))
+    elapsed += 30
+    for hours in (-1, 1):
+        clock = NOW + timedelta(hours=hours)
+        snapshot = store.pools.snapshot(CREW)
+        assert snapshot is not None
+        assert clock - snapshot.drain_began["alpha"] == timedelta(seconds=30)
 
 
 @on_virtual_time

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
+import threading
 from argparse import Namespace
 from collections.abc import Callable
 from typing import Any, cast
@@ -24,7 +26,18 @@ def run_in_loop(run: Callable[..., Any], args: Namespace, *, debug: bool) -> Exi
     return asyncio.run(_with_backend(run, args))
 
 
+def wake_at_signals() -> None:
+    """Have the running loop wake up at each signal, which another thread may have taken.
+
+    Python's handlers run in the main thread alone, which the kernel interrupts only if it chose that one. A loop that
+    handles one signal wakes up at all: at that of a window's new size nothing happens anyway.
+    """
+    if threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, lambda: None)
+
+
 async def _with_backend(run: Callable[..., Any], args: Namespace) -> Exit:
+    wake_at_signals()
     backend = await open_backend(place_of(args), lambda text: notice(args.invocation.in_text(text)))
     try:
         args.invocation.report_chosen_cluster(args, backend)

@@ -92,13 +92,13 @@ async def test_a_loop_that_stands_still_loses_its_lease_and_the_process_ends() -
     task = asyncio.create_task(lease.hold(leading))
     await begun(leading)
 
-    # From now on it lasts for half a second.
+    # From now on it lasts for a second.
     own = lease._lease
     assert own is not None
-    own._sure_seconds = 0.5
-    while own._sure_until > time.monotonic() + 0.5:
+    own._sure_seconds = 1.0
+    while own._sure_until > time.monotonic() + 1.0:
         time.sleep(0.01)  # noqa: ASYNC251 - the loop is to stand still
-    lease._seconds = 0.5
+    lease._seconds = 1.0
     # Nothing on this loop can happen until the thread gives up.
     assert ended.wait(TIMEOUT)
 

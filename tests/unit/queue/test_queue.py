@@ -224,7 +224,7 @@ async def test_a_foreign_file_is_noticed_however_it_arrives(running: Running, wa
 
 
 async def test_a_foreign_answer_waits_and_is_retired_when_it_is_old(start: Start) -> None:
-    running = await start(QueueLimits(archive_seconds=1))
+    running = await start(QueueLimits(archive_seconds=1.5))
     (running.root / "requests/req_f.json").write_text('{"id":"f","type":"eval","content":"1"}')
     await running.until_state("f", QUEUED)
     await running.queue.submit(a_request("ours"))

@@ -61,7 +61,7 @@ async def client(plane: ControlPlane, request: pytest.FixtureRequest) -> AsyncIt
 
 
 def config_map(name: str, **more: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"a": "b"}}, **more}
+    return CONFIG_MAPS.manifest({"name": name, "labels": {"a": "b"}}, **more)
 
 
 async def test_it_reads_what_kubectl_made_and_kubectl_reads_what_it_wrote(

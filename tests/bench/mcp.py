@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 from mcp import Client, StdioServerParameters
 
-from efrit.client.interface import Backend, RequestType, Work
-from efrit.client.local.backend import LocalBackend
+from efrit.backend.interface import Backend, RequestType, Work
+from efrit.backend.local.backend import LocalBackend
 from tests.bench.quantile import quantile
 from tests.support.command_line import parser
 

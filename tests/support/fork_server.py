@@ -42,8 +42,8 @@ _PR_SET_PDEATHSIG = 1
 PRELOADED = {
     "efrit-operator": ("efrit.controller.app",),
     "efrit-bridge": ("efrit.bridge.app",),
-    "efrit": ("efrit.cli", "efrit.client"),
-    "efrit-mcp": ("efrit.mcp", "efrit.client"),
+    "efrit": ("efrit.cli", "efrit.backend", "efrit.client"),
+    "efrit-mcp": ("efrit.mcp", "efrit.backend"),
     "pytest": ("_pytest", "xdist"),
 }
 # A few files start these: nobody else is to import them for those.

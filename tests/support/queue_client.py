@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from efrit.client.interface import Handle, RequestState, RequestType, Work
-from efrit.client.local.files import QueueFiles
-from efrit.client.local.request_file import id_of, request_for
+from efrit.backend.interface import Handle, RequestState, RequestType, Work
+from efrit.backend.local.files import QueueFiles
+from efrit.backend.local.request_file import id_of, request_for
 
 
 def submit(files: QueueFiles, content: str, kind: RequestType = RequestType.EVAL, **fields: object) -> str:

@@ -19,7 +19,7 @@ IN_FUNCTIONS = {
     ("cli/app.py", "efrit.cli.program"): "until all is loaded, Ctrl-C must end the process without a traceback",
     ("cli/chat.py", "readline"): "it takes hold of the terminal when it is loaded",
     ("cli/output.py", "yaml"): "90 million instructions, for `-o yaml` alone",
-    ("client/local/process.py", "subprocess"): "14 million, where there is no /proc",
+    ("backend/local/process.py", "subprocess"): "14 million, where there is no /proc",
 }
 """Imports in functions, and why they are not at the top. An eval on a laptop imports 309 million instructions."""
 
@@ -28,15 +28,18 @@ BY_NAME = {
     ("cli/program.py", "efrit.cli.completion:run_complete"): "asyncio, 85 million, and no command runs it",
     ("cli/program.py", "efrit.cli.event_loop:run_in_loop"): "asyncio: most evals on a laptop end without it",
     (
-        "client/backends.py",
-        "efrit.client.cluster.backend:connect_cluster",
+        "backend/open.py",
+        "efrit.backend.cluster.backend:connect_cluster",
     ): "the Kubernetes library, 1,418 million",
-    ("client/backends.py", "efrit.client.cluster.names:contexts"): "the Kubernetes library",
-    ("client/backends.py", "efrit.client.cluster.names:namespaces"): "the Kubernetes library",
-    ("client/local/backend.py", "efrit.client.local.plans:LocalPlans"): "pydantic and the engine of plans",
-    ("client/local/queues.py", "efrit.client.local.emacs_process:start"): "subprocess, 14 million, and shutil, 6",
-    ("client/local/queues.py", "efrit.client.local.legacy:migrate"): "shutil, where an earlier version left files",
-    ("client/local/settings.py", "efrit.client.local.unknown_keys:unknown_key"): "difflib, for a file that is wrong",
+    ("backend/open.py", "efrit.backend.cluster.names:contexts"): "the Kubernetes library",
+    ("backend/open.py", "efrit.backend.cluster.names:namespaces"): "the Kubernetes library",
+    ("backend/local/backend.py", "efrit.backend.local.plans:LocalPlans"): "pydantic and the engine of plans",
+    ("backend/local/queues.py", "efrit.backend.local.emacs_process:start"): "subprocess, 14 million, and shutil, 6",
+    ("backend/local/queues.py", "efrit.backend.local.legacy:migrate"): "shutil, where an earlier version left files",
+    (
+        "backend/local/settings.py",
+        "efrit.backend.local.unknown_keys:unknown_key",
+    ): "difflib, for a wrong file",
     ("mcp/app.py", "efrit.mcp.http:serve_http"): "a web server, 1,007 million, for a client on standard input",
     ("program.py", "efrit.controller.app:main"): "the MCP server does without it",
     ("program.py", "efrit.mcp.app:main"): "the controller does without it",

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from efrit.client.interface import Outcome, RequestReason, RequestState, RequestType, Work
-from efrit.client.local.files import QueueFiles
-from efrit.client.local.request_file import id_of, request_for
+from efrit.backend.interface import Outcome, RequestReason, RequestState, RequestType, Work
+from efrit.backend.local.files import QueueFiles
+from efrit.backend.local.request_file import id_of, request_for
 from tests.support.kube import until
 from tests.support.queue_client import state, submit
 

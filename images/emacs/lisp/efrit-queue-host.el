@@ -9,7 +9,7 @@
 ;; was.  Of an Emacs elsewhere nothing can be known but how old its heartbeat is, by
 ;; the clock of the file server: the clocks of two hosts differ.
 ;;
-;; The rule is that of operator/efrit/client/local/hosts.py.
+;; The rule is that of operator/efrit/backend/local/hosts.py.
 
 ;;; Code:
 

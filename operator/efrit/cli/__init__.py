@@ -1,1 +1,1 @@
-"""`efrit` and `kubectl efrit`: commands over `efrit.client`. What a command needs is imported when it is run."""
+"""`efrit` and `kubectl efrit`: commands over `efrit.backend`. What a command needs is imported when it is run."""

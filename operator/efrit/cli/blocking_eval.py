@@ -6,13 +6,13 @@ import signal
 import sys
 from argparse import Namespace
 
+from efrit.backend.interface import RequestType
+from efrit.backend.local.queues import LocalQueues, WaitInterrupted
+from efrit.backend.place import Place
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.place import notice, print_resume_hint
 from efrit.cli.results import is_partial, print_result
 from efrit.cli.work import work_of
-from efrit.client.interface import RequestType
-from efrit.client.local.queues import LocalQueues, WaitInterrupted
-from efrit.client.place import Place
 
 _BLOCKING_SECONDS = 0.6
 

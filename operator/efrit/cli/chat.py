@@ -10,13 +10,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from efrit.backend.interface import Backend, RequestReason, RequestState, RequestType, Work
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed
 from efrit.cli.run import print_final_state
 from efrit.cli.streams import interruptible, is_terminal, printable
 from efrit.cli.wait import Detached, display_for, hand_over, wait
 from efrit.cli.work import work_of
-from efrit.client.interface import Backend, RequestReason, RequestState, RequestType, Work
 
 _HELP = "/command TEXT has the model work with tools, /session prints the session, /quit (or Ctrl-D) ends the chat"
 

@@ -7,14 +7,14 @@ from argparse import Namespace
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from efrit.backend.claims import Claim, NewClaim, bound_claim
+from efrit.backend.interface import Backend
 from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import age_text, table, write
 from efrit.cli.place import notice
 from efrit.cli.streams import printable
 from efrit.cli.terminal_text import sanitized_line
-from efrit.client.claims import Claim, NewClaim, bound_claim
-from efrit.client.interface import Backend
 
 
 async def run_claim(backend: Backend, args: Namespace) -> Exit:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
-from efrit.client.interface import BROKEN_REASONS
+from efrit.backend.interface import BROKEN_REASONS
 
 GREEN, YELLOW, RED, DIM = "32", "33", "31", "2"
 

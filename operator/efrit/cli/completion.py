@@ -14,13 +14,13 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from efrit.backend.interface import Backend
+from efrit.backend.open import cluster_contexts, cluster_namespaces, open_backend
 from efrit.cli.commands import COMMANDS, Command, build
 from efrit.cli.exit_codes import Exit
 from efrit.cli.parser import Parser
 from efrit.cli.place import place_of
 from efrit.cli.terminal_text import sanitized_line
-from efrit.client.backends import cluster_contexts, cluster_namespaces, open_backend
-from efrit.client.interface import Backend
 
 SECONDS = 3.0
 """How long the names of a cluster may take: a person waits at the prompt."""

@@ -6,11 +6,11 @@ import sys
 from argparse import Namespace
 
 from efrit import __version__
+from efrit.backend.interface import Backend
 from efrit.cli.color import color_enabled, painted_cell
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import write
 from efrit.cli.streams import printable
-from efrit.client.interface import Backend
 
 
 async def run_doctor(backend: Backend, args: Namespace) -> Exit:

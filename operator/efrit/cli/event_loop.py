@@ -10,10 +10,10 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Any, cast
 
+from efrit.backend.open import open_backend
 from efrit.cli import streams
 from efrit.cli.exit_codes import Exit
 from efrit.cli.place import notice, place_of
-from efrit.client.backends import open_backend
 
 
 def run_in_loop(run: Callable[..., Any], args: Namespace, *, debug: bool) -> Exit:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from efrit.client.errors import ClientError, NoCluster, NoEmacs, NotFound, NotReady, Refused
-from efrit.client.interface import Outcome, PlanReason, RequestReason, RequestState
+from efrit.backend.errors import ClientError, NoCluster, NoEmacs, NotFound, NotReady, Refused
+from efrit.backend.interface import Outcome, PlanReason, RequestReason, RequestState
 
 if TYPE_CHECKING:
-    from efrit.client.plans import PlanState
+    from efrit.backend.plans import PlanState
 
 
 class Terminated(KeyboardInterrupt):

@@ -8,12 +8,12 @@ from argparse import Namespace
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from efrit.backend.errors import NotReady, Refused
+from efrit.backend.interface import Backend, Instance, Setup
 from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import age_text, duration_text, print_outcome, table, write
 from efrit.cli.streams import is_terminal
-from efrit.client.errors import NotReady, Refused
-from efrit.client.interface import Backend, Instance, Setup
 
 
 async def run_instances(backend: Backend, args: Namespace) -> Exit:

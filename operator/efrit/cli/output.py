@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from efrit.backend.printed import unquoted as unquoted
 from efrit.cli.color import painted_cell
 from efrit.cli.exit_codes import Exit
 from efrit.cli.streams import printable
 from efrit.cli.terminal_text import display_width, sanitized_line
-from efrit.client.printed import unquoted as unquoted
 
 if TYPE_CHECKING:
-    from efrit.client.interface import Removed, Started, Stopped
-    from efrit.client.pools import Scaled, Undone
+    from efrit.backend.interface import Removed, Started, Stopped
+    from efrit.backend.pools import Scaled, Undone
 
 
 def json_value(value: Any) -> Any:

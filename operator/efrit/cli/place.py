@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from efrit.backend.interface import Backend, Handle
+from efrit.backend.place import BACKEND_VARIABLE, Place
 from efrit.cli.commands import COMMANDS
-from efrit.client.interface import Backend, Handle
-from efrit.client.place import BACKEND_VARIABLE, Place
 
 _OPTIONS = ("backend", "config", "kubeconfig", "context", "namespace")
 _COMMAND = rf"\befrit (?=(?:{'|'.join(command.name for command in COMMANDS)})\b)"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
+from efrit.backend.errors import Refused
+from efrit.backend.interface import Backend
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import write
 from efrit.cli.plan_watch import replace_unencodable
 from efrit.cli.streams import printable
 from efrit.cli.terminal_text import sanitized_line, without_controls
-from efrit.client.errors import Refused
-from efrit.client.interface import Backend
 from efrit.errors import InvalidPlanRecord
 from efrit.plan import report
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from efrit.backend.plans import PlanState, Task
 from efrit.cli.output import age_text, duration_text
 from efrit.cli.terminal_text import cut, display_width, sanitized_line
-from efrit.client.plans import PlanState, Task
 
 _LEAST_TEXT = 12
 _MIN_TREE_HEIGHT = 12

@@ -15,11 +15,11 @@ from typing import Protocol, TextIO
 
 from msgspec.structs import replace
 
+from efrit.backend.plans import Plans, PlanState
 from efrit.cli.place import Invocation
 from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, full_view, screen
 from efrit.cli.streams import is_terminal
 from efrit.cli.terminal_text import draws_unicode
-from efrit.client.plans import Plans, PlanState
 
 _ENTER, _LEAVE, _HOME, _CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H", "\x1b[J"
 _TICK_SECONDS = 1.0

@@ -13,6 +13,9 @@ from typing import Any
 
 import yaml
 
+from efrit.backend.errors import WrongSettings
+from efrit.backend.interface import Backend
+from efrit.backend.plans import Change, Intent, NewPlan, PlanState
 from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit, exit_of_plan
 from efrit.cli.output import age_text, shortened, table, write
@@ -20,9 +23,6 @@ from efrit.cli.plan_text import full_view
 from efrit.cli.plan_watch import Detached, replace_unencodable, style_of, watch, with_whole_commands
 from efrit.cli.streams import is_terminal, read_text
 from efrit.cli.terminal_text import sanitized_line
-from efrit.client.errors import WrongSettings
-from efrit.client.interface import Backend
-from efrit.client.plans import Change, Intent, NewPlan, PlanState
 from efrit.errors import InvalidTree
 from efrit.plan.tree_file import is_tree, spec_of_tree
 from efrit.resources import PLANS

@@ -7,14 +7,14 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from efrit.backend.errors import Forbidden
+from efrit.backend.interface import Backend, Instance
+from efrit.backend.pools import Pool
 from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit
 from efrit.cli.instances import instances_table
 from efrit.cli.output import age_text, print_outcome, table, write
 from efrit.cli.terminal_text import sanitized_line
-from efrit.client.errors import Forbidden
-from efrit.client.interface import Backend, Instance
-from efrit.client.pools import Pool
 
 
 async def run_pools(backend: Backend, args: Namespace) -> Exit:

@@ -14,14 +14,14 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import NoReturn
 
+from efrit.backend.errors import ClientError
+from efrit.backend.place import backend_of
 from efrit.cli import blocking_eval, streams
 from efrit.cli.color import error_prefix
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit, Terminated, exit_of_error
 from efrit.cli.place import Invocation, place_of, print_resume_hint
 from efrit.cli.terminal_text import sanitized_line
-from efrit.client.errors import ClientError
-from efrit.client.place import backend_of
 from efrit.entry_point import load_entry_point
 from efrit.errors import EfritError
 

@@ -8,6 +8,8 @@ import time
 from argparse import Namespace
 from datetime import UTC, datetime
 
+from efrit.backend.errors import ResultTruncated
+from efrit.backend.interface import MAX_LISTED, Backend, Handle, RequestState, RequestType
 from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit, combined_exit
 from efrit.cli.output import age_text, duration_text, shortened, table, unquoted, write
@@ -16,8 +18,6 @@ from efrit.cli.run import print_final_state
 from efrit.cli.streams import printable
 from efrit.cli.wait import Detached, display_for, wait
 from efrit.cli.work import work_of
-from efrit.client.errors import ResultTruncated
-from efrit.client.interface import MAX_LISTED, Backend, Handle, RequestState, RequestType
 
 
 async def run_submit(backend: Backend, args: Namespace) -> Exit:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
+from efrit.backend.errors import ClientError
+from efrit.backend.interface import RequestReason, RequestState
+from efrit.backend.whole_result import completed, is_partial
 from efrit.cli.exit_codes import Exit, exit_of
 from efrit.cli.output import unquoted, write
 from efrit.cli.place import Invocation
 from efrit.cli.streams import printable
 from efrit.cli.terminal_text import sanitized_lines
-from efrit.client.errors import ClientError
-from efrit.client.interface import RequestReason, RequestState
-from efrit.client.whole_result import completed, is_partial
 
 __all__ = ["completed", "exit_of_printed", "is_partial", "print_result", "warn"]
 

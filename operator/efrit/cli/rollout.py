@@ -7,11 +7,11 @@ from argparse import Namespace
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from efrit.backend.errors import NotFound
+from efrit.backend.interface import Backend
+from efrit.backend.pools import PoolRevision
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import age_text, print_outcome, table, write
-from efrit.client.errors import NotFound
-from efrit.client.interface import Backend
-from efrit.client.pools import PoolRevision
 
 
 async def run_history(backend: Backend, args: Namespace) -> Exit:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
+from efrit.backend.interface import Backend, Handle, RequestReason, RequestState, RequestType, Work
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed, print_result
 from efrit.cli.streams import is_terminal, typed_line
 from efrit.cli.terminal_text import sanitized_lines
 from efrit.cli.wait import Detached, display_for, hand_over, wait
 from efrit.cli.work import work_of
-from efrit.client.interface import Backend, Handle, RequestReason, RequestState, RequestType, Work
 
 
 async def run_eval(backend: Backend, args: Namespace) -> Exit:

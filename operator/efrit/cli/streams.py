@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 from typing import TextIO
 
+from efrit.backend.errors import WrongSettings
 from efrit.cli.terminal_text import sanitized_lines
-from efrit.client.errors import WrongSettings
 
 LONGEST_TEXT = 16 << 20
 """Bytes of text a file or standard input may give: more than any queue takes."""

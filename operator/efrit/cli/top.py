@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from efrit.backend.errors import Forbidden, NoCluster, NotReady
+from efrit.backend.interface import Backend, Instance, InstanceStatus, Phase, RequestState
+from efrit.backend.pools import Pool
 from efrit.cli.color import color_enabled, painted_line
 from efrit.cli.exit_codes import Exit
 from efrit.cli.instances import instances_table
@@ -18,9 +21,6 @@ from efrit.cli.output import age_text, duration_text, shortened, table
 from efrit.cli.pools import flows_table, pools_table
 from efrit.cli.streams import is_terminal
 from efrit.cli.terminal_text import cut
-from efrit.client.errors import Forbidden, NoCluster, NotReady
-from efrit.client.interface import Backend, Instance, InstanceStatus, Phase, RequestState
-from efrit.client.pools import Pool
 
 _ENTER, _LEAVE, _HOME, _CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H", "\x1b[J"
 _SHORTEST_DELAY, _LONGEST_DELAY = 0.1, 3600.0

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 
 import aiofiles
 
+from efrit.backend.errors import RestartNeeded
+from efrit.backend.interface import Backend, Handle, RequestReason, RequestState, Work
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.output import shortened
 from efrit.cli.place import Invocation, notice, print_resume_hint
 from efrit.cli.streams import is_terminal, typed_line
 from efrit.cli.terminal_text import sanitized_line
-from efrit.client.errors import RestartNeeded
-from efrit.client.interface import Backend, Handle, RequestReason, RequestState, Work
 
 _QUIET_SECONDS = 0.7
 _TICK_SECONDS = 0.2

@@ -6,11 +6,11 @@ import os
 import sys
 from argparse import Namespace
 
+from efrit.backend.errors import WrongSettings
+from efrit.backend.interface import Budget, RequestType, Work
+from efrit.backend.place import backend_of
 from efrit.cli.place import place_of
 from efrit.cli.streams import is_terminal, read_text
-from efrit.client.errors import WrongSettings
-from efrit.client.interface import Budget, RequestType, Work
-from efrit.client.place import backend_of
 
 
 def work_of(kind: RequestType, args: Namespace, words: list[str]) -> Work:

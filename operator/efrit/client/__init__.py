@@ -1,19 +1,156 @@
 """Work for resident Emacs daemons, from Python: `connect` for programs, `connect_async` for those with asyncio.
 
-`efrit.client.interface` is the vocabulary, with one `Backend` for a cluster (custom resources) and one for this
-machine (the same queue, a local Emacs); `efrit.client.backends` opens one. `efrit.client.exports`
-is imported when one of its names is used: the command line pays for every module.
+This is what docs/sdk.md describes, over `efrit.backend`, which the command line and the MCP server use as well.
 """
 
-from typing import TYPE_CHECKING, Any
+from efrit.backend.claims import Claim
+from efrit.backend.errors import (
+    ClaimNotFound,
+    ClientError,
+    Conflict,
+    Forbidden,
+    InstanceNotFound,
+    NoCluster,
+    NoEmacs,
+    NoInstance,
+    NotFinished,
+    NotFound,
+    NotReady,
+    PlanNotFound,
+    PoolNotFound,
+    Refused,
+    RequestNotFound,
+    RestartNeeded,
+    ResultGone,
+    ResultTruncated,
+    WaitTimeout,
+    WrongSettings,
+)
+from efrit.backend.interface import (
+    ANY_INSTANCE,
+    Backend,
+    Budget,
+    Error,
+    Finding,
+    Handle,
+    Instance,
+    InstanceStats,
+    InstanceStatus,
+    Outcome,
+    Phase,
+    Progress,
+    Removed,
+    RequestReason,
+    RequestState,
+    RequestType,
+    SessionStatus,
+    Setup,
+    Started,
+    Stopped,
+    Update,
+    Usage,
+    Work,
+)
+from efrit.backend.open import open_backend
+from efrit.backend.outcomes import (
+    InputRequired,
+    LispError,
+    ModelFailed,
+    PartlyDone,
+    PlanFailed,
+    RequestCancelled,
+    RequestFailed,
+    RequestInterrupted,
+    RequestRejected,
+    RequestTimedOut,
+)
+from efrit.backend.place import Place
+from efrit.backend.plans import Change, Intent, NewPlan, PlanPhase, PlanReason, PlanState, Task
+from efrit.backend.pools import Pool, PoolCondition, PoolFlow, PoolRevision, PoolScale, Scaled, Undone
+from efrit.client.async_client import AsyncClient, AsyncSession, PlaceOptions, WorkOptions, connect_async
+from efrit.client.async_plans import AsyncPlans, PlanOptions
+from efrit.client.sync_client import Client, Plans, Session, connect
 
-from efrit.entry_point import load_entry_point
-
-if TYPE_CHECKING:
-    from efrit.client.exports import *  # noqa: F403 - the names stand there, once
-
-
-def __getattr__(name: str) -> Any:
-    # The next look finds it without this function.
-    value = globals()[name] = load_entry_point(f"{__name__}.exports:{name}")
-    return value
+__all__ = [
+    "ANY_INSTANCE",
+    "AsyncClient",
+    "AsyncPlans",
+    "AsyncSession",
+    "Backend",
+    "Budget",
+    "Change",
+    "Claim",
+    "ClaimNotFound",
+    "Client",
+    "ClientError",
+    "Conflict",
+    "Error",
+    "Finding",
+    "Forbidden",
+    "Handle",
+    "InputRequired",
+    "Instance",
+    "InstanceNotFound",
+    "InstanceStats",
+    "InstanceStatus",
+    "Intent",
+    "LispError",
+    "ModelFailed",
+    "NewPlan",
+    "NoCluster",
+    "NoEmacs",
+    "NoInstance",
+    "NotFinished",
+    "NotFound",
+    "NotReady",
+    "Outcome",
+    "PartlyDone",
+    "Phase",
+    "Place",
+    "PlaceOptions",
+    "PlanFailed",
+    "PlanNotFound",
+    "PlanOptions",
+    "PlanPhase",
+    "PlanReason",
+    "PlanState",
+    "Plans",
+    "Pool",
+    "PoolCondition",
+    "PoolFlow",
+    "PoolNotFound",
+    "PoolRevision",
+    "PoolScale",
+    "Progress",
+    "Refused",
+    "Removed",
+    "RequestCancelled",
+    "RequestFailed",
+    "RequestInterrupted",
+    "RequestNotFound",
+    "RequestReason",
+    "RequestRejected",
+    "RequestState",
+    "RequestTimedOut",
+    "RequestType",
+    "RestartNeeded",
+    "ResultGone",
+    "ResultTruncated",
+    "Scaled",
+    "Session",
+    "SessionStatus",
+    "Setup",
+    "Started",
+    "Stopped",
+    "Task",
+    "Undone",
+    "Update",
+    "Usage",
+    "WaitTimeout",
+    "Work",
+    "WorkOptions",
+    "WrongSettings",
+    "connect",
+    "connect_async",
+    "open_backend",
+]

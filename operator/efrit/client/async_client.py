@@ -1,7 +1,7 @@
 """The client of a Python program that uses asyncio: `connect_async`. A thin surface over one `Backend`.
 
-What it returns are the values of `efrit.client.interface` and `efrit.client.plans`; what it raises, those of
-`efrit.client.errors`. `efrit.client.sync_client` is the same without asyncio.
+What it returns are the values of `efrit.backend.interface` and `efrit.backend.plans`; what it raises, those of
+`efrit.backend.errors`. `efrit.client.sync_client` is the same without asyncio.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack, cast
 
-from efrit.client.async_plans import AsyncPlans
-from efrit.client.backends import open_backend
-from efrit.client.claims import Claim, NewClaim, bound_claim
-from efrit.client.errors import Refused, WaitTimeout, check_directory, check_name, check_options
-from efrit.client.interface import (
+from efrit.backend.claims import Claim, NewClaim, bound_claim
+from efrit.backend.errors import Refused, WaitTimeout, check_directory, check_name, check_options
+from efrit.backend.interface import (
     MAX_LISTED,
     Backend,
     Budget,
@@ -36,10 +34,12 @@ from efrit.client.interface import (
     Update,
     Work,
 )
-from efrit.client.outcomes import raise_for_outcome
-from efrit.client.place import Place
-from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
-from efrit.client.whole_result import completed
+from efrit.backend.open import open_backend
+from efrit.backend.outcomes import raise_for_outcome
+from efrit.backend.place import Place
+from efrit.backend.pools import Pool, PoolRevision, Scaled, Undone
+from efrit.backend.whole_result import completed
+from efrit.client.async_plans import AsyncPlans
 
 _log = logging.getLogger("efrit.client")
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from efrit.client.errors import WaitTimeout, check_name, check_options
-from efrit.client.outcomes import raise_for_plan
-from efrit.client.plans import Change, Intent, NewPlan, Plans, PlanState
+from efrit.backend.errors import WaitTimeout, check_name, check_options
+from efrit.backend.outcomes import raise_for_plan
+from efrit.backend.plans import Change, Intent, NewPlan, Plans, PlanState
 
 if TYPE_CHECKING:
     from efrit.client.async_client import AsyncClient

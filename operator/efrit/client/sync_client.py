@@ -9,11 +9,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, Unpack
 
-from efrit.client.async_client import AsyncClient, AsyncSession, PlaceOptions, WorkOptions, connect_async
-from efrit.client.async_plans import AsyncPlans, PlanOptions
-from efrit.client.claims import Claim
-from efrit.client.event_loop import EventLoop
-from efrit.client.interface import (
+from efrit.backend.claims import Claim
+from efrit.backend.interface import (
     MAX_LISTED,
     Finding,
     Handle,
@@ -27,8 +24,11 @@ from efrit.client.interface import (
     Stopped,
     Update,
 )
-from efrit.client.plans import Intent, PlanState
-from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
+from efrit.backend.plans import Intent, PlanState
+from efrit.backend.pools import Pool, PoolRevision, Scaled, Undone
+from efrit.client.async_client import AsyncClient, AsyncSession, PlaceOptions, WorkOptions, connect_async
+from efrit.client.async_plans import AsyncPlans, PlanOptions
+from efrit.client.event_loop import EventLoop
 
 
 def connect(*, notify: Callable[[str], None] | None = None, **place: Unpack[PlaceOptions]) -> Client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from efrit.client.interface import RequestType
+from efrit.backend.interface import RequestType
 
 
 class Effect(StrEnum):

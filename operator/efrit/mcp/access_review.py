@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from efrit.client.cluster.api import Api
+from efrit.backend.cluster.api import Api
 from efrit.resources import ACCESS_REVIEWS, REQUESTS, TOKEN_REVIEWS
 
 LONGEST_TOKEN = 16_384

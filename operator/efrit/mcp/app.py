@@ -11,7 +11,7 @@ import anyio
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
-from efrit.client.backends import open_backend
+from efrit.backend.open import open_backend
 from efrit.entry_point import load_entry_point
 from efrit.errors import EfritError
 from efrit.log_format import OneLineFormatter

@@ -9,10 +9,10 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from efrit import resources
-from efrit.client.claims import Claim, NewClaim
-from efrit.client.cluster.convert import name_of_key
-from efrit.client.errors import Forbidden
-from efrit.client.interface import (
+from efrit.backend.claims import Claim, NewClaim
+from efrit.backend.cluster.convert import name_of_key
+from efrit.backend.errors import Forbidden
+from efrit.backend.interface import (
     ANY_INSTANCE,
     Backend,
     Finding,
@@ -27,7 +27,7 @@ from efrit.client.interface import (
     Update,
     Work,
 )
-from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
+from efrit.backend.pools import Pool, PoolRevision, Scaled, Undone
 from efrit.mcp.access_review import Authorizer, Caller, Permission
 from efrit.mcp.authorized_plans import AuthorizedPlans
 

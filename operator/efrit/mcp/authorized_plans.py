@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from efrit import resources
-from efrit.client.interface import ANY_INSTANCE, Backend
-from efrit.client.plan_history import history_of
-from efrit.client.plans import Change, NewPlan, Plans, PlanState
+from efrit.backend.interface import ANY_INSTANCE, Backend
+from efrit.backend.plan_history import history_of
+from efrit.backend.plans import Change, NewPlan, Plans, PlanState
 
 PLANS = resources.PLANS.plural
 INSTANCES = resources.INSTANCES.plural
@@ -22,7 +22,7 @@ Require = Callable[[str, str, str], Awaitable[None]]
 
 
 class AuthorizedPlans:
-    """`efrit.client.plans.Plans` of one caller; `backend` is authorized, what `open_backend` returns is not."""
+    """`efrit.backend.plans.Plans` of one caller; `backend` is authorized, what `open_backend` returns is not."""
 
     def __init__(self, require: Require, open_backend: Callable[[], Awaitable[Backend]], backend: Backend) -> None:
         self._require = require

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult, InputResponses
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from efrit.client.interface import Handle, RequestReason, RequestState, RequestType, Work
+from efrit.backend.interface import Handle, RequestReason, RequestState, RequestType, Work
 from efrit.mcp.progress import Report, heartbeat
 
 Context = ServerRequestContext[Any, Any]

@@ -6,7 +6,7 @@ import re
 
 from pydantic import ValidationError
 
-import efrit.client.errors as errors
+import efrit.backend.errors as errors
 from efrit.errors import EfritError
 
 _ADVICE: tuple[tuple[type[EfritError], str], ...] = (

@@ -29,13 +29,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from efrit.client.backends import open_backend
-from efrit.client.cluster.api import Api, load_connection
-from efrit.client.cluster.backend import ClusterBackend
-from efrit.client.errors import NotReady
-from efrit.client.interface import Backend
-from efrit.client.place import Place
-from efrit.client.place import backend_of as kind_of_backend
+from efrit.backend.cluster.api import Api, load_connection
+from efrit.backend.cluster.backend import ClusterBackend
+from efrit.backend.errors import NotReady
+from efrit.backend.interface import Backend
+from efrit.backend.open import open_backend
+from efrit.backend.place import Place
+from efrit.backend.place import backend_of as kind_of_backend
 from efrit.errors import ConfigurationError, Unauthorized
 from efrit.kube.output_budget import OutputBudget
 from efrit.mcp.access import Access

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from efrit.client.cluster.api import Api, Json
-from efrit.client.cluster.backend import ClusterBackend
-from efrit.client.errors import Forbidden
-from efrit.client.interface import Backend
+from efrit.backend.cluster.api import Api, Json
+from efrit.backend.cluster.backend import ClusterBackend
+from efrit.backend.errors import Forbidden
+from efrit.backend.interface import Backend
 from efrit.mcp.access_review import SERVICE_ACCOUNT, Caller
 
 audit = logging.getLogger("efrit.mcp.audit")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-from efrit.client.plans import Plans, PlanState
+from efrit.backend.plans import Plans, PlanState
 from efrit.mcp.progress import MAX_CHARACTERS, ProgressReporter, Report, wait_at_most
 
 

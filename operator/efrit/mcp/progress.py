@@ -10,7 +10,7 @@ from typing import TypeVar
 import anyio
 from mcp.shared.exceptions import MCPError
 
-from efrit.client.interface import Backend, Handle, RequestState, Update
+from efrit.backend.interface import Backend, Handle, RequestState, Update
 from efrit.errors import EfritError
 
 T = TypeVar("T")

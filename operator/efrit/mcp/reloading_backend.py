@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from efrit.client.interface import Backend
+from efrit.backend.interface import Backend
 from efrit.errors import EfritError
 
 log = logging.getLogger(__name__)

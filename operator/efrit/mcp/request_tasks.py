@@ -14,8 +14,8 @@ import anyio
 from mcp import types
 from mcp.shared.exceptions import MCPError
 
-from efrit.client.errors import Conflict, RequestNotFound
-from efrit.client.interface import Backend, Handle, RequestReason, RequestState
+from efrit.backend.errors import Conflict, RequestNotFound
+from efrit.backend.interface import Backend, Handle, RequestReason, RequestState
 from efrit.errors import EfritError
 from efrit.mcp import elicitation
 from efrit.mcp.access import Access, allows_reply

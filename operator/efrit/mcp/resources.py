@@ -16,9 +16,9 @@ from msgspec import json
 from msgspec.structs import asdict
 from pydantic import BaseModel
 
-from efrit.client.errors import Forbidden, NotFound
-from efrit.client.interface import Backend, Handle
-from efrit.client.plans import Plans
+from efrit.backend.errors import Forbidden, NotFound
+from efrit.backend.interface import Backend, Handle
+from efrit.backend.plans import Plans
 from efrit.mcp.error_text import error_text
 from efrit.mcp.outputs.instances import instance_list
 from efrit.mcp.outputs.plans import plan_list, plan_output

@@ -20,7 +20,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from efrit.client.interface import Backend
+from efrit.backend.interface import Backend
 from efrit.errors import EfritError
 from efrit.mcp import resources
 from efrit.mcp.access import Access

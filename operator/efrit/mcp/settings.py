@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from efrit import __version__
-from efrit.client.place import Place
+from efrit.backend.place import Place
 from efrit.mcp.access import Access
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

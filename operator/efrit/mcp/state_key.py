@@ -7,7 +7,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from efrit.client.local.settings import state_directory
+from efrit.backend.local.settings import state_directory
 
 KEY_BYTES = 32
 

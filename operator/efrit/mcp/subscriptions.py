@@ -13,8 +13,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 import anyio
 from anyio.abc import TaskGroup
 
-from efrit.client.errors import NotFound
-from efrit.client.interface import Backend, RequestState
+from efrit.backend.errors import NotFound
+from efrit.backend.interface import Backend, RequestState
 from efrit.errors import EfritError
 from efrit.mcp import resources
 from efrit.mcp.error_text import error_text

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from efrit.client.backends import open_backend
-from efrit.client.place import Place
-from efrit.client.plans import Change, Intent, NewPlan
+from efrit.backend.open import open_backend
+from efrit.backend.place import Place
+from efrit.backend.plans import Change, Intent, NewPlan
 from efrit.resources import PLANS
 from tests.model.running import Model
 from tests.plans.script import Script

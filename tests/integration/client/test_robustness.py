@@ -161,12 +161,12 @@ sys.meta_path.insert(0, Finder())
     [
         ("eval 1", "efrit.cli.program"),
         ("eval 1", "argparse"),
-        ("eval 1", "efrit.client.interface"),
+        ("eval 1", "efrit.backend.interface"),
         ("eval 1", "efrit.cli.blocking_eval"),
-        ("eval 1", "efrit.client.local.queues"),
+        ("eval 1", "efrit.backend.local.queues"),
         ("eval 1", "efrit.cli.results"),
         ("instances", "asyncio"),
-        ("instances", "efrit.client.local.backend"),
+        ("instances", "efrit.backend.local.backend"),
         ("help eval", "efrit.cli.examples"),
     ],
 )
@@ -181,7 +181,7 @@ def test_a_signal_while_it_loads_ends_it_without_a_traceback(
 
 
 @pytest.mark.parametrize(
-    "module", ["efrit.cli.event_loop", "asyncio", "efrit.cli.wait", "efrit.client.local.backend"]
+    "module", ["efrit.cli.event_loop", "asyncio", "efrit.cli.wait", "efrit.backend.local.backend"]
 )
 def test_ctrl_c_while_an_eval_at_a_terminal_turns_to_a_longer_wait_asks_as_later(
     efrit: Program, tmp_path: Path, module: str

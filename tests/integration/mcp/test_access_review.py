@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from efrit.client.cluster.api import Api, load_connection
-from efrit.client.errors import Forbidden
+from efrit.backend.cluster.api import Api, load_connection
+from efrit.backend.errors import Forbidden
 from efrit.mcp.access_review import ApiServerReviewer, Permission
 from efrit.resources import CLUSTER_ROLE_BINDINGS, REQUESTS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from tests.cluster.control_plane import ControlPlane

@@ -17,9 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from efrit.client.errors import ClientError
-from efrit.client.interface import RequestState, Work
-from efrit.client.local.backend import LocalBackend
+from efrit.backend.errors import ClientError
+from efrit.backend.interface import RequestState, Work
+from efrit.backend.local.backend import LocalBackend
 from efrit.protocol.enums import RequestType
 from tests.support.shared.program import delayed_mount
 

@@ -8,9 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from efrit.cli.exit_codes import Exit
-from efrit.cli.place import Invocation
-from efrit.client.interface import (
+from efrit.backend.interface import (
     Backend,
     Handle,
     Outcome,
@@ -20,7 +18,9 @@ from efrit.client.interface import (
     RequestType,
     Update,
 )
-from efrit.client.local.backend import LocalBackend
+from efrit.backend.local.backend import LocalBackend
+from efrit.cli.exit_codes import Exit
+from efrit.cli.place import Invocation
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 

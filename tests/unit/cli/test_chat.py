@@ -12,11 +12,7 @@ from typing import cast
 
 import pytest
 
-from efrit.cli import chat
-from efrit.cli.commands import build
-from efrit.cli.exit_codes import Terminated
-from efrit.cli.place import Invocation
-from efrit.client.interface import (
+from efrit.backend.interface import (
     Backend,
     Handle,
     Outcome,
@@ -28,6 +24,10 @@ from efrit.client.interface import (
     Update,
     Work,
 )
+from efrit.cli import chat
+from efrit.cli.commands import build
+from efrit.cli.exit_codes import Terminated
+from efrit.cli.place import Invocation
 from efrit.protocol import SessionStatus
 
 

@@ -13,13 +13,13 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
+from efrit.backend.claims import Claim, NewClaim
+from efrit.backend.errors import NotReady, WaitTimeout
+from efrit.backend.interface import Backend
 from efrit.cli.claims import claims_table, released_text, run_claim, run_claims, run_release
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit
 from efrit.cli.place import Invocation
-from efrit.client.claims import Claim, NewClaim
-from efrit.client.errors import NotReady, WaitTimeout
-from efrit.client.interface import Backend
 from efrit.protocol.enums import ClaimPhase
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from efrit.backend.claims import Claim
+from efrit.backend.interface import Handle, Instance, InstanceStatus, Phase, RequestReason, RequestState, Session
+from efrit.backend.pools import Pool
 from efrit.cli import completion
 from efrit.cli.completion import bash, fish, run_complete, zsh
-from efrit.client.claims import Claim
-from efrit.client.interface import Handle, Instance, InstanceStatus, Phase, RequestReason, RequestState, Session
-from efrit.client.pools import Pool
 
 
 class Known:

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
+from efrit.backend.interface import Backend, Finding
 from efrit.cli.doctor import run_doctor
 from efrit.cli.exit_codes import Exit
 from efrit.cli.place import Invocation
-from efrit.client.interface import Backend, Finding
 
 
 class Examined:

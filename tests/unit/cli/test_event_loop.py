@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from efrit.backend.local.start_thread import start_in_thread
 from efrit.cli.event_loop import wake_at_signals
 from efrit.cli.exit_codes import Terminated
-from efrit.client.local.start_thread import start_in_thread
 from tests.support.timeout import TIMEOUT
 
 

@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
+from efrit.backend.errors import Refused
+from efrit.backend.interface import Backend
 from efrit.cli.instances import run_attach
-from efrit.client.errors import Refused
-from efrit.client.interface import Backend
 from tests.unit.cli.listed import Listed
 
 

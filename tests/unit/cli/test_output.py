@@ -5,10 +5,7 @@ from typing import Any
 
 import pytest
 
-from efrit.cli.exit_codes import MEANINGS, Exit, combined_exit, exit_of
-from efrit.cli.output import age_text, duration_text, json_value, name_of, shortened, table, unquoted
-from efrit.cli.top import screen
-from efrit.client.interface import (
+from efrit.backend.interface import (
     Handle,
     Instance,
     InstanceStatus,
@@ -19,6 +16,9 @@ from efrit.client.interface import (
     RequestState,
     RequestType,
 )
+from efrit.cli.exit_codes import MEANINGS, Exit, combined_exit, exit_of
+from efrit.cli.output import age_text, duration_text, json_value, name_of, shortened, table, unquoted
+from efrit.cli.top import screen
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 

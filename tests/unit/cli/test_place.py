@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from efrit.cli.commands import COMMANDS
-from efrit.cli.place import Invocation
-from efrit.client.interface import (
+from efrit.backend.interface import (
     Backend,
 )
+from efrit.cli.commands import COMMANDS
+from efrit.cli.place import Invocation
 from tests.unit.cli.listed import Listed
 
 

@@ -8,11 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from efrit.cli.exit_codes import Exit, exit_of_plan
-from efrit.cli.output import json_value, name_of
-from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, full_view, screen, tree_lines
-from efrit.cli.terminal_text import cut, display_width, draws_unicode, sanitized_line
-from efrit.client.plans import (
+from efrit.backend.plans import (
     Cost,
     Counts,
     Intent,
@@ -24,6 +20,10 @@ from efrit.client.plans import (
     PlanState,
     Task,
 )
+from efrit.cli.exit_codes import Exit, exit_of_plan
+from efrit.cli.output import json_value, name_of
+from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, full_view, screen, tree_lines
+from efrit.cli.terminal_text import cut, display_width, draws_unicode, sanitized_line
 from efrit.protocol.plan_enums import Perspective, TaskState, TaskType
 from efrit.protocol.plan_values import HiddenTasks
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from efrit.backend.errors import Refused, WrongSettings
+from efrit.backend.plans import Change, Intent, NewPlan, Outcome, PlanPhase, PlanReason, PlanState
 from efrit.cli import plan_history, plans
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit
 from efrit.cli.place import Invocation
-from efrit.client.errors import Refused, WrongSettings
-from efrit.client.plans import Change, Intent, NewPlan, Outcome, PlanPhase, PlanReason, PlanState
 from efrit.resources import PLANS
 from tests.unit.cli.test_plan_text import PLAN
 from tests.unit.mcp.scripted_plans import HISTORY

@@ -11,15 +11,15 @@ from typing import cast
 
 import pytest
 
+from efrit.backend.errors import Forbidden, NotFound
+from efrit.backend.interface import Backend, Instance, InstanceStatus, RequestState
+from efrit.backend.pools import POOL_LABEL, Pool, PoolCondition, PoolFlow, PoolRevision, PoolScale, Scaled, Undone
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit
 from efrit.cli.place import Invocation
 from efrit.cli.pools import pool_text, pools_table, run_pools, run_scale
 from efrit.cli.rollout import history_table, run_history, run_undo
 from efrit.cli.top import _state, screen
-from efrit.client.errors import Forbidden, NotFound
-from efrit.client.interface import Backend, Instance, InstanceStatus, RequestState
-from efrit.client.pools import POOL_LABEL, Pool, PoolCondition, PoolFlow, PoolRevision, PoolScale, Scaled, Undone
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 EVIL = "blue\x1b[2J"

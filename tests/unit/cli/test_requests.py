@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from efrit.cli import wait
-from efrit.cli.exit_codes import Exit
-from efrit.cli.requests import TABLE_ROWS, run_logs, run_requests, run_wait
-from efrit.client.interface import (
+from efrit.backend.interface import (
     MAX_LISTED,
     Handle,
     RequestState,
     Update,
 )
-from efrit.client.local.backend import LocalBackend
-from efrit.client.local.queues import LocalQueues
-from efrit.client.local.settings import load
+from efrit.backend.local.backend import LocalBackend
+from efrit.backend.local.queues import LocalQueues
+from efrit.backend.local.settings import load
+from efrit.cli import wait
+from efrit.cli.exit_codes import Exit
+from efrit.cli.requests import TABLE_ROWS, run_logs, run_requests, run_wait
 from tests.unit.cli.listed import Listed, run
 
 BOUNDED = f"only the newest {MAX_LISTED} requests are listed; --limit N lists more"

@@ -7,15 +7,15 @@ from argparse import Namespace
 
 import pytest
 
-from efrit.cli.exit_codes import Exit
-from efrit.cli.results import print_result
-from efrit.client.interface import (
+from efrit.backend.interface import (
     Handle,
     Outcome,
     Phase,
     RequestReason,
     RequestState,
 )
+from efrit.cli.exit_codes import Exit
+from efrit.cli.results import print_result
 
 
 @pytest.mark.parametrize("output", ["name", None, "json"])

@@ -14,12 +14,8 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from efrit.cli import chat, doctor, instances, plan_history, program, requests, results, top
-from efrit.cli.output import write
-from efrit.cli.place import Invocation
-from efrit.cli.results import print_result
-from efrit.client.errors import NotReady
-from efrit.client.interface import (
+from efrit.backend.errors import NotReady
+from efrit.backend.interface import (
     Backend,
     Finding,
     Handle,
@@ -33,6 +29,10 @@ from efrit.client.interface import (
     Update,
     Work,
 )
+from efrit.cli import chat, doctor, instances, plan_history, program, requests, results, top
+from efrit.cli.output import write
+from efrit.cli.place import Invocation
+from efrit.cli.results import print_result
 from efrit.protocol import Progress, Session
 
 EVIL = "\x1b]0;owned\x07first\n\tsecond\x1b[2J\r\x9b2J\u202e\u2028done"

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
+from efrit.backend.interface import Backend, Instance
 from efrit.cli.exit_codes import Exit
 from efrit.cli.top import MAX_PRINTED, View, after_key, run_top, screen
-from efrit.client.interface import Backend, Instance
 from tests.unit.cli.listed import NOW, Listed, over
 
 

@@ -13,14 +13,8 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from efrit.cli import wait
-from efrit.cli.exit_codes import Exit
-from efrit.cli.place import Invocation
-from efrit.cli.results import print_result
-from efrit.cli.run import run_work
-from efrit.cli.wait import Display
-from efrit.client.errors import RestartNeeded
-from efrit.client.interface import (
+from efrit.backend.errors import RestartNeeded
+from efrit.backend.interface import (
     Backend,
     Handle,
     Outcome,
@@ -33,6 +27,12 @@ from efrit.client.interface import (
     Update,
     Work,
 )
+from efrit.cli import wait
+from efrit.cli.exit_codes import Exit
+from efrit.cli.place import Invocation
+from efrit.cli.results import print_result
+from efrit.cli.run import run_work
+from efrit.cli.wait import Display
 from efrit.protocol import SessionStatus
 
 WORK = Work(RequestType.EVAL, "1")

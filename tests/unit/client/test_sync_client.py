@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 import efrit.client
+from efrit.backend.interface import Backend, Budget, Outcome, RequestReason, RequestType, Session, SessionStatus, Work
+from efrit.backend.outcomes import _BY_REASON
+from efrit.backend.plans import Intent
 from efrit.client import (
     AsyncClient,
     Client,
@@ -32,9 +35,6 @@ from efrit.client import (
 )
 from efrit.client.async_client import AsyncSession
 from efrit.client.async_plans import AsyncPlans, new_plan
-from efrit.client.interface import Backend, Budget, Outcome, RequestReason, RequestType, Session, SessionStatus, Work
-from efrit.client.outcomes import _BY_REASON
-from efrit.client.plans import Intent
 from efrit.client.sync_client import Plans
 from efrit.client.sync_client import Session as SyncSession
 from tests.unit.mcp.scripted import ScriptedBackend, broken, evaluated, needs_input

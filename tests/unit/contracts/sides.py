@@ -23,7 +23,7 @@ from tests.unit.contracts.elisp import REPOSITORY
 
 SCRIPT = REPOSITORY / "operator/efrit/bridge/run-emacs.sh"
 CHART = REPOSITORY / "charts/efrit-operator/templates"
-CLIENTS = [REPOSITORY / "operator/efrit" / package for package in ("client", "cli", "mcp")]
+CLIENTS = [REPOSITORY / "operator/efrit" / package for package in ("backend", "client", "cli", "mcp")]
 VARIABLE = re.compile(r"\bEFRIT_[A-Z_]*[A-Z]\b")
 
 EVERY_SETTING: dict[str, Any] = {

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from efrit.api import plan as plan_api
 from efrit.api import request as api
-from efrit.client import plans as client
+from efrit.backend import plans as client
 from efrit.protocol import session
 
 

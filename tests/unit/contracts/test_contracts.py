@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from efrit.backend.local.mounts import REMOTE_TYPES
+from efrit.backend.local.settings import new_instance
 from efrit.bridge.reference import with_settings
-from efrit.client.local.mounts import REMOTE_TYPES
-from efrit.client.local.settings import new_instance
 from efrit.errors import InvalidRequest
 from efrit.protocol import Request
 from efrit.protocol.process_place import ProcessPlace

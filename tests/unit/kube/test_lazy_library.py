@@ -79,7 +79,7 @@ class LeftOut:
         if ".client.api." in name or ".client.models." in name:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, LeftOut())
-import efrit.bridge.app, efrit.cli.program, efrit.client.cluster.backend, efrit.controller.app, efrit.mcp.app
+import efrit.bridge.app, efrit.cli.program, efrit.backend.cluster.backend, efrit.controller.app, efrit.mcp.app
 import asyncio
 from kubernetes.aio.client import Configuration
 from efrit.controller.act.kube import Kube

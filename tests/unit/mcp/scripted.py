@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from efrit.client.claims import Claim, NewClaim
-from efrit.client.errors import (
+from efrit.backend.claims import Claim, NewClaim
+from efrit.backend.errors import (
     ClaimNotFound,
     InstanceNotFound,
     NoInstance,
@@ -21,7 +21,7 @@ from efrit.client.errors import (
     RequestNotFound,
     ResultTruncated,
 )
-from efrit.client.interface import (
+from efrit.backend.interface import (
     ANY_INSTANCE,
     Error,
     Finding,
@@ -45,8 +45,8 @@ from efrit.client.interface import (
     Update,
     Work,
 )
-from efrit.client.plans import Plans
-from efrit.client.pools import Pool, PoolRevision, Scaled, Undone
+from efrit.backend.plans import Plans
+from efrit.backend.pools import Pool, PoolRevision, Scaled, Undone
 from efrit.protocol.enums import ClaimPhase
 from tests.support.timeout import TIMEOUT
 

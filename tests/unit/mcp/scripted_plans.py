@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from efrit.client.errors import PlanNotFound
-from efrit.client.plan_history import history_of
-from efrit.client.plans import (
+from efrit.backend.errors import PlanNotFound
+from efrit.backend.plan_history import history_of
+from efrit.backend.plans import (
     Change,
     Counts,
     Intent,

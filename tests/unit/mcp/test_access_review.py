@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from efrit.client.cluster.api import Api
+from efrit.backend.cluster.api import Api
 from efrit.mcp.access_review import ApiServerReviewer, Caller, Permission
 from efrit.resources import Resource
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from efrit.client.errors import Forbidden
-from efrit.client.plans import Change, Intent, NewPlan
+from efrit.backend.errors import Forbidden
+from efrit.backend.plans import Change, Intent, NewPlan
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.authorized_backend import AuthorizedBackend
 from efrit.mcp.authorized_plans import AuthorizedPlans

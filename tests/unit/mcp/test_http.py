@@ -20,10 +20,10 @@ from mcp.types import ElicitResult, InputRequiredResult, InputResponses
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from efrit.client.cluster.backend import ClusterBackend
-from efrit.client.errors import NoCluster
-from efrit.client.interface import Backend, RequestType, Work
-from efrit.client.place import Place
+from efrit.backend.cluster.backend import ClusterBackend
+from efrit.backend.errors import NoCluster
+from efrit.backend.interface import Backend, RequestType, Work
+from efrit.backend.place import Place
 from efrit.kube.output_budget import OutputBudget
 from efrit.mcp import endpoint
 from efrit.mcp.access import Access

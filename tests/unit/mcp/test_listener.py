@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
-from efrit.client.interface import Backend
+from efrit.backend.interface import Backend
 from efrit.errors import ConfigurationError
 from efrit.mcp import http
 from efrit.mcp.settings import Http, Limits

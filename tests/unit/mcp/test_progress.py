@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from efrit.client.interface import Setup, Started
+from efrit.backend.interface import Setup, Started
 from efrit.mcp import progress
 from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT

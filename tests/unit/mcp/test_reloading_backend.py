@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from efrit.client.errors import NotReady, WrongSettings
-from efrit.client.interface import Backend, Handle
-from efrit.client.local.backend import LocalBackend
-from efrit.client.local.files import QueueFiles
+from efrit.backend.errors import NotReady, WrongSettings
+from efrit.backend.interface import Backend, Handle
+from efrit.backend.local.backend import LocalBackend
+from efrit.backend.local.files import QueueFiles
 from efrit.mcp.reloading_backend import MAX_FORMER, ReloadingBackend
 from tests.unit.mcp.scripted import ScriptedBackend
 

@@ -6,8 +6,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import ResourceTemplateReference, TextResourceContents
 
-from efrit.client.errors import Forbidden
-from efrit.client.interface import RequestType, Work
+from efrit.backend.errors import Forbidden
+from efrit.backend.interface import RequestType, Work
 from efrit.mcp.resources import PAGE
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend, evaluated

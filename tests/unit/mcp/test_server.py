@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
-from efrit.client.errors import NotReady
+from efrit.backend.errors import NotReady
 from efrit.mcp.access import Access
 from efrit.mcp.error_text import error_text, for_model
 from efrit.mcp.server import instructions
@@ -117,7 +117,8 @@ def test_a_remedy_names_a_tool_and_not_a_command(advice: str, sentence: str) -> 
 def test_every_command_that_the_clients_advise_has_its_tool() -> None:
     """A new remedy with a command fails here until `for_model` knows it."""
     sources = [
-        *(ROOT / "operator/efrit/client").rglob("*.py"),
+        *(ROOT / "operator/efrit/backend").rglob("*.py"),
+        *(ROOT / "operator/efrit/client").glob("*.py"),
         *(ROOT / "operator/efrit/plan").glob("*.py"),
         *(ROOT / "images/emacs/lisp").glob("*.el"),
     ]

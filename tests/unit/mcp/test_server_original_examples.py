@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from efrit.client.interface import Handle, Outcome, Phase, RequestType
-from efrit.client.local.files import QueueFiles
+from efrit.backend.interface import Handle, Outcome, Phase, RequestType
+from efrit.backend.local.files import QueueFiles
 from tests.support.mcp_results import structured_content
 from tests.unit.mcp.clients import run
 from tests.unit.mcp.conftest import Call, Open

@@ -13,8 +13,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp import Client, MCPError
 from mcp.types import ResourceUpdatedNotification
 
-from efrit.client.errors import NotReady
-from efrit.client.interface import Handle, RequestState, RequestType, Update, Work
+from efrit.backend.errors import NotReady
+from efrit.backend.interface import Handle, RequestState, RequestType, Update, Work
 from efrit.mcp.server import make_server
 from efrit.mcp.subscriptions import MAX_SUBSCRIPTIONS
 from tests.support.timeout import TIMEOUT

@@ -10,7 +10,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, ClientCapabilities, Request
 from mcp.types.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
-from efrit.client.interface import RequestReason, RequestType
+from efrit.backend.interface import RequestReason, RequestType
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller
 from efrit.mcp.authorized_backend import AuthorizedBackend

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from efrit.client.errors import NotReady
-from efrit.client.local.files import QueueFiles
+from efrit.backend.errors import NotReady
+from efrit.backend.local.files import QueueFiles
 from efrit.errors import QueueNotTrusted
 from efrit.queue.layout import Area
 from efrit.queue.trust import check_trusted

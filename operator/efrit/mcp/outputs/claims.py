@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from efrit.client.claims import Claim
+from efrit.backend.claims import Claim
 from efrit.mcp.schema_models import Output
 
 

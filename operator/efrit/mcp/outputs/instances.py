@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from efrit.client.interface import Instance
+from efrit.backend.interface import Instance
 from efrit.mcp.schema_models import Output
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec.structs import asdict
 from pydantic import Field
 
-from efrit.client.interface import Outcome
-from efrit.client.plans import (
+from efrit.backend.interface import Outcome
+from efrit.backend.plans import (
     Cost,
     Counts,
     Intent,

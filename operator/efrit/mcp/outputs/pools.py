@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from efrit.client.pools import Pool, PoolRevision
+from efrit.backend.pools import Pool, PoolRevision
 from efrit.mcp.schema_models import Output
 
 

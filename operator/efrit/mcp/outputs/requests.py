@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple, Self
 from msgspec import Meta
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from efrit.client.errors import ClientError, Forbidden, ResultGone, ResultTruncated
-from efrit.client.interface import (
+from efrit.backend.errors import ClientError, Forbidden, ResultGone, ResultTruncated
+from efrit.backend.interface import (
     Backend,
     Outcome,
     Phase,

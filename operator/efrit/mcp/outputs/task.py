@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from efrit.client.interface import RequestState
+from efrit.backend.interface import RequestState
 from efrit.mcp.error_text import for_model
 from efrit.mcp.progress import request_position
 from efrit.mcp.tasks import Task

@@ -14,7 +14,7 @@ from mcp.server import ServerRequestContext
 from mcp.types import CallToolRequestParams, InputRequiredResult
 
 from efrit.api_group import GROUP
-from efrit.client.interface import Backend, Handle, RequestState, Work
+from efrit.backend.interface import Backend, Handle, RequestState, Work
 from efrit.mcp import elicitation
 from efrit.mcp.access import Access, allows_reply
 from efrit.mcp.elicitation import question_of

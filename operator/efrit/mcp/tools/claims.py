@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from efrit.client.claims import MAX_TTL_SECONDS, NewClaim, bound_claim
-from efrit.client.errors import NotReady
+from efrit.backend.claims import MAX_TTL_SECONDS, NewClaim, bound_claim
+from efrit.backend.errors import NotReady
 from efrit.mcp.access import Effect
 from efrit.mcp.outputs.claims import ClaimList, ClaimOutput, claim_list, claim_output
 from efrit.mcp.schema_models import Arguments, ClaimName, PoolName, WaitSeconds

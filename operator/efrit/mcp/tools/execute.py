@@ -8,7 +8,7 @@ from typing import Literal
 from mcp.types import InputRequiredResult
 from pydantic import Field
 
-from efrit.client.interface import Backend, Outcome, RequestReason, RequestState, RequestType, Work
+from efrit.backend.interface import Backend, Outcome, RequestReason, RequestState, RequestType, Work
 from efrit.mcp.access import Effect
 from efrit.mcp.elicitation import question_of
 from efrit.mcp.error_text import for_model, sentence

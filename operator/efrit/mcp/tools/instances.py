@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from efrit.client.errors import ClientError
-from efrit.client.interface import Setup
+from efrit.backend.errors import ClientError
+from efrit.backend.interface import Setup
 from efrit.mcp.access import Effect
 from efrit.mcp.error_text import error_text
 from efrit.mcp.outputs.instances import InstanceList, instance_list

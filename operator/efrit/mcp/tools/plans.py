@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from efrit.client.errors import Forbidden
-from efrit.client.interface import ANY_INSTANCE
-from efrit.client.plans import Change, Intent, NewPlan
+from efrit.backend.errors import Forbidden
+from efrit.backend.interface import ANY_INSTANCE
+from efrit.backend.plans import Change, Intent, NewPlan
 from efrit.mcp.access import Effect
 from efrit.mcp.error_text import error_text
 from efrit.mcp.outputs.plans import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from efrit.client.errors import NotFound
+from efrit.backend.errors import NotFound
 from efrit.mcp.access import Effect
 from efrit.mcp.outputs.pools import PoolHistory, PoolList, PoolOutput, pool_history, pool_list, pool_output
 from efrit.mcp.schema_models import Arguments, Output, PoolName

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from mcp.types import InputRequiredResult
 from pydantic import Field
 
-from efrit.client.interface import Budget, Handle, RequestType, Work
+from efrit.backend.interface import Budget, Handle, RequestType, Work
 from efrit.mcp.access import Effect
 from efrit.mcp.outputs.requests import RequestOutput, request_output
 from efrit.mcp.schema_models import Arguments, PoolName, RequestId, Seconds, Target, WaitSeconds, WorkType

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from mcp import types
 
-from efrit.client.errors import Refused
+from efrit.backend.errors import Refused
 from efrit.mcp.access import Access, Effect, allows
 from efrit.mcp.json_schema import json_schema_of, listed_schema
 from efrit.mcp.schema_models import Arguments, Output

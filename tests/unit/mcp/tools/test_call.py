@@ -7,7 +7,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from efrit.client.interface import Handle, RequestType, Work
+from efrit.backend.interface import Handle, RequestType, Work
 from efrit.mcp.access import Access
 from efrit.mcp.server import make_server
 from tests.support.mcp_results import structured_content

@@ -2,8 +2,8 @@
 
 import pytest
 
-from efrit.client.claims import Claim
-from efrit.client.pools import Pool
+from efrit.backend.claims import Claim
+from efrit.backend.pools import Pool
 from efrit.mcp.access import Access
 from efrit.protocol.enums import ClaimPhase
 from tests.support.mcp_results import structured_content

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from efrit.client.interface import Error, Outcome, RequestReason, RequestType
+from efrit.backend.interface import Error, Outcome, RequestReason, RequestType
 from tests.support.mcp_results import structured_content
 from tests.unit.mcp.clients import run, text_of
 from tests.unit.mcp.conftest import Call

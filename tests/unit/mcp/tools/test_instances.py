@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from efrit.client.interface import Setup, StopStatus
+from efrit.backend.interface import Setup, StopStatus
 from tests.support.mcp_results import structured_content
 from tests.unit.mcp.conftest import Call
 from tests.unit.mcp.scripted import ScriptedBackend

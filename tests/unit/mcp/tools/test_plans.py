@@ -7,8 +7,8 @@ import anyio
 import pytest
 from mcp import MCPError
 
-from efrit.client.errors import Forbidden
-from efrit.client.plans import Intent, NewPlan, Outcome, PlanReason
+from efrit.backend.errors import Forbidden
+from efrit.backend.plans import Intent, NewPlan, Outcome, PlanReason
 from efrit.mcp.access import Access
 from tests.support.mcp_results import structured_content
 from tests.unit.mcp.clients import ProgressLog, text_of

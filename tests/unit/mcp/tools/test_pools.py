@@ -7,7 +7,7 @@ import pytest
 from mcp import MCPError
 from msgspec.structs import replace
 
-from efrit.client.pools import Pool, PoolCondition, PoolFlow, PoolRevision, PoolScale
+from efrit.backend.pools import Pool, PoolCondition, PoolFlow, PoolRevision, PoolScale
 from efrit.mcp.access import Access
 from tests.support.mcp_results import structured_content
 from tests.unit.mcp.clients import text_of

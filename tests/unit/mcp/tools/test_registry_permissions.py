@@ -8,11 +8,11 @@ import pytest
 from mcp import Client
 from mcp.types import CallToolResult
 
-from efrit.client.claims import Claim
-from efrit.client.errors import Forbidden
-from efrit.client.interface import Handle, RequestType, Work
-from efrit.client.plans import Outcome, PlanReason
-from efrit.client.pools import Pool, PoolRevision
+from efrit.backend.claims import Claim
+from efrit.backend.errors import Forbidden
+from efrit.backend.interface import Handle, RequestType, Work
+from efrit.backend.plans import Outcome, PlanReason
+from efrit.backend.pools import Pool, PoolRevision
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.authorized_backend import AuthorizedBackend
 from efrit.mcp.server import make_server

@@ -1,0 +1,121 @@
+"""Processes of this machine: is that number an Emacs, and the one that wrote the heartbeat? Signals to it.
+
+A heartbeat outlives its Emacs, and numbers come back: nothing is signalled that began after its heartbeat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from efrit.backend.local.answers import time_if_valid
+
+_PROC = Path("/proc")
+# A start is known to a tick, a clock may be set a little meanwhile.
+_SLACK_SECONDS = 2.0
+
+
+class Emacs(Struct, frozen=True):
+    """A running Emacs that serves a queue: `started` in epoch seconds where the system says."""
+
+    pid: int
+    boot: str
+    version: str | None
+    beat: datetime
+    started: float | None
+
+    def send(self, number: signal.Signals) -> bool:
+        """Send a signal to the process; return False if it is gone."""
+        if not is_emacs(self.pid) or started_at(self.pid) != self.started:
+            return False
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, number)
+            return True
+        return False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal has stopped it (SIGSTOP): it does nothing until SIGCONT."""
+        return state_of(self.pid) == "T"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return is_emacs(self.pid) and started_at(self.pid) == self.started
+
+
+def emacs_of(heartbeat: Mapping[str, Any]) -> Emacs | None:
+    """Return the Emacs that wrote this heartbeat, if it is running."""
+    pid, beat = heartbeat.get("pid"), time_if_valid(heartbeat.get("time"))
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid < 2 or beat is None or not is_emacs(pid):
+        return None
+    started = started_at(pid)
+    if started is not None and started > beat.timestamp() + _SLACK_SECONDS:
+        return None
+    version = heartbeat.get("emacs_version")
+    return Emacs(pid, str(heartbeat.get("boot")), version if isinstance(version, str) else None, beat, started)
+
+
+def is_emacs(pid: int) -> bool:
+    """Return whether process `pid` runs, and is called emacs. A zombie does not run."""
+    if not _PROC.is_dir():
+        return "emacs" in _by_ps("comm", pid).lower()
+    try:
+        argv = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    names = [os.fsdecode(argv[0])]
+    with contextlib.suppress(OSError):
+        names.append(os.readlink(_PROC / str(pid) / "exe"))  # noqa: PTH115 - the text is wanted
+    return bool(argv[0]) and any("emacs" in os.path.basename(name) for name in names)  # noqa: PTH119
+
+
+def state_of(pid: int) -> str:
+    """Return the letter ps shows for the state of process `pid`; empty if there is none."""
+    if not _PROC.is_dir():
+        return _by_ps("state", pid)[:1]
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def _by_ps(column: str, pid: int) -> str:
+    # Only where there is no /proc.
+    import subprocess
+
+    command = ["ps", "-o", f"{column}=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def started_at(pid: int) -> float | None:
+    """Return when process `pid` started, in epoch seconds; None if that cannot be read."""
+    ticks, booted = start_ticks(pid), _booted_at()
+    return None if ticks is None or booted is None else booted + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when process `pid` started, in ticks since the boot; None if that cannot be read."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+        # The name in brackets may hold anything; the 22nd field is the 20th behind it.
+        return int(text.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+@lru_cache(maxsize=1)
+def _booted_at() -> float | None:
+    with contextlib.suppress(OSError, ValueError):
+        for line in (_PROC / "stat").read_text().splitlines():
+            if line.startswith("btime "):
+                return float(line.split()[1])
+    return None

@@ -1,0 +1,58 @@
+"""Removing an instance of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from efrit.backend.errors import InstanceNotFound, Refused
+from efrit.backend.local.queues import LocalQueues
+from efrit.backend.local.removal import remove
+from efrit.backend.local.settings import add_instance, new_instance
+
+
+@pytest.fixture(autouse=True)
+def usual_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("XDG_STATE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+
+
+def configured(tmp_path: Path) -> LocalQueues:
+    """Return the instances of the configuration file, as a program that begins now reads it."""
+    path = tmp_path / "config.json"
+    if not path.exists():
+        path.write_text('{"instances": {"default": {}}}')
+        settings = add_instance(LocalQueues.configured(path).settings, new_instance("one"))
+        settings.instance("one").queue_dir.mkdir(parents=True)
+    return LocalQueues.configured(path)
+
+
+@pytest.mark.parametrize("name", ["one", "default"])
+def test_of_two_removals_at_once_one_says_that_it_has_removed_the_instance(tmp_path: Path, name: str) -> None:
+    first, second = configured(tmp_path), configured(tmp_path)
+    _, removed = remove(first.settings, first.daemon(name), files=True)
+    assert removed.message == f"{name} is removed"
+    with pytest.raises(InstanceNotFound, match=f"there is no instance '{name}' in .* any more"):
+        remove(second.settings, second.daemon(name), files=True)
+
+
+def test_the_default_instance_is_removed_once_where_there_was_no_configuration_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EFRIT_CONFIG", str(tmp_path / "none.json"))
+    first, second = LocalQueues.configured(), LocalQueues.configured()
+    remove(first.settings, first.daemon("default"), files=False)
+    with pytest.raises(InstanceNotFound):
+        remove(second.settings, second.daemon("default"), files=False)
+
+
+def test_what_has_work_that_waits_stays_whole(tmp_path: Path) -> None:
+    queues = configured(tmp_path)
+    queue = queues.settings.instance("one").queue_dir
+    (queue / "requests").mkdir()
+    (queue / "requests/req_a.json").write_text("{}")
+    with pytest.raises(Refused, match="1 requests of one are not finished"):
+        remove(queues.settings, queues.daemon("one"), files=True)
+    assert queue.is_dir()
+    assert "one" in configured(tmp_path).settings.instances

@@ -85,10 +85,10 @@ LIBRARIES = set(_LIBRARIES.split())
 _OWN = """
 cli cli.app cli.blocking_eval cli.color cli.commands cli.durations cli.examples cli.exit_codes cli.options cli.output
 cli.parser cli.place cli.program cli.results cli.streams cli.terminal_text cli.work
-client client.errors client.interface client.place client.placement client.printed client.whole_result
-client.local client.local.answers client.local.daemon client.local.files client.local.hosts client.local.instances
-client.local.limits client.local.model client.local.mounts client.local.poll_interval
-client.local.process client.local.queues client.local.request_file client.local.settings
+backend backend.errors backend.interface backend.place backend.placement backend.printed backend.whole_result
+backend.local backend.local.answers backend.local.daemon backend.local.files backend.local.hosts
+backend.local.instances backend.local.limits backend.local.model backend.local.mounts backend.local.poll_interval
+backend.local.process backend.local.queues backend.local.request_file backend.local.settings
 entry_point errors
 protocol protocol.enums protocol.fields protocol.ids protocol.json_limits protocol.model protocol.process_place
 protocol.request protocol.resource_case protocol.response protocol.session protocol.times

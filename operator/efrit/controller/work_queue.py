@@ -21,8 +21,9 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from efrit.controller.delays import Delays
 from efrit.controller.lanes import AWAITED, FIRST, Lanes, Waiting, is_of_claims, lane_of
-from efrit.controller.model.keys import WorkKey
+from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.pace import Pace
+from efrit.controller.portions import PAUSE_SECONDS, Portions
 from efrit.errors import ApiNamespaceTerminating, ApiUnavailable, EfritError
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,9 @@ class WorkQueue:
         self._pace = Pace()
         self._delayed = Delays()
         self._delayed_background = Delays()
+        self._portions = Portions()
+        self._portion_at = math.inf
+        """When the next portion is due, on the loop's clock."""
         self._failures: dict[WorkKey, int] = {}
         self._loaded: dict[str, float] = {}
         """Until when each namespace is loaded; what was loaded last is last."""
@@ -178,6 +182,18 @@ class WorkQueue:
             self._ready.put(key, _now(), self._ahead.get(key))
             self._wake()
 
+    def add_all(self, kind: str, namespace: str, keys: Iterable[Key]) -> None:
+        """Have objects of one kind and namespace reconciled as soon as possible; of many, a few at a time."""
+        for key in self._portions.put(kind, namespace, keys):
+            self.add(key)
+        if self._portions and self._portion_at == math.inf:
+            self._await_portion(_now() + PAUSE_SECONDS)
+
+    def _await_portion(self, at: float) -> None:
+        self._portion_at = at
+        if at < self._wakes_at:
+            self._sooner.set()
+
     def add_background(self, key: WorkKey) -> None:
         """Have `key` reconciled when nothing else is to be done."""
         if key in self._dirty:
@@ -221,6 +237,7 @@ class WorkQueue:
         """Drop what is remembered of a key whose object is gone."""
         self._delayed.forget(key)
         self._delayed_background.forget(key)
+        self._portions.forget(key)
         self._failures.pop(key, None)
 
     def settled(self, key: WorkKey) -> None:
@@ -282,7 +299,11 @@ class WorkQueue:
                 self.add(key)
             while (key := self._delayed_background.pop(now)) is not None:
                 self.add_background(key)
-            self._wakes_at = min(self._end_overdue(now), *self._moments())
+            if self._portion_at <= now:
+                for key in self._portions.take():
+                    self.add(key)
+                self._portion_at = now + PAUSE_SECONDS if self._portions else math.inf
+            self._wakes_at = min(self._end_overdue(now), self._portion_at, *self._moments())
             try:
                 async with asyncio.timeout_at(self._wakes_at):
                     await self._sooner.wait()

@@ -78,6 +78,14 @@ MUTANTS = (
     Step("the look for keys that may begin once those under way have grown old", "nudge", Never()).found_by(
         "tests/unit/controller/test_work_queue_fairness.py"
     ),
+    Step(
+        "that of thousands of objects which are reconciled for one reason a few are added at a time",
+        "portion",
+        Value("list(left)"),
+    ).found_by("test_of_many_objects_a_few_are_added_at_a_time"),
+    Step("the turns of namespaces of which many objects are added", "portion-turn", Instead("pass")).found_by(
+        "test_namespaces_and_kinds_take_turns"
+    ),
     Step("the claims beside that limit", "claims-unpaced", Value("True")).found_by(
         "tests/unit/controller/test_work_queue_fairness.py"
     ),

@@ -377,14 +377,6 @@ MUTANTS = (
         "that only a budget without an owner, of a pool of the name, is taken over", "adopts-orphan", Value("{}")
     ).found_by("test_a_budget_with_the_labels_of_another_pool_is_not_taken_over"),
     Step(
-        "the bound of the claims that are reconciled at once because their pool has changed",
-        "claims-portion",
-        Value("list(rest)"),
-    ).found_by("test_of_many_claims_that_wait_a_few_at_a_time_hear_that_their_pool_comes_or_goes"),
-    Step(
-        "that nothing is kept of the claims of a pool that is gone with its namespace", "claims-rest", Drop()
-    ).found_by("test_a_pool_that_goes_with_its_namespace_leaves_no_claims_to_be_reconciled_by_and_by"),
-    Step(
         "that claims are reconciled only for a change of their pool that changes their answer",
         "claims-answer",
         Always(),

@@ -10,7 +10,6 @@ import pytest
 from efrit import resources
 from efrit.controller.model.claims import STATUS_ATTEMPTS
 from efrit.controller.model.keys import WorkKey
-from efrit.controller.store import claim_lines
 from efrit.errors import ApiError
 from tests.support.factory import Json, condition_json
 from tests.support.timeout import TIMEOUT
@@ -224,20 +223,3 @@ async def test_a_member_that_changed_before_the_end_is_not_deleted_by_what_was_d
     assert ALPHA in rig.api.objects
     await rig.reconcile("EfritClaim", "one")
     assert (ALPHA in rig.api.objects, status(rig, "one")["phase"]) == (True, "Released")
-
-
-async def test_a_pool_that_goes_with_its_namespace_leaves_no_claims_to_be_reconciled_by_and_by(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(claim_lines, "REQUEUED_AT_ONCE", 1)
-    begin(rig, "one", "two", "three")
-    rig.store.pools.observe_gone(("team", "crew"), "uid-crew")
-    rig.served = False
-    await rig.reconcile("EfritPool", "crew")
-    for name in ("one", "two", "three"):
-        rig.queue.settled(WorkKey("EfritClaim", "team", name))
-
-    before = len(rig.queue)
-    rig.store.pools.requeue_waiting(("team", "crew"))
-
-    assert len(rig.queue) == before

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efrit.controller.model.keys import WorkKey
+from efrit.controller.portions import AT_ONCE, PAUSE_SECONDS
 from efrit.controller.work_queue import FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS, WorkQueue
 from efrit.errors import ApiUnavailable
 from tests.unit.controller.virtual_time import elapse, now, on_virtual_time
@@ -49,6 +50,19 @@ class Reconciliations:
         if self.failures:
             self.failures -= 1
             raise self.error()
+
+
+async def test_many_that_are_added_for_one_reason_let_others_have_a_turn() -> None:
+    queue, done = WorkQueue(), Reconciliations()
+    many = [("team", str(number)) for number in range(2 * AT_ONCE + 1)]
+    queue.add_all("EfritRequest", "team", many)
+    assert queue.ready == AT_ONCE
+    gone = WorkKey("EfritRequest", *many[-2])
+    queue.settled(gone)
+    async with running(queue, done):
+        await elapse(3 * PAUSE_SECONDS)
+    assert done.times.keys() == {WorkKey("EfritRequest", *key) for key in many} - {gone}
+    assert done.times[WorkKey("EfritRequest", *many[-1])] == [PAUSE_SECONDS]
 
 
 async def test_keys_are_reconciled_in_the_order_they_came() -> None:

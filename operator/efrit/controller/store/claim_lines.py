@@ -5,10 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from efrit.api import ConditionStatus, EfritClaim, EfritInstance, EfritPool, ReleasePolicy, condition_of
+from efrit.api import ConditionStatus, EfritClaim, EfritInstance, ReleasePolicy, condition_of
 from efrit.api.instance import READY
 from efrit.controller.decide.idle import last_activity_of
 from efrit.controller.model import names
@@ -19,11 +18,6 @@ from efrit.controller.store.records import ClaimOwner, ClaimRecord, InstanceReco
 
 if TYPE_CHECKING:
     from efrit.controller.store.index import Index
-
-
-REQUEUED_AT_ONCE = 500
-"""Exclusive claims that are reconciled before all others have a turn."""
-REQUEUE_PAUSE_SECONDS = 0.05
 
 
 class IdleMembers:
@@ -66,8 +60,6 @@ class ClaimLines:
         """Instances by the exclusive claim that owns them."""
         self._claims_of_pool: dict[Key, set[Key]] = {}
         """Exclusive claims that have not ended, by pool."""
-        self._unrequeued: dict[Key, dict[Key, None]] = {}
-        """Those of a pool that are yet to be reconciled because it has changed, in this order."""
 
     def place(self, instance: Key, before: ClaimOwner | None, claim: ClaimOwner | None) -> None:
         """Count an instance as that of the exclusive claim that owns it, None where none does or it is gone."""
@@ -256,28 +248,7 @@ class ClaimLines:
         """Have all exclusive claims reconciled that wait for a member of a pool, a few of them at a time."""
         line = self._lines.get(pool)
         if line is not None:
-            # Those that are left of an earlier change keep their place: another one comes too late for none.
-            self._unrequeued.setdefault(pool, {}).update(dict.fromkeys(line.first(len(line))))
-            self.requeue_part(pool)
-
-    def requeue_part(self, pool: Key) -> None:
-        """Go on with what `requeue_all` has begun."""
-        rest = self._unrequeued.get(pool)
-        if rest is None:
-            return
-        portion = list(islice(rest, REQUEUED_AT_ONCE))  # gate: claims-portion
-        for claim in portion:
-            del rest[claim]
-            if claim in self._index.claims:
-                self.requeue(claim)
-        if rest:
-            self._index.queue.add_after(WorkKey(EfritPool.kind, *pool), REQUEUE_PAUSE_SECONDS)
-        else:
-            del self._unrequeued[pool]
-
-    def forget_rest(self, pool: Key) -> None:
-        """Do not go on with what `requeue_all` has begun."""
-        self._unrequeued.pop(pool, None)
+            self._index.queue.add_all(EfritClaim.kind, pool[0], line.first(len(line)))
 
     def requeue_owner(self, instance: Key) -> None:
         """Have the exclusive claim reconciled that owns an instance."""

@@ -309,14 +309,16 @@ class Index:
         self.queue.add_background_after(key, random.uniform(least, seconds))  # noqa: S311
 
     def requeue_waiting(self, target: Key) -> None:
-        """Have all open requests of an instance reconciled; its next one before those of others, if it can get it."""
+        """Have all open requests of an instance reconciled, a few at a time.
+
+        Its next one goes before those of others, if the instance can get it.
+        """
         entry = self.instances[target]
         recorded = entry.instance.status.handover if entry.instance is not None else None
         if recorded is not None and recorded.id == entry.facts.handover_id and entry.bridge.connected:
             for key in entry.backlog.first(1):
                 self.requeue_request(key, first=True)  # gate: next-request
-        for key in entry.open_requests:
-            self.requeue_request(key)
+        self.queue.add_all(EfritRequest.kind, target[0], entry.open_requests)
 
     def requeue_held_back(self, target: Key, stats: Stats) -> None:
         """Have as many requests of the backlog reconciled as the instance can take, some at a time.
@@ -333,6 +335,5 @@ class Index:
 
     def requeue_unbound(self, namespace: str) -> None:
         """Have all open requests reconciled that select among the instances of a namespace, or by a pool's label."""
-        for key in self.unbound.get(namespace, ()):
-            self.requeue_request(key)
+        self.queue.add_all(EfritRequest.kind, namespace, self.unbound.get(namespace, ()))
         self.pool_lines.requeue_without_pool(namespace)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from efrit.api import EfritPool
+from efrit.api import EfritPool, EfritRequest
 from efrit.api.pool import MAX_MEMBERS, REQUESTER, Fairness, PlacementStrategy
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import pod_goes_for_update
@@ -93,13 +93,20 @@ class PoolLines:
         line = self._lines.get(pool)
         if line is None or not self._index.is_listed(pool[0]):
             return
-        waiting = Counter[str]()
         records = [self._index.requests[key] for key in line.waiting]
+        if self._fairness(pool).max_pending_per_flow is not None:
+            self._admit_in_order(pool, line, records)
+        else:
+            for record in records:
+                record.admitted = True
+        turned_away = [record.packed.key for record in records if record.turned_away]
+        self._index.queue.add_all(EfritRequest.kind, pool[0], turned_away)
+
+    def _admit_in_order(self, pool: Key, line: FlowBacklog, records: list[RequestRecord]) -> None:
+        waiting = Counter[str]()
         for record in sorted(records, key=lambda each: (not each.admitted, each.packed.created)):
             flow = line.flow_of(record.packed.key) or ""
             waiting[flow] += self._admit(record, pool, waiting[flow]) and not record.left_selection
-            if record.turned_away:
-                self._index.requeue_request(record.packed.key)
 
     def _line(self, pool: Key) -> FlowBacklog:
         line = self._lines.get(pool)
@@ -343,8 +350,14 @@ class PoolLines:
         self._requeue_first(pool, room.awake + room.asleep)
 
     def requeue_waiting(self, pool: Key) -> None:
-        """Have all requests reconciled that wait for a pool: it is gone, or there is none of the name."""
-        self._requeue_first(pool, self.backlog(pool))
+        """Have all requests reconciled that wait for a pool, a few at a time: it is gone, or never was."""
+        line = self._lines.get(pool)
+        if line is not None:
+            self._requeue_all(pool[0], line.waiting)
+
+    def _requeue_all(self, namespace: str, waiting: Iterable[Key]) -> None:
+        keys = [key for key in waiting if not self._index.requests[key].retries_binding]
+        self._index.queue.add_all(EfritRequest.kind, namespace, keys)
 
     def _requeue_first(self, pool: Key, count: int) -> None:
         line = self._lines.get(pool)
@@ -356,11 +369,11 @@ class PoolLines:
     def requeue_listed(self, pool: Key) -> None:
         """Have the requests reconciled that get a member, or another one, now that all open requests are known."""
         line = self._lines.get(pool)
-        for key in line.held if line is not None else ():
-            self._index.requeue_request(key)
+        self._index.queue.add_all(EfritRequest.kind, pool[0], line.held if line is not None else ())
         self.requeue_pool(pool)
 
     def requeue_without_pool(self, namespace: str) -> None:
         """Have all requests of a namespace reconciled whose pool is not there."""
-        for pool in [pool for pool in self._lines if pool[0] == namespace and pool not in self._index.pools]:
-            self.requeue_waiting(pool)
+        for pool, line in self._lines.items():
+            if pool[0] == namespace and pool not in self._index.pools:
+                self._requeue_all(namespace, line.waiting)

@@ -111,7 +111,6 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         """
         if key not in self._records:
             self._left.pop(key, None)
-            self._index.claim_lines.forget_rest(key)  # gate: claims-rest
 
     def is_done(self, key: Key) -> bool:
         """Return whether there is no such pool any more."""
@@ -265,11 +264,7 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         return {pool for pool in pools if pool[1] and pool not in self._records}
 
     def requeue_waiting(self, pool: Key) -> None:
-        """Have as many requests that wait for a pool reconciled as its members have room for.
-
-        Of the exclusive claims whose answer the pool has changed, the next ones.
-        """
-        self._index.claim_lines.requeue_part(pool)
+        """Have as many requests that wait for a pool reconciled as its members have room for."""
         self._index.pool_lines.requeue_pool(pool)
 
     # What decisions read.

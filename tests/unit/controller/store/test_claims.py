@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from efrit.controller import portions, work_queue
 from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.model.keys import WorkKey
-from efrit.controller.store import claim_lines
 from efrit.controller.store.claims import MAX_LOOKED_AT
 from efrit.controller.store.instances import CLAIMED_SECONDS
 from efrit.controller.store.records import MAX_CLAIMS_TAKEN
@@ -520,14 +520,14 @@ async def test_the_end_of_a_claim_and_of_its_member_has_the_pool_reconciled(worl
     assert ("Pool", "crew") in await world.due_keys(LONG)
 
 
-async def reconciled_claims(world: World) -> set[str]:
-    return {name for kind, name in await world.due_keys() if kind == "Claim"}
+async def reconciled_claims(world: World, within: float = SOON) -> set[str]:
+    return {name for kind, name in await world.due_keys(within) if kind == "Claim"}
 
 
 async def many_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have seven claims wait, of which two at a time are reconciled because of their pool."""
-    monkeypatch.setattr(claim_lines, "REQUEUED_AT_ONCE", 2)
-    monkeypatch.setattr(claim_lines, "REQUEUE_PAUSE_SECONDS", LONG)
+    monkeypatch.setattr(portions, "AT_ONCE", 2)
+    monkeypatch.setattr(work_queue, "PAUSE_SECONDS", LONG)
     for number in range(7):
         world.store.claims.observe(claim_json(f"c{number}", created=number))
     await world.settle()
@@ -540,29 +540,14 @@ async def test_of_many_claims_that_wait_a_few_at_a_time_hear_that_their_pool_com
     await many_wait(world, monkeypatch)
     world.store.pools.observe(pool_json())
     assert await reconciled_claims(world) == {"c0", "c1"}
-    world.store.pools.requeue_waiting(CREW)
-    assert await reconciled_claims(world) == {"c2", "c3"}
+    assert await reconciled_claims(world, LONG) == {"c2", "c3"}
     # What comes meanwhile waits for those that were to be next.
     world.store.pools.observe(pool_json(generation=2, version="9", replicas=0))
-    assert await reconciled_claims(world) == {"c4", "c5"}
+    assert await reconciled_claims(world, LONG) == {"c4", "c5"}
     world.store.claims.observe_gone((NAMESPACE, "c6"), "uid-c6")
-    portions = []
-    for _ in range(3):
-        world.store.pools.requeue_waiting(CREW)
-        portions.append(await reconciled_claims(world))
-    assert portions == [{"c0"}, {"c1", "c2"}, {"c3"}]
+    assert [await reconciled_claims(world, LONG) for _ in range(3)] == [{"c0", "c1"}, {"c2", "c3"}, set()]
     world.store.pools.observe_gone(CREW, "uid-crew")
     assert await reconciled_claims(world) == {"c0", "c1"}
-
-
-@on_virtual_time
-async def test_the_pool_has_the_rest_of_its_claims_reconciled_by_and_by(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await many_wait(world, monkeypatch)
-    world.store.pools.observe(pool_json())
-    await world.settle()
-    assert ("Pool", "crew") in await world.due_keys(LONG + SOON)
 
 
 @on_virtual_time

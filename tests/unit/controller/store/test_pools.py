@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
+from efrit.controller import portions
 from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.rollout import UpdateCause
 from efrit.controller.model.snapshots import PoolPlace
@@ -260,6 +261,25 @@ async def test_the_deletion_of_a_pool_has_its_requests_look_for_labelled_instanc
     world.store.pools.observe_left(pool_json())
     assert ("Request", "one") in await world.due_keys(LONG)
     assert world.store.pools.snapshot(CREW) is None
+
+
+@on_virtual_time
+async def test_of_thousands_that_wait_a_few_at_a_time_hear_that_their_pool_comes_or_goes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portions, "AT_ONCE", 2)
+    world.store.pools.observe(pool_json(fairness={"maxPendingPerFlow": 5}))
+    for number in range(7):
+        world.store.requests.observe(pool_request(f"r{number}"))
+    await world.settle()
+    world.store.first_list_complete(None)
+    pool_and_claims = 1
+    assert world.queue.ready <= 2 + pool_and_claims
+    await world.due_keys(LONG)
+
+    world.store.pools.observe_left(pool_json())
+    assert world.queue.ready <= 2 + pool_and_claims
+    assert {f"r{number}" for number in range(7)} <= {name for _, name in await world.due_keys(LONG)}
 
 
 @on_virtual_time

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from efrit.controller import portions
 from efrit.controller.model import names
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.packed_spec import MAX_LABELS
@@ -72,6 +73,26 @@ async def test_the_end_of_the_last_request_requeues_an_instance_that_may_fall_as
     world.store.requests.observe(request_json(version="21", status=final_status()))
 
     assert ("Instance", "alpha") in await world.due_keys(within=2)
+
+
+async def test_of_thousands_that_wait_for_one_instance_a_few_are_reconciled_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portions, "AT_ONCE", 2)
+    world.store.instances.observe(instance_json())
+    for number in range(7):
+        world.store.requests.observe(request_json(f"r{number}"))
+        world.store.requests.observe(request_json(f"s{number}", target=None, selector={"matchLabels": {"a": "b"}}))
+    await world.settle()
+
+    the_instance = 1
+    world.store.instances.observe_gone(ALPHA, "uid-alpha")
+    assert world.queue.ready <= 2 + the_instance
+    assert {f"r{number}" for number in range(7)} <= {name for _, name in await world.due_keys(within=2)}
+
+    world.store.instances.observe(instance_json(uid="another", labels={"a": "b"}))
+    assert world.queue.ready <= 2 * 2 + the_instance
+    assert {f"s{number}" for number in range(7)} <= {name for _, name in await world.due_keys(within=2)}
 
 
 BOTH = {"a": "1", "b": "2"}

@@ -262,7 +262,7 @@ async def _backend_names(kind: str, args: Namespace, backend: Backend) -> list[s
 
 
 def bash() -> str:
-    """Return the script for bash 4 and later; zsh uses it too."""
+    """Return the script for bash 4 and later."""
     return r"""# efrit completion for bash: eval "$(efrit completion bash)"
 _efrit() {
   local IFS=$'\n' line
@@ -280,8 +280,24 @@ complete -o default -F _efrit efrit"""
 
 
 def zsh() -> str:
-    """Return the script for zsh, by its reading of bash's."""
-    return f"#compdef efrit\nautoload -U +X bashcompinit && bashcompinit\n{bash()}"
+    """Return the script for zsh: a file `_efrit` of its `fpath`, or for `eval` after `compinit`."""
+    # Not bash's by way of bashcompinit: zsh takes ${COMP_WORDS[@]:1:COMP_CWORD} for another thing.
+    return r"""#compdef efrit
+_efrit() {
+  local line files=yes
+  local -a candidates
+  for line in "${(@f)$(efrit __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    case $line in
+      :4) files= ;;
+      :0 | '') ;;
+      *) candidates+=("${line%%$'\t'*}") ;;
+    esac
+  done
+  (( $#candidates )) && compadd -- "${candidates[@]}" && return
+  [[ -n $files ]] && _files
+}
+# Of a file of fpath, zsh runs the whole for the first word that is completed.
+if [[ ${funcstack[1]} == _efrit ]]; then _efrit "$@"; else compdef _efrit efrit; fi"""
 
 
 def fish() -> str:

@@ -123,6 +123,9 @@ MUTANTS = (
         "the moment's silence of a claim that waits, in which a member may come back", "says-waiting", Never()
     ).found_by("test_a_claim_says_that_it_waits_after_a_while_and_of_many_one_at_a_time"),
     Step(
+        "that a claim that waits says so though the controller's clock was set back", "silence-set-back", Never()
+    ).found_by("test_a_claim_says_that_it_waits_after_a_while_and_of_many_one_at_a_time"),
+    Step(
         "the turn of a claim that gives its member back before those that wait for one",
         "gives-back-first",
         Instead("self._index.queue.add(WorkKey(EfritClaim.kind, *new.key))"),

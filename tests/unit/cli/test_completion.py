@@ -138,6 +138,28 @@ def test_bash_offers_what_the_program_answers() -> None:
     assert (done.stdout, done.stderr) == ("new next\n", "")
 
 
+def test_zsh_is_given_a_script_of_its_own() -> None:
+    # In zsh the colon of ${COMP_WORDS[@]:1:COMP_CWORD} begins a modifier.
+    assert "COMP_" not in zsh()
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+@pytest.mark.parametrize(
+    "way", ['compdef() { }; eval "$script"', "print -r -- $script > _efrit; fpath=(.); autoload -Uz _efrit"]
+)
+def test_zsh_offers_what_the_program_answers_also_for_the_first_word(way: str, tmp_path: Path) -> None:
+    program = "efrit() { [[ $1/$2/$3 == __complete/wait/n ]] && printf 'new one\\tits text\\nnext\\n:4\\n'; }\n"
+    program += 'compadd() { print -r -- "$#: $@"; }; script=$1; words=(efrit wait n more); CURRENT=3\n'
+    done = subprocess.run(
+        ["zsh", "-f", "-c", f"{program}{way}\n_efrit", "zsh", zsh()],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert (done.stdout, done.stderr) == ("3: -- new one next\n", "")
+
+
 @pytest.mark.parametrize(("shell", "script"), [("bash", bash()), ("zsh", zsh()), ("fish", fish())])
 def test_the_script_of_each_shell_asks_the_program(shell: str, script: str) -> None:
     assert "efrit __complete" in script

@@ -54,6 +54,8 @@ SAYS_WAITING_EVERY = timedelta(seconds=0.1)
 """Of many that wait one says so at a time: whoever gives a member back does not wait for that."""
 SAYS_WAITING_LAST = timedelta(seconds=30)
 """All have said so after this time."""
+MAX_CLOCK_DIFFERENCE = timedelta(seconds=60)
+"""Between API server and controller. Where it is more, the controller's clock was set back."""
 
 
 def decide_claim(snapshot: ClaimSnapshot, now: datetime) -> list[Action]:
@@ -124,7 +126,8 @@ def _silent_for(snapshot: ClaimSnapshot, now: datetime) -> timedelta:
     if created is None or snapshot.claim.status.phase is not None:
         return timedelta(0)
     silence = min(SAYS_WAITING_AFTER + snapshot.ahead * SAYS_WAITING_EVERY, SAYS_WAITING_LAST)
-    # The clock may have been set back.
+    if created - now > MAX_CLOCK_DIFFERENCE:  # gate: silence-set-back
+        return timedelta(0)
     return min(created + silence - now, silence)
 
 

@@ -142,7 +142,16 @@ def test_a_member_that_was_refused_is_tried_again_at_once_where_the_clock_was_se
 
 @pytest.mark.parametrize(
     ("ahead", "seconds", "silent_for"),
-    [(0, 0, 2), (0, 1.5, 0.5), (0, 2, None), (9, 2, 0.9), (1000, 29, 1), (1000, 30, None), (0, -60, 2)],
+    [
+        (0, 0, 2),
+        (0, 1.5, 0.5),
+        (0, 2, None),
+        (9, 2, 0.9),
+        (1000, 29, 1),
+        (1000, 30, None),
+        (0, -60, 2),
+        (0, -3600, None),
+    ],
 )
 def test_a_claim_says_that_it_waits_after_a_while_and_of_many_one_at_a_time(
     ahead: int, seconds: float, silent_for: float | None

@@ -238,18 +238,10 @@ def _replay(session: pytest.Session, message: RecordedWarning | dict[str, Any]) 
 class Sender:
     """Sends the collecting process what happens in this fork: failures and warnings at once, what passes together."""
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        to: connection.Connection,
-        running: RunningTest,
-        *,
-        linger: float = LINGER_SECONDS,
-    ) -> None:
+    def __init__(self, config: pytest.Config, to: connection.Connection, running: RunningTest) -> None:
         self._config = config
         self._to = to
         self._running = running
-        self._linger = linger
         self._waiting: list[RecordedWarning | dict[str, Any]] = []
         self._sent_at = time.monotonic()
 
@@ -266,7 +258,7 @@ class Sender:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         self._waiting.append(data)
-        if report.failed or time.monotonic() - self._sent_at >= self._linger:
+        if report.failed or time.monotonic() - self._sent_at >= LINGER_SECONDS:
             self.flush()
 
     def pytest_warning_recorded(

@@ -22,21 +22,21 @@ ENOUGH_BYTES = 4 << 30
 """What several tiers side by side never fill."""
 
 
-def use_memory(directory: Path = MEMORY, enough: int = ENOUGH_BYTES) -> None:
+def use_memory() -> None:
     """Have this process and those it starts make temporary directories in memory, where nothing else is wanted."""
-    if "TMPDIR" not in os.environ and _is_fit(directory, enough):
-        os.environ["TMPDIR"] = str(directory)
+    if "TMPDIR" not in os.environ and _is_fit():
+        os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
 
 
-def _is_fit(directory: Path, enough: int) -> bool:
+def _is_fit() -> bool:
     try:
-        room = os.statvfs(directory)
+        room = os.statvfs(MEMORY)
     except OSError:
         return False
     # Containers often have 64 MiB there, from which no program may be run.
     runs_programs = not room.f_flag & os.ST_NOEXEC
-    return room.f_bavail * room.f_frsize >= enough and runs_programs and os.access(directory, os.W_OK)
+    return room.f_bavail * room.f_frsize >= ENOUGH_BYTES and runs_programs and os.access(MEMORY, os.W_OK)
 
 
 PREFIX = "efrit."
@@ -87,9 +87,9 @@ def owned_for_a_while(kind: str, directory: Path | None = None) -> Iterator[Path
         remove(path)
 
 
-def remove_left_behind(memory: Path = MEMORY) -> None:
+def remove_left_behind() -> None:
     """Remove what belongs to processes that are dead, except what is to be kept."""
-    places = {Path(tempfile.gettempdir()), memory}
+    places = {Path(tempfile.gettempdir()), MEMORY}
     for path in (path for place in places for path in place.glob(f"{PREFIX}*")):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

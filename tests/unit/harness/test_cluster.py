@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
-import hashlib
-import io
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.cluster import addons, bare, base_images, cli, images, node, paths, ports, programs, teardown
-from tests.cluster.bare import BareCluster
+from tests.cluster import bare, cli, images, paths, ports, programs, teardown
 from tests.cluster.builder import DockerBuilder, Order
 from tests.cluster.existing import ExistingCluster
 from tests.cluster.forward import daemon as forward_daemon
-from tests.cluster.kind import CONFIG, KindCluster
 from tests.cluster.loading import Loaded
-from tests.cluster.node_images import ScratchImage
 from tests.cluster.paths import REPOSITORY
-from tests.cluster.processes import FAVOURED, TIMER_SLACK, Daemon
+from tests.cluster.processes import Daemon
 from tests.cluster.progress import ClusterError, run, wait_until
 from tests.support.timeout import TIMEOUT
 
@@ -81,11 +73,6 @@ def test_the_adapter_of_metrics_is_built_with_the_libraries_of_the_api_server() 
     assert [of_kubernetes[-1] for of_kubernetes in versions] == [version for _, version in replaced]
 
 
-def test_a_program_that_is_not_built_is_named_in_the_error() -> None:
-    with pytest.raises(ClusterError, match="kubectl is not built yet"):
-        programs.program("kubectl")
-
-
 def test_two_processes_that_miss_a_program_build_it_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(programs, "directory", lambda: tmp_path)
     monkeypatch.setattr(programs, "_require_go", lambda: None)
@@ -118,22 +105,7 @@ def waits_for_lock(path: Path) -> bool:
     return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 
 
-def test_a_failing_command_shows_the_end_of_what_it_wrote() -> None:
-    with pytest.raises(ClusterError, match=r"exited with 3:\nno such luck"):
-        run(["sh", "-c", "echo no such luck >&2; exit 3"])
-
-
 # Daemons
-
-
-def test_a_daemon_is_found_again_by_another_object_and_gone_after_stop(tmp_path: Path) -> None:
-    Daemon("sleeper", ("sleep", "60"), tmp_path).start()
-    again = Daemon("sleeper", ("sleep", "60"), tmp_path)
-    pid = again.pid()
-    assert pid is not None
-    again.stop()
-    assert again.pid() is None
-    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_pid_that_somebody_else_has_now_is_not_taken_for_the_daemon(tmp_path: Path) -> None:
@@ -146,47 +118,6 @@ def test_a_pid_that_somebody_else_has_now_is_not_taken_for_the_daemon(tmp_path: 
     sleeper.stop()  # must not kill this very process
     record.write_text(text)
     sleeper.stop()
-
-
-def test_a_daemon_that_died_counts_as_not_running(tmp_path: Path) -> None:
-    sleeper = Daemon("sleeper", ("sleep", "60"), tmp_path)
-    sleeper.start()
-    pid = sleeper.pid()
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: sleeper.pid() is None, "the death of a sleeper", timeout=TIMEOUT, pause=0.01)
-    sleeper.stop()
-
-
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/proc/self/autogroup").exists(), reason="nobody can, or no kernel that knows of it"
-)
-def test_a_daemon_that_is_favoured_goes_before_other_sessions_and_one_that_is_gone_is_left_alone(
-    tmp_path: Path,
-) -> None:
-    sleeper = Daemon("sleeper", ("sleep", "60"), tmp_path)
-    sleeper.start()
-    sleeper.favour()
-    about = Path(f"/proc/{sleeper.pid()}/autogroup").read_text()
-    sleeper.stop()
-    sleeper.favour()
-    assert about.split("nice ")[1].strip() == FAVOURED
-
-
-def test_a_daemons_timers_may_be_as_late_as_the_environment_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def slack_ns() -> int:
-        # The child tells its own: of another process only root may ask.
-        sleeper = Daemon("sleeper", ("sh", "-c", f"cat /proc/self/timerslack_ns > {tmp_path / 'slack'}"), tmp_path)
-        sleeper.start()
-        wait_until(lambda: sleeper.pid() is None, "the end of a child", timeout=TIMEOUT, pause=0.01)
-        return int((tmp_path / "slack").read_text())
-
-    monkeypatch.setenv(TIMER_SLACK, "7")
-    late = slack_ns()
-    monkeypatch.delenv(TIMER_SLACK)
-    assert (late, slack_ns()) == (7_000_000, int(Path("/proc/self/timerslack_ns").read_text()))
 
 
 def test_a_daemon_that_is_to_die_with_its_parent_does(tmp_path: Path) -> None:
@@ -209,46 +140,11 @@ def test_waiting_gives_up_with_the_name_of_what_did_not_come() -> None:
 # The bare node
 
 
-def test_socket_paths_are_short_enough_for_the_kernel_however_deep_the_clone_lies(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("EFRIT_CLUSTER_STATE", "/" + "deep/" * 40)
-    assert len(str(paths.Layout.of_this_clone().containerd_socket)) < 108
-
-
 def test_two_clones_share_no_name_and_no_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     one = paths.Layout.of_this_clone()
     monkeypatch.setenv("EFRIT_CLUSTER_STATE", str(tmp_path / "other"))
     other = paths.Layout.of_this_clone()
     assert {one.name, one.data, one.run, one.netns}.isdisjoint({other.name, other.data, other.run, other.netns})
-
-
-def test_containerd_keeps_everything_under_the_clusters_own_folders() -> None:
-    config = node.containerd_config(LAYOUT)
-    for place in (LAYOUT.data / "containerd", LAYOUT.run / "containerd", LAYOUT.run / "runc"):
-        assert f'"{place}"' in config
-
-
-def test_every_addon_names_an_image_that_the_node_is_given() -> None:
-    text = addons.manifests(LAYOUT)
-    for image in ("coredns", "local-path-provisioner", "busybox"):
-        assert f"localhost/efrit/{image}:dev" in text
-    assert [item["metadata"]["name"] for item in json.loads(text)["items"] if item["kind"] == "StorageClass"] == [
-        "standard"
-    ]
-
-
-def test_a_layer_has_the_same_bytes_each_time_and_the_archive_names_it(tmp_path: Path) -> None:
-    program = tmp_path / "program"
-    program.write_bytes(b"static")
-    image = ScratchImage("localhost/test:dev", {"bin/program": program}, ("/bin/program",), {"bin/sh": "program"})
-    assert image.layer() == image.layer()
-    image.write(tmp_path / "image.tar")
-    with tarfile.open(tmp_path / "image.tar") as tar:
-        manifest = json.load(tar.extractfile("manifest.json") or io.BytesIO())[0]
-        config = json.load(tar.extractfile(manifest["Config"]) or io.BytesIO())
-    assert manifest["RepoTags"] == ["localhost/test:dev"]
-    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(image.layer()).hexdigest()}"]
 
 
 @pytest.fixture
@@ -395,14 +291,6 @@ def test_images_are_built_while_another_command_has_the_cluster(
     assert began == ["emacs28"]
 
 
-def test_archives_that_the_cache_lost_are_not_loaded(own_state: Path) -> None:
-    archive = own_state / "kept.tar"
-    archive.touch()
-    paths.state().mkdir()
-    (paths.state() / "images.json").write_text(json.dumps({"a": str(archive), "b": str(own_state / "lost.tar")}))
-    assert images.built() == {"a": archive}
-
-
 def test_docker_is_given_the_hosts_pip_configuration_and_the_bases_that_the_dockerfile_does_not_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,11 +303,6 @@ def test_docker_is_given_the_hosts_pip_configuration_and_the_bases_that_the_dock
     assert [word for word in command if "_IMAGE=" in word] == ["LISP_IMAGE=debian:bookworm"]
     assert f"id=pip_conf,src={configuration}" in command
     assert command[-1] == str(tmp_path)
-
-
-def test_every_argument_a_dockerfile_takes_its_base_from_is_filled_in() -> None:
-    for image in images.IMAGES:
-        assert set(base_images.references(paths.REPOSITORY / image.dockerfile)) == set(image.bases)
 
 
 def test_the_image_with_a_native_compiler_is_built_on_demand_by_an_argument_of_the_dockerfile(
@@ -470,13 +353,6 @@ def test_a_running_cluster_serves_if_it_was_made_with_these_options(
 # kind and existing clusters
 
 
-def test_the_kind_configuration_is_one_node_with_as_many_pods_as_the_bare_one() -> None:
-    config = yaml.safe_load(CONFIG.read_text())
-    assert (config["kind"], len(config["nodes"])) == ("Cluster", 1)
-    kubelet = yaml.safe_load(config["nodes"][0]["kubeadmConfigPatches"][0])
-    assert kubelet == {"kind": "KubeletConfiguration", "maxPods": node.MAX_PODS}
-
-
 def test_an_existing_cluster_gets_images_by_its_owners_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,27 +362,6 @@ def test_an_existing_cluster_gets_images_by_its_owners_command(
 
 
 # The command line
-
-
-@pytest.mark.parametrize(("word", "expected"), [("bare", BareCluster), ("kind", KindCluster)])
-def test_the_variable_cluster_chooses_the_kind(
-    word: str, expected: type[cli.Cluster], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CLUSTER", word)
-    assert isinstance(cli.choose(), expected)
-
-
-def test_an_unknown_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLUSTER", "cloud")
-    with pytest.raises(ClusterError, match="CLUSTER=cloud is none of kind, bare, existing"):
-        cli.choose()
-
-
-def test_env_prints_lines_a_shell_can_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["env"]) == 0
-    script = capsys.readouterr().out + 'printf "%s" "$KUBECONFIG"'
-    answer = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
-    assert answer.stdout == str(paths.kubeconfig())
 
 
 def test_a_check_for_leftovers_fails_while_there_are_some(

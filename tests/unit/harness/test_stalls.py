@@ -60,23 +60,6 @@ def test_nobody_is_stopped_for_longer_than_was_said() -> None:
     assert not any(process.stopped for process in processes)
 
 
-def test_what_somebody_else_has_stopped_is_theirs_and_what_has_ended_is_passed_over() -> None:
-    theirs, ended = Stoppable(stopped=True), Stoppable(ended=True)
-    stopping = made(1.0)
-    stopping.step([theirs, ended], 0.0)
-    stopping.end()
-    assert theirs.stopped
-
-
-def test_an_end_of_a_stopped_process_is_no_error() -> None:
-    process = Stoppable()
-    stopping = made(1.0)
-    stopping.step([process], 0.0)
-    process.ended = True
-    stopping.step([process], 3.0)
-    stopping.end()
-
-
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_exit_code_is_that_of_the_command_whose_own_words_are_left_alone(code: int) -> None:
     program = "import sys; sys.exit(int(sys.argv[1] == '--seed') * int(sys.argv[2]))"

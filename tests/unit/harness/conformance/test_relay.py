@@ -63,16 +63,6 @@ async def test_a_session_is_one_program_and_the_next_is_another(http: httpx2.Asy
     assert first != other
 
 
-async def test_what_needs_no_answer_is_accepted(http: httpx2.AsyncClient) -> None:
-    session = (await http.post("/mcp", content=ODD)).headers[SESSION]
-    assert (await http.post("/mcp", content=b'{"method": "note"}', headers={SESSION: session})).status_code == 202
-
-
-async def test_a_session_that_is_not_there_is_refused(http: httpx2.AsyncClient) -> None:
-    assert (await http.post("/mcp", content=ODD, headers={SESSION: "none"})).status_code == 404
-    assert (await http.get("/mcp", headers={SESSION: "none"})).status_code == 404
-
-
 async def test_messages_that_name_their_revision_go_to_one_program_and_name_no_session(
     http: httpx2.AsyncClient,
 ) -> None:

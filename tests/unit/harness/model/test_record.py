@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from tests.model.record import Recorder
-from tests.model.running import Model
 from tests.model.stream import put_together
 from tests.support.kube import until
 from tests.support.plain_http import NO_TLS
@@ -130,19 +129,3 @@ def test_no_key_is_in_what_was_recorded(recorded: Client, tmp_path: Path) -> Non
     talk(recorded, "original")
     assert "test-key" not in written(tmp_path)
     assert names(tmp_path) == ["recorded.toml"]
-
-
-def test_each_conversation_has_a_file(recorded: Client, tmp_path: Path) -> None:
-    for words in ("Good day", "Good day to you"):
-        recorded.message(conversation(f"{words} scenario=chat"))
-    until(lambda: names(tmp_path) == ["recorded-2.toml", "recorded.toml"], lambda: str(names(tmp_path)))
-
-
-def test_pieces_pass_as_they_come(recorded: Client, server: Model) -> None:
-    content = body(conversation("scenario=slow"), stream=True)
-    headers = {"x-api-key": "test-key", "anthropic-version": "2023-06-01"}
-    with recorded.http.stream("POST", "/v1/messages", json=content, headers=headers) as answer:
-        pieces = answer.iter_raw()
-        while b"word" not in next(pieces):
-            pass
-        assert server.log("slow")[0]["ended"] is None

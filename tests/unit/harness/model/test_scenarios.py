@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.model.__main__ import SCENARIOS
-from tests.model.conversation import SCENARIO_NAME
 from tests.model.scenario import Block, Scenario, ScenarioError, Turn, parse, read_folder
 from tests.unit.repository.tool_definitions import definitions
 
@@ -23,39 +22,6 @@ def kinds() -> dict[str, str]:
 
 def calls(turn: Turn) -> Iterator[Block]:
     return (block for block in turn.reply if block.tool and not block.loose)
-
-
-@pytest.mark.parametrize("scenario", ALL.values(), ids=ALL.keys())
-def test_the_first_request_names_its_scenario_or_begins_no_other(scenario: Scenario) -> None:
-    assert scenario.request, "nothing begins it"
-    prompt = scenario.request[0].content
-    match = SCENARIO_NAME.search(prompt)
-    if match is None:
-        first = {scenario.name: scenario.request[0].content for scenario in ALL.values() if scenario.request}
-        begun = [name for name, text in first.items() if text.startswith(prompt) and not SCENARIO_NAME.search(text)]
-        assert begun == [scenario.name]
-        return
-    assert match.group(1) == scenario.name
-    assert scenario.description
-
-
-@pytest.mark.parametrize("scenario", ALL.values(), ids=ALL.keys())
-def test_a_tool_that_acts_is_called_only_after_the_turn_that_made_a_todo(scenario: Scenario) -> None:
-    tool_kinds = kinds()
-    planned = False
-    for number, turn in enumerate(scenario.turn, 1):
-        for call in calls(turn):
-            assert call.tool in tool_kinds, f"turn {number} calls {call.tool}, which does not exist"
-            assert planned or tool_kinds[call.tool] != "execution", f"turn {number} calls {call.tool} without a todo"
-        planned = planned or any(call.tool == "todo_add" for call in calls(turn))
-
-
-@pytest.mark.parametrize("scenario", ALL.values(), ids=ALL.keys())
-def test_chats_and_answers_with_lisp_call_no_tool(scenario: Scenario) -> None:
-    if scenario.protocol == "elisp" or scenario.request[0].type == "chat":
-        assert not any(block.tool for turn in scenario.turn for block in turn.reply)
-    if scenario.protocol == "tools":
-        assert not any(block.elisp for turn in scenario.turn for block in turn.reply)
 
 
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL.keys())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import json
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +10,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from tests.support.kube import until
 from tests.support.plain_http import NO_TLS
-from tests.support.timeout import TIMEOUT
 from tests.unit.harness.model.conftest import HEADERS, Client, body, conversation, named_events
 
 
@@ -143,56 +139,6 @@ def test_an_error_may_come_in_the_middle_of_a_stream(client: Client) -> None:
 def test_an_answer_that_is_not_streamed_breaks_in_its_middle(client: Client) -> None:
     with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
         ask(client, "cut")
-
-
-def test_a_request_may_hang_until_the_client_goes(client: Client) -> None:
-    with pytest.raises(httpx.ReadTimeout):
-        client.http.post(
-            "/v1/messages",
-            json=body(conversation("scenario=hang")),
-            headers=HEADERS,
-            timeout=httpx.Timeout(TIMEOUT, read=0.3),
-        )
-    # It may not have been read yet.
-    until(
-        lambda: [entry["ended"] for entry in client.model.log("hang")] == ["client-gone"],
-        lambda: str(client.model.log("hang")),
-    )
-
-
-def test_a_stream_may_stop_and_stay_open(client: Client) -> None:
-    with streamed(client, "stall") as answer:
-        pieces = answer.iter_raw()
-        received = b""
-        while received.count(b"\n\n") < 5:
-            received += next(pieces)
-        assert client.model.log("stall")[0]["ended"] is None
-    until(lambda: client.model.log("stall")[0]["ended"] == "client-gone", lambda: str(client.model.log("stall")))
-    assert client.model.log("stall")[0]["events"] == 5
-
-
-def test_a_slow_stream_comes_piece_by_piece_and_notices_that_the_client_has_gone(client: Client) -> None:
-    with streamed(client, "slow") as answer:
-        pieces = answer.iter_raw()
-        while b"word" not in next(pieces):
-            pass
-    until(lambda: client.model.log("slow")[0]["ended"] == "client-gone", lambda: str(client.model.log("slow")))
-    assert client.model.log("slow")[0]["events"] < 300
-
-
-def test_slow_conversations_do_not_wait_for_each_other(client: Client) -> None:
-    client.model.play("wait", "[[turn]]\npace.first_ms = 60000\n[[turn.reply]]\ntext = 'late'")
-    client.model.play("now", "[[turn]]\n[[turn.reply]]\ntext = 'now'")
-    content = json.dumps(body(conversation("scenario=wait")))
-    head = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
-    url = httpx.URL(client.model.url)
-    with socket.create_connection((url.host, url.port)) as waiting:
-        call = f"POST /v1/messages HTTP/1.1\r\nhost: m\r\n{head}content-length: {len(content)}\r\n\r\n{content}"
-        waiting.sendall(call.encode())
-        until(lambda: client.model.log("wait"), "nobody waits")
-        assert client.message(conversation("scenario=now"))["content"][0]["text"] == "now"
-        assert client.model.log("wait")[0]["ended"] is None
-    until(lambda: client.model.log("wait")[0]["ended"] == "client-gone", lambda: str(client.model.log("wait")))
 
 
 def test_a_call_through_a_proxy_is_distinguished_from_one_without(client: Client) -> None:

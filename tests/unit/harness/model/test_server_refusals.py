@@ -9,7 +9,7 @@ import pytest
 
 from tests.model.running import running
 from tests.support.plain_http import NO_TLS
-from tests.unit.harness.model.conftest import HEADERS, Client, body, conversation, tool
+from tests.unit.harness.model.conftest import Client, body, conversation, tool
 
 Json = dict[str, Any]
 HELLO = conversation("Good day scenario=chat")
@@ -213,35 +213,12 @@ def test_wrong_headers_are_refused(
     assert answer.json()["error"] == {"type": kind, "message": message}
 
 
-def test_a_key_may_also_come_as_a_bearer(client: Client) -> None:
-    assert client.post(body(HELLO), x_api_key=None, authorization="Bearer test-key").status_code == 200
-
-
-def test_the_keys_may_change_while_it_runs(client: Client) -> None:
-    client.model.accept("second", "third")
-    assert client.post(body(HELLO)).status_code == 401
-    assert client.post(body(HELLO), x_api_key="third").status_code == 200
-    client.model.reset()
-    assert client.post(body(HELLO)).status_code == 200
-
-
 def test_no_key_is_in_the_log(client: Client) -> None:
     client.post(body(HELLO), x_api_key="very-secret")
     client.post(body(HELLO), x_api_key=None, authorization="Bearer very-secret")
     log = client.model.log()
     assert [entry["status"] for entry in log] == [401, 401]
     assert "very-secret" not in str(log)
-
-
-def test_other_paths_and_methods_are_refused(client: Client) -> None:
-    answers = {
-        404: client.http.post("/v1/complete", json={}, headers=HEADERS),
-        405: client.http.get("/v1/messages", headers=HEADERS),
-    }
-    for status, answer in answers.items():
-        assert answer.status_code == status
-        assert answer.json()["type"] == "error"
-    assert answers[404].json()["error"]["type"] == "not_found_error"
 
 
 def test_an_unknown_model_is_not_found(client: Client) -> None:

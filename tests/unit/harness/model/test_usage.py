@@ -37,11 +37,6 @@ def test_the_prompt_is_written_first_and_read_in_the_next_turn(client: Client) -
     assert 0 < more < 50
 
 
-def test_the_same_prompt_is_read_whole(client: Client) -> None:
-    _, written, _ = parts(ask(client, "scenario=plain"))
-    assert parts(ask(client, "scenario=plain")) == (0, 0, written)
-
-
 def test_another_beginning_is_written_anew(client: Client) -> None:
     ask(client, "scenario=plain")
     _, written, read = parts(ask(client, "scenario=plain", system="Other. " + LONG))
@@ -53,10 +48,3 @@ def test_without_marks_and_below_the_least_nothing_is_cached(client: Client) -> 
     for _ in range(2):
         assert parts(ask(client, "scenario=plain", marked=False))[1:] == (0, 0)
         assert parts(ask(client, "scenario=plain", system="Short."))[1:] == (0, 0)
-
-
-def test_a_scenario_may_say_what_was_used(client: Client) -> None:
-    client.model.play("costly", "[[turn]]\nusage.output_tokens = 12345\n[[turn.reply]]\ntext = 'x'")
-    usage = client.message([{"role": "user", "content": "scenario=costly"}])["usage"]
-    assert usage["output_tokens"] == 12345
-    assert usage["input_tokens"] > 0

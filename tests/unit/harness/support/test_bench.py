@@ -36,17 +36,6 @@ def test_what_the_api_server_writes_for_an_eval_is_told_by_resource() -> None:
     assert (figure.value, figure.detail) == (2.5, "(efritrequests 2.00, efritinstances 0.50)")
 
 
-def test_each_kind_has_a_curve_of_processor_time_and_one_of_latency_with_the_floor() -> None:
-    parts, latencies = growth.curves_of("open", {100: SMALL, 50_000: LARGE})
-    assert parts.lines == {
-        "API server": [(100.0, 6.0), (50_000.0, 12.0)],
-        "controller": [(100.0, 2.0), (50_000.0, 4.0)],
-        "floor": [(100.0, 4.0), (50_000.0, 8.0)],
-    }
-    assert latencies.lines["p99"] == [(100.0, 20.0), (50_000.0, 30.0)]
-    assert latencies.lines["floor, p50"] == [(100.0, 5.0), (50_000.0, 10.0)]
-
-
 def test_what_is_taken_at_rest_does_not_count_for_an_eval() -> None:
     rest = jobs.share_of({"a": 1.0}, {"a": 2.0, "b": 0.5}, 10.0)
     assert rest == {"a": 0.1, "b": 0.05}
@@ -60,11 +49,6 @@ def test_a_job_is_set_beside_an_eval_part_by_part() -> None:
     assert found["processor time of a Job per eval beside an eval"].value == 50.0
     (bars,) = jobs.panels_of(comparison)
     assert list(bars.rows) == ["an eval of an instance", "the same as a Job"]
-
-
-def test_of_a_cluster_whose_parts_are_not_known_a_job_has_no_processor_time() -> None:
-    assert list(jobs.figures_of(jobs.Comparison({}, {}, [3.0]))) == []
-    assert list(jobs.panels_of(jobs.Comparison({}, {}, [3.0]))) == []
 
 
 @pytest.mark.parametrize(

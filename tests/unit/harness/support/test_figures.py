@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from tests.support import figures, plot
+from tests.support import figures
 from tests.support.figures import NOISE, Figure
 
 KEPT = {"figures": {"a": {"value": 10.0, "unit": "ms"}, "b": {"value": 100.0, "unit": "/s"}}}
@@ -85,44 +84,4 @@ def test_what_was_kept_and_is_not_in_the_run_is_listed() -> None:
         "burst",
         "its floor",
         "start",
-    ]
-
-
-def test_the_table_says_by_how_much_a_figure_is_worse_and_by_how_much_its_share_of_the_floor() -> None:
-    _, row = figures.table([Figure("eval", 20.0, "ms", "<= 12", floor=10.0)], SLOW_DAY)
-    assert row.split() == ["eval", "<=", "12", "20.0", "ms", "2.00", "10.0", "ms", "+100%", "+0%"]
-
-
-def test_the_figures_in_the_repository_have_units_that_are_known() -> None:
-    assert {former["unit"] for former in figures.load()["figures"].values()} <= NOISE.keys()
-
-
-def test_rows_for_people_become_figures_with_names_of_their_own() -> None:
-    rows = [
-        ("x, p50 (n=5)", "<= 1 s", "0.22 s (row)"),
-        ("the same, p95", "", "1,234 ms"),
-        ("y", "", "61.5 MB"),
-        ("z", "", "71 ms, 63 ms of a processor"),
-    ]
-    assert [(one.name, one.value, one.unit) for one in figures.of_rows(rows)] == [
-        ("x, p50", 0.22, "s"),
-        ("x, p50: the same, p95", 1234, "ms"),
-        ("y", 61.5, "MB"),
-        ("z", 71, "ms"),
-    ]
-
-
-def test_a_plot_is_well_formed_and_has_each_part_of_each_bar_and_each_point(tmp_path: Path) -> None:
-    bars = plot.Bars("<bars>", "ms", {"one": {"a": 1.0, "b": 2.0}, "two": {"a": 3.0}})
-    curves = plot.Curves("curves", "ms", "size", {"a": [(1, 1.0), (1000, 0.0)], "b": [(1, 2.0)]})
-    plot.write(tmp_path / "plot.svg", [bars, curves, plot.Curves("none", "ms", "size", {})])
-    tips = [tip.text for tip in ElementTree.parse(tmp_path / "plot.svg").iter("{http://www.w3.org/2000/svg}title")]  # noqa: S314
-    assert tips == [
-        "one, a: 1.00",
-        "one, b: 2.00",
-        "two, a: 3.00",
-        "two, b: 0.00",
-        "1: 1.00",
-        "1,000: 0.00",
-        "1: 2.00",
     ]

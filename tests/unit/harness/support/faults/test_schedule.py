@@ -8,13 +8,11 @@ import sys
 
 import pytest
 
-from efrit.api import EfritClaim, EfritPool
 from tests.cluster.paths import REPOSITORY
 from tests.support.faults.generators import node
 from tests.support.faults.generators.light import FIXED, RARE, generate
-from tests.support.faults.pool_workload import MEMBER
-from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
-from tests.support.faults.workload import NOWHERE, Kind, RequestSpec
+from tests.support.faults.schedule import Op, Schedule, Theme, Trigger
+from tests.support.faults.workload import Kind, RequestSpec
 
 LEADER_BEGAN_ANEW = Trigger(300.0, noted=("SIGSTOP controller is over", "is started again"))
 SEEDS = range(300)
@@ -72,32 +70,6 @@ def test_no_two_requests_share_a_marker() -> None:
     assert len(every) == len(set(every))
 
 
-def test_steps_name_what_there_is() -> None:
-    for schedule in SCHEDULES:
-        names = {instance.name for instance in schedule.instances} | {request.name for request in schedule.requests}
-        names |= {"", "operator-0", "leader", "standby"} | {claim.name for claim in schedule.claims}
-        if schedule.pool is not None:
-            names |= {schedule.pool.name, *(f"{MEMBER}{number}" for number in range(3))}
-        assert {step.target for step in schedule.steps} <= names, schedule.describe()
-        assert {step.trigger.running for step in schedule.steps} <= names
-
-
-def test_requests_are_for_instances_that_exist_or_for_nowhere_on_purpose() -> None:
-    for schedule in SCHEDULES:
-        names = {instance.name for instance in schedule.instances}
-        for request in schedule.requests:
-            assert set(request.target_instances(schedule.instances)) <= (
-                names if request.kind is not Kind.LOST else {NOWHERE}
-            )
-
-
-def test_a_schedule_describes_all_of_itself() -> None:
-    text = SCHEDULES[0].describe()
-    assert all(f"{request.name} at {request.at:.2f} s" in text for request in SCHEDULES[0].requests)
-    assert all(f"{instance.name} at {instance.at:.2f} s" in text for instance in SCHEDULES[0].instances)
-    assert text.count("!!") == len(SCHEDULES[0].faults)
-
-
 def test_every_request_may_end_somehow_and_what_is_cancelled_also_so() -> None:
     for schedule in SCHEDULES:
         for request in schedule.requests:
@@ -139,14 +111,6 @@ def test_the_fixed_seeds_have_a_pool_of_each_kind() -> None:
     assert {pool.autoscaled for pool in pools} == {True, False}
 
 
-def test_pools_and_claims_are_what_the_definitions_take() -> None:
-    for schedule in SCHEDULES:
-        if schedule.pool is not None:
-            EfritPool.model_validate(schedule.pool.manifest())
-        for claim in schedule.claims:
-            EfritClaim.model_validate(claim.manifest())
-
-
 @pytest.mark.parametrize(
     ("events", "due"),
     [
@@ -160,29 +124,3 @@ def test_pools_and_claims_are_what_the_definitions_take() -> None:
 def test_a_step_that_follows_events_is_due_once_all_were_noted_in_their_order(events: list[str], due: bool) -> None:
     # However many are final by then.
     assert LEADER_BEGAN_ANEW.is_due(20.0, (), 1000, events) is due
-
-
-def test_a_step_is_due_by_its_time_whatever_it_waits_for() -> None:
-    for trigger in (Trigger(9.0), Trigger(9.0, running="r"), Trigger(9.0, answered=1), Trigger(9.0, noted=("over",))):
-        assert not trigger.is_due(8.9, (), 0, ())
-        assert trigger.is_due(9.0, (), 0, ())
-
-
-def test_a_step_is_due_once_its_request_runs_or_so_many_are_final() -> None:
-    assert Trigger(9.0, running="r").is_due(0.0, ("q", "r"), 0, ())
-    assert not Trigger(9.0, running="r").is_due(0.0, ("q",), 9, ())
-    assert Trigger(9.0, answered=4).is_due(0.0, (), 4, ())
-    assert not Trigger(9.0, answered=4).is_due(0.0, ("r",), 3, ())
-
-
-def test_requests_come_by_their_time_after_a_step_or_go_on_with_a_session() -> None:
-    first = RequestSpec("r1", "s0w1", Kind.COUNT, at=1.0, instance="one")
-    second = RequestSpec("r2", "s0w2", Kind.COUNT, at=0.5, instance="one", after=Op.ROLL_CONTROLLER.value)
-    third = RequestSpec("r3", "s0w3", Kind.TALK, at=0.0, instance="one", continues="r1")
-    steps = (Step(Op.ROLL_CONTROLLER, LEADER_BEGAN_ANEW),)
-    schedule = Schedule(0, Theme.NODE, instances=(), requests=(first, second, third), steps=steps)
-    assert schedule.requests_from(None) == (first,)
-    assert schedule.requests_from(Op.ROLL_CONTROLLER) == (second,)
-    assert schedule.requests_from(Op.KILL_NODE) == ()
-    assert "r2 at 0.50 s after upgrade the controller" in schedule.describe()
-    assert "when it was noted: SIGSTOP controller is over, then is started again" in schedule.describe()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.instance import QUEUE_VOLUME, Instance, Request
-from tests.support.kube import Json, Kube, until
+from tests.support.kube import Kube, until
 from tests.support.model_service import ModelService
 
 HELLO = "Good day, who are you? (scenario=chat)"
@@ -36,10 +36,6 @@ def ask(instance: Instance, content: str, kind: str = "command", **spec: Any) ->
     return instance.send(content, type=kind, **spec)
 
 
-def play(instance: Instance, scenario: str, words: str = "Go on.", **spec: Any) -> Json:
-    return ask(instance, f"{words} (scenario={scenario})", **spec).wait()
-
-
 def speaks(instance: Instance, request: Request, what: str = '"type":"text"') -> None:
     """Wait until the work log of a request has something in it."""
     uid = request.get()["metadata"]["uid"]
@@ -59,16 +55,6 @@ def test_a_chat_is_answered_and_goes_on_where_it_was(instance: Instance) -> None
     assert second["session"]["id"] == first["session"]["id"]
 
 
-@pytest.mark.parametrize(
-    ("scenario", "why"),
-    [("same-calls", "More than 3 times the same call of eval_sexp"), ("many-calls", "More than 20 tool calls")],
-)
-def test_calls_without_an_end_break_the_circuit(instance: Instance, scenario: str, why: str) -> None:
-    status = play(instance, scenario)
-    assert (status["reason"], status["outcome"]) == ("CircuitBroken", "Partial"), status
-    assert why in status["error"]["message"]
-
-
 def test_a_cancel_in_the_middle_of_a_stream_keeps_what_was_said(instance: Instance) -> None:
     request = ask(instance, "Speak. (scenario=slow)", "chat")
     speaks(instance, request)
@@ -77,18 +63,6 @@ def test_a_cancel_in_the_middle_of_a_stream_keeps_what_was_said(instance: Instan
     assert (status["reason"], status["outcome"]) == ("Cancelled", "Partial"), status
     assert status["result"]
     assert instance.value("(+ 1 2)") == "3"
-
-
-def test_a_model_that_is_away_is_a_model_error_and_evals_go_on(instance: Instance, model: ModelService) -> None:
-    model.stop()
-    try:
-        request = ask(instance, HELLO, "chat", timeoutSeconds=600)
-        assert instance.value("(+ 1 2)") == "3"
-        status = request.wait()
-    finally:
-        model.start()
-    assert (status["reason"], status["outcome"]) == ("ModelError", "Failure"), status
-    assert ask(instance, HELLO, "chat").wait()["reason"] == "Succeeded"
 
 
 def test_a_session_whose_emacs_is_killed_ends_interrupted_or_goes_on(instance: Instance) -> None:

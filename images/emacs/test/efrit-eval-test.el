@@ -4,15 +4,12 @@
 
 ;;; Commentary:
 
-;; What the code of a request may do, and what it may not do to the server.
+;; What the code of a request may do, and what comes back of it.  How each eval ends,
+;; and that the next is answered whatever it has done, is in tests/evals.
 
 ;;; Code:
 
-(require 'cl-lib)
 (require 'efrit-test-daemon)
-
-(defvar efrit-eval-test--ids 0
-  "The last number that became part of an id.")
 
 (ert-deftest efrit-eval-several-forms-run-in-order-and-the-last-is-the-value ()
   (efrit-test-with-daemon ()
@@ -39,13 +36,6 @@
     (let ((function (read (efrit-test-value "code" "(byte-compile (lambda (x) (if x (car x) (list x))))"))))
       (should (equal (funcall function '(1)) 1))
       (should (equal (funcall function nil) '(nil))))))
-
-(ert-deftest efrit-eval-nothing-runs-unless-all-can-be-read ()
-  (efrit-test-with-daemon ()
-    (let ((answer (efrit-test-eval "torn" "(setq torn-var 1) (setq torn-var")))
-      (should (equal (alist-get 'reason answer) "EvalError"))
-      (should (equal (alist-get 'error_code answer) "end-of-file")))
-    (should (equal (efrit-test-value "check" "(boundp 'torn-var)") "nil"))))
 
 (ert-deftest efrit-eval-an-error-reports-its-symbol-and-message ()
   (efrit-test-with-daemon ()
@@ -104,24 +94,6 @@
       (should (equal (alist-get 'error answer) "Wrong type argument: listp, 2"))
       (should (equal (alist-get 'messages answer) "")))))
 
-(ert-deftest efrit-eval-endless-recursion-is-an-error-and-the-limit-stays ()
-  (efrit-test-with-daemon ()
-    (let ((limit (efrit-test-value "before" "max-lisp-eval-depth")))
-      (should (equal (alist-get 'reason (efrit-test-eval "deep" "(defun f () (1+ (f))) (f)"))
-                     "EvalError"))
-      (should (equal (efrit-test-value "after" "max-lisp-eval-depth") limit)))))
-
-(ert-deftest efrit-eval-a-value-that-cannot-be-printed-is-an-error ()
-  (efrit-test-with-daemon ()
-    (let ((answer (efrit-test-eval "deep" "(let (l) (dotimes (_ 100000 l) (setq l (list l))))")))
-      (should (equal (alist-get 'reason answer) "EvalError"))
-      (should (equal (alist-get 'error_code answer) "efrit-unprintable"))
-      (should (equal (alist-get 'error answer)
-                     "The value cannot be printed: \"it is nested deeper than 1000 levels\""))
-      (should-not (alist-get 'result answer))
-      (should-not (alist-get 'truncated answer)))
-    (should (equal (efrit-test-value "after" "(+ 1 2)") "3"))))
-
 (ert-deftest efrit-eval-what-is-printed-and-said-is-captured ()
   (efrit-test-with-daemon ()
     (let ((answer (efrit-test-eval "a" "(princ \"out\") (print 1) (message \"said %d\" 7) nil")))
@@ -170,17 +142,6 @@
                  (string-bytes (alist-get 'result answer))))
       (should (null (alist-get 'sha256 answer))))))
 
-(ert-deftest efrit-eval-a-gigantic-value-does-not-take-for-ever ()
-  (efrit-test-with-daemon ()
-    (dolist (content '("(make-string 100000000 ?x)" "(make-list 5000000 'a)"
-                       "(let ((l (list 1))) (setcdr l l))"
-                       "(let ((v (make-vector 3 nil))) (aset v 0 v) v)"))
-      (let ((answer (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content
-                                     :max_result_bytes 1000)))
-        (should (equal (alist-get 'status answer) "success"))
-        (should (< (alist-get 'execution_time answer) efrit-test-timeout))
-        (should (<= (string-bytes (alist-get 'result answer)) 1000))))))
-
 (ert-deftest efrit-eval-a-large-result-goes-to-the-workspace ()
   (efrit-test-with-daemon ()
     (let* ((answer (efrit-test-eval "large" "(make-string 800000 ?x)"))
@@ -204,23 +165,6 @@
                                             (call-process \"true\") 1 2 3)")
                    (format "(%S \"*scratch*\" 0 1 2 3)" efrit-workspace-directory)))))
 
-(ert-deftest efrit-eval-state-persists-from-one-request-to-the-next ()
-  (efrit-test-with-daemon ()
-    (efrit-test-eval "a" "(defvar kept 1) (defun kept-too () 2) (get-buffer-create \"kept\")
-                          (setq case-fold-search nil)")
-    (should (equal (efrit-test-value "b" "(list kept (kept-too) (buffer-live-p
-                                            (get-buffer \"kept\")))")
-                   "(1 2 t)"))))
-
-(ert-deftest efrit-eval-a-conversation-is-an-error ()
-  (efrit-test-with-daemon ()
-    (dolist (content '("(read-string \"? \")" "(y-or-n-p \"? \")" "(yes-or-no-p \"? \")"
-                       "(read-event)" "(read-char)" "(completing-read \"? \" nil)"
-                       "(read)" "(recursive-edit)" "(call-interactively #'find-file)"))
-      (ert-info (content)
-        (let ((answer (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content)))
-          (should (equal (alist-get 'error_code answer) "inhibited-interaction")))))))
-
 (ert-deftest efrit-eval-a-recursive-edit-past-the-advice-is-left-by-the-tick ()
   (efrit-test-with-daemon ()
     (let ((answer (efrit-test-eval
@@ -229,62 +173,6 @@
                         (recursive-edit)")))
       (should (equal (alist-get 'error_code answer) "inhibited-interaction")))
     (should (equal (efrit-test-value "b" "(recursion-depth)") "0"))))
-
-(ert-deftest efrit-eval-no-debugger-waits-for-a-user ()
-  (efrit-test-with-daemon ()
-    (dolist (content '("(debug)" "(setq debug-on-error t) (car 1)"
-                       "(setq debugger (lambda (&rest _) (recursive-edit)) debug-on-error t
-                              debug-on-signal t) (car 1)"))
-      (should (equal (alist-get 'reason
-                                (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content))
-                     "EvalError")))
-    (should (equal (efrit-test-value "after" "(recursion-depth)") "0"))))
-
-(ert-deftest efrit-eval-sit-for-waits ()
-  (efrit-test-with-daemon ()
-    (let ((answer (efrit-test-eval "a" "(sit-for 0.2)")))
-      (should (equal (alist-get 'result answer) "t"))
-      (should (>= (alist-get 'execution_time answer) 0.2)))))
-
-(ert-deftest efrit-eval-a-throw-to-the-command-loop-is-an-error ()
-  (efrit-test-with-daemon ()
-    (dolist (content '("(top-level)" "(throw 'exit t)" "(throw 'top-level nil)"))
-      (should (equal (alist-get 'error_code
-                                (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content))
-                     "no-catch")))))
-
-(ert-deftest efrit-eval-code-cannot-silence-the-server ()
-  (efrit-test-with-daemon ()
-    (dolist (content '("(mapc #'cancel-timer timer-list) (setq timer-list nil)"
-                       "(mapc #'file-notify-rm-watch
-                              (hash-table-keys file-notify-descriptors))"
-                       "(mapc #'kill-buffer (buffer-list))"
-                       "(let ((kill-buffer-query-functions nil))
-                          (mapc #'kill-buffer (buffer-list)))"
-                       "(mapc #'delete-process (process-list))"
-                       "(advice-add 'message :override #'ignore)"
-                       "(setq-default coding-system-for-write 'utf-16
-                                      coding-system-for-read 'utf-16)"
-                       "(setq file-name-handler-alist '((\".\" . ignore)))"
-                       "(setq write-region-annotate-functions '(error))"
-                       "(fset 'yes-or-no-p #'ignore) (setq inhibit-quit t message-log-max nil)"
-                       "(setq gc-cons-threshold 100000 max-lisp-eval-depth 500)"
-                       "(setq json-null 1 case-fold-search t print-circle nil)"
-                       "(garbage-collect) (run-hooks 'kill-emacs-query-functions)"))
-      (let ((id (format "r%d" (cl-incf efrit-eval-test--ids))))
-        (should (efrit-test-eval id content))
-        (should (equal (efrit-test-value (concat id "after") "(+ 1 2)") "3"))))
-    (efrit-test-wait
-      (let ((beat (efrit-test-heartbeat)))
-        (equal (alist-get 'state beat) "idle")))))
-
-(ert-deftest efrit-eval-printing-after-all-buffers-are-killed-works ()
-  (efrit-test-with-daemon ()
-    (let ((answer (efrit-test-eval "a" "(mapc #'kill-buffer (buffer-list)) (princ \"still\")
-                                        (message \"here\")")))
-      (should (equal (alist-get 'status answer) "success"))
-      (should (equal (alist-get 'output answer) "still"))
-      (should (equal (alist-get 'messages answer) "here\n")))))
 
 (ert-deftest efrit-eval-code-that-deletes-the-queue-is-answered-all-the-same ()
   (efrit-test-with-daemon ()
@@ -296,15 +184,6 @@
     ;; The bridge does this.
     (efrit-test-write "" "claims.log" "")
     (should (equal (efrit-test-value "b" "(+ 1 2)") "3"))))
-
-(ert-deftest efrit-eval-code-that-kills-emacs-is-answered-interrupted ()
-  (efrit-test-with-daemon ()
-    (efrit-test-submit "a" :content "(kill-emacs)")
-    (efrit-test-wait (efrit-test-daemon-gone-p))
-    (should (string-match-p "Emacs ends while request a runs"
-                            (with-current-buffer "*efrit-test-daemon*" (buffer-string))))
-    (efrit-test-daemon-start)
-    (should (equal (alist-get 'reason (efrit-test-answer "a")) "Interrupted"))))
 
 (provide 'efrit-eval-test)
 ;;; efrit-eval-test.el ends here

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 from efrit.protocol import RequestReason, RequestState, ResponseStatus
 from tests.support.bridge_instance import Instance, until
@@ -35,12 +34,6 @@ def test_a_request_is_followed_acknowledged_and_archived(shared: Instance) -> No
     assert shared.put("ack", "2").status_code == 409
 
 
-def test_a_result_beyond_the_inline_limit_arrives_whole(shared: Instance) -> None:
-    response = shared.eval("large", "(make-string 200000 ?x)")
-    assert response.result == '"' + "x" * 200000 + '"'
-    assert response.truncated is False
-
-
 def test_a_result_too_large_to_carry_is_left_in_the_workspace(shared: Instance) -> None:
     response = shared.eval("huge", "(make-string 900000 ?x)")
     path = shared.workspace / ".efrit/results/huge.txt"
@@ -65,17 +58,3 @@ def test_a_foreign_file_that_is_not_json_ends_as_an_error(shared: Instance) -> N
     until(lambda: shared.client.get("/v1/requests/broken").status_code == 200)
     assert shared.answer("broken").reason is RequestReason.REJECTED
     until(lambda: not (shared.queue / "requests/req_broken.json").exists())
-
-
-def test_three_hundred_requests_are_each_run_once_and_answered_once(shared: Instance) -> None:
-    counter = shared.workspace / "counter"
-    form = f'(write-region (format "%s\\n" {{}}) nil "{counter}" t (quote quiet))'
-    names = [f"many-{number}" for number in range(300)]
-    with ThreadPoolExecutor(8) as pool:
-        codes = list(pool.map(lambda name: shared.put(name, form.format(f'"{name}"')).status_code, names))
-    assert set(codes) == {201}
-    for name in names:
-        assert shared.answer(name).reason is RequestReason.SUCCEEDED
-    assert sorted(counter.read_text().split()) == sorted(names)
-    answers = {path.name for path in (shared.queue / "responses").glob("resp_many-*")}
-    assert answers == {f"resp_{name}.json" for name in names}

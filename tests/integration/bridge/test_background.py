@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from tests.integration.bridge.conftest import Make
 from tests.support.bridge_instance import Instance, until
-from tests.support.lisp_forms import NEVER_ENDS
 
-LEFT = (
-    "(run-with-timer 0.05 nil (lambda () (begun) (while t)))",
-    f"(run-with-idle-timer 0.05 nil (lambda () (begun) {NEVER_ENDS}))",
-    f'(make-process :name "l" :command \'("/bin/echo" "x") :filter (lambda (&rest _) (begun) {NEVER_ENDS}))',
-    f'(make-process :name "l" :command \'("/bin/true") :sentinel (lambda (&rest _) (begun) {NEVER_ENDS}))',
-    f"(make-thread (lambda () (begun) {NEVER_ENDS}))",
-    f"(run-with-timer 0.05 nil (lambda () (setq debug-on-event 'sigusr1) (begun) {NEVER_ENDS}))",
-)
+LEFT = "(run-with-timer 0.05 nil (lambda () (begun) (while t)))"
+"""How each kind of it is stopped is in images/emacs/test/efrit-eval-background-test.el."""
 DEAF = "(let ((debug-on-event nil) (inhibit-quit t)) (while t))"
 
 
@@ -31,18 +22,13 @@ def log(instance: Instance, name: str) -> str:
     return (instance.place / f"{name}.log").read_text()
 
 
-def logs(instance: Instance, text: str) -> bool:
-    return text in log(instance, "emacs")
-
-
 def test_what_a_request_leaves_running_is_stopped_and_emacs_keeps_its_state(make: Make) -> None:
     instance = make()
     pid = instance.emacs_pid()
     instance.eval("state", "(defvar kept 5)")
-    for number, leftover in enumerate(LEFT):
-        leave(instance, f"left{number}", leftover)
-        assert instance.eval(f"next{number}", "(list kept (+ 1 2))").result == "(5 3)"
-        until(partial(logs, instance, f"left behind by request left{number}"))
+    leave(instance, "left", LEFT)
+    assert instance.eval("next", "(list kept (+ 1 2))").result == "(5 3)"
+    until(lambda: "left behind by request left" in log(instance, "emacs"))
     assert instance.emacs_pid() == pid
 
 
@@ -53,13 +39,3 @@ def test_what_hears_no_signal_is_ended_with_its_emacs_and_the_next_one_answers(m
     assert instance.eval("next", "(+ 1 2)").result == "3"
     assert instance.emacs_pid() != pid
     assert "the last answer was that of left" in log(instance, "bridge")
-
-
-def test_an_overflow_of_the_c_stack_ends_emacs_at_once(make: Make) -> None:
-    instance = make()
-    overflow = (
-        "(progn (setq max-lisp-eval-depth 100000000 max-specpdl-size 100000000) (defun f (x) (1+ (f x))) (f 1))"
-    )
-    assert instance.put("over", overflow, options={"timeout": 600}).status_code == 201
-    assert instance.answer("over").reason == "Interrupted"
-    assert instance.eval("next", "(+ 1 2)").result == "3"

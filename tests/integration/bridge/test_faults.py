@@ -1,60 +1,17 @@
-"""Endless forms, cancels and crashes, with a real Emacs."""
+"""What ends, stands still or comes back beside a real Emacs. How each eval ends is in tests/evals."""
 
 import os
 import signal
 
-import pytest
-
-from efrit.protocol import RequestReason, RequestState
+from efrit.protocol import RequestReason
 from tests.integration.bridge.conftest import Make
-from tests.support.bridge_instance import Instance, until
+from tests.support.bridge_instance import until
 from tests.support.lisp_forms import NEVER_ENDS
 from tests.support.timeout import TIMEOUT
 
 # debug-on-event nil takes away what an interrupt works with.
 UNSTOPPABLE = "(let ((inhibit-quit t) (debug-on-event nil)) (while t))"
-SIGUSR2, SIGKILL = (f'efrit_emacs_interrupts_total{{signal="{name}"}}' for name in ("SIGUSR2", "SIGKILL"))
-
-
-@pytest.mark.parametrize(
-    "form",
-    ["(while t)", "(sleep-for 600)", '(call-process "sleep" nil nil nil "600")'],
-    ids=["loop", "sleep", "process"],
-)
-def test_a_form_over_its_time_is_interrupted_and_emacs_lives_on(shared: Instance, form: str) -> None:
-    name = f"over-{abs(hash(form))}"
-    pid = shared.emacs_pid()
-    response = shared.eval(name, form, options={"timeout": 0.5})
-    assert (response.reason, response.status.value) == (RequestReason.TIMED_OUT, "timeout")
-    assert shared.eval(f"{name}-after", "(+ 1 1)").result == "2"
-    assert shared.emacs_pid() == pid
-    assert shared.metric(SIGUSR2) >= 1
-
-
-def test_a_form_that_swallows_quit_is_interrupted_again(shared: Instance) -> None:
-    form = "(let ((n 0)) (while (< n 2) (condition-case nil (while t) (quit (setq n (1+ n))))) n)"
-    response = shared.eval("swallows", form, options={"timeout": 0.3})
-    assert response.reason is RequestReason.TIMED_OUT
-
-
-def test_a_running_request_is_cancelled_long_before_its_time_is_over(shared: Instance) -> None:
-    shared.put("endless", "(while t)", options={"timeout": 600})
-    shared.until_running("endless")
-    assert shared.client.post("/v1/requests/endless/cancel").status_code == 202
-    assert shared.answer("endless").reason is RequestReason.CANCELLED
-
-
-def test_a_waiting_request_is_cancelled_without_running(shared: Instance) -> None:
-    shared.put("first", "(while t)")
-    shared.until_running("first")
-    shared.put("second", f'(write-region "x" nil "{shared.workspace}/ran" t)')
-    cancelled = shared.client.post("/v1/requests/second/cancel")
-    assert cancelled.json()["response"]["reason"] == "Cancelled"
-    shared.client.post("/v1/requests/first/cancel")
-    shared.answer("first")
-    shared.eval("third", "1")
-    assert not (shared.workspace / "ran").exists()
-    assert shared.answer("second").reason is RequestReason.CANCELLED
+SIGKILL = 'efrit_emacs_interrupts_total{signal="SIGKILL"}'
 
 
 def test_what_cannot_be_interrupted_is_killed_and_emacs_comes_back(make: Make) -> None:
@@ -65,34 +22,6 @@ def test_what_cannot_be_interrupted_is_killed_and_emacs_comes_back(make: Make) -
     assert one.metric(SIGKILL) == 1
     assert one.eval("after", "(emacs-pid)").result != str(pid)
     assert one.metric("efrit_emacs_restarts_total") == 1
-
-
-def test_an_emacs_killed_mid_run_leaves_interrupted_and_runs_nothing_twice(make: Make) -> None:
-    one = make()
-    one.put("victim", '(progn (write-region "x" nil "ran" t) (sleep-for 600))', options={"timeout": 600})
-    until((one.workspace / "ran").exists)
-    os.kill(one.emacs_pid(), signal.SIGKILL)
-    response = one.answer("victim")
-    assert (response.reason, response.attempt) == (RequestReason.INTERRUPTED, 1)
-    assert one.eval("after", "(+ 1 1)").result == "2"
-    assert (one.workspace / "ran").read_text() == "x"
-    assert one.stats().interrupted == 1
-
-
-def test_a_request_that_allows_it_runs_again_after_a_crash(make: Make) -> None:
-    one = make()
-    form = '(if (file-exists-p "tried") "second" (write-region "x" nil "tried") (sleep-for 600))'
-    one.put("again", form, options={"timeout": 600, "retry": "if-interrupted", "max_attempts": 2})
-    until((one.workspace / "tried").exists)
-    os.kill(one.emacs_pid(), signal.SIGKILL)
-    response = one.answer("again")
-    assert (response.reason, response.result, response.attempt) == (RequestReason.SUCCEEDED, '"second"', 2)
-
-
-def test_kill_emacs_in_a_form_is_survived(make: Make) -> None:
-    one = make()
-    assert one.eval("bye", "(kill-emacs)").reason is RequestReason.INTERRUPTED
-    assert one.eval("after", "(+ 1 1)").result == "2"
 
 
 def test_a_bridge_killed_while_work_runs_loses_nothing(make: Make) -> None:
@@ -168,19 +97,6 @@ def test_a_claim_that_came_after_its_emacs_lost_the_queue_is_settled(make: Make)
     until((one.queue / "responses/resp_later.json").exists)
     assert one.answer("later").reason is RequestReason.INTERRUPTED
     until(lambda: not list((one.queue / "processing").iterdir()))
-
-
-def test_requests_wait_for_an_emacs_that_is_not_there_yet(make: Make) -> None:
-    one = make()
-    assert one.emacs is not None
-    one.emacs.send_signal(signal.SIGTERM)
-    assert one.emacs.wait(TIMEOUT) == 0
-    until(lambda: not one.ready())
-    for number in range(5):
-        one.put(f"w{number}", f"(* 2 {number})")
-    assert one.view("w0").state is RequestState.QUEUED
-    one.start_emacs()
-    assert [one.answer(f"w{number}").result for number in range(5)] == ["0", "2", "4", "6", "8"]
 
 
 def test_a_frozen_emacs_carries_on_when_it_thaws(make: Make) -> None:

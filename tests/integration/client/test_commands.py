@@ -91,25 +91,6 @@ def test_running_work_is_cancelled_with_exit_code_6(efrit: Program) -> None:
     assert efrit.state(name)["reason"] == "Cancelled"
 
 
-def test_waiting_work_is_cancelled_before_it_runs(efrit: Program) -> None:
-    busy = efrit.ok("submit", "--timeout", "10m", "(sleep-for 600)").strip()
-    # Of two that are created in one second the other may be the first.
-    until(lambda: efrit.state(busy)["phase"] == "Running", "it does not run")
-    behind = efrit.ok("submit", counting("never")).strip()
-    efrit.ok("cancel", behind)
-    assert efrit.run("wait", behind).code == 6
-    efrit.ok("cancel", busy)
-    assert efrit.run("wait", busy).code == 6
-    assert counted(efrit, "never") == 0
-
-
-def test_a_large_result_is_printed_whole(efrit: Program) -> None:
-    assert efrit.ok("eval", "(make-string 100000 ?x)", "--raw") == "x" * 100000 + "\n"
-    name = efrit.ok("submit", "(make-string 100000 ?y)").strip()
-    efrit.run("wait", "--quiet", name)
-    assert efrit.ok("result", "--raw", name) == "y" * 100000 + "\n"
-
-
 def test_waiting_no_longer_than_wanted_ends_with_exit_code_9_and_leaves_the_work(efrit: Program) -> None:
     form = '(progn (while (not (file-exists-p "go-on")) (sleep-for 0.05)) \'waited)'
     name = efrit.ok("submit", "--timeout", "10m", form).strip()
@@ -208,12 +189,6 @@ def test_top_shows_what_runs_first(efrit: Program) -> None:
     assert "1 running" in lines[1]
     efrit.ok("cancel", name)
     assert efrit.run("wait", name).code == 6
-
-
-def test_doctor_finds_nothing_wrong(efrit: Program) -> None:
-    done = efrit.run("doctor")
-    assert (done.code, "BAD" in done.out) == (0, False), done
-    assert "instance one" in done.out
 
 
 def test_a_chat_streams_or_prints_its_answer_once(efrit: Program) -> None:

@@ -224,13 +224,6 @@ def test_what_was_answered_long_ago_is_cleaned_away_once_in_an_interval(fresh: P
     assert time.time() - (queue(fresh) / "swept").stat().st_mtime < 600
 
 
-def test_a_wrong_configuration_is_reported_with_its_place(fresh: Program) -> None:
-    configure(fresh, instances={"one": {"timeout": "long"}})
-    done = fresh.run("eval", "1")
-    assert done.code == 2
-    assert "instances.one.timeout must be a number above 0" in done.err
-
-
 def test_a_machine_without_emacs_is_reported_with_what_to_install(fresh: Program) -> None:
     fresh.env["EFRIT_EMACS"] = "no-such-emacs"
     done = fresh.run("eval", "1")

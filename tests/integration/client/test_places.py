@@ -184,27 +184,11 @@ def test_unnamed_work_goes_to_default_whatever_else_is_idle(fresh: Program) -> N
     fresh.ok("cancel", busy)
 
 
-def test_where_none_is_called_default_one_of_several_must_be_named(fresh: Program) -> None:
-    Path(fresh.env["EFRIT_CONFIG"]).write_text('{"instances": {"a": {}, "b": {}}}')
-    done = fresh.run("eval", "1")
-    assert done.code == 9
-    assert "none of a, b is called default" in done.err
-
-
 def test_a_start_that_fails_leaves_no_configuration(fresh: Program) -> None:
     fresh.env["EFRIT_EMACS"] = shutil.which("false") or "/bin/false"
     assert fresh.run("start", "twoo").code == 9
     assert not Path(fresh.env["EFRIT_CONFIG"]).exists()
     assert instance_names(fresh) == ["default"]
-
-
-def test_a_start_on_the_queue_of_another_instance_is_refused(fresh: Program) -> None:
-    fresh.ok("eval", "1")
-    queue = home(fresh) / ".local/state/efrit/instances/default/queue"
-    done = fresh.run("start", "other", "--queue-dir", str(queue))
-    assert done.code == 2
-    assert "default and other cannot both have the queue_dir" in done.err
-    assert "other" not in fresh.ok("instances")
 
 
 def test_rm_removes_a_stopped_instance_and_its_queue_and_keeps_its_workspace(fresh: Program) -> None:

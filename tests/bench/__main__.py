@@ -2,7 +2,7 @@
 
 One table of all figures with what was aimed for, what each is of its floor and what was kept from the last release
 (figures.json), how long each piece took, what has become worse by more than the noise, and what was kept and is not
-in the run; build/bench.json has the figures, build/bench.svg a picture of the costs of each part and of their growth.
+in the run; build/bench.json has the figures.
 
 A piece that ends is recorded in build/bench/. The next `make bench` of the same commit on the same machine goes on
 with the pieces that are missing; FRESH=1 measures all of them anew. No piece is begun once MINUTES (60) are over, and
@@ -22,9 +22,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from tests.bench import crowded, evals, laptop, mcp, path, starts, turns
-from tests.support import figures, plot
+from tests.support import figures
 from tests.support.bench import run as runs
-from tests.support.bench.run import RESULTS_DIRECTORY, Measurement, Piece, PieceResult, Run
+from tests.support.bench.run import RESULTS_DIRECTORY, Piece, PieceResult, Run
 from tests.support.command_line import parser
 from tests.support.figures import Figure
 
@@ -37,33 +37,18 @@ def say(line: str) -> None:
     print(f"[{time.monotonic() - BEGAN:6.0f} s] {line}", file=sys.stderr, flush=True)
 
 
-def _whole_path() -> Measurement:
-    result = asyncio.run(path.run(say))
-    return result.figures, list(result.panels())
-
-
-def _starts() -> Measurement:
-    rows, bars = asyncio.run(starts.measure())
-    return rows, [*bars]
-
-
-def _beside(kind: str) -> Measurement:
-    rows, curves = crowded.measure(kind, say)
-    return rows, [*curves]
-
-
-def _of_rows(rows: Sequence[tuple[str, str, str]]) -> Measurement:
-    return list(figures.of_rows(rows)), []
+def _of_rows(rows: Sequence[tuple[str, str, str]]) -> list[Figure]:
+    return list(figures.of_rows(rows))
 
 
 PIECES: Mapping[str, Piece] = {
     "laptop": Piece("an eval on this machine, without a cluster", lambda: _of_rows(laptop.rows(laptop.measure()))),
-    "starts": Piece("starts, memory, a Job for each eval", _starts),
-    "plans": Piece("plans", lambda: (asyncio.run(starts.with_plans()), [])),
-    "path": Piece("evals one after the other, bursts, rates, and their floor", _whole_path),
-    "instances": Piece("beside many instances", lambda: _beside("instances")),
-    "open": Piece("beside many open requests", lambda: _beside("open")),
-    "finished": Piece("beside many finished requests", lambda: _beside("finished")),
+    "starts": Piece("starts, memory, a Job for each eval", lambda: asyncio.run(starts.measure())),
+    "plans": Piece("plans", lambda: asyncio.run(starts.with_plans())),
+    "path": Piece("evals one after the other, bursts, rates, and their floor", lambda: asyncio.run(path.run(say))),
+    "instances": Piece("beside many instances", lambda: crowded.measure("instances", say)),
+    "open": Piece("beside many open requests", lambda: crowded.measure("open", say)),
+    "finished": Piece("beside many finished requests", lambda: crowded.measure("finished", say)),
     "turns": Piece("turns of a model", lambda: _of_rows(turns.measure()[0])),
     "mcp": Piece("an eval by way of the MCP server", lambda: _of_rows(asyncio.run(mcp.measure())[0])),
     "evals": Piece("hostile evals", lambda: _of_rows(evals.measure()[0])),
@@ -104,7 +89,6 @@ def report(run: Run, pieces: Mapping[str, PieceResult], kept: figures.Kept) -> l
     rows = [figure._asdict() for figure in found]
     RESULTS_DIRECTORY.parent.mkdir(exist_ok=True)
     (RESULTS_DIRECTORY.parent / "bench.json").write_text(json.dumps({**whole, "figures": rows}, indent=1))
-    plot.write(RESULTS_DIRECTORY.parent / "bench.svg", [panel for piece in pieces.values() for panel in piece.panels])
     return found
 
 

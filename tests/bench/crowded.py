@@ -35,7 +35,6 @@ from tests.support.command_line import parser
 from tests.support.crowd import objects
 from tests.support.crowd.crowd import Crowd, crowd
 from tests.support.figures import Figure
-from tests.support.plot import Curves
 
 QUICK = bool(os.environ.get("QUICK"))
 
@@ -157,8 +156,8 @@ async def _cost(
     return Cost(parts, quantile(seconds, 0.5) * 1000, quantile(seconds, 0.99) * 1000, writes)
 
 
-def measure(kind: str, say: Callable[[str], None]) -> tuple[list[Figure], list[Curves]]:
-    """Measure all sizes of a kind of KINDS; rows and curves."""
+def measure(kind: str, say: Callable[[str], None]) -> list[Figure]:
+    """Measure all sizes of a kind of KINDS."""
     row: dict[int, Measured] = {}
     for number, size in sizes(kind).items():
         with tempfile.TemporaryDirectory() as directory:
@@ -167,14 +166,13 @@ def measure(kind: str, say: Callable[[str], None]) -> tuple[list[Figure], list[C
         taken = ", ".join(f"{name} {value:.1f}" for name, value in cost.parts.items())
         say(f"{number:,} {KINDS[kind]}: ms of a processor for each eval: {taken}; p50 {cost.p50:.1f} ms")
         say(f"its floor: {floor.together:.1f} ms of a processor; p50 {floor.p50:.1f} ms")
-    return list(growth.figures_of(kind, row)), list(growth.curves_of(kind, row))
+    return list(growth.figures_of(kind, row))
 
 
 def main() -> int:
     """Measure and print."""
     for kind in KINDS:
-        rows, _ = measure(kind, lambda line: print(line, file=sys.stderr, flush=True))
-        for row in rows:
+        for row in measure(kind, lambda line: print(line, file=sys.stderr, flush=True)):
             print(f"{row.name:<64} {row.shown}")
     return 0
 

@@ -25,10 +25,8 @@ from tests.bench.quantile import quantile
 from tests.bench.sides import side
 from tests.support import figures
 from tests.support.bench import api_writes, jobs, loads, rates
-from tests.support.bench.rates import Rate
 from tests.support.command_line import parser
 from tests.support.figures import Figure
-from tests.support.plot import Bars, Curves
 
 T = TypeVar("T")
 NAMESPACE, UNSERVED, INSTANCE = "efrit-bench-path", "efrit-bench-floor", "bench"
@@ -56,33 +54,10 @@ class Place(NamedTuple):
     alone: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
 
-class Result(NamedTuple):
-    """What was measured.
-
-    parts: load -> part -> milliseconds of a processor for each eval; bursts: answers a second of evals and of floors
-    by the size of the burst; tried: the rates.
-    """
-
-    figures: list[Figure]
-    parts: dict[str, dict[str, float]]
-    bursts: dict[str, dict[int, float]]
-    tried: list[Rate]
-
-    def panels(self) -> Iterator[Bars | Curves]:
-        yield Bars("processor time for each eval", "ms", self.parts)
-        sizes = {size: row for size in BURSTS if (row := self.parts.get(loads.burst(size)))}
-        names = dict.fromkeys(name for row in sizes.values() for name in row)
-        lines = {name: [(float(size), row.get(name, 0.0)) for size, row in sizes.items()] for name in names}
-        yield Curves("processor time for each eval of a burst", "ms", "evals of the burst", lines)
-        speeds = {name: [(float(size), rate) for size, rate in row.items()] for name, row in self.bursts.items()}
-        yield Curves("answers of a burst", "a second", "evals of the burst", speeds)
-        yield rates.curve_of(self.tried)
-
-
-async def measure(place: Place, say: Callable[[str], None]) -> Result:
+async def measure(place: Place, say: Callable[[str], None]) -> list[Figure]:
     """Measure everything at one place."""
     found, parts = list[Figure](), dict[str, dict[str, float]]()
-    bursts: dict[str, dict[int, float]] = {"evals": {}, "floor": {}}
+    floors: dict[int, float] = {}
 
     async def counted(title: str, count: int, work: Awaitable[T]) -> T:
         before = await place.seconds()
@@ -96,23 +71,22 @@ async def measure(place: Place, say: Callable[[str], None]) -> Result:
         floor = await counted("floor", SERIAL, load.floor_serial(place.unserved, "serial", SERIAL))
         for size in FLOORS:
             took = await counted(loads.floor(size, FLOORS), size, load.floor(place.unserved, f"f{size}", size))
-            bursts["floor"][size] = size / took.seconds
-    found += [Figure(loads.floor(size, FLOORS), rate, "/s", floor=rate) for size, rate in bursts["floor"].items()]
+            floors[size] = size / took.seconds
+    found += [Figure(loads.floor(size, FLOORS), rate, "/s", floor=rate) for size, rate in floors.items()]
     await load.serial(place.target, "warm", 20)
     seconds = await counted("one after the other", SERIAL, load.serial(place.target, "serial", SERIAL))
     found += _one_after_the_other(seconds, floor)
     for size in BURSTS:
         writes = await api_writes.so_far(place.target.api)
         took = await counted(loads.burst(size), size, load.burst(place.target, f"b{size}", size))
-        bursts["evals"][size] = size / took.seconds
-        found.append(_of_burst(size, took, bursts["floor"][loads.floor_size(size, FLOORS)]))
+        found.append(_of_burst(size, took, floors[loads.floor_size(size, FLOORS)]))
         found += _of_writes(size, api_writes.between(writes, await api_writes.so_far(place.target.api), size))
     polled = await counted("polled", POLLED, load.polled(place.target, "polled", POLLED))
     found.append(Figure("a client that polls every 500 ms, p50", quantile(polled, 0.5) * 1000, "ms"))
     found += await _at_rest(place, say)
     tried = await load.sustained(place.target, RATES, RATE_EVALS, say)
     found += rates.figures_of(tried, quantile(floor, 0.5))
-    return Result([*found, *loads.figures_of(parts, BURSTS, FLOORS)], parts, bursts, tried)
+    return [*found, *loads.figures_of(parts, BURSTS, FLOORS)]
 
 
 def _one_after_the_other(seconds: list[float], floor: list[float]) -> Iterator[Figure]:
@@ -176,7 +150,7 @@ async def on_cluster() -> AsyncIterator[Place]:
                 await cluster.call(api, "DELETE", f"{NAMESPACES.path()}/{name}")
 
 
-async def run(say: Callable[[str], None]) -> Result:
+async def run(say: Callable[[str], None]) -> list[Figure]:
     """Measure at the place that the environment names."""
     async with on_processes() if os.environ.get("PROCESSES") else on_cluster() as place:
         return await measure(place, say)
@@ -184,8 +158,8 @@ async def run(say: Callable[[str], None]) -> Result:
 
 def main() -> int:
     """Measure and print."""
-    result = asyncio.run(run(lambda line: print(line, file=sys.stderr, flush=True)))
-    print("\n".join(figures.table(result.figures, figures.load())))
+    found = asyncio.run(run(lambda line: print(line, file=sys.stderr, flush=True)))
+    print("\n".join(figures.table(found, figures.load())))
     return 0
 
 

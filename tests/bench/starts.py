@@ -30,7 +30,6 @@ from tests.support.figures import Figure
 from tests.support.kube import Kube
 from tests.support.kubeconfig import Kubeconfig
 from tests.support.model_service import ModelService
-from tests.support.plot import Bars
 
 NAMESPACE, PLANS_NAMESPACE = "efrit-bench", "efrit-bench-plans"
 INSTANCE = "bench"
@@ -49,7 +48,7 @@ Row = tuple[str, str, str]
 T = TypeVar("T")
 
 
-async def measure() -> tuple[list[Figure], list[Bars]]:
+async def measure() -> list[Figure]:
     """Measure it in a namespace of its own."""
     rows: list[Row] = []
     async with cluster.client() as api:
@@ -70,7 +69,7 @@ async def measure() -> tuple[list[Figure], list[Bars]]:
         rows.append(("a Job per eval, p50", "", f"{statistics.median(seconds):.2f} s (n={len(seconds)})"))
         await cluster.call(api, "DELETE", resources.NAMESPACES.path(name=NAMESPACE))
         rows.append(("idle controller RSS", "<= 120 MB", f"{idle_controller() / 1e6:.1f} MB"))
-    return [*figures.of_rows(rows), *jobs.figures_of(comparison)], list(jobs.panels_of(comparison))
+    return [*figures.of_rows(rows), *jobs.figures_of(comparison)]
 
 
 async def compare_with_jobs(api: KubeClient, target: load.Target) -> Comparison:
@@ -231,7 +230,7 @@ def image_size(name: str) -> int:
 
 def main() -> int:
     """Measure and print."""
-    measured, _ = asyncio.run(measure())
+    measured = asyncio.run(measure())
     print("\n".join(figures.table(measured, figures.load())))
     return 0
 

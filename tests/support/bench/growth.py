@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tests.support.figures import Figure
-from tests.support.plot import Curves
 
 KINDS = {"instances": "instances (simulated)", "open": "open requests", "finished": "finished requests"}
 
@@ -55,23 +54,3 @@ def figures_of(kind: str, row: Mapping[int, Measured]) -> Iterator[Figure]:
     yield Figure(f"an eval {growth}", large.together / small.together, "times", "<= 1.5")
     yield Figure(f"its floor {growth}", large_floor.together / small_floor.together, "times")
     yield Figure(f"an eval {growth}, p50", large.p50 / small.p50, "times")
-
-
-def curves_of(kind: str, row: Mapping[int, Measured]) -> Iterator[Curves]:
-    """Yield processor time by part and latency over the numbers of a kind, both with the floor."""
-
-    def line(value: Callable[[Measured], float]) -> list[tuple[float, float]]:
-        return [(float(number), value(one)) for number, one in row.items()]
-
-    names = dict.fromkeys(name for one in row.values() for name in one.cost.parts)
-    parts = {name: line(lambda one, name=name: one.cost.parts[name]) for name in names}  # type: ignore[misc]
-    title = f"beside {KINDS[kind]}"
-    floor = {"floor": line(lambda one: one.floor.together)}
-    yield Curves(f"processor time for each eval {title}", "ms", KINDS[kind], parts | floor)
-    latencies = {
-        "p50": line(lambda one: one.cost.p50),
-        "p99": line(lambda one: one.cost.p99),
-        "floor, p50": line(lambda one: one.floor.p50),
-        "floor, p99": line(lambda one: one.floor.p99),
-    }
-    yield Curves(f"create -> answer seen {title}", "ms", KINDS[kind], latencies)

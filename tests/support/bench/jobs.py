@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tests.support.figures import Figure
-from tests.support.plot import Bars
 
 
 class Comparison(NamedTuple):
@@ -40,10 +39,3 @@ def figures_of(comparison: Comparison) -> Iterator[Figure]:
     ours, job = totals
     if ours:
         yield Figure("processor time of a Job per eval beside an eval", job / ours, "times")
-
-
-def panels_of(comparison: Comparison) -> Iterator[Bars]:
-    """Yield a picture of both."""
-    if any(comparison.of_a_job.values()):
-        rows = {"an eval of an instance": comparison.of_an_eval, "the same as a Job": comparison.of_a_job}
-        yield Bars("processor time of an eval and of a Job, without what is taken at rest", "ms", rows)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tests.support.figures import Figure
-from tests.support.plot import Curves
 
 P99_SECONDS = 0.25
 """What the p99 of a rate that is sustained may be."""
@@ -47,13 +46,3 @@ def figures_of(tried: Sequence[Rate], floor: float) -> Iterator[Figure]:
             continue
         detail = f"(p50 {one.p50 * 1000:.0f}, n={one.evals})"
         yield Figure(f"at a steady {one.rate:g}/s, p99", one.p99 * 1000, "ms", detail=detail, floor=floor * 1000)
-
-
-def curve_of(tried: Sequence[Rate]) -> Curves:
-    """Return p50 and p99 over the rate, and the limit."""
-    lines = {
-        "p50": [(one.rate, one.p50 * 1000) for one in tried],
-        "p99": [(one.rate, one.p99 * 1000) for one in tried],
-        "aimed for": [(one.rate, P99_SECONDS * 1000) for one in tried],
-    }
-    return Curves("create -> answer seen at a steady rate", "ms", "evals a second", lines)

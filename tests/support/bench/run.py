@@ -23,7 +23,6 @@ from tests.cluster.cli import choose
 from tests.cluster.paths import REPOSITORY
 from tests.support import figures
 from tests.support.figures import Figure
-from tests.support.plot import Bars, Curves
 
 RESULTS_DIRECTORY = REPOSITORY / "build" / "bench"
 MEASURED = ("operator", "images", "charts", "tests", "requirements", "pyproject.toml", ":!tests/bench/figures.json")
@@ -49,7 +48,6 @@ class PieceResult(NamedTuple):
     """What one piece found. seconds: how long it took; ended: in UTC, ISO 8601; load: of the machine at its end."""
 
     figures: list[Figure]
-    panels: list[Bars | Curves]
     seconds: float
     ended: str
     load: float
@@ -79,8 +77,7 @@ class Run:
     def record(self, name: str, piece: PieceResult) -> None:
         """Record a piece that has ended."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        panels = [[type(panel).__name__, *panel] for panel in piece.panels]
-        whole = {**piece._asdict(), "figures": [figure._asdict() for figure in piece.figures], "panels": panels}
+        whole = {**piece._asdict(), "figures": [figure._asdict() for figure in piece.figures]}
         written = self._file(name).with_suffix(".new")
         written.write_text(json.dumps(whole, indent=1))
         written.replace(self._file(name))
@@ -97,15 +94,7 @@ class Run:
 def _read(file: Path) -> PieceResult:
     whole: dict[str, Any] = json.loads(file.read_text())
     whole["figures"] = [Figure(**figure) for figure in whole["figures"]]
-    whole["panels"] = [_panel(*panel) for panel in whole["panels"]]
     return PieceResult(**whole)
-
-
-def _panel(kind: str, *fields: Any) -> Bars | Curves:
-    if kind == Bars.__name__:
-        return Bars(*fields)
-    title, unit, over, lines = fields
-    return Curves(title, unit, over, {name: [(size, value) for size, value in line] for name, line in lines.items()})
 
 
 def measured_state(repository: Path) -> str:
@@ -126,14 +115,11 @@ def measured_state(repository: Path) -> str:
     return f"{commit} changed {digest.hexdigest()[:12]}"
 
 
-Measurement = tuple[list[Figure], list[Bars | Curves]]
-
-
 class Piece(NamedTuple):
     """One piece of the bench: what it is called, and what measures it."""
 
     title: str
-    measure: Callable[[], Measurement]
+    measure: Callable[[], list[Figure]]
 
 
 def measure(
@@ -158,7 +144,7 @@ def measure(
             continue
         say(piece.title)
         try:
-            found, panels = piece.measure()
+            found = piece.measure()
         except Exception:  # noqa: BLE001 - whatever it is, it is reported
             traceback.print_exc()
             failed.append(name)
@@ -166,7 +152,7 @@ def measure(
         if state() != run.state:
             raise SystemExit(f"{name} is not recorded: the code changed meanwhile. Run `make bench` again.")
         ended = datetime.now(UTC).isoformat(timespec="seconds")
-        run.record(name, PieceResult(found, panels, time.monotonic() - began, ended, os.getloadavg()[1]))
+        run.record(name, PieceResult(found, time.monotonic() - began, ended, os.getloadavg()[1]))
     return failed, left_out
 
 

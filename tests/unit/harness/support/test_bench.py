@@ -47,8 +47,6 @@ def test_a_job_is_set_beside_an_eval_part_by_part() -> None:
     found = by_name(list(jobs.figures_of(comparison)))
     assert found["a Job per eval: others"].value == 440.0
     assert found["processor time of a Job per eval beside an eval"].value == 50.0
-    (bars,) = jobs.panels_of(comparison)
-    assert list(bars.rows) == ["an eval of an instance", "the same as a Job"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,6 @@ def test_the_p99_of_a_sustained_rate_is_a_figure_and_that_of_each_is_a_point() -
     assert highest.value == 20.0
     assert highest.detail == "(30/s: p99 300 ms)"
     assert [(round(figure.value), figure.floor) for figure in p99s] == [(100, 50.0), (200, 50.0), (300, 50.0)]
-    assert rates.curve_of(tried).lines["p50"] == [(10.0, 10.0), (20.0, 20.0), (30.0, 100.0)]
 
 
 ROW = {"API server": 10.0, "etcd": 2.0, "controller": 3.0}

@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def part(*found: Figure) -> bench.Piece:
-    return bench.Piece("a part", lambda: ([*found], []))
+    return bench.Piece("a part", lambda: [*found])
 
 
 PIECES = {"path": part(), "open": part()}
@@ -47,7 +47,7 @@ def test_another_state_another_machine_and_other_sizes_are_other_runs(tmp_path: 
 
 
 def test_only_a_whole_run_of_the_usual_sizes_is_kept(run: Run, tmp_path: Path) -> None:
-    pieces = dict.fromkeys(PIECES, PieceResult([], [], 1.0, "", 1.0))
+    pieces = dict.fromkeys(PIECES, PieceResult([], 1.0, "", 1.0))
     assert bench.why_not_whole(run, pieces, PIECES) == ""
     for setting in ("QUICK", "STARTS", "fsync"):
         other = Run("a", "b", {setting: "1"}, tmp_path)

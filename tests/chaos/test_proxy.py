@@ -189,15 +189,6 @@ def test_a_list_may_show_an_older_world(caller: Caller) -> None:
     assert len(caller.client.get(path).json()["items"]) == 1
 
 
-def test_a_watch_passes_line_by_line(caller: Caller) -> None:
-    with caller.watching() as events:
-        for name in "ab":
-            caller.write(name)
-            event = events.get(timeout=TIMEOUT)
-            assert _name(event) == name
-        assert caller.proxy.watching("secrets") == 1
-
-
 def test_an_event_can_be_lost_or_come_twice(caller: Caller) -> None:
     caller.proxy.arm(Fault(Effect.EVENT_DROPPED, resource="secrets", name="a"))
     caller.proxy.arm(Fault(Effect.EVENT_DUPLICATED, resource="secrets", type="ADDED", name="b"))
@@ -213,13 +204,6 @@ def test_an_event_can_come_after_anothers(caller: Caller) -> None:
         for name in "ab":
             caller.write(name)
         assert [_name(events.get(timeout=TIMEOUT)) for _ in range(2)] == ["b", "a"]
-
-
-def test_an_event_that_waits_for_anothers_does_not_wait_for_ever(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Effect.EVENT_REORDERED, resource="secrets", name="a", seconds=0.2))
-    with caller.watching() as events:
-        caller.write("a")
-        assert _name(events.get(timeout=TIMEOUT)) == "a"
 
 
 @pytest.mark.parametrize("effect", [Effect.EVENT_DELAYED, Effect.STREAM_SILENT])
@@ -275,24 +259,3 @@ def test_a_stream_can_be_struck_without_an_event(caller: Caller) -> None:
         assert isinstance(error, dict)
         assert error["object"]["reason"] == "Expired"
         assert armed.hits == 1
-
-
-def test_bookmarks_are_kept_back_only_where_asked_for() -> None:
-    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}
-    assert not Fault(Effect.EVENT_DROPPED).matches_event("secrets", bookmark)
-    assert Fault(Effect.EVENT_DROPPED, type="BOOKMARK").matches_event("secrets", bookmark)
-
-
-def test_a_call_can_be_sent_to_another_server(caller: Caller) -> None:
-    caller.proxy.route = lambda what: "https://127.0.0.1:9" if what.resource == "secrets" else None
-    with pytest.raises(httpx.TransportError):
-        caller.write("nowhere")
-    assert caller.client.get("/version").status_code == 200
-
-
-def test_a_closed_proxy_leaves_nothing_behind(plane: ControlPlane) -> None:
-    before = set(threading.enumerate())
-    with Proxy(plane):
-        pass
-    # What another test has left may end meanwhile.
-    assert set(threading.enumerate()) <= before

@@ -7,20 +7,14 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client import ClientRequestContext
-from mcp.client.stdio import stdio_client
+from mcp import Client
 from mcp.types import (
-    ElicitRequestParams,
-    ElicitResult,
-    InputRequiredResult,
     ResourceUpdatedNotification,
     TextResourceContents,
 )
 
-from tests.integration.mcp.conftest import PROGRAM, Laptop, Serve
+from tests.integration.mcp.conftest import Laptop, Serve
 from tests.support.mcp_results import structured_content
-from tests.support.mcp_tasks import Tasks, ask, begin, ended
 from tests.support.timeout import TIMEOUT
 
 RENAME = "Rename the function old-name to new-name everywhere. (scenario=rename)"
@@ -85,35 +79,6 @@ async def test_a_session_starts_evals_commands_reads_figures_and_stops(
         assert again["status"] == "not_running"
 
 
-async def test_a_command_returns_the_context_it_left_and_an_eval_what_it_printed(serve: Serve) -> None:
-    request = "create a buffer called test.txt with hello world (scenario=hello-buffer)"
-    async with serve() as client:
-        command = {"instance_id": "default", "type": "command", "content": request, "return_context": True}
-        done = structured_content(await client.call_tool("efrit_execute", command))
-        printed = structured_content(
-            await client.call_tool("efrit_execute", evaluate('(progn (princ "seen") (message "said"))'))
-        )
-    assert (done["status"], done["result"]) == ("success", "Buffer 'test.txt' created with content")
-    assert (done["context"]["current_buffer"], done["context"]["cursor_position"]) == ("test.txt", 12)
-    assert (printed["output"], printed["messages"].strip()) == ("seen", "said")
-
-
-@MODES
-async def test_the_model_asks_and_the_person_answers(laptop: Laptop, serve: Serve, mode: str) -> None:
-    questions: list[str] = []
-
-    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        questions.append(params.message)
-        return ElicitResult(action="accept", content={"answer": "Blue"})
-
-    async with serve(mode=mode, elicitation_callback=person) as client:
-        command = {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 600}
-        result = structured_content(await client.call_tool("efrit_execute", command))
-    assert questions == ["Which colour is your favourite?"]
-    assert (result["status"], result["result"]) == ("success", "Wrote Blue.")
-    assert (laptop.workspace / "colour.txt").read_text() == "Blue"
-
-
 async def test_work_outlives_the_server_it_was_handed_to(laptop: Laptop, serve: Serve) -> None:
     go_on = laptop.home / "go"
     form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) (list 4 2))'
@@ -132,37 +97,6 @@ async def test_work_outlives_the_server_it_was_handed_to(laptop: Laptop, serve: 
         wait = {"request_id": handed["request_id"], "timeout": TIMEOUT}
         ended = structured_content(await client.call_tool("efrit_wait", wait))
     assert (ended["outcome"], ended["result"], ended["attempt"]) == ("Success", "(4 2)", 1)
-
-
-async def test_a_task_is_known_to_a_server_that_was_started_after_it(laptop: Laptop, serve: Serve) -> None:
-    go_on = laptop.home / "go"
-    form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) (list 4 2))'
-    async with serve(extensions=[Tasks()]) as client:
-        created = await begin(client, evaluate(form, timeout=600))
-    go_on.touch()
-    async with serve(extensions=[Tasks()]) as client:
-        task = await ended(client, created.task_id)
-        other = await begin(client, evaluate("(sleep-for 600)", timeout=600))
-        await ask(client, "tasks/cancel", other.task_id)
-        cancelled = await ended(client, other.task_id)
-    assert (task["status"], task["result"]["structuredContent"]["result"]) == ("completed", "(4 2)")
-    assert cancelled["status"] == "cancelled"
-
-
-async def test_a_question_is_answered_at_a_server_that_was_started_after_it(laptop: Laptop, serve: Serve) -> None:
-    async def nobody(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
-        raise AssertionError
-
-    call = ("efrit_execute", {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 600})
-    async with serve(elicitation_callback=nobody) as client:
-        question = await client.session.call_tool(*call, allow_input_required=True)
-        assert isinstance(question, InputRequiredResult)
-    answers: Any = {
-        key: ElicitResult(action="accept", content={"answer": "Blue"}) for key in question.input_requests or ()
-    }
-    async with serve(elicitation_callback=nobody) as client:
-        result = await client.session.call_tool(*call, input_responses=answers, request_state=question.request_state)
-    assert structured_content(result)["result"] == "Wrote Blue."
 
 
 @pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed:mcp.shared.exceptions.MCPDeprecationWarning")
@@ -206,20 +140,6 @@ async def test_a_command_is_cancelled_and_its_log_read(laptop: Laptop, serve: Se
     assert "end" in [json.loads(line)["type"] for line in contents.text.splitlines()]
 
 
-async def test_many_calls_at_once_each_get_their_own_answer(serve: Serve) -> None:
-    answers: dict[int, str] = {}
-    async with serve() as client:
-
-        async def one(number: int) -> None:
-            result = structured_content(await client.call_tool("efrit_execute", evaluate(f"(* {number} 10)")))
-            answers[number] = result["result"]
-
-        async with anyio.create_task_group() as group:
-            for number in range(12):
-                group.start_soon(one, number)
-    assert answers == {number: str(number * 10) for number in range(12)}
-
-
 async def test_an_instance_that_another_program_adds_is_seen(laptop: Laptop, serve: Serve) -> None:
     config = laptop.home / "config.json"
     async with serve() as client:
@@ -233,16 +153,3 @@ async def test_an_instance_that_another_program_adds_is_seen(laptop: Laptop, ser
         wrong = await client.call_tool("efrit_list_instances")
     assert wrong.is_error
     assert "is not JSON" in str(wrong.content)
-
-
-async def test_read_only_shows_and_changes_nothing(laptop: Laptop) -> None:
-    """This server is started by the client's own library, and ended by it."""
-    program = StdioServerParameters(command=str(PROGRAM), args=["--read-only"], env=laptop.env, cwd=laptop.home)
-    # By default it takes what was standard error when it was imported: in a fork of the tests, a closed file.
-    with (laptop.home / "errors").open("w") as errors:
-        async with Client(stdio_client(program, errors)) as client:
-            names = [tool.name for tool in (await client.list_tools()).tools]
-            listed = structured_content(await client.call_tool("efrit_list_instances"))["instances"]
-    assert names == ["efrit_list_instances", "efrit_get_queue_stats", "efrit_get_request", "efrit_wait"]
-    assert [instance["status"] for instance in listed] == ["inactive"]
-    assert not laptop.queue.exists()

@@ -228,52 +228,6 @@
     (should (equal (alist-get 'result (efrit-test-answer "waits")) "t"))
     (should (equal (alist-get 'result (efrit-test-answer "next")) "nil"))))
 
-(ert-deftest efrit-server-runs-a-burst-of-requests-once-each ()
-  (efrit-test-with-daemon ()
-    (efrit-test-eval "start" "(defvar count 0)")
-    (dotimes (i 300) (efrit-test-submit (format "r%d" i) :content "(setq count (1+ count))"))
-    (efrit-test-wait (= (length (efrit-test-names "responses")) 301))
-    (should (equal (efrit-test-value "end" "count") "300"))))
-
-(defconst efrit-server-test--buffer-sabotage
-  '("(mapc (lambda (b) (with-current-buffer b (read-only-mode 1))) (buffer-list))"
-    "(setq-default buffer-read-only t)"
-    "(dolist (b (buffer-list))
-       (with-current-buffer b
-         (add-hook 'before-change-functions (lambda (&rest _) (error \"No\")) nil t)
-         (add-hook 'after-change-functions (lambda (&rest _) (error \"No\")) nil t)
-         (add-hook 'kill-buffer-hook (lambda () (error \"No\")) nil t)))"
-    "(progn (add-hook 'before-change-functions (lambda (&rest _) (error \"No\")))
-            (add-hook 'first-change-hook (lambda () (error \"No\"))))"
-    "(add-hook 'buffer-list-update-hook (lambda () (error \"No\")))"
-    "(dolist (b (buffer-list)) (with-current-buffer b (ignore-errors (set-buffer-multibyte nil))))"
-    "(setq-default enable-multibyte-characters nil)"
-    "(dolist (b (buffer-list)) (with-current-buffer b (setq buffer-file-name \"/nonexistent/x\")))"
-    "(dolist (b (buffer-list)) (with-current-buffer b (ignore-errors (rename-buffer \"x\" t))))"
-    "(let ((inhibit-read-only t))
-       (dolist (b (buffer-list))
-         (with-current-buffer b
-           (insert \"x\")
-           (narrow-to-region (point) (point))
-           (overlay-put (make-overlay 1 2) 'modification-hooks
-                        (list (lambda (&rest _) (error \"No\"))))
-           (put-text-property 1 2 'read-only t))))"
-    "(let (kill-buffer-query-functions) (mapc #'kill-buffer (buffer-list)))")
-  "What a request may do to buffers that are not its own.")
-
-(ert-deftest efrit-server-what-a-request-does-to-every-buffer-changes-no-later-answer ()
-  (dolist (sabotage efrit-server-test--buffer-sabotage)
-    (efrit-test-with-daemon ()
-      (ert-info (sabotage)
-        (efrit-test-eval "before" "(print 1)")
-        (efrit-test-eval "sabotage" sabotage)
-        (dolist (id '("after" "again"))
-          (let ((answer (efrit-test-eval id "(print \"größe\") (message \"said\") (+ 1 2)")))
-            (should (equal (alist-get 'reason answer) "Succeeded"))
-            (should (equal (alist-get 'result answer) "3"))
-            (should (equal (alist-get 'output answer) "\n\"größe\"\n"))
-            (should (equal (alist-get 'messages answer) "said\n"))))))))
-
 (defun efrit-server-test--beats-p (times)
   "Wait until the heartbeat of the daemon has changed TIMES times."
   (dotimes (_ times t)

@@ -5,7 +5,8 @@
 ;;; Commentary:
 
 ;; The model is a scripted server that speaks the real protocol; what it says is
-;; in the scenario that a request names.
+;; in the scenario that a request names.  How each scenario ends is in
+;; tests/integration/chat.
 
 ;;; Code:
 
@@ -30,22 +31,6 @@
 
 (defconst efrit-session-test--hello "Good day, who are you? (scenario=chat)"
   "What the scenario of a chat begins with.")
-
-(ert-deftest efrit-session-a-chat-is-answered-and-continued ()
-  (efrit-test-with-model-daemon nil
-    (let* ((first (efrit-session-test--answer "c1" "chat" efrit-session-test--hello))
-           (id (efrit-session-test--get first 'session 'id)))
-      (should (equal (alist-get 'status first) "success"))
-      (should (equal (alist-get 'result first)
-                     "Hello. I am a model that reads from a script."))
-      (should (equal id "c1"))
-      (should (equal (efrit-session-test--get first 'session 'status) "complete"))
-      (should (> (efrit-session-test--get first 'usage 'output_tokens) 0))
-      (let ((second (efrit-session-test--answer "c2" "chat" "What did I just learn?"
-                                                :session (list :id id))))
-        (should (equal (alist-get 'status second) "success"))
-        (should (string-match-p "just learn" (alist-get 'result second)))
-        (should (equal (efrit-session-test--get second 'session 'id) "c1"))))))
 
 (ert-deftest efrit-session-an-unknown-session-is-refused-and-runs-nothing ()
   (efrit-test-with-model-daemon nil
@@ -100,21 +85,6 @@ text = \"z\\u0000\"
       (should (equal (alist-get 'result answer) "z\\000")))
     (should (equal (seq-elt (reverse (efrit-history-to-send (efrit-history-open "n"))) 0)
                    '((role . "assistant") (content . [((type . "text") (text . "z\\000"))]))))))
-
-(ert-deftest efrit-session-a-command-works-with-tools-until-it-is-done ()
-  (efrit-test-with-model-daemon nil
-    (let ((answer (efrit-session-test--answer "k" "command" "scenario=twelve-steps go")))
-      (should (equal (alist-get 'reason answer) "Succeeded"))
-      (should (equal (alist-get 'outcome answer) "Success"))
-      (should (>= (efrit-session-test--get answer 'progress 'tool_calls) 12))
-      (should (string-match-p "\"type\":\"end\"" (efrit-test-read "progress" "k.ndjson"))))))
-
-(ert-deftest efrit-session-the-circuit-breaks-at-the-same-call-over-and-over ()
-  (efrit-test-with-model-daemon nil
-    (let ((answer (efrit-session-test--answer "b" "command" "scenario=same-calls go")))
-      (should (equal (alist-get 'reason answer) "CircuitBroken"))
-      (should (equal (alist-get 'outcome answer) "Partial"))
-      (should (equal (alist-get 'status answer) "error")))))
 
 (ert-deftest efrit-session-a-budget-that-ends-keeps-what-was-done ()
   (efrit-test-with-model-daemon nil
@@ -181,12 +151,6 @@ text = \"z\\u0000\"
       (should (equal (alist-get 'reason answer) "Rejected"))
       (should (string-match-p "300016 bytes as JSON.*at most 300000.*file of the workspace"
                               (alist-get 'error answer))))))
-
-(ert-deftest efrit-session-the-instances-limit-of-calls-breaks-the-circuit ()
-  (efrit-test-with-model-daemon '("EFRIT_MAX_TOOL_CALLS=3")
-    (let ((answer (efrit-session-test--answer "b" "command" "scenario=many-calls go")))
-      (should (equal (alist-get 'reason answer) "CircuitBroken"))
-      (should (= (efrit-session-test--get answer 'progress 'tool_calls) 3)))))
 
 (ert-deftest efrit-session-the-instances-limits-hold-for-all-requests-of-a-session ()
   (efrit-test-with-model-daemon '("EFRIT_MAX_TOOL_CALLS=3")
@@ -264,25 +228,6 @@ text = \"z\\u0000\"
       (should (= (alist-get 'cursor_position context) 12))
       (should (seq-contains-p (alist-get 'buffers context) "test.txt")))))
 
-(ert-deftest efrit-session-an-eval-is-answered-while-a-model-thinks ()
-  (efrit-test-with-model-daemon nil
-    (efrit-session-test--ask "s" "chat" "scenario=slow go")
-    (efrit-test-wait (efrit-test-running-p "s"))
-    (should (equal (efrit-test-value "e" "(+ 1 2)") "3"))
-    (should-not (efrit-test-answer-p "s"))
-    (should (equal (alist-get 'reason (efrit-test-stop "s" "Cancelled")) "Cancelled"))))
-
-(ert-deftest efrit-session-cancelled-in-the-middle-of-a-stream-keeps-what-was-said ()
-  (efrit-test-with-model-daemon nil
-    (efrit-session-test--ask "s" "chat" "scenario=slow go")
-    (efrit-test-wait (ignore-errors
-                          (string-match-p "\"type\":\"text\""
-                                          (efrit-test-read "progress" "s.ndjson"))))
-    (let ((answer (efrit-test-stop "s" "Cancelled")))
-      (should (equal (alist-get 'reason answer) "Cancelled"))
-      (should (equal (alist-get 'outcome answer) "Partial"))
-      (should (> (length (alist-get 'result answer)) 0)))))
-
 (ert-deftest efrit-session-errors-of-the-model-are-retried-or-reported ()
   (efrit-test-with-model-daemon nil
     (dolist (scenario '("rate-limited" "overloaded" "server-error" "cut"))
@@ -293,30 +238,6 @@ text = \"z\\u0000\"
     (let ((answer (efrit-session-test--answer "r" "chat" "scenario=key-refused go")))
       (should (equal (alist-get 'reason answer) "ModelError"))
       (should (equal (alist-get 'outcome answer) "Failure")))))
-
-(ert-deftest efrit-session-a-refusal-and-an-answer-cut-short-are-no-success ()
-  (efrit-test-with-model-daemon nil
-    (should (equal (alist-get 'reason (efrit-session-test--answer
-                                       "r" "chat" "scenario=refusal go"))
-                   "ModelError"))
-    (let ((answer (efrit-session-test--answer "m" "chat" "scenario=max-tokens go")))
-      (should (equal (alist-get 'reason answer) "Partial"))
-      (should (equal (alist-get 'outcome answer) "Partial")))))
-
-(ert-deftest efrit-session-the-unified-protocol-goes-on-completes-and-asks ()
-  (efrit-test-with-model-daemon '("EFRIT_MODEL_PROTOCOL=elisp")
-    (write-region "10\n20\n30\n" nil (concat efrit-workspace-directory "numbers.txt"))
-    (should (equal (alist-get 'result (efrit-session-test--answer
-                                       "e" "command" "scenario=elisp go"))
-                   "60"))
-    (should (equal (alist-get 'reason (efrit-session-test--answer
-                                       "n" "command" "scenario=elisp-not-json go"))
-                   "Succeeded"))
-    (let ((asked (efrit-session-test--answer "q" "command" "scenario=elisp-question go")))
-      (should (equal (alist-get 'reason asked) "InputRequired"))
-      (should (equal (alist-get 'reason (efrit-session-test--answer
-                                         "a" "command" "Grace" :session '(:id "q")))
-                     "Succeeded")))))
 
 (defconst efrit-session-test--refactoring "
 [[turn]]
@@ -543,18 +464,6 @@ input = {message = \"Done.\"}
       (let ((done (efrit-session-test--answer "q2" "command" "Blue"
                                               :session (list :id (alist-get 'id session)))))
         (should (equal (alist-get 'reason done) "Succeeded"))))))
-
-(ert-deftest efrit-session-a-cancel-stops-a-shell-command-and-an-eval ()
-  (efrit-test-with-model-daemon nil
-    (dolist (scenario '("sleeping-shell" "sleeping-eval"))
-      (efrit-session-test--ask scenario "command" (format "scenario=%s go" scenario))
-      (efrit-test-wait (ignore-errors
-                            (string-match-p "shell_exec\\|eval_sexp"
-                                            (efrit-test-read
-                                             "progress" (concat scenario ".ndjson")))))
-      (let ((answer (efrit-test-stop scenario "Cancelled")))
-        (should (equal (alist-get 'reason answer) "Cancelled"))
-        (should (equal (alist-get 'outcome answer) "Partial"))))))
 
 (provide 'efrit-session-test)
 ;;; efrit-session-test.el ends here

@@ -94,6 +94,7 @@ DEBIAN_TEST = {
     "emacs": "emacs-nox",
     "curl": "curl",
     "git": "git",
+    "zsh": "zsh",
     "ssh-agent": "openssh-client",
     "mmdebstrap": "mmdebstrap",
     "unshare": "util-linux",

@@ -143,7 +143,6 @@ def test_zsh_is_given_a_script_of_its_own() -> None:
     assert "COMP_" not in zsh()
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
 @pytest.mark.parametrize(
     "way", ['compdef() { }; eval "$script"', "print -r -- $script > _efrit; fpath=(.); autoload -Uz _efrit"]
 )

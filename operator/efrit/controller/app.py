@@ -186,18 +186,18 @@ class _Process:
         identity = await retry_while_unavailable(
             lambda: load_identity(self._kube, settings.operator_namespace, settings.identity_secret)
         )
-        queue = WorkQueue()
-        store = Store(queue, settings.controller_config(), _now)
-        bridges = self._bridges = Bridges(identity, store, _now, lambda: self._lease.held)
-        actor = Actor(self._kube, bridges, store, _now, settings.pod_name, lambda: self._lease.held)
+        queue, clock = WorkQueue(), self._kube.clock
+        store = Store(queue, settings.controller_config(), clock)
+        bridges = self._bridges = Bridges(identity, store, clock, lambda: self._lease.held)
+        actor = Actor(self._kube, bridges, store, clock, settings.pod_name, lambda: self._lease.held)
         namespaces = self._namespaces(store)
-        reconciler = Reconciler(store, actor, identity, _now, namespaces.is_served)
+        reconciler = Reconciler(store, actor, identity, clock, namespaces.is_served)
         # A process leads once: nobody takes it out of the registry again.
-        REGISTRY.register(PoolCollector(store.pools, _now))
+        REGISTRY.register(PoolCollector(store.pools, clock))
         async with asyncio.TaskGroup() as group:
             group.create_task(namespaces.run(), name="namespaces")
             group.create_task(queue.run(reconciler.reconcile, settings.workers), name="work-queue")
-            expiry = Expiry(store.expirations, actor.carry_out, namespaces.is_served, _now)
+            expiry = Expiry(store.expirations, actor.carry_out, namespaces.is_served, clock)
             group.create_task(expiry.run(), name="expiry")
             group.create_task(_measure(queue, store, bridges), name="gauges")
             await namespaces.tried.wait()
@@ -271,10 +271,6 @@ async def _measure(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
         metrics.WORK_QUEUE_OLDEST_ACTIVE_SECONDS.set(queue.oldest_active_seconds())
         metrics.WORK_QUEUE_NAMESPACES.set(queue.lanes)
         await asyncio.sleep(GAUGE_SECONDS)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class _JsonFormatter(logging.Formatter):

@@ -1,4 +1,4 @@
-"""The Retry-After header of an answer: a number of seconds, or an HTTP date (RFC 9110, section 10.2.3)."""
+"""Times in the head of an answer: Retry-After, which is a number of seconds or a date, and Date (RFC 9110)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ def retry_after_seconds(value: object, date: str | None = None) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
-        until, now = _moment(text), _moment(date or "") or datetime.now(UTC)
+        until, now = http_date(text), http_date(date or "") or datetime.now(UTC)
         seconds = (until - now).total_seconds() if until is not None else 0.0
     return seconds if 0 < seconds < float("inf") else None
 
 
-def _moment(text: str) -> datetime | None:
+def http_date(text: str) -> datetime | None:
+    """Return the moment of an HTTP date, None for what is none."""
     try:
         moment = parsedate_to_datetime(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -145,6 +145,9 @@ MUTANTS = (
         "result-refusals",
         Without(1),
     ).found_by("test_a_failure_that_is_no_refusal_never_gives_a_result_up"),
+    Step("the time that goes on while the clock of the node is set", "cluster-time", Value("self._node()")).found_by(
+        "test_a_clock_of_the_node_that_is_set_changes_nothing"
+    ),
     Step(
         "that a clock which is set back makes no pause longer", "pause-set-back", Value("max(OVER, pause - passed)")
     ).found_by("test_a_pause_is_never_longer_than_it_was_to_be"),

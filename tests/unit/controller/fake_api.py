@@ -45,6 +45,8 @@ class FakeApi:
     failures: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
     retry_after: str | None = None
     """The header that comes with every failure."""
+    date: str | None = None
+    """What every answer says of the time; None for what it is."""
     page_size: int = 500
     version: int = 100
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -100,6 +102,8 @@ class FakeApi:
         else:
             status, answer = self._answer(request.method, request.path, query, body, request.content_type)
             response = web.json_response(answer, status=status)
+        if self.date is not None:
+            response.headers["Date"] = self.date
         async with self.changed:
             self.changed.notify_all()
         return response

@@ -1,5 +1,7 @@
 """The controller's connection to the API server: the package's client, which leaves a terminating namespace alone.
 
+Its answers say what time it is (`cluster_clock.py`).
+
 Its patches, which is most of what it calls, go over connections of their own (`api_calls.py`).
 """
 
@@ -10,10 +12,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import aiohttp
 import msgspec
 
 from efrit.controller.act.api_calls import ApiCalls
 from efrit.controller.act.terminating import TerminatingNamespaces
+from efrit.controller.cluster_clock import ClusterClock
 from efrit.kube.client import Body, Json, KubeClient, json_of, query_string
 from efrit.kube.connection import Configuration, load_connection
 from efrit.kube.errors import api_error
@@ -36,6 +40,7 @@ class Kube(KubeClient):
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration, field_manager=FIELD_MANAGER)
+        self.clock = ClusterClock()
         self._terminating = TerminatingNamespaces(time.monotonic)
         self._calls = ApiCalls.over(configuration, self._client.rest_client.ssl_context)
 
@@ -50,13 +55,20 @@ class Kube(KubeClient):
             self._calls.close()
         await super().close()
 
+    async def _send(self, method: str, path: str, **options: Any) -> aiohttp.ClientResponse:
+        began = time.monotonic()
+        response = await super()._send(method, path, **options)
+        self.clock.observe(response.headers.get("Date"), time.monotonic() - began)
+        return response
+
     async def send_patch(self, path: str, body: Body, content_type: str, query: Mapping[str, str]) -> Json:
         """Patch what is at a path and return what it is then. Raises the ApiError that the answer stands for."""
         if self._calls is None:
             return await super().send_patch(path, body, content_type, query)
         with self._raise_unreachable("PATCH", path):
-            headers = await self._head(JSON, content_type)
+            headers, began = await self._head(JSON, content_type), time.monotonic()
             answer = await self._calls.call("PATCH", path + query_string(query), headers, _encoded(body))
+        self.clock.observe(answer.headers.get("Date"), time.monotonic() - began)
         if not 200 <= answer.status < 300:
             raise api_error("PATCH", path, answer.status, answer.body, answer.headers)
         return await json_of(answer.body)

@@ -25,6 +25,18 @@ async def test_the_controller_writes_in_its_own_name(api: FakeApi, kube: Kube) -
     assert call.query == {"fieldManager": "efrit-operator"}
 
 
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+async def test_the_controller_goes_by_the_time_that_answers_say(api: FakeApi, kube: Kube, method: str) -> None:
+    api.put(WORK, work())
+    api.date = "Fri, 01 Jan 1999 00:00:00 GMT"
+    assert kube.clock().year > 2000
+    if method == "GET":
+        await kube.get(REQUESTS, "team", "work")
+    else:
+        await kube.patch_status(REQUESTS, "team", "work", {"status": {}})
+    assert kube.clock().year == 1999
+
+
 class Name(str):
     """What JSON writes as text, and msgspec does not."""
 

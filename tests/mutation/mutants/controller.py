@@ -366,9 +366,6 @@ MUTANTS = (
         "figures-turn",
         Value("figures_alone and facts.figures_turn is None"),
     ).found_by("test_figures_whose_turn_has_passed_take_one_when_they_are_written"),
-    Step(
-        "the figures that wait no longer when the clock is set back", "figures-set-back", Value("since + pause")
-    ).found_by("test_when_figures_may_be_written"),
     Step("the version of what was kept while standing by", "warm-version", Value("kept")).found_by(
         "test_what_is_unchanged_is_not_read_and_what_has_changed_is"
     ),

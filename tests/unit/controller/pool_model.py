@@ -93,6 +93,10 @@ class ManualQueue(WorkQueue):
     def add(self, key: WorkKey, *, first: bool = False, awaited: bool = False) -> None:
         self.waiting.setdefault(key)
 
+    def add_all(self, kind: str, namespace: str, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self.add(WorkKey(kind, *key))
+
     def add_background(self, key: WorkKey) -> None:
         """Leave out what is there to be on the safe side: it hides wake-ups that are lost."""
 

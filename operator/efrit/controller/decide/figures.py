@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from efrit.api.instance import QUEUE_HEALTHY, InstanceStatus, QueueStatus
-from efrit.controller.model.pauses import pause_remaining
+from efrit.controller.model.pauses import pause_end, pause_remaining
 from efrit.controller.model.snapshots import InstanceSnapshot
 
 EARLY_WRITES = 3
@@ -54,20 +54,15 @@ def due(snapshot: InstanceSnapshot, now: datetime) -> datetime | None:
     written, config = snapshot.facts.stats_written, snapshot.config
     if written is None:
         return None
-    regular = _end_of(written, config.stats_every, now)
+    regular = pause_end(written, config.stats_every, now)
     if snapshot.facts.work_ended is None or not _all_work_ended(snapshot):
         return regular
-    early = _end_of(snapshot.facts.work_ended, config.settled_after, now)
+    early = pause_end(snapshot.facts.work_ended, config.settled_after, now)
     if len(snapshot.facts.early_writes) >= EARLY_WRITES:
         early = max(
-            early, _end_of(snapshot.facts.early_writes[-EARLY_WRITES], EARLY_WRITES * config.stats_every, now)
+            early, pause_end(snapshot.facts.early_writes[-EARLY_WRITES], EARLY_WRITES * config.stats_every, now)
         )
     return min(regular, early)
-
-
-def _end_of(since: datetime, pause: timedelta, now: datetime) -> datetime:
-    """Return when a pause ends; it is over where the clock was set back since it began."""
-    return since + pause if since <= now else now  # gate: figures-set-back
 
 
 def turn_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:

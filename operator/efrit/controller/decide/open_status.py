@@ -23,6 +23,7 @@ from efrit.api.request import COMPLETE, SUCCEEDED
 from efrit.controller.decide import final_status
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action, RequeueAfter, Wake
+from efrit.controller.model.pauses import pause_remaining
 
 WRITES_A_SECOND = 10
 """Requests that wait for one instance, or for a member of one pool, say so at this rate at most, each in its turn.
@@ -104,10 +105,8 @@ def progress_writes(context: RequestContext, update: Mapping[str, object]) -> li
     if snapshot.loaded:
         return [RequeueAfter(REQUEUE_UNDER_LOAD)]
     if snapshot.progress_written is not None:  # gate: progress-pause
-        pause = snapshot.config.progress_every
-        remaining = snapshot.progress_written + pause - context.now
-        # A pause that is longer than that comes from a clock that was set back.
-        if timedelta(0) < remaining <= pause:
+        remaining = pause_remaining(snapshot.progress_written, snapshot.config.progress_every, context.now)
+        if remaining:
             return [RequeueAfter(remaining)]
     patch = final_status.patch(snapshot.request, status.model_copy(update=changes))
     return [replace(patch, droppable=True)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
+from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.pools import MemberView, PoolSnapshot
 
 
 def stands_in(snapshot: PoolSnapshot, member: MemberView, now: datetime) -> bool:
     """Return whether a member counts: it serves, and one of the current template has done so for long enough."""
-    ends = _settled(snapshot, member)
-    return member.serves and (ends is None or ends <= now)
+    return member.serves and not _unsettled_for(snapshot, member, now)
 
 
 def failed_member(snapshot: PoolSnapshot, now: datetime) -> MemberView | None:
@@ -33,24 +33,24 @@ def drain_is_over(snapshot: PoolSnapshot, member: MemberView, now: datetime) -> 
 
 def next_moment(snapshot: PoolSnapshot, draining: Iterable[MemberView], now: datetime) -> timedelta | None:
     """Return when time alone changes what is decided, None where it does not."""
-    moments = [moment - now for moment in _moments(snapshot, draining) if moment > now]
+    moments = [moment - now for moment in _moments(snapshot, draining, now) if moment > now]
     return min(moments, default=None)
 
 
-def _moments(snapshot: PoolSnapshot, draining: Iterable[MemberView]) -> Iterator[datetime]:
+def _moments(snapshot: PoolSnapshot, draining: Iterable[MemberView], now: datetime) -> Iterator[datetime]:
     candidates = [_drain_deadline(snapshot, member) for member in draining]
     for member in snapshot.members:
         if member.revision == snapshot.revision and not member.deleting:
-            candidates += [_settled(snapshot, member), _progress_deadline(snapshot, member)]
+            candidates += [now + _unsettled_for(snapshot, member, now), _progress_deadline(snapshot, member)]
     return (moment for moment in candidates if moment is not None)
 
 
-def _settled(snapshot: PoolSnapshot, member: MemberView) -> datetime | None:
-    """Return when a member of the current template has been Ready for long enough, None where it does not matter."""
+def _unsettled_for(snapshot: PoolSnapshot, member: MemberView, now: datetime) -> timedelta:
+    """Return for how long a member of the current template is yet to be Ready until it counts; zero where it does."""
     seconds = snapshot.pool.spec.update_strategy.min_ready_seconds
     if not seconds or not member.ready or member.ready_changed is None or member.revision != snapshot.revision:
-        return None
-    return member.ready_changed + timedelta(seconds=seconds)
+        return timedelta(0)
+    return pause_remaining(member.ready_changed, timedelta(seconds=seconds), now)
 
 
 def _progress_deadline(snapshot: PoolSnapshot, member: MemberView) -> datetime | None:

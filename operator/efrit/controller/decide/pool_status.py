@@ -26,6 +26,7 @@ from efrit.controller.decide.pool_scaling import Scaling
 from efrit.controller.decide.status_limits import with_stop
 from efrit.controller.model.actions import Action, PatchStatus, RequeueAfter
 from efrit.controller.model.names import POOL_LABEL
+from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.pools import MemberView, PoolSnapshot
 
 FIGURES_EVERY = timedelta(seconds=5)
@@ -56,8 +57,8 @@ def pool_status(
     if snapshot.status_written is not None:
         only_figures = old.model_copy(update={name: getattr(new, name) for name in FIGURES}) == new
         pause = FIGURES_EVERY if only_figures else ANY_EVERY
-        left = snapshot.status_written + pause - now
-        if timedelta(0) < left <= pause:  # gate: pool-status-pause
+        left = pause_remaining(snapshot.status_written, pause, now)
+        if left:  # gate: pool-status-pause
             return [*later, RequeueAfter(left)]
     meta = pool.metadata
     return [*later, PatchStatus("EfritPool", pool.key, meta.uid, meta.resource_version, new.to_wire(), old.to_wire())]

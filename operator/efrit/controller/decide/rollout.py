@@ -17,6 +17,7 @@ from efrit.api import Condition, ConditionStatus, InstanceReason, UpdateReason, 
 from efrit.api.instance import READY, UPDATED
 from efrit.controller.decide.readiness import not_taken_up, readiness
 from efrit.controller.manifests import Children
+from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.rollout import RolloutView, UpdateCause, UpdateSlot
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import StatefulSetView
@@ -128,7 +129,7 @@ def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Chil
     held_since = (
         reported.last_transition_time if reported is not None and reported.status == ConditionStatus.FALSE else now
     )
-    overdue = held_since + limits.max_hold - now
+    overdue = pause_remaining(held_since, limits.max_hold, now)
     silence = _silence_remaining(snapshot, now)
     idle = absent or _proven_idle(snapshot) or (not snapshot.available and silence <= timedelta(0))
     if reported is not None and (reported.status, reported.reason) == (

@@ -15,3 +15,8 @@ def pause_remaining(since: datetime, pause: timedelta, now: datetime) -> timedel
     # In this order: no time that somebody has written overflows.
     passed = now - since
     return max(OVER, pause - passed) if passed >= OVER else OVER  # gate: pause-set-back
+
+
+def pause_end(since: datetime, pause: timedelta, now: datetime) -> datetime:
+    """Return when a pause ends that began at `since`: now, once it is over or if it began in the future."""
+    return now + pause_remaining(since, pause, now)

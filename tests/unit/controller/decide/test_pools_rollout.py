@@ -51,6 +51,8 @@ STARTING = member("c", ready=False)
         # One that is Ready stands in for another when it has been so for long enough.
         ({"minReadySeconds": 10}, 1, [A, member("c", ready_changed=after(-9))], 0, []),
         ({"minReadySeconds": 10}, 1, [A, member("c", ready_changed=after(-10))], 0, ["a"]),
+        # Where the clock was set back since, nobody waits for it.
+        ({"minReadySeconds": 10}, 1, [A, member("c", ready_changed=after(3600))], 0, ["a"]),
         # Only what is made anyway.
         ({"type": REPLENISH}, 2, [A, B], 0, []),
         ({"type": REPLENISH}, 3, [A, B], 1, []),

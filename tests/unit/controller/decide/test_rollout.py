@@ -223,6 +223,11 @@ def test_holding_is_counted_from_the_condition_so_that_a_restart_of_the_controll
     assert (late.reason, late.apply, late.reserve) == ("UpdateDraining", False, UpdateCause.RELEASE)
 
 
+def test_no_change_is_held_for_as_long_as_the_clock_was_set_back(world: World, decide: Decide) -> None:
+    held = updated_status("False", "UpdateHeld", -3600)
+    assert decide(world(RELEASE, held, bridge=BUSY)).reason == "UpdateDraining"
+
+
 def test_a_change_without_figures_is_applied_once_the_bridge_was_silent_for_the_whole_time(
     world: World, decide: Decide
 ) -> None:

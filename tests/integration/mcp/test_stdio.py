@@ -140,6 +140,20 @@ async def test_a_command_is_cancelled_and_its_log_read(laptop: Laptop, serve: Se
     assert "end" in [json.loads(line)["type"] for line in contents.text.splitlines()]
 
 
+async def test_many_calls_at_once_each_get_their_own_answer(serve: Serve) -> None:
+    answers: dict[int, str] = {}
+    async with serve() as client:
+
+        async def one(number: int) -> None:
+            result = structured_content(await client.call_tool("efrit_execute", evaluate(f"(* {number} 10)")))
+            answers[number] = result["result"]
+
+        async with anyio.create_task_group() as group:
+            for number in range(12):
+                group.start_soon(one, number)
+    assert answers == {number: str(number * 10) for number in range(12)}
+
+
 async def test_an_instance_that_another_program_adds_is_seen(laptop: Laptop, serve: Serve) -> None:
     config = laptop.home / "config.json"
     async with serve() as client:

@@ -137,6 +137,11 @@ MUTANTS = (
         "events-scaled",
         Instead("pass"),
     ).found_by("test_what_events_said_before_an_instance_slept_is_not_why_there_is_no_pod_when_it_wakes"),
+    Step(
+        "the time that the first heartbeat of an Emacs may take after the start of its pod",
+        "first-heartbeat",
+        Instead("return OVER"),
+    ).found_by("test_an_emacs_that_has_just_started_and_is_yet_to_report_is_starting_and_costs_no_event"),
     Step("the Event of a refusal that follows another one", "refused-anew", Value("False")).found_by(
         "test_another_refusal_than_before_is_reported_by_another_event"
     ),

@@ -38,6 +38,7 @@ from efrit.controller.decide.readiness import (
     NOT_CREATED,
     NOT_MOUNTED,
     Finding,
+    first_heartbeat_remaining,
     readiness,
     termination_remaining,
 )
@@ -135,6 +136,9 @@ def decide_instance(
     terminates = termination_remaining(snapshot, now)
     if terminates is not None and terminates > timedelta(0):
         actions.append(RequeueAfter(terminates))
+    first_heartbeat = first_heartbeat_remaining(snapshot, now)
+    if first_heartbeat:
+        actions.append(RequeueAfter(first_heartbeat))
     return actions
 
 
@@ -436,7 +440,7 @@ def _new_status(
     ready = finding.reason == InstanceReason.READY
     is_suspended = why_suspended is not None and snapshot.pod is None
     true, false, unknown = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
-    if stats is None:
+    if stats is None or first_heartbeat_remaining(snapshot, now):
         responsive = ConditionState(unknown, InstanceReason.STARTING, "Emacs has not reported yet.")
     elif stats.emacs.alive and stats.emacs.responsive:
         responsive = ConditionState(true, InstanceReason.RESPONDING, "Emacs is responding.")

@@ -14,7 +14,9 @@ from efrit.api.instance import READY
 from efrit.controller.decide.child_presence import terminating_claims
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.self_check import failing_sentence
+from efrit.controller.decide.status_limits import with_stop
 from efrit.controller.manifests.statefulset import BRIDGE, EMACS
+from efrit.controller.model.pauses import OVER, pause_remaining
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import ContainerView
 from efrit.protocol.view import DiskProblem
@@ -49,6 +51,12 @@ def readiness(snapshot: InstanceSnapshot, now: datetime) -> Finding:
 def _kubectl(snapshot: InstanceSnapshot, command: str) -> str:
     """Return the command as it can be pasted, whatever namespace is current."""
     return f"`kubectl -n {snapshot.instance.metadata.namespace} {command}`"
+
+
+def _log_of(snapshot: InstanceSnapshot, container: str) -> str:
+    """Return the command that prints the log of a container of the pod, which there is."""
+    pod = snapshot.pod.name if snapshot.pod else ""
+    return _kubectl(snapshot, f"logs {pod} -c {container}")
 
 
 def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
@@ -242,8 +250,10 @@ def _bridge(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     pod, config = snapshot.pod, snapshot.config
     started = pod.started if pod else None
     if snapshot.bridge.problem and started is not None and now - started > config.unreachable_after:
+        problem = with_stop(snapshot.bridge.problem)
         return Finding(
-            InstanceReason.BRIDGE_UNREACHABLE, f"The bridge of the pod does not answer: {snapshot.bridge.problem}"
+            InstanceReason.BRIDGE_UNREACHABLE,
+            f"The bridge of the pod does not answer: {problem} See {_log_of(snapshot, BRIDGE)}.",
         )
     if snapshot.facts.problem and not _any_running(snapshot):
         return Finding(InstanceReason.STARTING, f"The pod is starting: {snapshot.facts.problem}")
@@ -257,7 +267,7 @@ def _unresponsive(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     return Finding(
         InstanceReason.BRIDGE_UNRESPONSIVE,
         f"The bridge of the pod does not answer: {problem} Requests wait; calls are retried automatically. If it "
-        f"lasts, see {_kubectl(snapshot, f'logs {snapshot.pod.name} -c {BRIDGE}')}, and whether the volume of the "
+        f"lasts, see {_log_of(snapshot, BRIDGE)}, and whether the volume of the "
         "queue hangs.",
     )
 
@@ -277,11 +287,27 @@ def _emacs(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
         return Finding(InstanceReason.STARTING, "Emacs is starting.")
     if stats.emacs.self_check_problem is not None:  # gate: self-check-reason
         return Finding(InstanceReason.SELF_CHECK_FAILED, failing_sentence(stats.emacs))
+    if first_heartbeat_remaining(snapshot, now):
+        return Finding(InstanceReason.STARTING, "Emacs is starting.")
     if not stats.emacs.responsive:
         age = stats.emacs.heartbeat_age_seconds
         since = f" for {age:.0f} s" if age is not None else ""
-        return Finding(InstanceReason.NOT_RESPONDING, f"Emacs has not responded{since}.")
+        message = f"Emacs has not responded{since}. See {_log_of(snapshot, EMACS)}."
+        return Finding(InstanceReason.NOT_RESPONDING, message)
     return None
+
+
+def first_heartbeat_remaining(snapshot: InstanceSnapshot, now: datetime) -> timedelta:
+    """Return how long the Emacs of a pod that has just started may go on without a heartbeat; zero once it is late.
+
+    Its bridge has seen none come yet: one that was there when the bridge started proves nothing.
+    """
+    stats, started = snapshot.bridge.stats, snapshot.pod.started if snapshot.pod else None
+    if stats is None or started is None or not stats.emacs.alive:
+        return OVER
+    if stats.emacs.responsive or stats.emacs.heartbeat_age_seconds is not None:
+        return OVER
+    return pause_remaining(started, snapshot.config.unreachable_after, now)  # gate: first-heartbeat
 
 
 CHECKS: tuple[Check, ...] = (

@@ -507,6 +507,16 @@ def test_an_emacs_without_signs_of_life_is_reported(decide: Decide) -> None:
     assert events(actions) == [("Warning", "NotResponding")]
 
 
+def test_an_emacs_that_has_just_started_and_is_yet_to_report_is_starting_and_costs_no_event(decide: Decide) -> None:
+    unheard = connected(bridge_stats=stats(emacs=emacs(responsive=False)))
+    actions = decide(ready(pod=pod(started=NOW - seconds(10)), bridge=unheard))
+
+    assert condition(written(actions), "Ready")[:2] == ("False", "Starting")
+    assert condition(written(actions), "EmacsResponsive")[:2] == ("Unknown", "Starting")
+    assert events(actions) == []
+    assert seconds(20) in afters(actions)
+
+
 def test_a_starting_instance_is_pending_and_costs_no_event(decide: Decide) -> None:
     actions = decide(away(instance(created=NOW)))
 

@@ -111,7 +111,7 @@ def find(instance_snapshot: InstanceSnapshot) -> Finding:
         (
             ready(bridge=BridgeView(pod_uid="pod-uid-1", problem="connection refused")),
             InstanceReason.BRIDGE_UNREACHABLE,
-            "The bridge of the pod does not answer: connection refused",
+            "not answer: connection refused. See `kubectl -n team logs efrit-alpha-0 -c bridge`.",
         ),
         (
             ready(bridge=replace(connected(), unresponsive="no answer within 15 s.")),
@@ -126,7 +126,7 @@ def find(instance_snapshot: InstanceSnapshot) -> Finding:
         (
             ready(bridge=connected(bridge_stats=stats(emacs=emacs(responsive=False, heartbeat_age_seconds=12.4)))),
             InstanceReason.NOT_RESPONDING,
-            "has not responded for 12 s.",
+            "has not responded for 12 s. See `kubectl -n team logs efrit-alpha-0 -c emacs`.",
         ),
         (
             ready(bridge=connected(bridge_stats=stats(emacs=emacs(responsive=False)))),
@@ -166,6 +166,8 @@ def test_an_image_that_the_installation_sets_is_not_searched_for_in_the_instance
 
 RUNS = pod(containers=(ContainerView("emacs", running=True),))
 SILENT = BridgeView(pod_uid="pod-uid-1", problem="connection refused")
+UNHEARD = connected(bridge_stats=stats(emacs=emacs(responsive=False)))
+"""Emacs runs, and its bridge has seen no heartbeat come yet."""
 
 
 @pytest.mark.parametrize(
@@ -182,6 +184,8 @@ SILENT = BridgeView(pod_uid="pod-uid-1", problem="connection refused")
         (ready(pod=RUNS, problem=MOUNT_PROBLEM), InstanceReason.READY),
         (ready(pod=pod(started=NOW - seconds(30)), bridge=SILENT), InstanceReason.STARTING),
         (ready(pod=pod(started=NOW - seconds(31)), bridge=SILENT), InstanceReason.BRIDGE_UNREACHABLE),
+        (ready(pod=pod(started=NOW - seconds(29)), bridge=UNHEARD), InstanceReason.STARTING),
+        (ready(pod=pod(started=NOW - seconds(30)), bridge=UNHEARD), InstanceReason.NOT_RESPONDING),
     ],
     ids=[
         "a refusal speaks before everything else",
@@ -192,6 +196,8 @@ SILENT = BridgeView(pod_uid="pod-uid-1", problem="connection refused")
         "an old mount problem of a running pod is no trouble",
         "a bridge may be silent for half a minute after the start",
         "a bridge that is silent for longer",
+        "the first heartbeat of an Emacs may take half a minute after the start",
+        "an Emacs without a heartbeat for longer",
     ],
 )
 def test_which_of_several_findings_speaks(instance_snapshot: InstanceSnapshot, reason: InstanceReason) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 
 def retry_after_seconds(value: object, date: str | None = None) -> float | None:
@@ -20,6 +21,8 @@ def retry_after_seconds(value: object, date: str | None = None) -> float | None:
     return seconds if 0 < seconds < float("inf") else None
 
 
+# Many answers say the same second.
+@lru_cache(maxsize=16)
 def http_date(text: str) -> datetime | None:
     """Return the moment of an HTTP date, None for what is none."""
     try:

@@ -6,9 +6,11 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from efrit.kube.media_types import MERGE_PATCH
 from tests.support.kube import Json, Kube, until
 from tests.support.kubeconfig import Kubeconfig
 from tests.support.kubectl import kubectl
@@ -137,3 +139,24 @@ def shared_model(kube: Kube, shared_namespace: str) -> ModelService:
     operator = kube.get("Deployment", SYSTEM, RELEASE)
     image = operator["spec"]["template"]["spec"]["containers"][0]["image"]
     return ModelService.create(kube, shared_namespace, image)
+
+
+@contextmanager
+def stopped_operator(kube: Kube) -> Iterator[None]:
+    """No operator at all in the meantime."""
+
+    def scale(replicas: int) -> None:
+        kube.call(
+            "PATCH",
+            kube.path("Deployment", SYSTEM, RELEASE, "scale"),
+            {"spec": {"replicas": replicas}},
+            content_type=MERGE_PATCH,
+        )
+
+    scale(0)
+    try:
+        until(lambda: not operator_pods(kube), "the operator's pod stays")
+        yield
+    finally:
+        scale(1)
+        wait_operator(kube)

@@ -56,6 +56,11 @@ def test_words_of_a_model_are_shown_as_they_are_said(efrit: Program, instance: I
     until(lambda: int(instance.shell(LISTENERS)) == 0, lambda: f"listeners are left: {instance.shell('ps ax')}")
 
 
+def test_an_answer_that_was_streamed_is_there_once(efrit: Program) -> None:
+    output = efrit.ok("chat", "Good day, who are you? (scenario=chat)")
+    assert output == "Hello. I am a model that reads from a script.\n"
+
+
 def test_the_work_log_of_a_command_is_followed_to_its_end(efrit: Program) -> None:
     name = efrit.ok("submit", "--type", "command", "Go on. (scenario=twelve-steps)").strip()
     lines = [json.loads(line) for line in efrit.ok("logs", "--follow", name).splitlines()]

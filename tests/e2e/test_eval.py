@@ -5,6 +5,9 @@ What an eval may end as is in tests/integration/controller/test_answers.py, by t
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 import pytest
 
 from tests.e2e.instance import QUEUE_VOLUME, Instance
@@ -67,3 +70,22 @@ def test_lisp_that_the_image_has_compressed_loads_without_a_word(instance: Insta
     )
     assert status["result"] == '("1024" "japanese" "Do a quick calculation")'
     assert "compress" not in status.get("messages", "").replace(".elc.gz", "")
+
+
+def test_a_large_result_lies_whole_in_a_secret_that_goes_with_its_request(instance: Instance, kube: Kube) -> None:
+    request = instance.send("(make-string 100000 ?é)")
+    status = request.wait()
+    assert (status["phase"], status["truncated"]) == ("Succeeded", True)
+    reference = status["resultRef"]
+    secret = kube.get("Secret", instance.namespace, reference["secretName"])
+    whole = base64.b64decode(secret["data"][reference["key"]])
+    assert whole.decode() == '"' + "é" * 100_000 + '"'
+    assert (reference["bytes"], reference["sha256"]) == (len(whole), hashlib.sha256(whole).hexdigest())
+    assert whole.decode().startswith(status["result"])
+    owner = secret["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["uid"]) == ("EfritRequest", request.get()["metadata"]["uid"])
+    kube.discard("EfritRequest", instance.namespace, request.name)
+    until(
+        lambda: kube.find("Secret", instance.namespace, reference["secretName"]) is None,
+        "the Secret stays after its request",
+    )

@@ -149,6 +149,17 @@ async def test_a_session_starts_an_instance_works_in_it_and_stops_it(door: Door)
         assert stopped["status"] == "stopped"
 
 
+async def test_who_may_not_and_who_is_of_another_namespace_is_refused(door: Door, namespace: str) -> None:
+    reader = account(door.namespace, "ben", {"efritinstances.efrit.dev": "get,list"})
+    stranger = account(namespace, "ann", RIGHTS)
+    work = {"type": "eval", "content": "1", "instance_id": "thinker"}
+    for token, where in ((reader, door.namespace), (stranger, door.namespace), (door.token, namespace)):
+        async with door.client(token, where) as client:
+            result = await client.call_tool("efrit_submit", work)
+            assert result.is_error
+            assert "is forbidden: User" in str(result.content)
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

@@ -1,4 +1,4 @@
-"""Suspended: no pod, the volumes and the queue stay, work goes on afterwards."""
+"""Suspended on demand or for idleness: no pod, the volumes and the queue stay, work goes on afterwards."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from tests.e2e.instance import VOLUMES, Batch, Instance
 from tests.support.kube import Kube, until
 from tests.support.kubectl import worked
 
+IDLE_SECONDS = 10
+
 
 @pytest.fixture(scope="module")
-def instance(kube: Kube, shared_namespace: str) -> Instance:
-    return Instance.create(kube, shared_namespace, "by-hand", **VOLUMES).wait_ready()
+def instances(kube: Kube, shared_namespace: str) -> tuple[Instance, Instance]:
+    """One that is suspended by hand and one that is suspended for idleness, started together."""
+    by_hand = Instance.create(kube, shared_namespace, "by-hand", **VOLUMES)
+    # Nobody waits for this one to be ready: a busy node may take longer for it than it may be idle.
+    idle = Instance.create(kube, shared_namespace, "idle", idle={"suspendAfterSeconds": IDLE_SECONDS}, **VOLUMES)
+    return by_hand, idle
 
 
 def claims(kube: Kube, instance: Instance) -> dict[str, str]:
@@ -22,8 +28,9 @@ def claims(kube: Kube, instance: Instance) -> dict[str, str]:
 
 
 def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_when_resumed(
-    kube: Kube, instance: Instance
+    kube: Kube, instances: tuple[Instance, Instance]
 ) -> None:
+    instance = instances[0].wait_ready()
     # Work that waits on the volume, behind an eval that is running when the pod is taken away.
     batch = Batch(instance, "kept", 0.05, held_after=Batch.SIZE // 2)
     batch.wait_answered(5)
@@ -55,3 +62,19 @@ def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_whe
     assert ends.get("Interrupted", 0) <= 1
     assert late.wait()["result"] == "late"
     assert claims(kube, instance) == before
+
+
+def test_an_idle_instance_is_suspended_and_woken_by_the_next_request(
+    kube: Kube, instances: tuple[Instance, Instance]
+) -> None:
+    instance = instances[1]
+    instance.wait_reason("SuspendedIdle")
+    instance.wait_no_pod()
+    obj = instance.get()
+    assert obj["spec"]["operatingMode"] == "Running", "idleness must not rewrite the spec"
+    assert obj["status"]["suspendedIdle"] is True
+    assert len(claims(kube, instance)) == 2
+    assert instance.value("'woken") == "woken"
+    # It had a pod, then. Who looks late does not see it ready.
+    instance.wait_no_pod()
+    instance.wait_reason("SuspendedIdle")

@@ -144,6 +144,16 @@ def test_a_namespace_with_running_work_can_be_deleted(site: Site) -> None:
     _until_gone(site)
 
 
+def test_a_namespace_can_be_deleted_while_no_controller_runs(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    site.instance(**NO_CLAIMS)
+    site.until_status(site.ask("(sleep-for 600)", timeoutSeconds=600), phase="Running")
+    operator.kill()
+    site.kube.call("DELETE", resources.NAMESPACES.path(name=site.namespace))
+    _until_gone(site)
+
+
 def _until_gone(site: Site) -> None:
     def namespace_status() -> str | None:
         body = site.kube.call("GET", resources.NAMESPACES.path(), fieldSelector=f"metadata.name={site.namespace}")

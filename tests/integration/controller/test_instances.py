@@ -190,3 +190,20 @@ def test_a_request_waits_for_an_instance_that_comes_a_little_later(site: Site) -
     assert site.until_status(name, reason="InstanceNotReady")["phase"] == "Pending"
     site.instance()
     assert site.answer(name)["result"] == "patient"
+
+
+def test_a_changed_pod_waits_for_the_running_work(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    gate = '(progn (while (not (file-exists-p "go")) (sleep-for 0.02)) (daemonp))'
+    running = site.ask(gate)
+    site.until_status(running, phase="Running")
+    pod = site.node.pod("one")
+    _change(site, emacs={"daemonName": "renamed"})
+
+    site.until_condition("one", "Updated", reason="UpdateHeld")
+    assert site.node.pod("one") is pod
+    (pod.workspace / "go").touch()
+    assert site.answer(running)["result"] == '"efrit"'
+    until(lambda: site.node.pod("one") is not pod, "the pod is not replaced")
+    assert site.answer(site.ask("(daemonp)"))["result"] == '"renamed"'

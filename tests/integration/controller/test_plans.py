@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.control_plane import ControlPlane
 from tests.model.running import Model
-from tests.plans.script import FACT, Script
+from tests.plans.script import DONE, FACT, Script
 from tests.support import plans
 from tests.support.kube import Json, Kube, until
 from tests.support.model_access import secret, with_model
@@ -127,6 +127,40 @@ def test_a_task_that_failed_is_tried_again_with_what_was_learned(planning: Site,
     assert subjects(planning, "again")[2].startswith("[write] ADAPT: It is rude.")
 
 
+def test_an_answer_that_is_malformed_or_refused_is_asked_for_once_more_in_its_session(
+    planning: Site, model: Model
+) -> None:
+    script = Script(model, "mended")
+    script.act("write", greeting("mended"))
+    script.assess("write", "It looks good to me.", {"observations": [FACT]})
+    refused = {"verdict": "done", "reason": "x", "operations": [{"operation": "remove", "task": "nothing-here"}]}
+    script.adapt("write", refused, DONE)
+    script.done("root")
+    begin(planning, "mended", script.intent, "write")
+    assert end(planning, "mended")["phase"] == "Succeeded"
+    assert plans.steps(planning, "mended") == [0, 1, 2, 3]
+    log = json.dumps([entry["body"] for entry in model.log()])
+    assert "nothing-here" in log
+    assert "Your answer was refused, and nothing of it was carried out" in log
+
+
+def test_what_commands_print_is_a_fact_however_long_it_is(planning: Site, model: Model) -> None:
+    script = Script(model, "long")
+    script.act("write", greeting("long"))
+    script.done("write", "root")
+    commands = [f"seq {number}00000 {number}03000" for number in range(1, 8)] + ["echo the end of it; exit 3"]
+    planning.kube.patch(
+        "efritinstances", planning.namespace, "one", {"spec": {"limits": {"maxRequestBytes": 1_000_000}}}
+    )
+    begin(planning, "long", script.intent, "write", assess={"build": commands})
+    assert end(planning, "long")["phase"] == "Succeeded"
+    facts = plans.part(planning, "long", "facts")
+    assert facts is not None
+    assert facts["status"]["truncated"]
+    bodies = [json.dumps(entry["body"]) for entry in model.log() if "scenario=long" in json.dumps(entry["body"])]
+    assert any("the end of it" in body and "exit code 3" in body for body in bodies)
+
+
 def test_an_amendment_is_committed_and_seen_from_the_next_cycle_on(planning: Site, model: Model) -> None:
     script = Script(model, "amended")
     script.act("write", greeting("amended"), gated=True)
@@ -149,6 +183,18 @@ def test_an_amendment_is_committed_and_seen_from_the_next_cycle_on(planning: Sit
     ]
     amendment = plans.git(planning, "amended", "show", "HEAD:user_intent/amendments/0001.json")
     assert "Greet the cat, too." in amendment
+
+
+def test_a_budget_of_steps_that_ends_keeps_what_was_reached(planning: Site, model: Model) -> None:
+    script = Script(model, "bounded")
+    script.act("write", greeting("bounded"))
+    script.done("write")
+    begin(planning, "bounded", script.intent, "write", "polish", limits={"maxSteps": 1})
+    status = end(planning, "bounded")
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "BudgetExhausted", "Partial")
+    assert plans.steps(planning, "bounded") == [0, 1, 2]
+    states = {task["id"]: task["state"] for task in status["tree"]}
+    assert states == {"root": "pending", "write": "done", "polish": "pending"}
 
 
 def test_the_time_of_a_plan_stops_what_runs(planning: Site, model: Model) -> None:

@@ -322,6 +322,9 @@ MUTANTS = (
     Step("that a template which is the last one already is not written again", "revision-kept", Never()).found_by(
         "test_nothing_is_written_while_the_last_template_is_the_current_one"
     ),
+    Step(
+        "that a template which was applied again since its undo can be undone", "undo-applied-since", Value("True")
+    ).found_by("test_a_template_that_was_applied_again_by_hand_since_its_undo_is_undone_as_any_other"),
     Step("that an undo which is repeated does not undo itself", "undo-repeated", Never()).found_by(
         "test_an_undo_that_is_repeated_changes_nothing_and_says_what_the_pool_has"
     ),

@@ -19,6 +19,7 @@ from efrit.backend.cluster.api import Api
 from efrit.backend.cluster.pools import POOL_NAME, no_pool
 from efrit.backend.errors import Conflict, Forbidden, NotFound, NotLoggedIn, NotReady, Refused
 from efrit.backend.pools import POOL_LABEL, PoolRevision, Undone
+from efrit.kube.json_pointer import json_pointer
 from efrit.protocol.times import parse_time
 from efrit.resources import CONTROLLER_REVISIONS, INSTANCES, POOLS
 
@@ -39,7 +40,7 @@ MAY_NOT_LIST = (
     "a role of your own may lack it"
 )
 _DIGEST = re.compile(r"[0-9a-f]{1,64}")
-_RESTORED = re.compile(r"([1-9][0-9]{0,15}) ([0-9a-f]{1,64})")
+_RESTORED = re.compile(r"([1-9][0-9]{0,15}) ([0-9a-f]{1,64})(?: ([1-9][0-9]{0,15}))?")
 
 
 async def pool_history(api: Api, namespace: str, name: str) -> Sequence[PoolRevision]:
@@ -51,21 +52,18 @@ async def pool_history(api: Api, namespace: str, name: str) -> Sequence[PoolRevi
 async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None) -> Undone:
     """Give a pool a former template again: that of `to_revision`, or the one before the current.
 
-    A call that is repeated changes nothing, also without a number: where the current template is the one that was
-    restored last, nothing is before it. Raises `PoolNotFound`, `NotFound` where the template is not kept, `NotReady`
-    while the operator has yet to see the last change, `Conflict` where somebody changes the pool meanwhile, `Refused`
-    with the API server's sentence.
+    A call that is repeated changes nothing, also without a number, as long as the current template is the one
+    that was restored last; one that was applied again since, by hand, counts as any other. Raises `PoolNotFound`,
+    `NotFound` where the template is not kept, `NotReady` while the operator has yet to see the last change,
+    `Conflict` where somebody changes the pool meanwhile, `Refused` with the API server's sentence.
     """
     pool = await _seen_pool(api, namespace, name)
     meta = pool["metadata"]
     revisions, current = await _kept_revisions(api, namespace, pool)
     restored = _last_restored(pool)
-    # Whether it is kept or not: where none can be kept any more, the one before would be the broken one.
-    if restored is not None and restored.digest == (pool.get("status") or {}).get("revision"):
-        numbers = {revision.number for revision in revisions}
-        if to_revision in {None, restored.number} - numbers:  # gate: undo-repeated
-            number = current.number if current is not None else None
-            return Undone(_restored_message(name, restored.number, number), name, number or restored.number)
+    if restored is not None and _is_repeated(restored, pool, current, revisions, to_revision):  # gate: undo-repeated
+        number = current.number if current is not None else None
+        return Undone(_restored_message(name, restored.number, number), name, number or restored.number)
     target = _target(namespace, name, revisions, to_revision, restored)
     if target.current:
         return Undone(f"{name} has the template of revision {target.number} already", name, target.number)
@@ -74,7 +72,7 @@ async def undo_pool(api: Api, namespace: str, name: str, to_revision: int | None
         # Not the resourceVersion: with each status there is another one.
         {"op": "test", "path": "/metadata/generation", "value": meta["generation"]},
         {"op": "add", "path": "/spec/template", "value": target.template},
-        *_record_restored(meta, target),
+        *_record_restored(meta, target, _next_number(revisions, target) if current is not None else None),
     ]
     try:
         await api.json_patch(POOLS, namespace, name, operations)
@@ -93,26 +91,51 @@ def _guarded_parts(meta: Json) -> tuple[str, int, bool]:
 
 
 class _Restored(Struct, frozen=True):
-    """A former template that was restored: `number` is the one that it had before."""
+    """A former template that was restored: `number` is the one that it had before, `became` the one that it got."""
 
     number: int
     digest: str
+    became: int | None = None
+    """None where that was not known."""
+
+
+def _is_repeated(
+    restored: _Restored,
+    pool: Json,
+    current: PoolRevision | None,
+    revisions: Sequence[PoolRevision],
+    to_revision: int | None,
+) -> bool:
+    """Return whether a call is the one that has restored the current template, made once more."""
+    # Whether it is kept or not: where none can be kept any more, the one before would be the broken one.
+    if restored.digest != (pool.get("status") or {}).get("revision"):
+        return False
+    if to_revision is not None:
+        return to_revision == restored.number and all(revision.number != to_revision for revision in revisions)
+    # Once another template and then this one were applied, it has a higher number than it got back then.
+    was_applied_since = current is not None and restored.became is not None and current.number > restored.became
+    return not was_applied_since  # gate: undo-applied-since
+
+
+def _next_number(revisions: Sequence[PoolRevision], target: PoolRevision) -> int:
+    """Return the number that the operator will give a former template once it is the current one."""
+    others = (revision.number for revision in revisions if revision is not target)
+    return max((number for number in others if number < LARGEST_REVISION), default=0) + 1
 
 
 def _last_restored(pool: Json) -> _Restored | None:
     """Return what a client has restored last, as far as the pool says so."""
     text = str((pool["metadata"].get("annotations") or {}).get(RESTORED_ANNOTATION, ""))
     match = _RESTORED.fullmatch(text)
-    return _Restored(int(match[1]), match[2]) if match is not None else None
+    return _Restored(int(match[1]), match[2], int(match[3]) if match[3] else None) if match is not None else None
 
 
-def _record_restored(meta: Json, target: PoolRevision) -> list[dict[str, Any]]:
+def _record_restored(meta: Json, target: PoolRevision, becomes: int | None) -> list[dict[str, Any]]:
     """Return the operations that record on the pool which template is restored."""
-    value = f"{target.number} {target.digest}"
+    value = f"{target.number} {target.digest}{f' {becomes}' if becomes is not None else ''}"
     if meta.get("annotations"):
-        return [
-            {"op": "add", "path": f"/metadata/annotations/{RESTORED_ANNOTATION.replace('/', '~1')}", "value": value}
-        ]
+        path = json_pointer("metadata", "annotations", RESTORED_ANNOTATION)
+        return [{"op": "add", "path": path, "value": value}]
     # Those that somebody else adds meanwhile are not to be lost: for the API server, null is where there are none.
     return [
         {"op": "test", "path": "/metadata/annotations", "value": None},

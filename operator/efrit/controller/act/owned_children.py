@@ -14,6 +14,7 @@ from typing import Any
 
 from efrit.controller.act.kube import FIELD_MANAGER, Kube
 from efrit.errors import ApiConflict, ApiNotFound, ApiRefused
+from efrit.kube.json_pointer import json_pointer
 from efrit.resources import DISRUPTION_BUDGETS, resource_of
 
 MAX_KNOWN = 20_000
@@ -75,7 +76,7 @@ class OwnedChildren:
         A pool that is deleted with `--cascade=orphan` leaves its budget so.
         """
         meta = manifest["metadata"]
-        labels = {f"/metadata/labels/{name.replace('/', '~1')}": value for name, value in meta["labels"].items()}
+        labels = {json_pointer("metadata", "labels", name): value for name, value in meta["labels"].items()}
         expected = {**labels, "/metadata/ownerReferences": None}  # gate: adopts-orphan
         operations = [{"op": "test", "path": pointer, "value": value} for pointer, value in expected.items()]
         operations.append({"op": "add", "path": "/metadata/ownerReferences", "value": meta["ownerReferences"]})

@@ -155,14 +155,14 @@ async def test_a_former_template_is_set_if_the_spec_is_still_the_one_read(
             {"op": "test", "path": "/metadata/generation", "value": 4},
             {"op": "add", "path": "/spec/template", "value": {"spec": {"limits": template}}},
             {"op": "test", "path": "/metadata/annotations", "value": None},
-            {"op": "add", "path": "/metadata/annotations", "value": {RESTORED: f"{target} {digest}"}},
+            {"op": "add", "path": "/metadata/annotations", "value": {RESTORED: f"{target} {digest} 4"}},
         ]
     ]
 
 
 def restored(server: Server) -> Server:
     """Return the server once the operator has seen that revision 2 was restored: it is revision 4 then."""
-    server.pool["metadata"]["annotations"] = {RESTORED: f"2 {SLOW}"}
+    server.pool["metadata"]["annotations"] = {RESTORED: f"2 {SLOW} 4"}
     server.pool["status"]["revision"] = SLOW
     server.objects[CONTROLLER_REVISIONS][2]["revision"] = 4
     return server
@@ -203,7 +203,7 @@ async def test_the_template_that_was_undone_comes_back_by_its_number_alone() -> 
     assert server.patches[0][-1] == {
         "op": "add",
         "path": "/metadata/annotations/efrit.dev~1restored-template",
-        "value": f"3 {BROKEN}",
+        "value": f"3 {BROKEN} 5",
     }
 
 
@@ -215,6 +215,32 @@ async def test_an_undo_that_is_repeated_replaces_no_template_that_was_applied_si
         await undo_pool(api(server), "team", "crew", 2)
     assert (caught.value.advice, server.patches) == ("to restore it once more, name 4", [])
     assert (await undo_pool(api(server), "team", "crew", None)).revision == 4
+
+
+async def test_a_template_that_was_applied_again_by_hand_since_its_undo_is_undone_as_any_other() -> None:
+    server = restored(crew())
+    broken, _, slow = server.objects[CONTROLLER_REVISIONS]
+    broken["revision"], slow["revision"] = 5, 6
+    undone = await undo_pool(api(server), "team", "crew", None)
+    assert (undone.revision, undone.changed) == (5, True)
+
+
+@pytest.mark.parametrize("annotation", [f"2 {SLOW} 4", f"2 {SLOW}"], ids=["numbered", "of an unknown number"])
+async def test_an_undo_that_is_repeated_before_the_operator_has_numbered_the_template_anew_changes_nothing(
+    annotation: str,
+) -> None:
+    server = restored(crew())
+    server.pool["metadata"]["annotations"] = {RESTORED: annotation}
+    server.objects[CONTROLLER_REVISIONS][2]["revision"] = 2
+    again = await undo_pool(api(server), "team", "crew", None)
+    assert (again.revision, again.changed, server.patches) == (2, False, [])
+
+
+async def test_a_number_that_somebody_else_gave_a_template_lets_no_undo_undo_itself() -> None:
+    server = crew()
+    server.objects[CONTROLLER_REVISIONS] += [revision(70, "dddd", spec={}), revision(LARGEST_REVISION, "ee", spec={})]
+    await undo_pool(api(server), "team", "crew", 2)
+    assert server.patches[0][-1]["value"] == {RESTORED: f"2 {SLOW} 71"}
 
 
 @pytest.mark.parametrize("text", ["", "2", f"0 {SLOW}", f"2 {SLOW} x", "2 ../x", "x" * 300_000])

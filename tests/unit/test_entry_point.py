@@ -24,7 +24,7 @@ IN_FUNCTIONS = {
 """Imports in functions, and why they are not at the top. An eval on a laptop imports 309 million instructions."""
 
 BY_NAME = {
-    ("cli/parser.py", "difflib:get_close_matches"): "3 million, for a command line that is wrong",
+    ("cli/parser.py", "efrit.closest_word:closest_word"): "difflib, 3 million, for a command line that is wrong",
     ("cli/program.py", "efrit.cli.completion:run_complete"): "asyncio, 85 million, and no command runs it",
     ("cli/program.py", "efrit.cli.event_loop:run_in_loop"): "asyncio: most evals on a laptop end without it",
     (

@@ -104,9 +104,9 @@ def _unexpected_word_error(word: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _suggestion(word: str, spellings: Iterable[str]) -> str:
-    closest: Callable[..., list[str]] = load_entry_point("difflib:get_close_matches")
-    close = closest(word, list(spellings), 1, 0.6)
-    return f" (did you mean '{close[0]}'?)" if close else ""
+    closest_word: Callable[..., str | None] = load_entry_point("efrit.closest_word:closest_word")
+    close = closest_word(word, spellings)
+    return f" (did you mean '{close}'?)" if close else ""
 
 
 def argparse_message(message: str) -> str:

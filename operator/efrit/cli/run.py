@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from efrit.backend.interface import Backend, Handle, RequestReason, RequestState, RequestType, Work
+from efrit.backend.interface import Backend, RequestReason, RequestState, RequestType, Work
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed, print_result
 from efrit.cli.streams import is_terminal, typed_line
@@ -38,9 +38,8 @@ async def run_command(backend: Backend, args: Namespace) -> Exit:
 async def run_work(backend: Backend, args: Namespace, work: Work) -> Exit:
     """Run one piece of work to its end, and ask the user the questions it has."""
     while True:
-        handle, exit_code = await hand_over(backend, work)
         try:
-            state = await _state_of_new(backend, handle, args, exit_code)
+            state = await _final_state(backend, work, args)
         except Detached as reason:
             return reason.code
         if state is None:
@@ -52,10 +51,10 @@ async def run_work(backend: Backend, args: Namespace, work: Work) -> Exit:
         work = Work(work.type, answer, instance=state.handle.instance, session=session, timeout=work.timeout)
 
 
-async def _state_of_new(
-    backend: Backend, handle: Handle, args: Namespace, signal_exit: Exit | None
-) -> RequestState | None:
-    return await wait(backend, handle, display_for(args), earlier_signal=lambda: signal_exit)
+async def _final_state(backend: Backend, work: Work, args: Namespace) -> RequestState | None:
+    """Hand work over, and return its state at its end or question; None once it is gone. Raises `Detached`."""
+    handle, exit_code = await hand_over(backend, work)
+    return await wait(backend, handle, display_for(args), earlier_signal=lambda: exit_code)
 
 
 def _answer(state: RequestState, args: Namespace) -> str | None:

@@ -90,7 +90,7 @@ def lines(answer: Mapping[str, Any]) -> list[str]:
         )
     report += ["", "Costs by task"]
     for task, cost in history.by_task.items():
-        report.append(f"  {one_line(task, 63)}: {cost.tokens} tokens, {cost.seconds:g} s, {cost.acts} acts")
+        report.append(f"  {one_line(task, 63)}: {cost.tokens} tokens, {_seconds(cost.seconds)} s, {cost.acts} acts")
     return report
 
 
@@ -106,13 +106,14 @@ def _summary(history: History) -> list[tuple[str, str]]:
         sum(getattr(commit, name) for commit in history.commits) for name in ("input_tokens", "output_tokens")
     )
     rows.append(("Tokens", f"{sent} in, {received} out"))
-    rows.append(("Work", f"{history.total.seconds:g} s"))
+    rows.append(("Work", f"{_seconds(history.total.seconds)} s"))
     if history.duration is not None:
-        rows.append(("From the first commit to the last", f"{history.duration:g} s"))
+        rows.append(("From the first commit to the last", f"{_seconds(history.duration)} s"))
     return rows
 
 
 _COMMIT_HEAD = ("Step", "Time", "Subject", "Outcome", "Tokens", "Seconds")
+_MAX_DIGITS = 12
 _NUMBERS = {"Step", "Tokens", "Seconds", "Acts"}
 
 
@@ -123,8 +124,13 @@ def _commit_row(commit: HistoryCommit) -> tuple[str, ...]:
         one_line(commit.subject, 300),
         one_line(commit.outcome or "", 20),
         str(commit.tokens) if commit.tokens else "",
-        f"{commit.seconds:g}" if commit.seconds else "",
+        _seconds(commit.seconds) if commit.seconds else "",
     )
+
+
+def _seconds(value: float) -> str:
+    """Return seconds to the millisecond; as a power of ten only beyond what any work takes."""
+    return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) < 10**_MAX_DIGITS else f"{value:g}"
 
 
 def _costs(history: History) -> str:
@@ -132,7 +138,7 @@ def _costs(history: History) -> str:
     highest = max((cost.tokens for cost in costs.values()), default=0) or 1
     rows = "".join(
         f'<tr><td><code>{_text(task)}</code></td><td class="n">{cost.acts}</td><td class="n">{cost.tokens}</td>'
-        f'<td class="n">{cost.seconds:g}</td>'
+        f'<td class="n">{_seconds(cost.seconds)}</td>'
         f'<td><div class="bar" style="width: {100 * max(cost.tokens, 0) // highest}%"></div></td></tr>\n'
         for task, cost in costs.items()
     )

@@ -109,6 +109,17 @@ def test_the_terminal_gets_the_same_story() -> None:
         assert phrase in text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.5, "0.5 s"), (12, "12 s"), (123456.789, "123456.789 s"), (1e6, "1000000 s"), (1e300, "1e+300 s")],
+)
+def test_work_of_any_length_is_given_in_seconds(seconds: float, text: str) -> None:
+    long = history()
+    long["commits"] = [{**long["commits"][1], "seconds": seconds}]
+    assert f"a: 120 tokens, {text}, 1 acts" in "\n".join(report.lines(long))
+    assert text.removesuffix(" s") in report.html(long)
+
+
 def test_a_tree_of_two_thousand_tasks_becomes_a_picture() -> None:
     wide = parent("root", *(atomic(f"t{n}") for n in range(MAX_TASKS - 1)))
     assert report.svg(history(wide)).count("<circle") == MAX_TASKS - 1

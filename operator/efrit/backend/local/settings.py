@@ -232,8 +232,11 @@ def change_entries(settings: LocalSettings, change: Callable[[dict[str, Any]], o
             document = read_document(path)
             change(document.setdefault("instances", {name: {} for name in settings.instances}))
             temporary = path.with_name(f".{path.name}.{os.getpid()}")
-            temporary.write_text(json.dumps(document, indent=2) + "\n")
-            temporary.replace(path)
+            try:
+                temporary.write_text(json.dumps(document, indent=2) + "\n")
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         advice = "free some space on its disk, and try again" if full else "check its permissions"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from efrit.backend.errors import WrongSettings
 from efrit.backend.local.settings import FOREIGN_INSTANCE_KEYS, FOREIGN_KEYS, read_document, written_entries
+from efrit.closest_word import closest_word
 
 
 def unknown_key(path: Path, at: str, key: str, names: tuple[str, ...]) -> WrongSettings:
     """Return the error for a key below `at` that is none of `names`, with the one that was probably meant."""
     shown = f"{at}.{key[:200]}" if at else key[:200]
-    close = difflib.get_close_matches(key[:100], names, 1, 0.6)
-    advice = f"did you mean {close[0]!r}?" if close else f"remove it, or use one of {', '.join(names)}"
+    close = closest_word(key, names)
+    advice = f"did you mean {close!r}?" if close else f"remove it, or use one of {', '.join(names)}"
     return WrongSettings(f"{path}: unknown key {shown!r}", advice)
 
 

@@ -54,7 +54,7 @@ class LightCluster:
         try:
             self.lisp = compiled_lisp(self.directory / "lisp")
             self.plane.start()
-            self.kube = Kube(self.plane)
+            self.kube = self._open.enter_context(contextlib.closing(Kube(self.plane)))
             install_crds(self.kube)
         except BaseException:
             self.close()

@@ -1,6 +1,9 @@
 """The configuration file of this machine."""
 
+import contextlib
 import json
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from efrit.backend.local.settings import (
     KEYS,
     LocalSettings,
     add_instance,
+    change_entries,
     config_path,
     daemon_name,
     load,
@@ -126,6 +130,28 @@ def test_the_file_is_where_the_environment_says() -> None:
     assert config_path({"EFRIT_CONFIG": "/a/b.json", "XDG_CONFIG_HOME": "/c"}) == Path("/a/b.json")
     assert config_path({"XDG_CONFIG_HOME": "/c"}) == Path("/c/efrit/config.json")
     assert config_path({}) == Path("~/.config/efrit/config.json").expanduser()
+
+
+@contextlib.contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Have no file of this process become larger, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_is_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("{}\n")
+    with largest_file(4096), pytest.raises(WrongSettings, match=f"cannot write {path}"):
+        change_entries(load(path), lambda entries: entries.update(a={"workspace": "w" * 8192}))
+    assert (path.read_text(), {file.name for file in tmp_path.iterdir()}) == (
+        "{}\n",
+        {path.name, ".config.json.lock"},
+    )
 
 
 def test_an_added_instance_is_written_without_what_is_the_default(tmp_path: Path) -> None:

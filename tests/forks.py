@@ -13,6 +13,7 @@ import fcntl
 import functools
 import io
 import itertools
+import logging
 import mmap
 import multiprocessing
 import os
@@ -27,6 +28,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import _pytest.logging
 import pytest
 from _pytest.config import create_terminal_writer
 from xdist.remote import serialize_warning_message
@@ -309,10 +311,25 @@ def _run(
         raise
 
 
+class RootLogs(_pytest.logging.catching_logs[Any]):
+    """Records what reaches the root; pytest looks for other loggers among hundreds, six times for each test."""
+
+    def __enter__(self) -> Any:
+        if self.level is not None:
+            return super().__enter__()
+        root = logging.getLogger()
+        root.addHandler(self.handler)
+        self.attached_loggers.append(root)
+        return self.handler
+
+
 def _separate(config: pytest.Config, name: str) -> None:
-    """Give this fork a terminal, captured streams and temporary directories of its own."""
+    """Give this fork a terminal that shows nothing, captured streams and temporary directories of its own."""
     terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
     terminal._tw = create_terminal_writer(config, io.StringIO())
+    for hook in (config.hook.pytest_runtest_logstart, config.hook.pytest_runtest_logreport):
+        hook._remove_plugin(terminal)
+    vars(_pytest.logging)["catching_logs"] = RootLogs
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
     if capture.is_globally_capturing():
         capture.stop_global_capturing()

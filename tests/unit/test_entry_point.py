@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import efrit
 from efrit.entry_point import load_entry_point
 
 PRODUCT = Path(efrit.__file__).parent
-TREES = {str(path.relative_to(PRODUCT)): ast.parse(path.read_text()) for path in sorted(PRODUCT.rglob("*.py"))}
+IMPORT_IN_A_LINE = re.compile(r"(?:^[ \t]+|[:;][ \t]*)(?:import|from)[ \t]", re.MULTILINE)
 
 IN_FUNCTIONS = {
     ("bridge/start.py", "efrit.bridge.app"): "the process is hidden from Emacs before anything takes time",
@@ -47,10 +48,17 @@ BY_NAME = {
 """What `load_entry_point` is given as a text, and what only that loads. Commands name their functions too."""
 
 
+def trees(text: str | re.Pattern[str]) -> Iterator[tuple[str, ast.Module]]:
+    """Yield the path and the syntax tree of each file of the product that has this text."""
+    for path in sorted(PRODUCT.rglob("*.py")):
+        if re.search(text, source := path.read_text()):
+            yield str(path.relative_to(PRODUCT)), ast.parse(source)
+
+
 def imports_in_functions(tree: ast.Module) -> Iterator[str]:
     """Yield the modules that functions import."""
     for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in ast.walk(function):
                 if isinstance(node, ast.ImportFrom):
                     yield "." * node.level + (node.module or "")
@@ -69,14 +77,14 @@ def calls(tree: ast.Module, name: str) -> Iterator[ast.Call]:
 
 def texts() -> Iterator[tuple[str, str]]:
     """Yield the file and the text of each entry point that is spelled where it is loaded."""
-    for file, tree in TREES.items():
+    for file, tree in trees("load_entry_point"):
         for call in calls(tree, "load_entry_point"):
             if isinstance(text := call.args[0], ast.Constant):
                 yield file, str(text.value)
 
 
 def test_functions_import_these_modules_and_no_others() -> None:
-    found = {(file, module) for file, tree in TREES.items() for module in imports_in_functions(tree)}
+    found = {(file, module) for file, tree in trees(IMPORT_IN_A_LINE) for module in imports_in_functions(tree)}
     assert found == set(IN_FUNCTIONS), "import it at the top, or write here why that is too early"
 
 
@@ -87,8 +95,9 @@ def test_these_entry_points_are_loaded_by_name_and_no_others() -> None:
 def test_nothing_else_imports_a_module_by_its_name() -> None:
     found = {
         file
-        for file, tree in TREES.items()
-        if any(True for name in ("import_module", "__import__", "resolve_name") for _ in calls(tree, name))
+        for name in ("import_module", "__import__", "resolve_name")
+        for file, tree in trees(name)
+        for _ in calls(tree, name)
     }
     assert found == {"entry_point.py"}
 

@@ -17,14 +17,17 @@ from tests.mutation.operation import ORIGINAL, Always, Drop, Instead, Misplaced,
 
 Statement: TypeAlias = ast.stmt | ast.ExceptHandler
 
+INDENTATION = 4
+
 # The field of a statement that its condition or value is in.
 SUBJECTS = ("test", "value", "iter", "items", "type", "exc")
 
 
 def mutate(text: str, line: int, operation: Operation) -> str:
     """Return the text after `operation` on what is marked on `line`. Raises Misplaced."""
-    module = ast.parse(text)
-    whole, classes = _enclosing(module, line)
+    # Not by splitlines: that takes more for the end of a line than Python does.
+    lines = text.split("\n")
+    whole, classes = _own_copy(*_enclosing(_original(text), line), lines)
     tree = ast.Module([whole], [])
     statement = _statement(tree, line)
     part = _part(statement, line)
@@ -41,8 +44,6 @@ def mutate(text: str, line: int, operation: Operation) -> str:
             replace = _Replace(part, _value(operation, part))
     first, last = _lines(whole)
     replace.visit(tree)
-    # Not by splitlines: that takes more for the end of a line than Python does.
-    lines = text.split("\n")
     return "\n".join([*lines[: first - 1], _written(tree.body, classes), *lines[last:]])
 
 
@@ -58,6 +59,15 @@ def unknown_names(text: str, operation: Operation) -> set[str]:
     if not isinstance(operation, Value | Instead):
         return set()
     return set(_names(operation.text) - _names(text) - set(dir(builtins)) - {ORIGINAL})
+
+
+def _own_copy(statement: ast.stmt, classes: int, lines: list[str]) -> tuple[ast.stmt, int]:
+    """Return a statement parsed alone, its lines numbered as before: a tenth of the time that a file takes."""
+    first, last = _lines(statement)
+    around = [f"{' ' * INDENTATION * depth}class _:" for depth in range(classes)]
+    before = [""] * (first - 1 - classes)
+    module = ast.parse("\n".join([*before, *around, *lines[first - 1 : last]]))
+    return _enclosing(module, first)
 
 
 @functools.lru_cache(maxsize=8)

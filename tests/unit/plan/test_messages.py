@@ -51,12 +51,11 @@ def test_the_assessor_gets_what_was_done_and_the_output_of_the_commands() -> Non
     assert "recommend nothing" in text
 
 
-@given(
-    st.dictionaries(
-        st.text(),
-        st.one_of(st.none(), st.text(), st.lists(st.dictionaries(st.text(), st.text())), st.lists(st.text())),
-    )
-)
+ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.lists(st.text(), max_size=2))
+RESULT = st.dictionaries(st.sampled_from(["command", "exitCode", "timedOut", "output", "seconds"]), ANYTHING)
+
+
+@given(st.dictionaries(st.text(), ANYTHING | st.lists(RESULT | ANYTHING, max_size=3), max_size=3))
 def test_facts_of_any_shape_do_no_harm(facts: dict[str, Any]) -> None:
     assert isinstance(messages.facts_text(facts), str)
 

@@ -142,6 +142,9 @@ MUTANTS = (
         "first-heartbeat",
         Instead("return OVER"),
     ).found_by("test_an_emacs_that_has_just_started_and_is_yet_to_report_is_starting_and_costs_no_event"),
+    Step("the wait of an answer whose instance has no pod", "acknowledge-away", Never()).found_by(
+        "test_what_is_done"
+    ),
     Step("the Event of a refusal that follows another one", "refused-anew", Value("False")).found_by(
         "test_another_refusal_than_before_is_reported_by_another_event"
     ),

@@ -42,9 +42,12 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.keys import Key, target_of
 from efrit.controller.model.snapshots import EndedRequest, InstanceSnapshot, RequestSnapshot
+from efrit.controller.model.views import BridgeView
 from efrit.protocol import RequestState
 
 RETRY_CANCEL = timedelta(seconds=2)
+ACKNOWLEDGE_AGAIN = timedelta(seconds=30)
+"""An answer whose instance has no pod is looked at so often."""
 RETRY_GIVEN_BACK = timedelta(seconds=1)
 """When it is looked again whether the pod is being stopped: its bridge may have been faster than the watch."""
 # StatusLimits on the instance brings those that go first back at once: this is for figures that were missed.
@@ -71,8 +74,15 @@ def decide_ended(ended: EndedRequest, now: datetime) -> list[Action]:
     actions: list[Action] = []
     view, instance = ended.bridge_view, ended.instance
     if instance is not None and view is not None and view.state == RequestState.ANSWERED:
-        actions.append(Acknowledge(instance, ended.request.run_id))
+        actions.append(_acknowledge(instance, ended.request.run_id, ended.bridge))
     return [*actions, *retention("EfritRequest", ended.request, now)]
+
+
+def _acknowledge(instance: Key, uid: str, bridge: BridgeView) -> Action:
+    """Return what lets a bridge archive an answer. One whose pod is gone reports it again once there is another."""
+    if bridge.pod_uid is None:  # gate: acknowledge-away
+        return RequeueAfter(ACKNOWLEDGE_AGAIN)
+    return Acknowledge(instance, uid)
 
 
 def decide_orphans(request_key: Key, orphans: Iterable[tuple[Key, str]]) -> list[Action]:
@@ -124,7 +134,7 @@ def _deleted(context: RequestContext) -> list[Action] | None:
     uid = snapshot.request.run_id
     instance = snapshot.target.instance.key
     if snapshot.bridge_view is not None and snapshot.bridge_view.state.final:
-        return [Acknowledge(instance, uid)]
+        return [_acknowledge(instance, uid, snapshot.target.bridge)]
     if context.may_be_handed_over and snapshot.target.available:
         return [CancelWork(instance, snapshot.request.key, uid), RequeueAfter(RETRY_CANCEL)]
     return []
@@ -135,7 +145,8 @@ def _final(context: RequestContext) -> list[Action] | None:
     if not snapshot.request.final:
         return None
     instance = snapshot.target.instance.key if snapshot.target is not None else None
-    return decide_ended(EndedRequest(snapshot.request, instance, snapshot.bridge_view), context.now)
+    bridge = snapshot.target.bridge if snapshot.target is not None else BridgeView()
+    return decide_ended(EndedRequest(snapshot.request, instance, snapshot.bridge_view, bridge), context.now)
 
 
 def _given_back(context: RequestContext) -> list[Action] | None:

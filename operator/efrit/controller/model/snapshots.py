@@ -229,6 +229,8 @@ class EndedRequest(NamedTuple):
     instance: Key | None
     """The instance named or recorded, if it exists."""
     bridge_view: RequestView | None
+    bridge: BridgeView
+    """That of the instance."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from efrit.controller.model.snapshots import (
     PoolPlace,
     RequestSnapshot,
 )
+from efrit.controller.model.views import BridgeView
 from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest, RecentRequests
@@ -402,6 +403,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             entry.packed.unpack(),
             entry.target if target is not None and target.instance is not None else None,
             target.views.get(entry.run_id) if target is not None else None,
+            target.bridge if target is not None else BridgeView(),
         )
 
     def _is_never_submitted(self, entry: RequestRecord, request: EfritRequest, view: RequestView | None) -> bool:

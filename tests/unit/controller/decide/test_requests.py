@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from efrit.controller.decide.requests import HELD_BACK_RETRIED, RETRY_CANCEL, RETRY_HELD_BACK, decide_request
+from efrit.controller.decide.requests import (
+    ACKNOWLEDGE_AGAIN,
+    HELD_BACK_RETRIED,
+    RETRY_CANCEL,
+    RETRY_HELD_BACK,
+    decide_request,
+)
 from efrit.controller.model.actions import (
     Acknowledge,
     CancelWork,
@@ -190,6 +196,14 @@ DONE: dict[str, tuple[RequestSnapshot, float, list[Any]]] = {
     ),
     "the work of a deleted request is cancelled and reconciled again": row(
         snapshot(target=ready(), bridge_view=view(state=RequestState.RUNNING), gone=True), 0, STOP
+    ),
+    "an answer whose instance has no pod is acknowledged later, and its request deleted": row(
+        snapshot(ENDED, away(), bridge_view=answered()),
+        0,
+        [RequeueAfter(ACKNOWLEDGE_AGAIN), Delete("EfritRequest", KEY, UID)],
+    ),
+    "an answer of a deleted request whose instance has no pod is acknowledged later": row(
+        snapshot(target=away(), bridge_view=answered(), gone=True), 0, [RequeueAfter(ACKNOWLEDGE_AGAIN)]
     ),
     "a deleted request without a target needs nothing": row(snapshot(gone=True), 0, []),
     "a deleted request that was never handed over needs nothing": row(snapshot(target=ready(), gone=True), 0, []),

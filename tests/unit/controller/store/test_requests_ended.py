@@ -6,7 +6,8 @@ import pytest
 
 from efrit.controller.decide.requests import decide_ended, decide_request
 from efrit.controller.model.actions import Acknowledge, DeleteLater
-from tests.support.factory import NOW, POD_UID, answered, final_status, instance_json, request_json, seconds
+from efrit.protocol.events import Reset
+from tests.support.factory import NOW, POD_UID, QUEUE_ID, answered, final_status, instance_json, request_json, seconds
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World
 
 pytestmark = pytest.mark.virtual_time
@@ -22,6 +23,7 @@ async def test_what_is_left_of_a_request_is_decided_as_from_its_whole_picture(
         world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json(ttlSecondsAfterFinished=TTL))
     if has_answer:
+        world.store.bridges.event(ALPHA, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
         world.store.bridges.event(ALPHA, POD_UID, answered())
     world.store.requests.observe(request_json(version="21", ttlSecondsAfterFinished=TTL, status=final_status()))
 

@@ -86,6 +86,11 @@ MUTANTS = (
     Step("the turns of namespaces of which many objects are added", "portion-turn", Instead("pass")).found_by(
         "test_namespaces_and_kinds_take_turns"
     ),
+    Step(
+        "that no more requests of a session are read than it takes to know where it is",
+        "session-found",
+        Instead("pass"),
+    ).found_by("test_of_the_thousands_that_had_a_session_no_more_are_read_than_it_takes"),
     Step("the claims beside that limit", "claims-unpaced", Value("True")).found_by(
         "tests/unit/controller/test_work_queue_fairness.py"
     ),

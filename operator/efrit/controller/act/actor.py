@@ -461,7 +461,9 @@ class Actor:
         instance_name = ""
         selector = f"status.session.id={action.session}"
         async for obj in self._kube.pages(REQUESTS, action.request_key[0], fieldSelector=selector):
-            instance_name = obj["status"].get("instanceName") or instance_name
+            # A session stays where it began, and may have had thousands of requests.
+            if instance_name := obj["status"].get("instanceName") or "":
+                break  # gate: session-found
         self._store.requests.session_found(action.request_key, action.uid, instance_name)
 
     async def _bind(self, action: Bind) -> None:

@@ -463,6 +463,18 @@ async def test_the_instance_of_a_session_is_that_of_the_requests_that_had_it(
     assert rig.recorded.calls == [("requests.session_found", (REQUEST, UID, session_instance))]
 
 
+async def test_of_the_thousands_that_had_a_session_no_more_are_read_than_it_takes(rig: Rig) -> None:
+    rig.api.page_size = 2
+    for number in range(9):
+        status = {"session": {"id": "s-1"}, **({"instanceName": "alpha"} if number else {})}
+        rig.api.put(WORK.replace("work", f"w{number}"), {**request_json(f"w{number}"), "status": status})
+
+    await rig.does(FindSession(REQUEST, UID, "s-1"))
+
+    assert len(rig.api.made("GET")) == 1
+    assert rig.recorded.calls == [("requests.session_found", (REQUEST, UID, "alpha"))]
+
+
 # The rest of a decision.
 
 

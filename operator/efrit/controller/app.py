@@ -256,7 +256,7 @@ async def _measure(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
         instances, requests = store.counts()
         metrics.INSTANCES.set(instances)
         metrics.OPEN_REQUESTS.set(requests)
-        metrics.OPEN_PLANS.set(len(store.plans.open_uids()))
+        metrics.OPEN_PLANS.set(store.plans.count_open())
         metrics.BRIDGES.set(len(bridges))
         for content, size in store.held_bytes().items():
             metrics.HELD_BYTES.labels(content).set(size)

@@ -185,9 +185,9 @@ class Resync:
                 log.warning("sweep cut short, the next comes in %.0f s: %s", pause, error)
             sweep += 1
             if sweep % self._sweeps_per_resync == 0:
-                self._store.instances.resync_all(self._every * self._sweeps_per_resync, self._scope)
-                self._store.pools.resync_all(self._every * self._sweeps_per_resync, self._scope)
-                self._store.plans.requeue_open(self._every, self._scope, anew=True)
+                await self._store.instances.resync_all(self._every * self._sweeps_per_resync, self._scope)
+                await self._store.pools.resync_all(self._every * self._sweeps_per_resync, self._scope)
+                await self._store.plans.requeue_open(self._every, self._scope, anew=True)
             await asyncio.sleep(pause * random.uniform(1.0, 1.2))  # noqa: S311
 
     async def sweep_requests(self, pace: Pace | None = None) -> str:
@@ -210,7 +210,7 @@ class Resync:
         for key, uid in before.items():
             if listed.get(key) != uid:  # gate: requests-gone
                 _observe_left(self._store.requests, key, uid)
-        self._store.requests.requeue_open(self._every, self._scope)
+        await self._store.requests.requeue_open(self._every, self._scope)
         for key, uid in self._store.requests.final_uids(self._scope):
             _observe_left(self._store.requests, key, uid)
         return pages.version
@@ -309,7 +309,7 @@ class Resync:
         for key, uid in before.items():
             if uid not in listed:
                 _observe_left(objects, key, uid)
-        objects.requeue_all(self._every, self._scope)
+        await objects.requeue_all(self._every, self._scope)
 
     async def sweep_plans(self, pace: Pace | None = None) -> None:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""
@@ -324,7 +324,7 @@ class Resync:
         missing = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
         for key, uid in missing:
             _observe_left(plans, key, uid)
-        plans.requeue_open(self._every, self._scope)
+        await plans.requeue_open(self._every, self._scope)
 
     async def sweep_final(self, pace: Pace | None = None) -> None:
         """Find what has ended and has a time to live, its own or the default: nobody watches it."""

@@ -91,6 +91,9 @@ MUTANTS = (
         "session-found",
         Instead("pass"),
     ).found_by("test_of_the_thousands_that_had_a_session_no_more_are_read_than_it_takes"),
+    Step("the turn of others while a sweep puts thousands off", "spread-turn", Instead("pass")).found_by(
+        "test_a_sweep_of_thousands_lets_others_have_a_turn"
+    ),
     Step("the claims beside that limit", "claims-unpaced", Value("True")).found_by(
         "tests/unit/controller/test_work_queue_fairness.py"
     ),

@@ -374,7 +374,7 @@ async def test_a_pool_has_a_budget_which_is_left_alone_until_the_resync(rig: Rig
     await rig.reconcile("EfritPool", "crew")
     assert budget_calls(rig) == []
     # Somebody has changed or deleted it.
-    rig.store.pools.resync_all(0)
+    await rig.store.pools.resync_all(0)
     rig.clock.passed += timedelta(seconds=5)
     await rig.reconcile("EfritPool", "crew")
     assert budget_calls(rig) == [("PATCH", "application/apply-patch+yaml")]
@@ -479,10 +479,10 @@ async def test_a_budget_that_was_left_behind_while_nobody_led_is_found_by_the_me
     metadata = {**member_json()["metadata"], "ownerReferences": []}
     metadata["labels"] = {"efrit.dev/pool": "crew", REVISION_LABEL: "digest"}
     rig.store.instances.observe({**member_json(), "metadata": metadata})
-    rig.store.pools.resync_all(0, "other")
+    await rig.store.pools.resync_all(0, "other")
     await rig.reconcile("EfritPool", "crew")
     assert "ownerReferences" not in rig.api.objects[BUDGET]["metadata"]
-    rig.store.pools.resync_all(0)
+    await rig.store.pools.resync_all(0)
     await rig.reconcile("EfritPool", "crew")
     assert "ownerReferences" in rig.api.objects[BUDGET]["metadata"]
     assert selected(rig) == ["Exists", "DoesNotExist"]
@@ -491,7 +491,7 @@ async def test_a_budget_that_was_left_behind_while_nobody_led_is_found_by_the_me
 async def test_a_pool_takes_over_the_budget_that_another_of_its_name_has_left_behind(rig: Rig) -> None:
     await listed_pool(rig)
     orphan(rig)
-    rig.store.pools.resync_all(0)
+    await rig.store.pools.resync_all(0)
     rig.clock.passed += timedelta(seconds=5)
     await rig.reconcile("EfritPool", "crew")
     (owner,) = rig.api.objects[BUDGET]["metadata"]["ownerReferences"]
@@ -521,7 +521,7 @@ async def test_a_pool_that_guards_nobody_makes_no_budget_and_empties_its_own(rig
     assert BUDGET not in rig.api.objects
     owners = [{"kind": "EfritPool", "uid": "uid-crew", "controller": True}]
     rig.api.put(BUDGET, {"metadata": {"name": "efrit-crew", "ownerReferences": owners}, "spec": {}})
-    rig.store.pools.resync_all(0)
+    await rig.store.pools.resync_all(0)
     rig.clock.passed += timedelta(seconds=5)
     await rig.reconcile("EfritPool", "crew")
     expressions = rig.api.objects[BUDGET]["spec"]["selector"]["matchExpressions"]
@@ -748,7 +748,7 @@ async def test_the_resync_has_templates_made_anew_that_somebody_has_deleted(rig:
     del rig.api.objects[revision(rig)]
     await keep(rig)
     assert numbers(rig) == {}
-    rig.store.pools.resync_all(0)
+    await rig.store.pools.resync_all(0)
     await keep(rig)
     assert numbers(rig) == {revision(rig): 1}
 
@@ -758,14 +758,14 @@ async def test_a_refusal_that_is_over_is_not_reported_with_the_resync(rig: Rig) 
     await keep(rig)
     rig.api.fail("GET", REVISIONS, 403, {"message": "forbidden", "reason": "Forbidden", "code": 403})
     for _ in range(2):
-        rig.store.pools.resync_all(0)
+        await rig.store.pools.resync_all(0)
         rig.clock.passed += timedelta(seconds=10)
         await keep(rig)
     assert history_refusal(rig) is not None
     rig.clock.passed += timedelta(minutes=10)
     await keep(rig)
     rig.api.calls.clear()
-    rig.store.pools.resync_all(0)
+    await rig.store.pools.resync_all(0)
     await keep(rig)
     assert history_calls(rig) == ["GET"]
     assert [call.path for call in rig.api.calls if "/events" in call.path] == []

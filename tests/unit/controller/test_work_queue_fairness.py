@@ -327,7 +327,7 @@ async def test_requests_overtake_the_resync_of_two_hundred_instances() -> None:
     async with running(queue, work, WORKERS):
         await elapse(60)
         applied.clear()
-        store.instances.resync_all(0.0)
+        await store.instances.resync_all(0.0)
         for number in range(10):
             for namespace in ("quiet", "team"):
                 queue.add(key(namespace, number))

@@ -93,10 +93,9 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
         """Return whether a claim has ended."""
         return record.object.final
 
-    def requeue_all(self, within: float, scope: str | None = None) -> None:
+    async def requeue_all(self, within: float, scope: str | None = None) -> None:
         """Reconcile every claim of a namespace again, in the background and spread over so many seconds."""
-        for key in self.open_uids(scope):
-            self._index.requeue_within(WorkKey(EfritClaim.kind, *key), within)
+        await self._index.requeue_all_within(EfritClaim.kind, self.open_uids(scope), within)
 
     def _forget(self, record: ClaimRecord, *, deleted: bool = True) -> None:
         key = record.object.key

@@ -6,6 +6,7 @@ Owns the records. Where a change comes from it does not know. What waits for a m
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections import defaultdict
@@ -47,6 +48,9 @@ from efrit.protocol.view import RequestView, Stats
 
 HELD_BACK_AT_ONCE = 2 * MAX_BATCH_ELEMENTS
 """Requests of a backlog that figures have reconciled: as many as may be on their way to a bridge at a time."""
+
+SPREAD_AT_ONCE = 200
+"""Objects that a sweep puts off before all others have a turn: ten thousand take a tenth of a second."""
 
 
 class Orphan(NamedTuple):
@@ -307,6 +311,13 @@ class Index:
     def requeue_within(self, key: WorkKey, seconds: float, *, least: float = 0.0) -> None:
         """Have an object reconciled within so many seconds, after all that somebody waits for; not before `least`."""
         self.queue.add_background_after(key, random.uniform(least, seconds))  # noqa: S311
+
+    async def requeue_all_within(self, kind: str, keys: Iterable[Key], seconds: float) -> None:
+        """Have objects reconciled within so many seconds, each at a moment of its own, while others have a turn."""
+        for place, key in enumerate(keys, 1):
+            self.requeue_within(WorkKey(kind, *key), seconds)
+            if place % SPREAD_AT_ONCE == 0:
+                await asyncio.sleep(0)  # gate: spread-turn
 
     def requeue_waiting(self, target: Key) -> None:
         """Have all open requests of an instance reconciled, a few at a time.

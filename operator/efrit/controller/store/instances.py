@@ -240,10 +240,9 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             early_writes=(*facts.early_writes, now)[-EARLY_WRITES:] if early else facts.early_writes,
         )
 
-    def resync_all(self, within: float, scope: str | None = None) -> None:
+    async def resync_all(self, within: float, scope: str | None = None) -> None:
         """Have the children of each instance of a namespace applied again at a moment within so many seconds."""
-        for key in self.keys(scope):
-            self._index.requeue_within(WorkKey(RESYNC, *key), within)
+        await self._index.requeue_all_within(RESYNC, self.keys(scope), within)
 
     def resync(self, key: Key) -> None:
         """Have the children of an instance applied again that are not known to be as they were applied."""

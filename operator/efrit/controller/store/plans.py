@@ -110,15 +110,15 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         """Return whether a plan has its final status."""
         return record.plan.final
 
-    def requeue_open(self, within: float, scope: str | None = None, *, anew: bool = False) -> None:
+    async def requeue_open(self, within: float, scope: str | None = None, *, anew: bool = False) -> None:
         """Reconcile every open plan of a namespace again, in the background and spread over so many seconds.
 
         anew: list the requests of each first.
         """
-        for key in self.open_uids(scope):
-            if anew:
-                self._records[key].listed = False
-            self._index.requeue_within(WorkKey(EfritPlan.kind, *key), within)
+        open_plans = self.open_uids(scope)
+        for key in open_plans if anew else ():
+            self._records[key].listed = False
+        await self._index.requeue_all_within(EfritPlan.kind, open_plans, within)
 
     # Its requests.
 

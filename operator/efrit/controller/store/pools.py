@@ -120,10 +120,9 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
         """Return False: a pool is never final."""
         return False
 
-    def requeue_all(self, within: float, scope: str | None = None) -> None:
+    async def requeue_all(self, within: float, scope: str | None = None) -> None:
         """Reconcile every pool of a namespace again, in the background and spread over so many seconds."""
-        for key in self.open_uids(scope):
-            self._index.requeue_within(WorkKey(EfritPool.kind, *key), within)
+        await self._index.requeue_all_within(EfritPool.kind, self.open_uids(scope), within)
 
     # What actions learned.
 
@@ -241,19 +240,20 @@ class Pools(WatchedObjects[EfritPool, PoolRecord]):
             record.history, record.history_refusal = None, refusal
             self.requeue(pool)
 
-    def resync_all(self, within: float, scope: str | None = None) -> None:
+    async def resync_all(self, within: float, scope: str | None = None) -> None:
         """Have what each pool of a namespace owns applied or read again within so many seconds."""
-        for key in self.open_uids(scope):
+        pools = self.open_uids(scope)
+        for key in pools:
             record = self._records[key]
             record.budget = None  # gate: budget-resync
             if record.history is not None:
                 # Whatever was refused before has been done since.
                 record.history = record.history_refusal = None  # gate: history-resync
-            self._index.requeue_within(WorkKey(EfritPool.kind, *key), within)
-        for key in self._orphaned(scope):
+        orphaned = self._orphaned(scope)
+        for key in orphaned:
             # It may have been deleted while nobody led.
             self._left.setdefault(key, NO_UID)
-            self._index.requeue_within(WorkKey(EfritPool.kind, *key), within)
+        await self._index.requeue_all_within(EfritPool.kind, [*pools, *orphaned], within)
 
     def _orphaned(self, scope: str | None) -> set[Key]:
         """Return the pools of a namespace that members name by label, and that do not exist."""

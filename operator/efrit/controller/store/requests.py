@@ -188,10 +188,9 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         entry = self._index.requests.get(key)
         return entry is not None and is_older(entry.version, version)
 
-    def requeue_open(self, within: float, scope: str | None = None) -> None:
+    async def requeue_open(self, within: float, scope: str | None = None) -> None:
         """Reconcile every open request of a namespace again, in the background and spread over so many seconds."""
-        for key in self.open_uids(scope):
-            self._index.requeue_within(WorkKey(EfritRequest.kind, *key), within)
+        await self._index.requeue_all_within(EfritRequest.kind, self.open_uids(scope), within)
 
     def _forget_replaced(self, entry: RequestRecord) -> None:
         """Forget a request that another has the name of by now; what a queue has of it is orphaned work."""

@@ -114,7 +114,7 @@ class Store:
 
     def counts(self) -> tuple[int, int]:
         """Return how many instances and open requests are known."""
-        return len(self.instances.open_uids()), len(self.requests.open_uids())
+        return self.instances.count_open(), self.requests.count_open()
 
     def held_bytes(self) -> dict[str, int]:
         """Return how many bytes are held of what is bounded by a budget."""

@@ -153,6 +153,10 @@ class WatchedObjects(ABC, Generic[T, R]):
             if (uid := record.uid) is not None and not self.is_over(record) and in_scope(key, scope)
         }
 
+    def count_open(self) -> int:
+        """Return how many objects are not over."""
+        return sum(record.uid is not None and not self.is_over(record) for record in self._records.values())
+
     def requeue(self, key: Key) -> None:
         """Have an object reconciled again."""
         self._index.queue.add(WorkKey(self._model.kind, *key))

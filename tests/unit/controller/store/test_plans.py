@@ -149,7 +149,7 @@ async def test_a_request_that_a_list_did_not_have_or_of_a_forgotten_plan_is_know
 async def test_a_list_forgets_what_is_not_there_any_more() -> None:
     world = world_with_plan(part_json("one"), part_json("two"))
 
-    world.store.plans.requeue_open(60, anew=True)
+    await world.store.plans.requeue_open(60, anew=True)
     assert names(world) is None
     world.list_parts(part_json("two"))
 

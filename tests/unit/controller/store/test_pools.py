@@ -732,9 +732,9 @@ async def test_a_resync_has_the_budget_of_each_pool_applied_again(world: World) 
     assert pool_of(world).budget is None
     world.store.pools.budget_applied(CREW, "uid-crew", {"kind": "PodDisruptionBudget"})
     assert (pool_of(world).budget, pool_of(world).budget_written) == ({"kind": "PodDisruptionBudget"}, world.now())
-    world.store.pools.resync_all(LONG, "other")
+    await world.store.pools.resync_all(LONG, "other")
     assert pool_of(world).budget is not None
-    world.store.pools.resync_all(LONG, NAMESPACE)
+    await world.store.pools.resync_all(LONG, NAMESPACE)
     assert pool_of(world).budget is None
     assert await world.due_keys(LONG) == {("Pool", "crew")}
 

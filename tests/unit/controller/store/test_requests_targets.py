@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from efrit.controller import portions
 from efrit.controller.model import names
 from efrit.controller.model.keys import WorkKey
+from efrit.controller.store import index
 from efrit.controller.store.packed_spec import MAX_LABELS
 from tests.support.factory import (
     NAMESPACE,
@@ -93,6 +95,27 @@ async def test_of_thousands_that_wait_for_one_instance_a_few_are_reconciled_at_a
     world.store.instances.observe(instance_json(uid="another", labels={"a": "b"}))
     assert world.queue.ready <= 2 * 2 + the_instance
     assert {f"s{number}" for number in range(7)} <= {name for _, name in await world.due_keys(within=2)}
+
+
+async def test_a_sweep_of_thousands_lets_others_have_a_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "SPREAD_AT_ONCE", 2)
+    for number in range(7):
+        world.store.instances.observe(instance_json(f"i{number}"))
+        world.store.requests.observe(request_json(f"r{number}", target=f"i{number}"))
+    turns = 0
+
+    async def work() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(work())
+    for sweep in (world.store.requests.requeue_open(600), world.store.instances.resync_all(600)):
+        before = turns
+        await sweep
+        assert turns - before >= 7 // 2
+    others.cancel()
 
 
 BOTH = {"a": "1", "b": "2"}
@@ -285,8 +308,8 @@ async def test_all_open_requests_are_reconciled_and_all_children_applied_again_s
     world.store.requests.observe(request_json("done", status=final_status()))
     await world.settle()
 
-    world.store.requests.requeue_open(600)
-    world.store.instances.resync_all(600)
+    await world.store.requests.requeue_open(600)
+    await world.store.instances.resync_all(600)
 
     early, late = await world.due_keys(300), await world.due_keys(300)
     for kind, letter in (("Request", "r"), ("Resync", "i")):

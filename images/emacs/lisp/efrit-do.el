@@ -20,6 +20,7 @@
 (require 'cl-lib)
 (require 'let-alist)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-json)
 (require 'efrit-files)
 (require 'efrit-queue-claim)
@@ -129,7 +130,7 @@ What the work has done is not undone."
                (efrit-progress-step progress)
                (efrit-progress-tool-calls progress)
                (efrit-progress-tokens progress)
-               (- (float-time) (efrit-session-started efrit-do--session))
+               (- (efrit-clock) (efrit-session-started efrit-do--session))
                (if efrit-do--waiting
                    (format "; %d wait" (length efrit-do--waiting)) "")))))
 

@@ -20,6 +20,7 @@
 
 (require 'seq)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-eval-guard)
 (require 'efrit-files)
 
@@ -93,7 +94,7 @@ current and matched stays."
         (and efrit-interrupt--id
              (or (efrit-interrupt-ordered efrit-interrupt--id)
                  (and efrit-interrupt--deadline
-                      (>= (float-time) efrit-interrupt--deadline)
+                      (>= (efrit-clock) efrit-interrupt--deadline)
                       "TimedOut")))
       (error nil))))
 

@@ -15,6 +15,7 @@
 ;; Loading it sets `debugger', which must not happen while ours is bound.
 (require 'debug)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-eval-guard)
 (require 'efrit-eval-interrupt)
 (require 'efrit-eval-background)
@@ -358,7 +359,7 @@ It leaves a question, too, once there is nobody to answer it."
 TIMEOUT is in seconds, LIMIT in bytes of the printed value.  WANT-CONTEXT asks
 for the context as well."
   (efrit-eval-run id
-                  (unless efrit-bridge-p (+ (float-time) timeout))
+                  (unless efrit-bridge-p (+ (efrit-clock) timeout))
                   (lambda () (efrit-eval-printed-value content limit))
                   want-context))
 
@@ -374,7 +375,7 @@ Whatever FUNCTION does ends here.  DEADLINE, unless nil, is when a signal stops
 it without a control file.  WANT-CONTEXT asks for the context as well."
   (efrit-backtrace-begin)
   (efrit-print-reset)
-  (let* ((start (float-time))
+  (let* ((start (efrit-clock))
          (efrit-eval--position nil)
          (mark (efrit-eval--mark-messages))
          (output (efrit-eval--output-buffer))
@@ -386,7 +387,7 @@ it without a control file.  WANT-CONTEXT asks for the context as well."
              (efrit-interrupt-run
               id deadline
               (lambda () (efrit-eval--guarded function want-context output)))))))
-    (setf (efrit-result-seconds result) (max 0.0 (- (float-time) start))
+    (setf (efrit-result-seconds result) (max 0.0 (- (efrit-clock) start))
           (efrit-result-output result) (efrit-eval--printed)
           (efrit-result-messages result)
           (concat (efrit-eval--messages-since mark) (efrit-result-backtrace result)))

@@ -167,6 +167,20 @@ Signal `file-error' for what is not an ordinary file."
     (funcall efrit-files--insert path)  ; gate: read-by-function
     (funcall efrit-files--text)))
 
+;;;; Directories of others
+
+(defconst efrit-files--max-names 10000
+  "Names of a directory that are read for a list of them.")
+
+(defun efrit-files-names (directory)
+  "Return (NAMES . UNREAD): the names in DIRECTORY, sorted.
+Of a directory with very many, some are not read, and UNREAD is non-nil."
+  (let* ((names (directory-files directory nil directory-files-no-dot-files-regexp nil
+                                 (1+ efrit-files--max-names)))
+         (unread (nthcdr efrit-files--max-names names)))
+    (cons (if unread (seq-take names efrit-files--max-names) names)
+          (and unread t))))
+
 ;;;; What is not an ordinary file
 
 (defun efrit-files-odd-p (path)

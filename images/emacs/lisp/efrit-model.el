@@ -14,6 +14,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-files)
 (require 'efrit-eval-interrupt)
 (require 'efrit-secret)
@@ -51,7 +52,7 @@ BODY is an alist: `messages', a vector, and perhaps `system', a string, and
 attempts that fail; ON-RETRY with an `efrit-model-error' and a number of seconds
 before each pause; then, once and after this has returned, either ON-DONE with
 an `efrit-model-reply' or ON-ERROR with an `efrit-model-error'.  Nothing is
-tried beyond DEADLINE, a `float-time', unless that is nil."
+tried beyond DEADLINE, of the `efrit-clock', unless that is nil."
   (let ((call (efrit-model-call--make
                :on-text on-text :on-done on-done :on-error on-error
                :on-retry on-retry :deadline deadline)))
@@ -69,14 +70,15 @@ tried beyond DEADLINE, a `float-time', unless that is nil."
         (efrit-model-call-body call) nil))
 
 (defun efrit-model-ensure-running (call)
-  "Revive CALL where code of a request has removed its timer or its process.
+  "Revive CALL where its timer does not come, or its process was removed.
 Whoever asks should call this now and then."
   (efrit-interrupt-shielded
     (let ((timer (efrit-model-call-timer call))
           (curl (efrit-model-call-curl call)))
       (cond ((eq (efrit-model-call-state call) 'over))
-            ((and timer (not (memq timer timer-list))
-                  (>= (float-time) (efrit-model-call-due call)))
+            ;; Where the clock was set back, it would come as much later.
+            ((and timer (>= (efrit-clock) (efrit-model-call-due call)))  ; gate: model-due
+             (cancel-timer timer)
              (efrit-model--resume call))
             (curl (efrit-curl-ensure-running curl))))))
 
@@ -153,7 +155,7 @@ A proxy that is reached by https, too, gets it as it is."
          :connect-seconds efrit-model-connect-seconds
          :idle-seconds efrit-model-idle-seconds
          :seconds (and (efrit-model-call-deadline call)
-                       (- (efrit-model-call-deadline call) (float-time))))))
+                       (- (efrit-model-call-deadline call) (efrit-clock))))))
 
 (defun efrit-model--url ()
   "Return where the API takes messages."
@@ -274,7 +276,7 @@ A proxy that is reached by https, too, gets it as it is."
 (defun efrit-model--late-p (call seconds)
   "Return non-nil when SECONDS from now is beyond the deadline of CALL."
   (let ((deadline (efrit-model-call-deadline call)))
-    (and deadline (>= (+ (float-time) seconds) deadline))))
+    (and deadline (>= (+ (efrit-clock) seconds) deadline))))
 
 (defun efrit-model--new-key-p (call error)
   "Return non-nil when ERROR of CALL may be due to a key that was since replaced."
@@ -291,7 +293,7 @@ A proxy that is reached by https, too, gets it as it is."
 (defun efrit-model--later (call seconds function)
   "Call FUNCTION with CALL in SECONDS."
   (setf (efrit-model-call-then call) function
-        (efrit-model-call-due call) (+ (float-time) seconds)
+        (efrit-model-call-due call) (+ (efrit-clock) seconds)
         (efrit-model-call-timer call)
         (run-with-timer seconds nil #'efrit-model--on-timer call)))
 

@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'efrit-clock)
 (require 'efrit-tools-process)
 (require 'efrit-tools-shell)
 (require 'efrit-plan-json)
@@ -47,7 +48,7 @@ SECONDS; of its output BYTES (200 at least) are kept, half of them its end."
 (defun efrit-plan-facts--one (directory command seconds bytes)
   "Run the shell COMMAND in DIRECTORY for SECONDS; return what came of it.
 BYTES of its output are kept."
-  (let* ((start (float-time))
+  (let* ((start (efrit-clock))
          (program (efrit-tools-shell-wait
                    ;; In the order in which it was written.
                    `("/bin/sh" "-c" "exec \"$@\" 2>&1" "sh"
@@ -59,7 +60,7 @@ BYTES of its output are kept."
       (exitCode . ,(if (efrit-process-why program) :null (efrit-process-status program)))
       (timedOut . ,(if timed-out t :false))
       (output . ,(efrit-json-clean (efrit-capture-text (efrit-process-out program))))
-      (seconds . ,(/ (round (* 1000 (max 0.0 (- (float-time) start)))) 1000.0)))))
+      (seconds . ,(/ (round (* 1000 (max 0.0 (- (efrit-clock) start)))) 1000.0)))))
 
 (provide 'efrit-plan-facts)
 ;;; efrit-plan-facts.el ends here

@@ -14,6 +14,7 @@
 (require 'cl-lib)
 (require 'subr-x)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-json)
 (require 'efrit-text)
 
@@ -269,9 +270,9 @@ directory away and begin the plan again"))
 
 (defun efrit-plan-git--await-others (root)
   "Wait until no git works below ROOT; it is an error when one goes on for long."
-  (let ((until (+ (float-time) efrit-plan-git--lock-seconds)) pid)
+  (let ((until (+ (efrit-clock) efrit-plan-git--lock-seconds)) pid)
     (while (and (setq pid (efrit-plan-git--other root))
-                (< (float-time) until))
+                (< (efrit-clock) until))
       (accept-process-output nil 0.05))
     (when pid
       (efrit-plan-fail 'efrit-plan-git-failed

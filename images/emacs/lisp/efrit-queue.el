@@ -13,6 +13,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-files)
 (require 'efrit-queue-request)
 (require 'efrit-queue-line)
@@ -91,7 +92,7 @@ STAMP identifies the version that was read, TURN and MODIFIED the order."
 (defun efrit-queue--read (name path attributes entry)
   "Enter the file NAME at PATH with ATTRIBUTES; ENTRY is its entry so far."
   (let* ((stamp (efrit-files-stamp attributes))
-         (now (float-time))
+         (now (efrit-clock))
          (same (and entry (equal stamp (efrit-entry-stamp entry))))
          (changed (if same (efrit-entry-changed entry) now))
          ;; A clock that was set back must not keep a bad file for ever.

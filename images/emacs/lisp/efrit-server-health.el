@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-files)
 (require 'efrit-print)
 (require 'efrit-queue-request)
@@ -69,7 +70,7 @@ Else there is one each `efrit-heartbeat-seconds'.")
   "Start counting."
   (setq efrit-health--counts (list :processed 0 :succeeded 0 :failed 0 :interrupted 0
                                    :seconds 0.0)
-        efrit-health--since (float-time)
+        efrit-health--since (efrit-clock)
         efrit-health-current nil
         efrit-health--problem nil
         efrit-health--written 0.0
@@ -145,7 +146,7 @@ Else there is one each `efrit-heartbeat-seconds'.")
      `(,@(efrit-health--facts)
        (pending . ,(efrit-queue-pending))
        (average_processing_seconds . ,(if (> processed 0) (/ seconds processed) 0.0))
-       (uptime_seconds . ,(max 0.0 (- (float-time) efrit-health--since)))))))
+       (uptime_seconds . ,(max 0.0 (- (efrit-clock) efrit-health--since)))))))
 
 ;;;; The heartbeat
 
@@ -178,7 +179,7 @@ On a full disk it can still be written over the last one, of the same size.")
       (error
        (when (efrit-limits-error-p (error-message-string err))
          (setq efrit-health--limited (1+ efrit-health--limited))))))
-  (setq efrit-health--written (float-time)))
+  (setq efrit-health--written (efrit-clock)))
 
 (defun efrit-health-well-p ()
   "Return non-nil when the queue can be served and heartbeats written."
@@ -197,7 +198,7 @@ On a full disk it can still be written over the last one, of the same size.")
 
 (defun efrit-health-beat-if-stale ()
   "Write the heartbeat unless that was done a moment ago."
-  (unless (< -0.001 (- (float-time) efrit-health--written) efrit-health--pause)
+  (unless (< -0.001 (- (efrit-clock) efrit-health--written) efrit-health--pause)
     (efrit-health-beat)))
 
 (defun efrit-health-set-rest (seconds)
@@ -209,7 +210,7 @@ With SECONDS nil it comes as usual."
 
 (defun efrit-health-beat-age ()
   "Return the seconds since the last heartbeat, without those of the rest after it."
-  (- (float-time) efrit-health--written
+  (- (efrit-clock) efrit-health--written
      (if efrit-health-rest (- efrit-health-rest efrit-heartbeat-seconds) 0)))
 
 (defun efrit-health-begin (claim &optional now)

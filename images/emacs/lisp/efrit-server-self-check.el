@@ -16,6 +16,7 @@
 ;;; Code:
 
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-files)
 (require 'efrit-queue-request)
 (require 'efrit-queue-claim)
@@ -90,7 +91,7 @@ A request has one before the next request is claimed.")
          (request (efrit-request-parse efrit-self-check--request "self-check.json"))
          (result (efrit-eval-run
                   efrit-self-check--id
-                  (+ (float-time) efrit-self-check--time-limit)
+                  (+ (efrit-clock) efrit-self-check--time-limit)
                   (lambda ()
                     (efrit-eval-printed-value (efrit-self-check--content-of request)
                                               efrit-inline-result-bytes)))))

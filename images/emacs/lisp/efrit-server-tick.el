@@ -17,6 +17,7 @@
 
 (require 'filenotify)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-files)
 (require 'efrit-queue)
 (require 'efrit-queue-claim)
@@ -110,9 +111,9 @@ request itself waits for is its own affair until its time is over."
                     (not (efrit-background-attended-p)))))
     (cond ((not waits) (setq efrit-server-stuck nil))
           ((not (eql (car efrit-server-stuck) efrit-server-turns))
-           (setq efrit-server-stuck (cons efrit-server-turns (float-time))))
+           (setq efrit-server-stuck (cons efrit-server-turns (efrit-clock))))
           ;; gate: stuck
-          ((>= (- (float-time) (cdr efrit-server-stuck)) efrit-server-stuck-seconds)
+          ((>= (- (efrit-clock) (cdr efrit-server-stuck)) efrit-server-stuck-seconds)
            (efrit-server-give-up "code that waits keeps it from its work")))))
 
 (defun efrit-server--end-if-blind ()
@@ -126,9 +127,9 @@ That may have made a step of the way to a claim do nothing, without an error."
                                    nil "\\`[^.].*\\.json\\'"))))))
     (cond ((null name) (setq efrit-server-unclaimed nil))
           ((not (equal name (car efrit-server-unclaimed)))
-           (setq efrit-server-unclaimed (cons name (float-time))))
+           (setq efrit-server-unclaimed (cons name (efrit-clock))))
           ;; gate: blind
-          ((and (>= (- (float-time) (cdr efrit-server-unclaimed))
+          ((and (>= (- (efrit-clock) (cdr efrit-server-unclaimed))
                     efrit-server-unclaimed-seconds)
                 (efrit-guard-altered-p))
            (efrit-server-give-up "requests are not claimed with the functions as they are now")))))
@@ -245,9 +246,9 @@ After the first one, an Emacs that was only late has looked at them.  While a
 request waits for a thread of its own, that one may keep them."
   (when (and (efrit-server--ticks-overdue-p)
              (not (efrit-server-busy-p)))  ; gate: thread-keeps-timers
-    (let ((since (or efrit-server-overdue (float-time))))
+    (let ((since (or efrit-server-overdue (efrit-clock))))
       ;; gate: timers-rest
-      (when (and (< efrit-heartbeat-seconds (- (float-time) since))
+      (when (and (< efrit-heartbeat-seconds (- (efrit-clock) since))
                  (not (efrit-background-attended-p)))
         (efrit-server-give-up "timers no longer go off"))
       (setq efrit-server-overdue since))))

@@ -32,6 +32,7 @@
 ;; For its autoloads: of plans, and of whoever attaches to the daemon.
 (require 'efrit)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-files)
 (require 'efrit-queue-host)
 (require 'efrit-queue-fence)
@@ -133,8 +134,8 @@ Signal `efrit-queue-taken' when it is another one's."
       (efrit-fence-claim efrit-claim-boot)
       (when shared
         (setq efrit-health-serving "starting")
-        (let ((limit (+ (float-time) efrit-server--settle-seconds)))
-          (while (< (float-time) limit)
+        (let ((limit (+ (efrit-clock) efrit-server--settle-seconds)))
+          (while (< (efrit-clock) limit)
             (efrit-health-beat)
             (sleep-for 0.2)
             (when (efrit-fence-superseded-p)

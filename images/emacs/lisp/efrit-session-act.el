@@ -13,6 +13,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-json)
 (require 'efrit-session-history)
 (require 'efrit-session-progress)
@@ -151,7 +152,7 @@ A budget bounds the request, the limits of the instance the whole session."
        (result . ,(efrit-print-clean text))
        (session . ((id . ,(efrit-history-id history))))
        (log . ((steps . ,(efrit-history-calls history))
-               (elapsed_seconds . ,(- (float-time) (efrit-session-started session)))))))))
+               (elapsed_seconds . ,(- (efrit-clock) (efrit-session-started session)))))))))
 
 (defun efrit-session--take-unified-outcome (session result)
   "Tell the model of SESSION the RESULT of its Lisp, or end as it said."

@@ -15,6 +15,7 @@
 (require 'cl-lib)
 (require 'let-alist)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-print)
 (require 'efrit-eval)
 (require 'efrit-eval-context)
@@ -112,7 +113,7 @@ ERROR, CODE and QUESTION are part of the answer."
          :reason reason :outcome outcome
          :error (if error (efrit-json-clean error) :null) :code (or code :null)
          :text (efrit-json-clean (efrit-session-text session))
-         :seconds (max 0.0 (- (float-time) (efrit-session-started session)))
+         :seconds (max 0.0 (- (efrit-clock) (efrit-session-started session)))
          :context (or (efrit-session--facts session) :null)
          :told (efrit-session--extra session status question)))
   (efrit-session-record-end session))

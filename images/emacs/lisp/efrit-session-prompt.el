@@ -13,6 +13,7 @@
 (require 'seq)
 (require 'efrit-settings)
 (require 'efrit-eval-context)
+(require 'efrit-files)
 (require 'efrit-json)
 (require 'efrit-print)
 (require 'efrit-eval)
@@ -64,35 +65,40 @@ SESSION is the id of its session, MESSAGES how many that has."
   (let ((default-directory (efrit-eval-start-directory)))
     `((session . ((id . ,session) (messages . ,messages)))
       (directory . ,(efrit-prompt--name (expand-file-name default-directory)))
-      (files . ,(efrit-prompt--files))
-      (buffers . ,(efrit-prompt--buffers))
+      ,@(efrit-prompt--files)
+      ,@(efrit-prompt--buffers)
       (current_buffer . ,(efrit-prompt--name (buffer-name)))
       (major_mode . ,(efrit-prompt--name (symbol-name major-mode)))
       (point . ,(point))
       (emacs_version . ,emacs-version))))
 
+(defun efrit-prompt--listed (key items function)
+  "Return the member KEY that lists the first of ITEMS, and how many are left out.
+FUNCTION makes the value of each."
+  (let ((more (nthcdr efrit-prompt--max-names items)))
+    `((,key . ,(vconcat (mapcar function (seq-take items efrit-prompt--max-names))))
+      ,@(and more `((,(intern (format "%s_left_out" key)) . ,(length more)))))))
+
 (defun efrit-prompt--files ()
-  "Return the names in the directory that work starts in."
-  (condition-case nil
-      (let ((names (directory-files default-directory nil
-                                    directory-files-no-dot-files-regexp)))
-        (vconcat (mapcar #'efrit-prompt--name (seq-take names efrit-prompt--max-names))))
-    (file-error [])))
+  "Return the members that say which names the directory has that work starts in."
+  (let ((found (condition-case nil
+                   (efrit-files-names default-directory)
+                 (file-error nil))))
+    (append (efrit-prompt--listed 'files (car found) #'efrit-prompt--name)
+            (and (cdr found) '((files_unread . t))))))
 
 (defun efrit-prompt--buffers ()
-  "Return the facts about each buffer that is not Emacs's own."
-  (let ((buffers (seq-remove (lambda (buffer)
-                               (string-prefix-p " " (buffer-name buffer)))
-                             (buffer-list))))
-    (vconcat
-     (mapcar (lambda (buffer)
-               (with-current-buffer buffer
-                 `((name . ,(efrit-prompt--name (buffer-name)))
-                   (file . ,(if buffer-file-name (efrit-prompt--name buffer-file-name) :null))
-                   (mode . ,(efrit-prompt--name (symbol-name major-mode)))
-                   (modified . ,(if (buffer-modified-p) t :false))
-                   (size . ,(buffer-size)))))
-             (seq-take buffers efrit-prompt--max-names)))))
+  "Return the members that say of each buffer what is known, but Emacs's own."
+  (efrit-prompt--listed
+   'buffers
+   (seq-remove (lambda (buffer) (string-prefix-p " " (buffer-name buffer))) (buffer-list))
+   (lambda (buffer)
+     (with-current-buffer buffer
+       `((name . ,(efrit-prompt--name (buffer-name)))
+         (file . ,(if buffer-file-name (efrit-prompt--name buffer-file-name) :null))
+         (mode . ,(efrit-prompt--name (symbol-name major-mode)))
+         (modified . ,(if (buffer-modified-p) t :false))
+         (size . ,(buffer-size)))))))
 
 (provide 'efrit-session-prompt)
 ;;; efrit-session-prompt.el ends here

@@ -14,6 +14,7 @@
 (require 'cl-lib)
 (require 'seq)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-queue-request)
 (require 'efrit-eval)
 (require 'efrit-json)
@@ -39,7 +40,7 @@ With CLAIM nil it came from no file: ON-END is called with the session when it
 is over, and ON-LINE with each line of the work log.
 Return the `efrit-session'."
   (let* ((id (or (efrit-request-session request) (efrit-request-id request)))
-         (deadline (+ (float-time) (efrit-request-timeout request)))
+         (deadline (+ (efrit-clock) (efrit-request-timeout request)))
          (history (efrit-history-open id))
          (session (efrit-session-make
                    :claim claim
@@ -53,7 +54,7 @@ Return the `efrit-session'."
                    :directory (efrit-request-directory request)
                    :limit (efrit-request-max-result-bytes request)
                    :deadline deadline
-                   :started (float-time)
+                   :started (efrit-clock)
                    :history history
                    :context (efrit-session--context request history (null claim)))))
     (efrit-progress-name-session (efrit-session-progress session) id)

@@ -17,6 +17,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-print)
 
 (declare-function efrit-session-wake "efrit-session-scheduler" ())
@@ -101,7 +102,7 @@ how often it was tried and RETRY-AT (a float) when it is tried again."
 (defun efrit-session-turn-started (session)
   "Note that a turn of the model of SESSION has started."
   (efrit-session--change-state session 'turn-started)
-  (setf (efrit-session-turn-started-at session) (float-time)
+  (setf (efrit-session-turn-started-at session) (efrit-clock)
         (efrit-session-streamed session) nil))
 
 (defun efrit-session-model-called (session call)
@@ -233,7 +234,7 @@ Each time they double, up to `efrit-session-retry-most'.")
           (efrit-print-clean (or (cadr err) "unknown error"))
           (efrit-session-failures session) failures
           (efrit-session-retry-at session)
-          (+ (float-time)
+          (+ (efrit-clock)
              (min efrit-session-retry-most
                   (* efrit-session-retry-first (expt 2 (min 10 (1- failures)))))))))
 

@@ -17,6 +17,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-json)
 (require 'efrit-queue-request)
 (require 'efrit-eval-interrupt)
@@ -38,7 +39,7 @@
 
 (defun efrit-session-order (session)
   "Return why SESSION is to end now, or nil."
-  (let ((now (float-time)) (until (efrit-session--turn-end session)))
+  (let ((now (efrit-clock)) (until (efrit-session--turn-end session)))
     (or (efrit-interrupt-ordered (efrit-session-request-id session))
         (and (>= now (efrit-session-deadline session)) "TimedOut")
         (and until (>= now until) "BudgetExhausted"))))
@@ -74,7 +75,7 @@ Nil means that no record of it has failed."
   (let ((at (efrit-session-retry-at session)))
     (and at
          ;; A clock that was set back must not make the pause longer.
-         (max 0.0 (min efrit-session-retry-most (- at (float-time)))))))
+         (max 0.0 (min efrit-session-retry-most (- at (efrit-clock)))))))
 
 ;;;; Putting down
 

@@ -11,6 +11,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-clock)
 (require 'efrit-json)
 (require 'efrit-text)
 (require 'efrit-eval)
@@ -24,7 +25,7 @@
 
 (cl-defstruct (efrit-tool-context (:constructor efrit-tool-context-make))
   "What the tools of one session work on.
-REQUEST-ID is that of the request under way, DEADLINE the time (a float) when a
+REQUEST-ID is that of the request under way, DEADLINE the time of the `efrit-clock' when a
 call must have ended, or nil.  TODOS are alists in their order, as in
 efrit-tools-todo.el; INSTRUCTIONS-GIVEN is non-nil once they were asked for.
 BY-HAND is non-nil when somebody has begun the work in this Emacs, with no file.
@@ -49,7 +50,7 @@ The request and the deadline belong to one run and are not kept."
 (defun efrit-tool-context-seconds-left (context)
   "Return the seconds until the deadline of CONTEXT, nil when it has none."
   (and (efrit-tool-context-deadline context)
-       (- (efrit-tool-context-deadline context) (float-time))))
+       (- (efrit-tool-context-deadline context) (efrit-clock))))
 
 ;;;; Results
 

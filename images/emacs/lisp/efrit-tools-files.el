@@ -78,8 +78,23 @@
          (vc-follow-symlinks t) (vc-handled-backends nil) (inhibit-message t))
      ,@body))
 
+(defun efrit-tools-files--check-size (path)
+  "Signal an error when the file PATH has more than a buffer is to hold."
+  (let ((bytes (file-attribute-size (file-attributes (file-truename path)))))
+    (when (and bytes (> bytes efrit-tools-text-max-bytes))  ; gate: visit-size
+      (error "%s has %d bytes: no file of more than %d is changed"
+             path bytes efrit-tools-text-max-bytes))
+    ;; Of a compressed file, what comes out of it counts.
+    (when (and bytes (find-file-name-handler path 'insert-file-contents))
+      (with-temp-buffer
+        (insert-file-contents path nil 0 (1+ efrit-tools-text-max-bytes))
+        (when (> (position-bytes (point-max)) (1+ efrit-tools-text-max-bytes))
+          (error "%s holds more than %d bytes: no file of more is changed"
+                 path efrit-tools-text-max-bytes))))))
+
 (defun efrit-tools-files--visit (path)
   "Return a buffer that visits the file PATH and has what is in it."
+  (efrit-tools-files--check-size path)
   (with-current-buffer (find-file-noselect path t)
     (unless (or (verify-visited-file-modtime) (not (file-exists-p path)))
       (when (buffer-modified-p)

@@ -12,6 +12,7 @@
 
 (require 'cl-lib)
 (require 'seq)
+(require 'efrit-files)
 (require 'efrit-json)
 (require 'efrit-tool-context)
 (require 'efrit-tool)
@@ -26,7 +27,9 @@
   "Characters of a line with a match that are given back.")
 
 (defconst efrit-tools-find--glob-script "
-find \"$1\" -name .git -prune -o ! -type d -print0 |
+grep -zE -e \"$2\" /dev/null
+[ $? -le 1 ] || exit 2
+find -H \"$1\" -name .git -prune -o ! -type d -print0 |
   grep -zaE -e \"$2\" | LC_ALL=C sort -z | tr '\\000' '\\n'
 "
   "Prints the files below $1 whose path matches $2.")
@@ -34,7 +37,9 @@ find \"$1\" -name .git -prune -o ! -type d -print0 |
 (defconst efrit-tools-find--search-script "
 grep -E -e \"$3\" /dev/null
 [ $? -le 1 ] || exit 2
-find \"$1\" -name .git -prune -o -type f -print0 |
+grep -zE -e \"$2\" /dev/null
+[ $? -le 1 ] || exit 2
+find -H \"$1\" -name .git -prune -o -type f -print0 |
   grep -zaE -e \"$2\" | LC_ALL=C sort -z | xargs -0 -r grep -nHIE -e \"$3\" --
 [ $? -ne 127 ]
 "
@@ -57,31 +62,90 @@ A GLOB without a slash is for the last part of the path alone."
             (efrit-tools-find--translate (string-remove-prefix "./" glob))
             "$")))
 
+(defconst efrit-tools-find--longest-glob 4096
+  "Characters of a GLOB that are taken.")
+
 (defun efrit-tools-find--translate (glob)
-  "Return GLOB as an extended regular expression."
-  (let ((position 0) (depth 0) (parts nil) (case-fold-search nil))
-    (while (< position (length glob))
-      (cl-flet ((at (regexp) (eq (string-match regexp glob position) position)))
-        (push (cond ((at "\\*\\*/") "(.*/)?")
-                    ((at "\\*\\*") ".*")
-                    ((at "\\*") "[^/]*")
-                    ((at "\\?") "[^/]")
-                    ((at "\\[\\([!^]\\)?\\(]?[^]/]*\\)]")
-                     (concat "[" (and (match-string 1 glob) "^")
-                             (save-match-data
-                               (replace-regexp-in-string "\\\\" "" (match-string 2 glob)))
-                             "]"))
-                    ((at "\\\\\\(.\\)") (efrit-tools-find--quote (match-string 1 glob)))
-                    ((and (at "{") (string-search "}" glob position))
-                     (cl-incf depth) "(")
-                    ((and (> depth 0) (at "}")) (cl-decf depth) ")")
-                    ((and (> depth 0) (at ",")) "|")
-                    ((at "\\(?:.\\|\n\\)")
-                     (save-match-data
-                       (efrit-tools-find--quote (match-string 0 glob)))))
-              parts)
-        (setq position (match-end 0))))
-    (apply #'concat (nreverse parts))))
+  "Return GLOB as an extended regular expression, read as a shell reads it.
+A [ or { that nothing closes stands for itself."
+  (cond ((> (length glob) efrit-tools-find--longest-glob)
+         (error "The pattern has %d characters, of which at most %d are taken"
+                (length glob) efrit-tools-find--longest-glob))
+        ;; To grep, a line end is the end of one expression of several.
+        ((string-search "\n" glob) (error "The pattern has a line end in it: %S" glob)))
+  (with-temp-buffer
+    (insert glob)
+    (goto-char (point-min))
+    (mapconcat (lambda (part) (if (consp part) (car part) part))
+               (efrit-tools-find--parts) "")))
+
+(defun efrit-tools-find--parts ()
+  "Return the parts of the expression for the glob that begins at point.
+A part that is not a string has the expression in its car."
+  (let ((parts nil) (open nil) (unclosed (point)) (case-fold-search nil))
+    ;; Each of OPEN has the parts that mean something else once its brace is closed.
+    (cl-flet ((part (text meaning)
+                (let ((part (cons text meaning)))
+                  (push part (car open))
+                  part)))
+      (while (not (eobp))
+        (let ((bracket (and (eq (char-after) ?\[) (>= (point) unclosed)
+                            (efrit-tools-find--bracket))))
+          (when (integerp bracket) (setq unclosed bracket))
+          (push (cond ((stringp bracket) bracket)
+                      ((looking-at "\\*\\*/") "(.*/)?")
+                      ((looking-at "\\*\\*") ".*")
+                      ((looking-at "\\*") "[^/]*")
+                      ((looking-at "\\?") "[^/]")
+                      ((looking-at "\\\\\\(.\\)") (efrit-tools-find--quote (match-string 1)))
+                      ((looking-at "{") (push nil open) (part "\\{" "("))
+                      ((and open (looking-at ",")) (part "," "|"))
+                      ((and open (looking-at "}"))
+                       (dolist (part (pop open)) (setcar part (cdr part)))
+                       ")")
+                      ((looking-at ".") (save-match-data
+                                          (efrit-tools-find--quote (match-string 0)))))
+                parts)
+          (unless (stringp bracket) (goto-char (match-end 0)))))
+      (nreverse parts))))
+
+(defun efrit-tools-find--bracket ()
+  "Return the expression for the bracket that begins at point, and go behind it.
+Where nothing closes it before a slash, stay, and return up to where nothing
+closes any other."
+  (let* ((start (point))
+         (negated (looking-at "\\[[!^]"))
+         (first (+ start (if negated 2 1)))
+         (members nil) (member nil) (classes nil))
+    (goto-char first)
+    (while (cond ((and (> (point) first) (eq (char-after) ?\])) nil)
+                 ((looking-at "\\[:[a-z]+:]")
+                  (push (match-string 0) members)
+                  (setq classes t)
+                  (goto-char (match-end 0)))
+                 ((setq member (efrit-tools-find--member))
+                  (push member members)
+                  (when (and (looking-at "-[^]]")
+                             (progn (forward-char)
+                                    (or (setq member (efrit-tools-find--member))
+                                        (progn (backward-char) nil))))
+                    (push (concat "-" member) members))
+                  t)))
+    (if (eq (char-after) ?\])
+        (progn (forward-char)
+               (concat "[" (and negated "^/") (apply #'concat (nreverse members)) "]"))
+      (prog1 (if classes (1+ start) (point))
+        (goto-char start)))))
+
+(defun efrit-tools-find--member ()
+  "Return the expression for the member of a bracket at point, and go behind it.
+A backslash goes before what it stands for.  At a slash, return nil."
+  (when (looking-at "\\\\?\\([^/]\\)")
+    (goto-char (match-end 0))
+    (let ((character (match-string 1)))
+      (if (member character '("[" "]" "^" "-"))
+          (format "[.%s.]" character)
+        character))))
 
 ;;;; Running
 
@@ -190,14 +254,23 @@ it is matched against file names at any depth, else against paths below the dire
   :kind query
   :input ((path string "The directory; the workspace when not given"))
   (let* ((directory (efrit-tool-path (or (alist-get 'path input) ".")))
-         (names (directory-files directory nil directory-files-no-dot-files-regexp))
-         (listed (seq-take names efrit-tools-find--max-files)))
+         (found (efrit-files-names directory))
+         (entries (efrit-tools-find--entries (car found) directory)))
     (efrit-tool-json
      `((directory . ,(efrit-json-clean directory))
-       (entries . ,(vconcat (mapcar (lambda (name)
-                                      (efrit-tools-find--entry name directory))
-                                    listed)))
-       (left_out . ,(- (length names) (length listed)))))))
+       (entries . ,(vconcat entries))
+       (left_out . ,(- (length (car found)) (length entries)))
+       ,@(and (cdr found) '((unread . t)))))))
+
+(defun efrit-tools-find--entries (names directory)
+  "Return the entries of the first of NAMES in DIRECTORY that fit into a result."
+  (let ((bytes 0))
+    (cl-loop for name in names
+             repeat efrit-tools-find--max-files
+             for entry = (efrit-tools-find--entry name directory)
+             do (setq bytes (+ bytes 1 (string-bytes (efrit-json-text entry))))
+             while (<= bytes efrit-tool-result-bytes)
+             collect entry)))
 
 (defun efrit-tools-find--entry (name directory)
   "Return what is known of the entry NAME of DIRECTORY, for JSON."

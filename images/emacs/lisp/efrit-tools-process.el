@@ -16,6 +16,7 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'efrit-clock)
 (require 'efrit-files)
 (require 'efrit-eval-interrupt)
 (require 'efrit-tools-capture)
@@ -25,9 +26,9 @@
 OUT and ERR are captures.  WHY is why it was asked to end: `timeout',
 `interrupted' or `full', nil when it ended by itself.  STATUS is its exit status.
 BEHIND is non-nil when processes it left behind still held its error output.
-The other slots are times, and what belongs to Emacs."
+The other slots are times of the `efrit-clock', and what belongs to Emacs."
   out err why status behind
-  process pipe done due stopped dead exited last-output looked ended timer)
+  process pipe done due stopped dead exited last-output ended timer)
 
 (defvar efrit-process--running nil
   "The programs that run.")
@@ -67,7 +68,7 @@ What the shell itself prints about that goes nowhere.")
 OUT and ERR are captures.  Return an `efrit-process', with which DONE is called
 when it has ended."
   (let* ((program (efrit-process--make :out out :err err :done done
-                                       :due (+ (float-time) seconds)))
+                                       :due (+ (efrit-clock) seconds)))
          (default-directory (file-name-as-directory directory))
          (file-name-handler-alist nil)
          (process-environment (cons "TERM=dumb" process-environment))
@@ -108,7 +109,7 @@ when it has ended."
   (lambda (_process bytes)
     (efrit-interrupt-shielded
       (efrit-capture-add capture bytes)
-      (setf (efrit-process-last-output program) (efrit-process--now program))
+      (setf (efrit-process-last-output program) (efrit-clock))
       (when (and (= (efrit-capture-tail-room capture) 0)
                  (efrit-capture-overflowed-p capture))
         (efrit-process-stop program 'full)))))
@@ -119,7 +120,7 @@ when it has ended."
   "Have PROGRAM end, with its whole group, for the reason WHY."
   (unless (or (efrit-process-why program) (efrit-process-ended program))
     (setf (efrit-process-why program) why
-          (efrit-process-stopped program) (efrit-process--now program))
+          (efrit-process-stopped program) (efrit-clock))
     (efrit-process--signal program 'SIGTERM)
     (efrit-process--arm program)))
 
@@ -134,7 +135,7 @@ when it has ended."
   "Note that PROGRAM, of which Emacs has read all output, has ended."
   (efrit-interrupt-shielded
     (unless (process-live-p (efrit-process-process program))
-      (setf (efrit-process-exited program) (efrit-process--now program))))
+      (setf (efrit-process-exited program) (efrit-clock))))
   (efrit-process--update program))
 
 (defun efrit-process--finish (program)
@@ -151,21 +152,6 @@ when it has ended."
 
 ;;;; Looking
 
-(defun efrit-process--now (program)
-  "Return what the clock says, which the times of PROGRAM go along with.
-When it was set back, they would all be as much further away."
-  (let* ((now (float-time))
-         (back (- (or (efrit-process-looked program) now) now)))
-    (when (> back 0)  ; gate: process-set-back
-      (cl-macrolet ((move (&rest slots)
-                      `(progn ,@(mapcar (lambda (slot)
-                                          `(when (,slot program) (cl-decf (,slot program) back)))
-                                        slots))))
-        (move efrit-process-due efrit-process-stopped efrit-process-dead
-              efrit-process-exited efrit-process-last-output)))
-    (setf (efrit-process-looked program) now)
-    now))
-
 (defun efrit-process-update-all ()
   "Do what is due with every program that runs."
   (mapc #'efrit-process--update (copy-sequence efrit-process--running)))
@@ -174,7 +160,7 @@ When it was set back, they would all be as much further away."
   "Do what is due with PROGRAM."
   (efrit-interrupt-shielded
     (unless (efrit-process-ended program)
-      (let ((now (efrit-process--now program)))
+      (let ((now (efrit-clock)))
         (efrit-process--note-death program now)
         (cond ((efrit-process-exited program)
                (when (efrit-process--silent-p program now)
@@ -237,7 +223,7 @@ What has come is read first: on a busy machine a timer may run before it."
          (cond ((efrit-process-exited program) (/ efrit-process--linger 2))
                ((efrit-process-stopped program) efrit-process--grace)
                ((efrit-process-dead program) efrit-process--grace)
-               (t (max 0.0 (- (efrit-process-due program) (efrit-process--now program)))))
+               (t (max 0.0 (- (efrit-process-due program) (efrit-clock)))))
          nil #'efrit-process--update program)))
 
 (defun efrit-process--disarm (program)

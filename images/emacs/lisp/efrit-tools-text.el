@@ -21,6 +21,12 @@
 (defconst efrit-tools-text--longest-line 2000
   "Characters of a line that are given back.")
 
+(defconst efrit-tools-text-max-bytes 33554432
+  "Bytes of a text that is changed.")
+
+(defconst efrit-tools-text--max-places 200000
+  "Places of a text that are changed at once.")
+
 ;;;; Lines
 
 (defun efrit-tools-text-lines (first count numbered)
@@ -71,13 +77,17 @@ Return the empty string when nothing is left out."
 
 ;;;; Replacing
 
-(defun efrit-tools-text--places (text)
-  "Return where TEXT is in the current buffer, a list of (POSITION . LINE)."
+(defun efrit-tools-text--places (text name)
+  "Return where TEXT is in the current buffer, a list of (POSITION . LINE).
+It is an error when there are too many; NAME is what the buffer is called then."
   (save-excursion
     (goto-char (point-min))
-    (let ((case-fold-search nil) (line 1) (before (point-min)) places)
+    (let ((case-fold-search nil) (line 1) (before (point-min)) (count 0) places)
       (while (search-forward text nil t)
         (let ((here (match-beginning 0)))
+          (when (> (cl-incf count) efrit-tools-text--max-places)  ; gate: text-places
+            (error "The old text is more than %d times in %s: so many are not replaced at once"
+                   efrit-tools-text--max-places name))
           (setq line (+ line (efrit-tools-text--newlines before here))
                 before here)
           (push (cons here line) places)))
@@ -98,13 +108,23 @@ is called when the text is not there, or more than once without replace_all."
           ((equal old new) (error "The old text and the new are the same")))
     (save-restriction
       (widen)
-      (let* ((places (efrit-tools-text--places old)) (lines (mapcar #'cdr places)))
+      (let* ((places (efrit-tools-text--places old name)) (lines (mapcar #'cdr places)))
         (cond ((null places) (error "The old text is not in %s" name))
               ((and (cdr places) (not (alist-get 'replace_all input)))
                (error "The old text is %d times in %s, at lines %s, not once"
                       (length places) name (efrit-tools-text-numbers lines))))
+        (efrit-tools-text--check-growth (* (length places) (- (string-bytes new) (string-bytes old)))
+                                        name)
         (efrit-tools-text--replace (mapcar #'car places) (length old) new)
         lines))))
+
+(defun efrit-tools-text--check-growth (growth name)
+  "Signal an error when GROWTH bytes more are too many for the current buffer.
+NAME is what it is called then."
+  (let ((bytes (+ (position-bytes (point-max)) -1 growth)))
+    (when (and (> growth 0) (> bytes efrit-tools-text-max-bytes))  ; gate: text-growth
+      (error "%s would have %d bytes: no text is made longer than %d"
+             name bytes efrit-tools-text-max-bytes))))
 
 (defun efrit-tools-text--replace (places length new)
   "Put NEW in place of the LENGTH characters at each of PLACES."

@@ -516,6 +516,30 @@
       (should (equal (efrit-model-test--text (efrit-model-test--over)) "x"))
       (should (equal (efrit-model-test--kinds) '("529" "cut"))))))
 
+;; A timer goes by the time of day: after that was set back by an hour, it comes an hour late.
+(ert-deftest efrit-model-a-clock-that-is-set-back-makes-no-pause-longer ()
+  (efrit-model-test--with-model
+      (list (efrit-test-http-refusal "529 Busy" "overloaded_error" "Busy" "Retry-After: 50")
+            (efrit-test-http-reply "x"))
+    (let ((call (efrit-model-test--ask)))
+      (efrit-test-wait (efrit-model-test--all 'retry))
+      (let ((timer (efrit-model-call-timer call)))
+        (timer-set-time timer (time-add nil 3650))
+        (setf (efrit-model-call-due call) (efrit-clock))
+        (efrit-model-ensure-running call)
+        (should-not (memq timer timer-list)))
+      (should (equal (efrit-model-test--text (efrit-test-wait (efrit-model-test--over))) "x")))))
+
+(ert-deftest efrit-model-a-clock-that-is-set-ends-no-call ()
+  (dolist (set '(-3600 3600))
+    (efrit-test-with-clock
+      (let ((call (efrit-model-call--make :deadline (+ (efrit-clock) 60))))
+        (efrit-test-pass 20 set)
+        (should-not (efrit-model--late-p call 0))
+        (should (efrit-model--late-p call 41))
+        (efrit-test-pass 41)
+        (should (efrit-model--late-p call 0))))))
+
 ;; Whoever asks looks after the call at any moment.
 (ert-deftest efrit-model-a-reply-that-is-not-read-when-curl-has-ended-is-not-lost ()
   (efrit-model-test--with-model

@@ -14,6 +14,7 @@
 (require 'subr-x)
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-clock)
 
 (defmacro efrit-test-with-queue (&rest body)
   "Run BODY with an empty queue of its own."
@@ -82,6 +83,34 @@ Fail after `efrit-test-timeout'."
                      (ert-fail (list "never came" ',condition))))
        (accept-process-output nil 0.01))
      value))
+
+(defvar efrit-test-now nil
+  "The time of day that a test has set, or nil.")
+
+(defvar efrit-test-uptime nil
+  "The seconds since the machine has started, as a test has them.")
+
+(defmacro efrit-test-with-clock (&rest body)
+  "Run BODY, in which time passes by `efrit-test-pass' alone."
+  (declare (indent 0) (debug t))
+  `(let ((efrit-clock--uptime-file (make-temp-file "efrit-test-uptime-"))
+         (efrit-clock--ahead 0.0) (efrit-clock--base nil) (efrit-clock--checked nil)
+         (efrit-test-now 1700000000.0) (efrit-test-uptime 5000.0)
+         (float-time (symbol-function 'float-time)))
+     (unwind-protect
+         (cl-letf (((symbol-function 'float-time)
+                    (lambda (&optional time)
+                      (if time (funcall float-time time) efrit-test-now))))
+           (efrit-test-pass 0)
+           ,@body)
+       (delete-file efrit-clock--uptime-file))))
+
+(defun efrit-test-pass (seconds &optional set)
+  "Have SECONDS pass, and the time of day be SET by so many more."
+  (setq efrit-test-now (+ efrit-test-now seconds (or set 0))
+        efrit-test-uptime (+ efrit-test-uptime seconds))
+  (let ((inhibit-message t))
+    (write-region (format "%.2f 12.00\n" efrit-test-uptime) nil efrit-clock--uptime-file)))
 
 (defun efrit-test-answer-p (id)
   "Return non-nil when the request ID is answered."

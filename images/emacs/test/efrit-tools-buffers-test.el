@@ -37,7 +37,9 @@
                    ("src/*.el" "." "^\\./src/[^/]*\\.el$")
                    ("**/a?.el" "./x" "^\\./x/(.*/)?a[^/]\\.el$")
                    ("a/**" "/" "^/a/.*$")
-                   ("[!ab]{c,d}+" "." "^\\./(.*/)?[^ab](c|d)\\+$")
+                   ("[!ab]{c,d}+" "." "^\\./(.*/)?[^/ab](c|d)\\+$")
+                   ("{a,{b,c}}" "." "^\\./(.*/)?(a|(b|c))$")
+                   ("{a,{b}" "." "^\\./(.*/)?\\{a,(b)$")
                    ("a,b}{" "." "^\\./(.*/)?a,b\\}\\{$")
                    ("\\*" "/w.d" "^/w\\.d/(.*/)?\\*$")))
     (should (equal (efrit-tools-find--regexp glob start) regexp))))
@@ -60,6 +62,70 @@
     (should (string-search "No such file or directory"
                            (efrit-test-failure "error" "glob_files" :pattern "*"
                                                :path "none")))))
+
+(defun efrit-tools-buffers-test--shell-matches (globs names)
+  "Return which of NAMES a shell matches with each of GLOBS, a list of lists."
+  (with-temp-buffer
+    (let ((coding-system-for-read 'utf-8-unix) (coding-system-for-write 'utf-8-unix))
+      (dolist (glob globs)
+        (apply #'call-process "bash" nil t nil "-c"
+               "glob=$1; shift
+for name; do case $name in $glob) printf '%s\\n' \"$name\";; esac; done; echo --"
+               "bash" glob names))
+      (mapcar (lambda (part) (split-string part "\n" t))
+              (butlast (split-string (buffer-string) "^--\n"))))))
+
+(ert-deftest efrit-tools-find-a-bracket-means-what-it-means-to-a-shell ()
+  (let* ((names '("a[]b" "a[!]b" "a]b" "axb" "a-b" "a^b" "a!b" "a[b" "a\\b" "a.b" "{}" "a5b" "aéb"
+                  "a\\]b" "[" "]" "[]"))
+         (globs '("a[]b" "a[!]b" "a[]]b" "a[!]]b" "a[]-]b" "a[-x]b" "a[x-]b" "a[a-z]b" "a[[]b"
+                  "a[.[]b" "a[\\]]b" "a[\\]b" "a[\\\\]b" "a[\\^]b" "a[^x]b" "a[^^]b" "a[!-x]b"
+                  "a[[:digit:].]b" "a[![:alpha:]]b" "a[[-^]b" "[" "[]" "[]]" "[[]*" "a[x" "a[é]b"
+                  "a[\\a-\\z]b" "a?b")))
+    (efrit-tools-buffers-test-with (mapcar (lambda (name) (list name "")) names)
+      (cl-mapc (lambda (glob expected)
+                 (should (equal (cons glob (sort (split-string
+                                                  (efrit-test-content "glob_files" :pattern glob)
+                                                  "\n" t)
+                                                 #'string<))
+                                (cons glob (or (sort expected #'string<) '("[nothing found]"))))))
+               globs (efrit-tools-buffers-test--shell-matches globs names)))))
+
+(ert-deftest efrit-tools-find-what-a-brace-does-not-close-stands-for-itself ()
+  (efrit-tools-buffers-test-with '(("{}" "") ("{a" "") ("{a,b" "") ("b" "") ("{a,b}" "") ("a" ""))
+    (pcase-dolist (`(,glob . ,names) '(("{[}]" "{}") ("{a" "{a") ("{a,[b]" "{a,b") ("{a,b}" "a" "b")
+                                       ("\\{a,b\\}" "{a,b}") ("{\\{a,b}" "b" "{a")))
+      (should (equal (cons glob (split-string (efrit-test-content "glob_files" :pattern glob)
+                                              "\n" t))
+                     (cons glob names))))))
+
+(ert-deftest efrit-tools-find-a-bracket-takes-no-slash ()
+  (efrit-tools-buffers-test-with '(("a/b" "") ("a/xb" ""))
+    (should (equal (efrit-test-content "glob_files" :pattern "./a[!x]b") "[nothing found]"))
+    (should (equal (efrit-test-content "glob_files" :pattern "./a[!/]b") "[nothing found]"))))
+
+(ert-deftest efrit-tools-find-a-pattern-that-means-nothing-is-an-error ()
+  (efrit-tools-buffers-test-with '(("a" "text\n"))
+    (pcase-dolist (`(,glob ,message) `(("[z-a]" "[stderr]\ngrep:")
+                                       ("[[:none:]]" "[stderr]\ngrep:")
+                                       ("a\nb" "The pattern has a line end in it")
+                                       (,(make-string 5000 ?\[) "5000 characters, of which at most 4096")))
+      (should (string-search message (efrit-test-failure "error" "glob_files" :pattern glob)))
+      (should (string-search message (efrit-test-failure "error" "file_search" :pattern "text"
+                                                         :glob glob))))
+    ;; What takes longest to read.
+    (should (equal (efrit-test-content "glob_files" :pattern (make-string 4096 ?\[))
+                   "[nothing found]"))
+    (should (equal (efrit-test-content "glob_files" :pattern (make-string 4096 ?\{))
+                   "[nothing found]"))))
+
+(ert-deftest efrit-tools-find-a-link-to-a-directory-is-searched ()
+  (efrit-tools-buffers-test-with '(("release/a.el" "text\n"))
+    (make-symbolic-link "release" (concat efrit-workspace-directory "current"))
+    (should (equal (efrit-test-content "glob_files" :pattern "*.el" :path "current")
+                   "current/a.el\n"))
+    (should (equal (efrit-test-content "file_search" :pattern "text" :path "current")
+                   "current/a.el:1:text\n"))))
 
 (ert-deftest efrit-tools-find-lines-are-found-in-the-order-of-their-paths ()
   (efrit-tools-buffers-test-with
@@ -102,6 +168,22 @@
       (should (= .left_out 0)))
     (should (string-search "file-missing"
                            (efrit-test-failure "error" "directory_files" :path "none")))))
+
+(ert-deftest efrit-tools-buffers-of-a-directory-as-much-is-listed-as-a-result-holds ()
+  (efrit-tools-buffers-test-with
+      (mapcar (lambda (number) (list (format "%03d%s" number (make-string 180 ?x)) ""))
+              (number-sequence 1 300))
+    (let-alist (efrit-test-parsed (efrit-test-content "directory_files"))
+      (should (< 50 (length .entries) 200))
+      (should (string-prefix-p "001x" (alist-get 'name (car .entries))))
+      (should (= (+ (length .entries) .left_out) 300))
+      (should-not .unread))
+    ;; As of one with a million: what is read is bounded.
+    (let ((efrit-files--max-names 40))
+      (let-alist (efrit-test-parsed (efrit-test-content "directory_files"))
+        (should (= (length .entries) 40))
+        (should (= .left_out 0))
+        (should (eq .unread t))))))
 
 (ert-deftest efrit-tools-buffers-the-text-of-a-buffer-is-raw ()
   (efrit-test-with-queue

@@ -119,6 +119,63 @@ Buffers that came to visit files are killed."
                    "     1\tzero\n     2\tone\n
 [from the buffer a, which has changes that are not saved]"))))
 
+;;;; What is too large
+
+(defun efrit-tools-files-test--write-sparse (name bytes)
+  "Make the file NAME of the workspace, of BYTES that take no place."
+  (should (= 0 (call-process "truncate" nil nil nil "-s" (number-to-string bytes)
+                             (efrit-tools-files-test--path name)))))
+
+(ert-deftest efrit-tools-files-a-file-that-is-too-large-is-refused-unread ()
+  (efrit-tools-files-test-with nil
+    (efrit-tools-files-test--write-sparse "huge" 2147483648)
+    (make-symbolic-link "huge" (efrit-tools-files-test--path "link"))
+    (dolist (name '("huge" "link"))
+      (pcase-dolist (`(,tool . ,input) '(("file_edit" :old "a" :new "b") ("file_write" :content "a")))
+        (should (equal (apply #'efrit-test-failure "error" tool :path name input)
+                       (format "%s has 2147483648 bytes: no file of more than 33554432 is changed"
+                               (efrit-tools-files-test--path name))))))
+    (should-not (efrit-tools-files-test--buffer "huge"))
+    (should (= (file-attribute-size (file-attributes (efrit-tools-files-test--path "huge")))
+               2147483648))
+    (should (string-suffix-p "[only the first 8388608 of its 2147483648 bytes were looked at]"
+                             (efrit-test-content "file_read" :path "huge")))))
+
+(ert-deftest efrit-tools-files-of-a-compressed-file-counts-what-comes-out ()
+  (efrit-tools-files-test-with '(("small" "one\n"))
+    (let ((efrit-tools-text-max-bytes 100000))
+      (should (= 0 (call-process "gzip" nil nil nil (efrit-tools-files-test--path "small"))))
+      (efrit-test-content "file_edit" :path "small.gz" :old "one" :new "two")
+      (should (equal (efrit-test-content "file_read" :path "small.gz") "     1\ttwo\n"))
+      (efrit-tools-files-test--write-sparse "bomb" 100000000)
+      (should (= 0 (call-process "gzip" nil nil nil (efrit-tools-files-test--path "bomb"))))
+      (dolist (tool '(("file_edit" :old "a" :new "b") ("file_write" :content "a")))
+        (should (string-prefix-p
+                 (format "%s holds more than 100000 bytes: no file of more is changed"
+                         (efrit-tools-files-test--path "bomb.gz"))
+                 (apply #'efrit-test-failure "error" (car tool) :path "bomb.gz" (cdr tool))))))))
+
+(ert-deftest efrit-tools-files-no-edit-makes-a-text-too-long ()
+  (let ((efrit-tools-text-max-bytes 1000))
+    (efrit-tools-files-test-with `(("a" ,(make-string 500 ?x)))
+      (should (equal (efrit-test-failure "error" "file_edit" :path "a" :old "x" :new "été"
+                                         :replace_all t)
+                     (format "%s would have 2500 bytes: no text is made longer than 1000"
+                             (efrit-tools-files-test--path "a"))))
+      (should (equal (efrit-tools-files-test--bytes "a") (make-string 500 ?x)))
+      (should-not (efrit-tools-files-test--buffer "a"))
+      (efrit-test-content "file_edit" :path "a" :old "x" :new "é" :replace_all t)
+      (should (= 1000 (length (efrit-tools-files-test--bytes "a")))))))
+
+(ert-deftest efrit-tools-files-as-many-places-are-changed-as-memory-has-room-for ()
+  (efrit-tools-files-test-with `(("a" ,(make-string 500 ?x)))
+    (let ((efrit-tools-text--max-places 400))
+      (dolist (all '(t :false))
+        (should (string-prefix-p "The old text is more than 400 times in "
+                                 (efrit-test-failure "error" "file_edit" :path "a" :old "x" :new "y"
+                                                     :replace_all all))))
+      (should (equal (efrit-tools-files-test--bytes "a") (make-string 500 ?x))))))
+
 ;;;; Writing
 
 (ert-deftest efrit-tools-files-a-file-is-made-with-its-directories ()

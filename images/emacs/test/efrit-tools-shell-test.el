@@ -74,30 +74,32 @@
       (should-not (efrit-process-behind program))
       (should (equal (efrit-capture-text err) "err\n")))))
 
-(ert-deftest efrit-tools-shell-a-clock-that-is-set-back-gives-no-command-more-time ()
-  (efrit-test-with-queue
-    (let* ((clock (float-time))
-           (program (cl-letf (((symbol-function 'float-time) (lambda (&rest _) clock)))
-                      (efrit-process-start '("/bin/sh" "-c" "trap '' TERM; while :; do sleep 60; done")
-                                           :directory efrit-workspace-directory :seconds 60
-                                           :out (efrit-capture-beginning 1000)
-                                           :err (efrit-capture-beginning 1000) :done #'ignore))))
-      (unwind-protect
-          (cl-flet ((look (seconds)
-                      (setq clock (+ clock seconds))
-                      (cl-letf (((symbol-function 'float-time) (lambda (&rest _) clock)))
-                        (efrit-process--update program))))
-            (look 30)
-            (look -3600)
-            (should-not (efrit-process-why program))
-            (look 31)
-            (should (eq (efrit-process-why program) 'timeout))
-            (look -3600)
-            (should-not (efrit-process-ended program))
-            (look (* 4 efrit-process--grace))
-            (should (efrit-process-ended program)))
-        (unless (efrit-process-ended program)
-          (efrit-process--finish program))))))
+(ert-deftest efrit-tools-shell-a-clock-that-is-set-changes-no-time-of-a-command ()
+  (dolist (set '(-3600 3600))
+    (efrit-test-with-queue
+      (efrit-test-with-clock
+        (let ((program (efrit-process-start
+                        '("/bin/sh" "-c" "trap '' TERM; echo ready; while :; do sleep 60; done")
+                        :directory efrit-workspace-directory :seconds 60
+                        :out (efrit-capture-beginning 1000)
+                        :err (efrit-capture-beginning 1000) :done #'ignore)))
+          (efrit-test-wait
+            (not (efrit-capture-empty-p (efrit-process-out program))))
+          (unwind-protect
+              (cl-flet ((look (seconds &optional set)
+                          (efrit-test-pass seconds set)
+                          (efrit-process--update program)))
+                (look 30)
+                (look 2 set)
+                (should-not (efrit-process-why program))
+                (look 29)
+                (should (eq (efrit-process-why program) 'timeout))
+                (look 0 set)
+                (should-not (efrit-process-ended program))
+                (look (* 4 efrit-process--grace))
+                (should (efrit-process-ended program)))
+            (unless (efrit-process-ended program)
+              (efrit-process--finish program))))))))
 
 (ert-deftest efrit-tools-shell-a-command-runs-in-the-workspace-or-where-its-input-says ()
   (efrit-test-with-queue

@@ -7,8 +7,28 @@ MUTANTS = (
     Step("every fsync in Emacs", "fsync-emacs", Instead("(write-region-inhibit-fsync t)")).found_by(
         "ert:efrit-answer-is-synced-before-it-is-linked", "ert:efrit-claim-syncs-the-journal-and-nothing-else"
     ),
-    Step("the times of a program that go back with the clock", "process-set-back", Never()).found_by(
-        "ert:efrit-tools-shell-a-clock-that-is-set-back-gives-no-command-more-time"
+    Step(
+        "the comparison of the time of day with the time since the machine has started", "clock-checked", Always()
+    ).found_by(
+        "ert:efrit-clock-a-session-has-its-time-however-the-clock-is-set",
+        "ert:efrit-tools-shell-a-clock-that-is-set-changes-no-time-of-a-command",
+    ),
+    Step(
+        "the clock that does not go back where nothing says how long the machine runs",
+        "clock-without-uptime",
+        Never(at=(0,)),
+    ).found_by("ert:efrit-clock-without-a-time-since-the-start-never-goes-back"),
+    Step(
+        "the end of a pause of a model call whose timer was put off by the clock", "model-due", Never(at=(0,))
+    ).found_by("ert:efrit-model-a-clock-that-is-set-back-makes-no-pause-longer"),
+    Step("the size beyond which a tool visits no file", "visit-size", Never()).found_by(
+        "ert:efrit-tools-files-a-file-that-is-too-large-is-refused-unread"
+    ),
+    Step("the most places that an edit changes at once", "text-places", Never()).found_by(
+        "ert:efrit-tools-files-as-many-places-are-changed-as-memory-has-room-for"
+    ),
+    Step("the length beyond which an edit makes no text", "text-growth", Never()).found_by(
+        "ert:efrit-tools-files-no-edit-makes-a-text-too-long"
     ),
     Step("the claim journal", "claim-journal", Instead("(ignore attempt)")).found_by(
         "ert:efrit-server-the-claim-is-on-record-before-anything-runs"

@@ -10,7 +10,7 @@ import pytest
 LISP = Path(__file__).parents[3] / "images/emacs/lisp"
 FILES = sorted(LISP.glob("*.el"))
 
-BASE = ("fast-start", "settings", "files", "json", "print", "secret", "text")
+BASE = ("fast-start", "settings", "clock", "files", "json", "print", "secret", "text")
 """What every room stands on has no room in its name."""
 
 ROOMS: dict[str, tuple[str, ...]] = {

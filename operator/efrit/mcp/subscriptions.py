@@ -58,14 +58,15 @@ class Subscriptions:
             except NotFound as error:
                 raise resources.missing(uri, error_text(error)) from None
             self.end(uri)
+            if state.final or self._group is None:
+                return  # nothing more will come
             # Only now: others have been added while this one was read.
             if len(self._open) >= MAX_SUBSCRIPTIONS:  # gate: most-subscriptions
                 raise resources.missing(
                     uri, f"at most {MAX_SUBSCRIPTIONS} requests can be followed at once; unsubscribe from one"
                 )
-            if not state.final and self._group is not None:
-                scope = self._open[uri] = anyio.CancelScope()
-                self._group.start_soon(self._follow, backend, uses.pop_all(), state, uri, notify, scope)
+            scope = self._open[uri] = anyio.CancelScope()
+            self._group.start_soon(self._follow, backend, uses.pop_all(), state, uri, notify, scope)
 
     def end(self, uri: str) -> None:
         """Stop to follow the request at `uri`."""

@@ -165,6 +165,19 @@ async def test_no_more_than_so_many_are_followed(listening: Listening, backend: 
         await client.subscribe_resource(f"efrit://requests/{names[MAX_SUBSCRIPTIONS]}")
 
 
+async def test_a_final_request_takes_no_place_of_those_that_are_followed(
+    listening: Listening, backend: ScriptedBackend, uses: Uses
+) -> None:
+    names = [await waiting(backend, f"{number}") for number in range(MAX_SUBSCRIPTIONS + 1)]
+    final = names.pop()
+    await backend.end(final)
+    async with listening() as (client, _):
+        for name in names:
+            await client.subscribe_resource(f"efrit://requests/{name}")
+        await client.subscribe_resource(f"efrit://requests/{final}")
+        assert uses.count == MAX_SUBSCRIPTIONS
+
+
 async def test_of_subscriptions_that_are_asked_for_all_at_once_no_more_are_followed_than_may(
     listening: Listening, backend: ScriptedBackend, uses: Uses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from efrit.protocol import Outcome, Progress, RequestReason, RequestState, SessionStatus
-from efrit.protocol.view import ModelKey
 from tests.model.running import KEY, Model
 from tests.support.bridge_instance import Instance, until
 
@@ -93,20 +92,6 @@ def test_a_command_reports_how_far_it_has_come_and_its_log_is_kept_with_it(talki
     assert not (talking.queue / "progress/twelve.ndjson").exists()
 
 
-def test_evals_are_answered_while_sessions_wait_for_their_model(talking: Instance) -> None:
-    for rid in ("s1", "s2", "s3"):
-        ask(talking, rid, f"Speak slowly, {rid}. (scenario=slow)", "chat")
-    for rid in ("s1", "s2", "s3"):
-        talking.until_running(rid)
-    until(lambda: talking.stats().emacs.sessions == 3)
-    for number in range(5):
-        assert talking.eval(f"between{number}", f"(+ 1 {number})").result == str(number + 1)
-    assert {talking.view(rid).state for rid in ("s1", "s2", "s3")} == {RequestState.RUNNING}
-    for rid in ("s1", "s2", "s3"):
-        talking.client.post(f"/v1/requests/{rid}/cancel")
-    assert {talking.answer(rid).reason for rid in ("s1", "s2", "s3")} == {RequestReason.CANCELLED}
-
-
 def test_a_session_that_is_cancelled_while_an_eval_occupies_emacs_stops_after_it_and_emacs_lives(
     talking: Instance,
 ) -> None:
@@ -123,64 +108,3 @@ def test_a_session_that_is_cancelled_while_an_eval_occupies_emacs_stops_after_it
     assert talking.answer("long").result == '"whole"'
     assert talking.answer("waits").reason is RequestReason.CANCELLED
     assert talking.emacs_pid() == pid
-
-
-def test_a_tool_that_hangs_is_stopped_and_an_eval_runs_next(talking: Instance) -> None:
-    pid = talking.emacs_pid()
-    ask(talking, "hangs", "Wait in Lisp. (scenario=sleeping-eval)")
-    until((talking.workspace / "begun.txt").exists)
-    talking.client.post("/v1/requests/hangs/cancel")
-    assert talking.answer("hangs").reason is RequestReason.CANCELLED
-    assert talking.eval("next", "(+ 1 1)").result == "2"
-    assert talking.emacs_pid() == pid
-
-
-def test_a_key_that_is_too_short_is_reported_without_the_key_and_evals_go_on(
-    tmp_path: Path, lisp: Path, model: Model
-) -> None:
-    key = tmp_path / "api-key"
-    key.write_text("sk-1\n")
-    env = {"EFRIT_MODEL_NAME": "m", "EFRIT_MODEL_BASE_URL": model.url, "EFRIT_MODEL_API_KEY_FILE": str(key)}
-    with Instance(tmp_path / "instance", lisp, env) as instance:
-        until(lambda: instance.stats().emacs.model_key is ModelKey.TOO_SHORT)
-        assert "sk-1" not in instance.client.get("/v1/stats").text
-        ask(instance, "refused", "Good day, who are you? (scenario=chat)", "chat")
-        refused = instance.answer("refused")
-        assert (refused.reason, refused.error_code) == (RequestReason.MODEL_ERROR, "no-key")
-        assert "fewer than 8 characters" in (refused.error or "")
-        instance.put("eval", '"sk-1"')
-        assert instance.answer("eval").result == '"sk-1"'
-        key.write_text(KEY)
-        until(lambda: instance.stats().emacs.model_key is ModelKey.USABLE)
-        ask(instance, "taken", "Good day, who are you? (scenario=chat)", "chat")
-        assert instance.answer("taken").reason is RequestReason.SUCCEEDED
-
-
-FAIL_FOUR_TIMES = """
-(cl-progv '(comp-enable-subr-trampolines native-comp-enable-subr-trampolines) '(nil nil)
-  (defvar faults 4)
-  (advice-add 'write-region :around
-              (lambda (write start end path &rest rest)
-                (if (not (and (stringp path) (string-match-p "/sessions/" path) (< 0 faults)))
-                    (apply write start end path rest)
-                  (setq faults (1- faults))
-                  (signal 'file-error (list "Writing" "No space left on device" path))))))
-"""
-
-
-def test_a_chat_whose_records_cannot_be_written_at_first_gets_its_own_answer(
-    tmp_path: Path, lisp: Path, model: Model
-) -> None:
-    key = tmp_path / "api-key"
-    key.write_text(KEY)
-    env = {"EFRIT_MODEL_NAME": "m", "EFRIT_MODEL_BASE_URL": model.url, "EFRIT_MODEL_API_KEY_FILE": str(key)}
-    with Instance(tmp_path / "instance", lisp, env) as instance:
-        ask(instance, "first", "Good day, who are you? (scenario=chat)", "chat")
-        first = instance.answer("first")
-        assert first.session is not None
-        assert instance.eval("inject", FAIL_FOUR_TIMES).reason is RequestReason.SUCCEEDED
-        ask(instance, "second", "What did I just learn?", "chat", session={"id": first.session.id})
-        assert instance.eval("meanwhile", "(+ 1 2)").result == "3"
-        second = instance.answer("second")
-        assert (second.reason, second.result) == (RequestReason.SUCCEEDED, "You said: What did I just learn?")
-        assert instance.eval("left", "faults").result == "0"

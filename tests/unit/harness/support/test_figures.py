@@ -1,4 +1,4 @@
-"""The benchmarks tell what got worse since the last release from what is noise, and draw it."""
+"""The benchmarks tell what got worse since the last release from what is noise."""
 
 from __future__ import annotations
 

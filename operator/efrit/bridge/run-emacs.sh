@@ -96,10 +96,8 @@ dump_free_kib=524288  # what must be free before one is made
 hexadecimal='[0-9a-f]{64}'
 # Emacs starts from a copy of its own: others may replace or remove the dump while it has it mapped.
 copy=${TMPDIR:-/tmp}/efrit-${EFRIT_DAEMON_NAME:-efrit}.pdmp
-# One name for each instance: what is left there was left by a maker that was killed.
-maker=$(echo "${EFRIT_INSTANCE_ID:-}" | sha256sum 2>/dev/null | cut -c 1-16)
 
-digest() { sha256sum | cut -c 1-64; }
+digest() { sha256sum | { read -r sum _ && echo "$sum"; }; }
 
 # Runs a command with those variables alone that decide what a library is and what it keeps: a dump holds the
 # environment of its maker, which may have secrets.
@@ -201,6 +199,8 @@ find_dump() {
         key=
         return
     fi
+    # One name for each instance: what is left there was left by a maker that was killed.
+    maker=$(echo "${EFRIT_INSTANCE_ID:-}" | sha256sum | cut -c 1-16)
     find "$dumps" -maxdepth 1 \( -name 'making-*' -mmin +60 -o -name 'failed-*' -mmin +1440 \) -exec rm -rf {} +
     if take_dump; then return; fi
     if [ -e "$dumps/making-$key-$maker" ]; then  # gate: dump-killed

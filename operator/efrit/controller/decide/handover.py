@@ -24,8 +24,9 @@ def is_marked(request: EfritRequest) -> bool:
 
 
 def may_be_handed_over(
-    request: EfritRequest,
     *,
+    marked: bool,
+    named: bool,
     handover: Handover | None,
     reported_by_bridge: bool,
     listed_at_start: bool,
@@ -35,6 +36,8 @@ def may_be_handed_over(
 ) -> bool:
     """Return whether the queue of the request's instance may have it.
 
+    marked: whether its status says that a queue may have it.
+    named: whether its spec or its status names the instance.
     handover: what this process remembers of handing it over, or of what the bridge said.
     reported_by_bridge: whether the bridge reports it.
     listed_at_start: whether it is older than this process, so that another may have handed it over.
@@ -44,9 +47,9 @@ def may_be_handed_over(
     """
     if handover is not None:
         return not handover.absent
-    if reported_by_bridge or is_marked(request):
+    if reported_by_bridge or marked:
         return True
-    if ephemeral or (request.spec.instance_ref is None and request.status.instance_name is None):
+    if ephemeral or not named:
         # What must be written before the hand-over is not there.
         return False
     return opened_by_other or (listed_at_start and not closed_before)  # gate: earlier-controller

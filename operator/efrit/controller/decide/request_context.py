@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from efrit.api.request import RequestHandover
-from efrit.controller.decide.handover import may_be_handed_over
+from efrit.controller.decide.handover import is_marked, may_be_handed_over
 from efrit.controller.decide.status_limits import FULL, REDUCED, StatusLimits
+from efrit.controller.model.keys import target_of
 from efrit.controller.model.snapshots import RequestSnapshot
 from efrit.protocol import RequestState
 
@@ -54,7 +55,8 @@ class RequestContext:
         if self._was_recorded_alone:
             return False
         return may_be_handed_over(
-            snapshot.request,
+            marked=is_marked(snapshot.request),
+            named=target_of(snapshot.request) is not None,
             handover=snapshot.handover,
             reported_by_bridge=snapshot.bridge_view is not None,
             listed_at_start=snapshot.listed_at_start,

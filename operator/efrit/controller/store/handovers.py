@@ -100,14 +100,13 @@ class Handovers:
         return not any(self._unmarked(entry, requests[key], instance) for key in entry.open_requests)
 
     def _unmarked(self, target: InstanceRecord, entry: RequestRecord, instance: Key) -> bool:
-        if entry.target != instance:
-            return False
-        request = entry.request
-        if handover.is_marked(request):
+        # There may be ten thousand: none is unpacked for it.
+        if entry.target != instance or entry.packed.marked:
             return False
         assert target.instance is not None  # noqa: S101 - checked by the caller
         return entry.submitting or handover.may_be_handed_over(
-            request,
+            marked=False,
+            named=True,
             handover=entry.handover,
             reported_by_bridge=entry.run_id in target.views,
             listed_at_start=entry.listed_at_start,

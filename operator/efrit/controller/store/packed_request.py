@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from efrit.api import EfritRequest
+from efrit.controller.decide.handover import is_marked
 from efrit.controller.decide.preemption import is_preemptible, preempted_by
 from efrit.controller.model.keys import Key, pool_key, target_of
 from efrit.controller.store.backlog import POINT_OF_PRIORITY, Rank, rank
@@ -37,6 +38,8 @@ class PackedRequest:
     target: Key | None
     """The instance it is bound to."""
     final: bool
+    marked: bool
+    """Whether its status says that a queue may have it."""
     cancelled: bool
     """Whether its user wants it stopped."""
     run_id: str
@@ -71,6 +74,7 @@ class PackedRequest:
             version=request.metadata.resource_version,
             target=target_of(request),
             final=request.final,
+            marked=is_marked(request),
             cancelled=request.spec.cancel,
             run_id=request.run_id,
             pool=pool_key(request),

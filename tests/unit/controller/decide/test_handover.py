@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.decide.handover import RETRY_CLOSE, may_be_handed_over
+from efrit.controller.decide.handover import RETRY_CLOSE, is_marked, may_be_handed_over
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.manifests import Identity
 from efrit.controller.model.actions import CancelWork, PatchStatus, RequeueAfter, Submit, Wake
+from efrit.controller.model.keys import target_of
 from efrit.controller.model.snapshots import Handover, InstanceSnapshot
 from efrit.controller.model.views import BridgeView
 from efrit.controller.store.store import Store
@@ -81,7 +82,8 @@ KNOWN: Json = {
 def test_a_queue_may_have_a_request(case: tuple[Any, Json, bool]) -> None:
     efrit_request, facts, expected = case
 
-    assert expected == may_be_handed_over(efrit_request, **{**KNOWN, **facts})
+    named = target_of(efrit_request) is not None
+    assert expected == may_be_handed_over(marked=is_marked(efrit_request), named=named, **{**KNOWN, **facts})
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from efrit.controller.store.packed_request import MAX_MODELS, PackedRequest
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from tests.support.factory import CONFIG, NOW, POD_UID, Json, instance_json, request_json, view
@@ -147,3 +150,18 @@ def test_what_the_bridge_reports_is_marked_before_the_instance_is_closed() -> No
     store.bridges.view(ALPHA, view())
 
     assert not store.handovers.may_close(ALPHA)
+
+
+def test_whether_an_instance_may_be_closed_is_known_without_unpacking_thousands_of_requests() -> None:
+    store, unpacked = open_store(requests=MAX_MODELS + 20), 0
+
+    def called(frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal unpacked
+        unpacked += event == "call" and frame.f_code is PackedRequest.unpack.__code__
+
+    sys.setprofile(called)
+    try:
+        may_close = store.handovers.may_close(ALPHA)
+    finally:
+        sys.setprofile(None)
+    assert (may_close, unpacked) == (True, 0)

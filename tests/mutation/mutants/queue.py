@@ -115,6 +115,12 @@ MUTANTS = (
     Step(
         "the mark of what was cancelled before it came", "cancelled-before-it-came", Instead("return False")
     ).found_by("test_what_is_cancelled_before_it_comes_does_not_run_when_it_comes"),
+    Step(
+        "the lock that keeps an Emacs from being started while its queue is removed", "no-start", Instead("pass")
+    ).found_by("test_nobody_starts_an_emacs_while_a_queue_is_removed"),
+    Step("the look whether a queue was removed while its lock was waited for", "queue-removed", Never()).found_by(
+        "test_whoever_waits_for_the_lock_of_a_queue_that_is_removed_learns_it"
+    ),
     Step("the check that nobody else may write to a client's queue", "queue-owner", Drop()).found_by(
         "test_a_client_takes_no_queue_into_which_others_may_write"
     ),

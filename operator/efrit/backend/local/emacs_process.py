@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import efrit
@@ -28,18 +28,20 @@ from efrit.backend.local.process import Emacs
 from efrit.backend.local.settings import data_directory
 from efrit.backend.local.start_lock import (
     WAITING,
+    QueueRemoved,
     StartAbandoned,
     StartingEmacs,
+    alone,
     forget,
     is_last,
     lock,
+    open_in,
     signals_deferred,
     starting_emacs,
 )
 from efrit.queue.layout import Area
 
 EMACS_VARIABLE = "EFRIT_EMACS"
-_LOCK = "daemon.lock"
 _PAUSE = "pause"
 _OF_A_POD = ("EFRIT_BRIDGE", "EFRIT_GENERATION")
 """What run-emacs passes to an Emacs, and to whatever that starts, about the queue of their own pod."""
@@ -110,11 +112,23 @@ def start(daemon: Daemon, give_up: Callable[[], bool] | None = None, *, keep: bo
     program, lisp = emacs_program(), lisp_directory()
     if (refusal := daemon.mount().refusal) is not None:
         raise NotReady(refusal, "put queue_dir on a local disk, NFS or another file system of shared files")
-    daemon.files.ensure_journal()
-    with (daemon.instance.queue_dir / WAITING).open("a+") as waiting:
+    while True:
+        daemon.files.ensure_journal()
+        try:
+            return _start_in_turn(daemon, program, lisp, give_up, keep=keep)
+        except QueueRemoved:
+            # `efrit rm` was faster: it is made anew.
+            daemon.files.close()
+
+
+def _start_in_turn(
+    daemon: Daemon, program: str, lisp: Path, give_up: Callable[[], bool] | None, *, keep: bool
+) -> bool:
+    """Start Emacs once no other process does. Raises `QueueRemoved`."""
+    with open_in(daemon.instance.queue_dir, WAITING) as waiting:
         lock(waiting, fcntl.LOCK_SH, give_up)
         try:
-            with _alone(daemon.instance.queue_dir, give_up) as contended:
+            with alone(daemon.instance.queue_dir, give_up) as contended:
                 return _start_alone(daemon, program, lisp, give_up, contended)
         except (KeyboardInterrupt, StartAbandoned):
             if not keep and is_last(waiting):
@@ -182,20 +196,27 @@ def _serves(daemon: Daemon, starting: StartingEmacs) -> bool:
 
 def stop(daemon: Daemon, grace_seconds: float) -> bool:
     """Let running requests end for `grace_seconds`, then stop Emacs; return False if none was running."""
-    with _alone(daemon.instance.queue_dir):
-        emacs = daemon.running()
-        if emacs is None:
-            return False
-        (daemon.instance.queue_dir / Area.CONTROL / _PAUSE).touch(mode=0o600)
-        try:
-            limit = time.monotonic() + grace_seconds
-            # It may have been between its look for the pause and its claim.
-            time.sleep(0.1)
-            while daemon.files.counts()[1] and emacs.alive and time.monotonic() < limit:
-                time.sleep(_POLL_SECONDS)
-            _end(emacs)
-        finally:
-            daemon.files.disk.remove(Area.CONTROL, _PAUSE)
+    try:
+        with alone(daemon.instance.queue_dir):
+            return _stop_alone(daemon, grace_seconds)
+    except QueueRemoved:
+        return False
+
+
+def _stop_alone(daemon: Daemon, grace_seconds: float) -> bool:
+    emacs = daemon.running()
+    if emacs is None:
+        return False
+    (daemon.instance.queue_dir / Area.CONTROL / _PAUSE).touch(mode=0o600)
+    try:
+        limit = time.monotonic() + grace_seconds
+        # It may have been between its look for the pause and its claim.
+        time.sleep(0.1)
+        while daemon.files.counts()[1] and emacs.alive and time.monotonic() < limit:
+            time.sleep(_POLL_SECONDS)
+        _end(emacs)
+    finally:
+        daemon.files.disk.remove(Area.CONTROL, _PAUSE)
     return True
 
 
@@ -296,14 +317,6 @@ def _log_tail(daemon: Daemon) -> str:
 
 def _log_hint(daemon: Daemon) -> str:
     return f"see {daemon.instance.queue_dir / LOG}, or run `efrit doctor`"
-
-
-@contextlib.contextmanager
-def _alone(queue_dir: Path, give_up: Callable[[], bool] | None = None) -> Iterator[bool | None]:
-    """Hold the lock; yield whether another process had it, None where there are no locks."""
-    with (queue_dir / _LOCK).open("a+") as file:
-        # A file server may have no locks. They only save a start in vain: Emacs takes the queue by a link.
-        yield lock(file, fcntl.LOCK_EX, give_up)
 
 
 def _exists(pid: int) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from efrit.backend.errors import NotReady, Refused
 from efrit.backend.interface import Removed
 from efrit.backend.local.daemon import Daemon
 from efrit.backend.local.settings import LocalSettings, new_instance, remove_instance
+from efrit.backend.local.start_lock import QueueRemoved, alone
 
 
 def remove(settings: LocalSettings, daemon: Daemon, *, files: bool) -> tuple[LocalSettings, Removed]:
@@ -20,12 +22,28 @@ def remove(settings: LocalSettings, daemon: Daemon, *, files: bool) -> tuple[Loc
     `InstanceNotFound` where another process has removed it meanwhile.
     """
     instance = daemon.instance
-    settings = remove_instance(settings, instance.id, lambda: _delete_files(daemon, files))
+    with _no_start(instance.queue_dir):
+        settings = remove_instance(settings, instance.id, lambda: _delete_files(daemon, files))
     kept_directories = [
         str(directory) for directory in (instance.queue_dir, instance.workspace_dir) if directory.is_dir()
     ]
     message = f"{instance.id} is removed" + (f"; kept {', '.join(kept_directories)}" if kept_directories else "")
     return settings, Removed(message, tuple(kept_directories))
+
+
+@contextlib.contextmanager
+def _no_start(queue_dir: Path) -> Iterator[None]:
+    """Have no Emacs started meanwhile; one that is under way is waited for."""
+    with contextlib.ExitStack() as lock:
+        # Another process may have removed the queue just now.
+        with contextlib.suppress(QueueRemoved):
+            try:
+                lock.enter_context(alone(queue_dir))  # gate: no-start
+            except PermissionError as error:
+                raise NotReady(
+                    f"cannot delete {queue_dir}: {error}", "check its permissions, and try again"
+                ) from error
+        yield
 
 
 def _delete_files(daemon: Daemon, files: bool) -> None:

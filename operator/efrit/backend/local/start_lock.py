@@ -23,6 +23,7 @@ from efrit.backend.local.hosts import place_of
 from efrit.backend.local.process import is_emacs, start_ticks, state_of
 from efrit.queue.process_place import here
 
+LOCK = "daemon.lock"
 WAITING = "daemon.waiting"
 STARTING = "daemon.starting"
 _POLL_SECONDS = 0.02
@@ -34,6 +35,10 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 class StartAbandoned(Exception):  # noqa: N818 - it is what happened
     """Whoever wanted the start has given it up meanwhile."""
+
+
+class QueueRemoved(Exception):  # noqa: N818 - it is what happened
+    """The queue was deleted while its lock was waited for."""
 
 
 def lock(file: IO[str], operation: int, give_up: Callable[[], bool] | None = None) -> bool | None:
@@ -55,6 +60,28 @@ def lock(file: IO[str], operation: int, give_up: Callable[[], bool] | None = Non
         if give_up is not None and give_up():
             raise StartAbandoned
         time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def alone(queue_dir: Path, give_up: Callable[[], bool] | None = None) -> Iterator[bool | None]:
+    """Hold the lock of a queue; yield whether another process had it, None where there are no locks.
+
+    Raises `QueueRemoved` where the queue is no more, and `StartAbandoned` once `give_up` returns True.
+    """
+    with open_in(queue_dir, LOCK) as file:
+        # A file server may have no locks. They only save a start in vain: Emacs takes the queue by a link.
+        contended = lock(file, fcntl.LOCK_EX, give_up)
+        if os.fstat(file.fileno()).st_nlink == 0:  # gate: queue-removed
+            raise QueueRemoved
+        yield contended
+
+
+def open_in(queue_dir: Path, name: str) -> IO[str]:
+    """Open a file of a queue, made where there is none. Raises `QueueRemoved`."""
+    try:
+        return (queue_dir / name).open("a+")
+    except FileNotFoundError:
+        raise QueueRemoved from None
 
 
 def is_last(waiting: IO[str]) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 from pathlib import Path
 
 import pytest
 
 from efrit.backend.errors import InstanceNotFound, Refused
+from efrit.backend.local.daemon import Daemon
 from efrit.backend.local.queues import LocalQueues
 from efrit.backend.local.removal import remove
 from efrit.backend.local.settings import add_instance, new_instance
+from efrit.backend.local.start_lock import QueueRemoved, alone
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +49,40 @@ def test_the_default_instance_is_removed_once_where_there_was_no_configuration_f
     remove(first.settings, first.daemon("default"), files=False)
     with pytest.raises(InstanceNotFound):
         remove(second.settings, second.daemon("default"), files=False)
+
+
+class Watched(Daemon, frozen=True):
+    """Notes whether its queue is locked when it is looked at."""
+
+    def is_served(self) -> bool:
+        with (self.instance.queue_dir / "daemon.lock").open("a+") as file:
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return super().is_served()
+
+
+def test_nobody_starts_an_emacs_while_a_queue_is_removed(tmp_path: Path) -> None:
+    queues = configured(tmp_path)
+    daemon = queues.daemon("one")
+    _, removed = remove(queues.settings, Watched(daemon.instance, daemon.files), files=False)
+    assert removed.message == "one is removed"
+
+
+def test_whoever_waits_for_the_lock_of_a_queue_that_is_removed_learns_it(tmp_path: Path) -> None:
+    queue = tmp_path / "queue"
+    queue.mkdir()
+    with (queue / "daemon.lock").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+        def removed() -> bool:
+            shutil.rmtree(queue)
+            fcntl.flock(file, fcntl.LOCK_UN)
+            return False
+
+        with pytest.raises(QueueRemoved), alone(queue, removed):
+            pytest.fail("the lock of nothing")
+    with pytest.raises(QueueRemoved), alone(queue):
+        pytest.fail("the lock of nothing")
 
 
 def test_what_has_work_that_waits_stays_whole(tmp_path: Path) -> None:

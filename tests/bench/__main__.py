@@ -49,9 +49,9 @@ PIECES: Mapping[str, Piece] = {
     "instances": Piece("beside many instances", lambda: crowded.measure("instances", say)),
     "open": Piece("beside many open requests", lambda: crowded.measure("open", say)),
     "finished": Piece("beside many finished requests", lambda: crowded.measure("finished", say)),
-    "turns": Piece("turns of a model", lambda: _of_rows(turns.measure()[0])),
-    "mcp": Piece("an eval by way of the MCP server", lambda: _of_rows(asyncio.run(mcp.measure())[0])),
-    "evals": Piece("hostile evals", lambda: _of_rows(evals.measure()[0])),
+    "turns": Piece("turns of a model", lambda: _of_rows(turns.measure())),
+    "mcp": Piece("an eval by way of the MCP server", lambda: _of_rows(asyncio.run(mcp.measure()))),
+    "evals": Piece("hostile evals", lambda: _of_rows(evals.measure())),
 }
 
 

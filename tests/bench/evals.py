@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from tests.bench.quantile import quantile
 from tests.evals.table import read
@@ -42,8 +41,8 @@ def play(one: Instance) -> list[Played]:
     return everything
 
 
-def measure() -> tuple[list[Row], dict[str, Any]]:
-    """Run every measurement; rows for people, figures for programs."""
+def measure() -> list[Row]:
+    """Run every measurement."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         environment = {"EFRIT_KILL_GRACE_SECONDS": "5"}
@@ -52,16 +51,15 @@ def measure() -> tuple[list[Row], dict[str, Any]]:
     staying = [delay(played) for played in everything if not played.row.ends]
     ending = [delay(played) for played in everything if played.row.ends]
     slowest = max((played for played in everything if not played.row.ends), key=delay)
-    rows = [
+    return [
         (f"next answer after a hostile eval, p50 (n={len(staying)})", "", f"{quantile(staying, 0.5) * 1000:.1f} ms"),
         ("the same, slowest", "<= 1 s", f"{max(staying):.2f} s ({slowest.row.name})"),
         (f"next answer after one that ends Emacs, p50 (n={len(ending)})", "", f"{quantile(ending, 0.5):.2f} s"),
         ("the same, slowest", "<= 10 s", f"{max(ending):.2f} s"),
     ]
-    return rows, {"next_seconds": staying, "next_after_end_seconds": ending}
 
 
 if __name__ == "__main__":
     parser(__doc__).parse_args()
-    for figure, goal, measured in measure()[0]:
+    for figure, goal, measured in measure():
         print(f"{figure:<60} {goal:<10} {measured}")

@@ -27,8 +27,8 @@ FORM = "(+ 1 2)"
 Row = tuple[str, str, str]
 
 
-async def measure() -> tuple[list[Row], dict[str, list[float]]]:
-    """Rows for people, figures for programs: seconds of each call."""
+async def measure() -> list[Row]:
+    """Run the same evals both ways."""
     with TemporaryDirectory(prefix="efrit-bench-mcp-") as name:
         place = Path(name)
         (place / "t").mkdir()
@@ -52,11 +52,10 @@ async def measure() -> tuple[list[Row], dict[str, list[float]]]:
             os.environ.clear()
             os.environ.update(before)
     added = quantile(through, 0.5) - quantile(without, 0.5)
-    rows = [
+    return [
         (f"efrit_execute over stdio, {CALLS} serial evals, p50", "", f"{quantile(through, 0.5) * 1000:.1f} ms"),
         ("of which the MCP server", "<= 15 ms", f"{added * 1000:.1f} ms"),
     ]
-    return rows, {"mcp_execute_seconds": through, "local_execute_seconds": without}
 
 
 async def _side_by_side(backend: Backend, env: dict[str, str]) -> tuple[list[float], list[float]]:
@@ -82,5 +81,5 @@ async def _side_by_side(backend: Backend, env: dict[str, str]) -> tuple[list[flo
 
 if __name__ == "__main__":
     parser(__doc__).parse_args()
-    for figure, aim, measured in asyncio.run(measure())[0]:
+    for figure, aim, measured in asyncio.run(measure()):
         print(f"{figure:60} {aim:10} {measured}")

@@ -50,8 +50,8 @@ def _atomic(name: str, count: int) -> list[dict[str, str]]:
     return [{"type": "atomic", "description": f"Write part {name}{number}."} for number in range(count)]
 
 
-async def measure(api: KubeClient, namespace: str, instance: str) -> tuple[list[Row], dict[str, Any]]:
-    """Run both plans on an instance whose model has what is `written`; rows for people, figures for programs."""
+async def measure(api: KubeClient, namespace: str, instance: str) -> list[Row]:
+    """Run both plans on an instance whose model has what is `written`."""
     tasks = [{"name": f"t{number}", "description": f"Write part {number}."} for number in range(PLAN_TASKS)]
     small, _ = await gaps(api, namespace, _plan("small", instance, tasks=tasks))
     limits = {"maxSteps": 1 + LARGE_VISITS}
@@ -60,13 +60,12 @@ async def measure(api: KubeClient, namespace: str, instance: str) -> tuple[list[
     if most["counts"]["tasks"] != LARGE:
         raise RuntimeError(f"the tree has {most['counts']['tasks']} tasks: {json.dumps(most['conditions'])}")
     size = max(len(json.dumps(status, ensure_ascii=False).encode()) for status in statuses)
-    rows = [
+    return [
         (f"a plan: answer seen -> next request, commit included, p50 (n={len(small)})", "<= 150 ms", _ms(small, 0.5)),
         ("the same, p95", "", _ms(small, 0.95)),
         (f"the same with a tree of {LARGE:,} tasks, p50 (n={len(large)})", "", _ms(large, 0.5)),
         (f"status of a plan of {LARGE:,} tasks, at most", "<= 64 KiB", f"{size / 1024:.1f} KiB"),
     ]
-    return rows, {"plan_gap_seconds": small, "large_plan_gap_seconds": large, "large_plan_status_bytes": size}
 
 
 def _ms(values: list[float], share: float) -> str:

@@ -95,7 +95,7 @@ async def with_plans() -> list[Figure]:
     """Measure what plans take, in a namespace of its own."""
     async with cluster.client() as api:
         await fresh_namespace(api, PLANS_NAMESPACE)
-        rows, _ = await planned(api)
+        rows = await planned(api)
         await cluster.call(api, "DELETE", resources.NAMESPACES.path(name=PLANS_NAMESPACE))
     return list(figures.of_rows(rows))
 
@@ -127,7 +127,7 @@ async def apply_to_ready(api: KubeClient, last: str, **spec: Any) -> list[float]
     return seconds
 
 
-async def planned(api: KubeClient) -> tuple[list[Row], dict[str, Any]]:
+async def planned(api: KubeClient) -> list[Row]:
     """Run plans on an instance of their own, whose model plays a script beside it."""
     instances = resources.INSTANCES.path(PLANS_NAMESPACE)
     spec = await asyncio.to_thread(scripted_model)

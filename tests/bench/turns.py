@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from tests.bench.quantile import quantile
 from tests.model.running import KEY, Model, running
@@ -138,15 +137,15 @@ def beside_sessions(one: Instance, model: Model) -> list[float]:
     return timings
 
 
-def measure() -> tuple[list[Row], dict[str, Any]]:
-    """Run every measurement; rows for people, figures for programs."""
+def measure() -> list[Row]:
+    """Run every measurement."""
     with tempfile.TemporaryDirectory() as place, running() as model, instance(Path(place), model) as one:
         turns = per_turn(one, model)
         pieces = streamed(one, model)
         alone = evals(one, "alone")
         beside = beside_sessions(one, model)
     delay = quantile(beside, 0.95) - quantile(alone, 0.95)
-    rows = [
+    return [
         (f"overhead per turn of a model, p50 (n={len(turns)})", "<= 25 ms", f"{quantile(turns, 0.5) * 1000:.1f} ms"),
         ("the same, p95", "", f"{quantile(turns, 0.95) * 1000:.1f} ms"),
         (
@@ -159,10 +158,9 @@ def measure() -> tuple[list[Row], dict[str, Any]]:
         (f"the same beside {SESSIONS} sessions", "", f"{quantile(beside, 0.95) * 1000:.1f} ms"),
         ("so they delay it by, p95", "<= 100 ms", f"{delay * 1000:.1f} ms"),
     ]
-    return rows, {"turn_seconds": turns, "text_seconds": pieces, "alone_seconds": alone, "beside_seconds": beside}
 
 
 if __name__ == "__main__":
     parser(__doc__).parse_args()
-    for figure, goal, measured in measure()[0]:
+    for figure, goal, measured in measure():
         print(f"{figure:<60} {goal:<10} {measured}")

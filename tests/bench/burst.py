@@ -4,7 +4,7 @@ A real API server, etcd, controller, bridge and Emacs of this checkout and, with
 .venv is ready), in turns in the same run. Each of TURNS (6) turns sends a burst of BURST (400) evals, SERIAL (150)
 evals one after the other, and, with FLOOR=1, both to nobody: a create and one patch of the status, which two watch.
 Prints milliseconds of a processor for each eval as medians with the smallest and the largest; the ratio is the median
-of those of each turn. API_SERVER_FLAGS are further flags of both API servers.
+of those of each turn.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ standard input.
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import sys
 import tempfile
 from contextlib import ExitStack, closing
@@ -29,8 +27,7 @@ def main() -> None:
     """Serve until the standard input ends."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="efrit-bench-")))
-        flags = tuple(shlex.split(os.environ.get("API_SERVER_FLAGS", "")))
-        plane = stack.enter_context(ControlPlane(flags=flags))
+        plane = stack.enter_context(ControlPlane())
         kube = stack.enter_context(closing(Kube(plane)))
         install_crds(kube)
         site = Site(plane, kube, directory / "audit.log", compiled_lisp(directory / "lisp"))

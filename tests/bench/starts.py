@@ -39,7 +39,7 @@ JOBS = int(os.environ.get("JOBS", "3" if QUICK else "10"))
 EVALS_BESIDE = 100
 REST_SECONDS = 10.0
 SETTLE_SECONDS = 2.0
-EMACS_IMAGE = os.environ.get("BENCH_EMACS_IMAGE", "localhost/efrit/emacs:30-dev")
+EMACS_IMAGE = "localhost/efrit/emacs:30-dev"
 
 INSTANCES = resources.INSTANCES.path(NAMESPACE)
 JOBS_PATH = resources.JOBS.path(NAMESPACE)

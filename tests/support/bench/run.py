@@ -30,7 +30,7 @@ MEASURED = ("operator", "images", "charts", "tests", "requirements", "pyproject.
 SIZES = (
     *("QUICK", "BURSTS", "SERIAL", "POLLED", "RATE_EVALS", "REST_SECONDS", "PROCESSES"),
     *("INSTANCES", "OPEN", "FINISHED", "BURST"),
-    *("STARTS", "JOBS", "EVALS", "MCP_CALLS", "BENCH_EMACS_IMAGE", "API_SERVER_FLAGS"),
+    *("STARTS", "JOBS", "EVALS", "MCP_CALLS"),
 )
 """Variables of the environment that change what the pieces measure."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +22,28 @@ def test_who_came_first_goes_first() -> None:
     line.add(("default", "a"), at(1, "a"))
     assert line.first(9) == [("default", "a"), ("default", "b")]
     assert (line.ahead_of(("default", "a")), line.ahead_of(("default", "b"))) == (0, 1)
+
+
+class Moment(datetime):
+    """A time that nobody may compare: that takes twenty times as long as to compare numbers."""
+
+    __hash__ = datetime.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("compared")
+
+    def __lt__(self, other: object) -> bool:
+        raise AssertionError("compared")
+
+
+def test_thousands_are_put_in_line_without_comparing_moments() -> None:
+    line, keys = Backlog(), [("default", f"{number:05}") for number in range(100)]
+    for number, key in enumerate(reversed(keys)):
+        moment = Moment.fromtimestamp(1_700_000_000 - number // 2, UTC)
+        line.add(key, (moment, key[1]))
+    line.discard(keys[50])
+    assert line.first(100) == [*keys[:50], *keys[51:]]
+    assert line.ahead_of(keys[51]) == 50
 
 
 def test_a_stranger_stands_behind_all() -> None:

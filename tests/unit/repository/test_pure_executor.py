@@ -29,7 +29,7 @@ KNOWN = {
     "efrit-model-curl.el": (8, "the head of an HTTP response, and the line that curl prints of itself"),
     "efrit-model-sse.el": (4, "the fields of server-sent events"),
     "efrit-tools-buffers.el": (1, "the name of a major mode's command"),
-    "efrit-tools-find.el": (6, "the syntax of glob patterns, and absolute paths"),
+    "efrit-tools-find.el": (17, "the syntax of glob patterns, and absolute paths"),
     "efrit-tools-shell.el": (1, "whether output ends its last line"),
     "efrit-tools-text.el": (1, "where the text to be replaced is, as given"),
     "efrit-session.el": (1, "the end of the line with the status, in a block it has recorded itself"),

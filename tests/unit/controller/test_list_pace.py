@@ -16,7 +16,9 @@ from efrit.controller.list_pace import (
     pause_after,
 )
 from efrit.kube.listing import Listing
-from tests.unit.controller.virtual_time import burn, now, on_virtual_time
+from tests.unit.controller.virtual_time import burn, now
+
+pytestmark = pytest.mark.virtual_time
 
 COMPACTED_SECONDS = 300.0
 """The rest of a list can be read for so long."""
@@ -59,7 +61,6 @@ def test_a_pause_is_a_multiple_of_what_the_page_took(took: float, elapsed: float
     assert pause_after(took, elapsed) == pytest.approx(pause)
 
 
-@on_virtual_time
 async def test_a_sweep_of_fifty_thousand_takes_its_share_of_the_time_and_no_long_page() -> None:
     api = Busy(50_000, 0.00005)
 
@@ -72,7 +73,6 @@ async def test_a_sweep_of_fifty_thousand_takes_its_share_of_the_time_and_no_long
     assert max(ended - began for _, began, ended in api.pages) <= 0.0101
 
 
-@on_virtual_time
 async def test_between_two_lists_of_a_sweep_there_is_a_pause_as_well() -> None:
     pace, first, second = ListPace(), Busy(100, 0.001), Busy(100, 0.001)
 
@@ -82,7 +82,6 @@ async def test_between_two_lists_of_a_sweep_there_is_a_pause_as_well() -> None:
     assert second.pages[0][1] - first.pages[-1][2] == pytest.approx(0.05 * (1 / SHARE - 1))
 
 
-@on_virtual_time
 async def test_where_all_is_slow_a_sweep_hurries_before_its_list_can_be_read_no_more() -> None:
     api = Busy(200_000, 0.0005)
 
@@ -94,7 +93,6 @@ async def test_where_all_is_slow_a_sweep_hurries_before_its_list_can_be_read_no_
     assert now() < COMPACTED_SECONDS
 
 
-@on_virtual_time
 async def test_a_list_that_is_waited_for_has_no_pauses_and_long_pages() -> None:
     api = Busy(5_000, 0.00005)
 

@@ -14,7 +14,8 @@ from efrit.controller.pool_metrics import MAX_FLOWS, OTHERS, PoolCollector, Pool
 from tests.support.factory import NOW, Json, condition_json, seconds
 from tests.unit.controller.store.test_pools import pool_json, pool_request
 from tests.unit.controller.store.world import World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 CREW = {"pool_namespace": "team", "pool": "crew"}
 COUNTED = {"pool_namespace": "team", "pool": "counted"}
@@ -84,7 +85,6 @@ def named_pool(name: str, **status: Json) -> Json:
     return {**obj, "metadata": {**obj["metadata"], "name": name}, "status": status}
 
 
-@on_virtual_time
 async def test_the_gauges_are_what_the_status_says_and_what_waits_now(world: World, labels: PoolLabels) -> None:
     conditions = [condition_json("ScalingLimited", "True", "AtMaximum"), condition_json("Progressing", "False", "x")]
     world.store.pools.observe(
@@ -111,7 +111,6 @@ async def test_the_gauges_are_what_the_status_says_and_what_waits_now(world: Wor
     assert value("members_wanted") is None
 
 
-@on_virtual_time
 async def test_gauges_of_pools_beyond_the_number_are_summed_up(world: World, labels: PoolLabels) -> None:
     for name in ("one", "two", "three", "four"):
         world.store.pools.observe({**named_pool(name), "status": {"desiredReplicas": 2}})
@@ -120,7 +119,6 @@ async def test_gauges_of_pools_beyond_the_number_are_summed_up(world: World, lab
     assert len([sample for metric in registry.collect() for sample in metric.samples]) < 40
 
 
-@on_virtual_time
 async def test_open_requests_are_those_that_wait_and_those_on_members_and_0_without_any(
     world: World, labels: PoolLabels
 ) -> None:

@@ -19,7 +19,8 @@ from tests.support.bench.flow_history import jain_of, windows
 from tests.support.factory import NAMESPACE, POD_UID, QUEUE_ID, Json, statefulset_json, stats
 from tests.unit.controller.store.test_pools import member_json, pool_json, pool_request
 from tests.unit.controller.store.world import World, child
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 MEMBERS = 5
 FLOWS = ("f0", "f1", "f2", "f3")
@@ -62,7 +63,7 @@ class Crew:
     async def place(self) -> None:
         """Give members what they get now."""
         while True:
-            due = {name for kind, name in await self._world.due_keys() if kind == "Request"}
+            due = await self._world.due_names("Request")
             bindings = [binding for name in sorted(due) for binding in self._bindings(name)]
             if not bindings:
                 return
@@ -104,7 +105,6 @@ class Crew:
         return name
 
 
-@on_virtual_time
 @pytest.mark.parametrize("places", [1, 2])
 async def test_equal_flows_share_the_members_equally_all_the_time(world: World, places: int) -> None:
     crew = Crew(world, places)
@@ -123,7 +123,6 @@ async def test_equal_flows_share_the_members_equally_all_the_time(world: World, 
     assert min(jain_of(window, FLOWS) for window in windows(ends, TURNS * len(FLOWS))) >= 0.95
 
 
-@on_virtual_time
 @pytest.mark.parametrize("places", [1, 2])
 async def test_a_request_beside_a_long_flow_gets_the_next_place_that_becomes_free(world: World, places: int) -> None:
     crew = Crew(world, places)

@@ -329,7 +329,7 @@ async def test_a_few_answers_of_a_few_instances_are_looked_into_at_once(world: W
         numbers = range(100 * place, 100 * place + MAX_EARLY_ANSWERS + 3)
         world.open_bridge(*map(unknown_answer, numbers), of=instance)
 
-    due = {name for kind, name in await world.due_keys() if kind == "Request"}
+    due = await world.due_names("Request")
 
     assert len(due) == MAX_EARLY_INSTANCES * MAX_EARLY_ANSWERS
     assert "n0" in due

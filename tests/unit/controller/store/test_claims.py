@@ -20,7 +20,9 @@ from efrit.protocol.view import DiskProblem, DiskStats
 from tests.support.factory import NAMESPACE, Json, condition_json, plan_json, request_json
 from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, SOON, World
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 LONG = 5.0
 READY = {"conditions": [condition_json("Ready", "True", "Ready")]}
@@ -103,7 +105,6 @@ async def test_a_member_that_is_being_taken_is_no_other_claims_and_the_pools_no_
     assert (names(world), claim_of(world).taking, pool_of(world).claims) == ([], None, 1)
 
 
-@on_virtual_time
 async def test_a_member_that_its_claim_has_is_reconciled_after_all_else_unless_more_has_changed(world: World) -> None:
     await one_has_alpha(world)
     world.store.instances.observe(claimed_json())
@@ -185,7 +186,6 @@ async def test_a_decision_looks_at_so_many_members_and_no_more(world: World) -> 
     assert len(free(world)) == MAX_LOOKED_AT
 
 
-@on_virtual_time
 async def test_a_claim_that_this_process_has_bound_is_not_decided_about_again_unless_it_is_to_end(
     world: World,
 ) -> None:
@@ -268,7 +268,6 @@ async def test_a_member_that_goes_while_a_claim_has_it_does_not_count_as_one_tha
     assert pool_of(world).claims_returned == ()
 
 
-@on_virtual_time
 async def test_a_claim_or_request_is_reconciled_before_its_pool_where_a_member_is_awake(world: World) -> None:
     """The pool, which counts all of its members, comes once its load has settled; without one it comes at once."""
     world.store.first_list_complete(None)
@@ -407,10 +406,10 @@ async def test_a_member_that_becomes_free_has_the_first_claim_reconciled_and_no_
     await world.settle()
     world.store.instances.observe(member_json(status=READY))
     world.open_bridge()
-    seen = {name for kind, name in await world.due_keys() if kind == "Claim"}
+    seen = await world.due_names("Claim")
     assert seen == {"c0"}
     assert take(world, "c0")
-    assert {name for kind, name in await world.due_keys() if kind == "Claim"} >= {"c1"}
+    assert await world.due_names("Claim") >= {"c1"}
 
 
 async def test_a_status_of_the_pool_has_none_of_those_that_wait_reconciled(world: World) -> None:
@@ -430,10 +429,10 @@ async def test_a_pool_that_appears_or_goes_has_every_claim_that_waits_reconciled
         world.store.claims.observe(claim_json(f"c{number}", created=number))
     await world.settle()
     world.store.pools.observe(pool_json())
-    assert {name for kind, name in await world.due_keys() if kind == "Claim"} == {"c0", "c1", "c2"}
+    assert await world.due_names("Claim") == {"c0", "c1", "c2"}
     assert pool_of(world).claims == 3
     world.store.pools.observe_left(pool_json())
-    assert {name for kind, name in await world.due_keys() if kind == "Claim"} == {"c0", "c1", "c2"}
+    assert await world.due_names("Claim") == {"c0", "c1", "c2"}
 
 
 async def test_a_claim_that_has_ended_is_forgotten_and_a_late_version_does_not_bring_it_back(world: World) -> None:
@@ -480,7 +479,6 @@ async def test_a_pool_knows_which_members_its_claims_have_or_are_taking_until_th
     assert claimed_from_pool(world) == ()
 
 
-@on_virtual_time
 async def test_the_picture_of_a_pool_costs_no_more_however_many_claims_wait(world: World) -> None:
     begin(world)
     costs = []
@@ -507,7 +505,6 @@ def calls_of(work: Callable[[], object]) -> int:
     return count
 
 
-@on_virtual_time
 async def test_the_end_of_a_claim_and_of_its_member_has_the_pool_reconciled(world: World) -> None:
     begin(world)
     world.store.claims.observe(claim_json("one"))
@@ -521,7 +518,7 @@ async def test_the_end_of_a_claim_and_of_its_member_has_the_pool_reconciled(worl
 
 
 async def reconciled_claims(world: World, within: float = SOON) -> set[str]:
-    return {name for kind, name in await world.due_keys(within) if kind == "Claim"}
+    return await world.due_names("Claim", within)
 
 
 async def many_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -533,7 +530,6 @@ async def many_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.settle()
 
 
-@on_virtual_time
 async def test_of_many_claims_that_wait_a_few_at_a_time_hear_that_their_pool_comes_or_goes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -550,7 +546,6 @@ async def test_of_many_claims_that_wait_a_few_at_a_time_hear_that_their_pool_com
     assert await reconciled_claims(world) == {"c0", "c1"}
 
 
-@on_virtual_time
 async def test_a_change_of_a_pool_that_changes_no_answer_has_no_claim_reconciled(world: World) -> None:
     world.store.pools.observe(pool_json())
     for number in range(3):

@@ -16,7 +16,8 @@ from efrit.controller.model.names import POOL_LABEL
 from efrit.controller.store.packed_spec import MAX_BYTES, MAX_LABELS, pack, unpack
 from tests.support.factory import CONFIG, NOW, Json, instance, instance_json
 from tests.unit.controller.store.world import World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 IDENTITY = new_identity()
 
@@ -76,7 +77,6 @@ def test_what_nothing_reads_of_the_metadata_is_not_kept(large: Json) -> None:
     assert pack(instance().model_validate(manifest)).small == instance()
 
 
-@on_virtual_time
 async def test_of_more_labels_than_are_kept_nothing_is_made_until_some_are_removed(world: World) -> None:
     """Labels change without a new generation."""
     many = {POOL_LABEL: "blue", **{f"l{number}": "" for number in range(MAX_LABELS)}}
@@ -110,7 +110,6 @@ def test_of_a_spec_that_is_too_large_the_network_is_kept_unless_it_is_the_large_
     assert len(packed.small.model_dump_json(exclude_defaults=True)) + len(packed.rest or b"") < 10_000
 
 
-@on_virtual_time
 async def test_nothing_is_made_of_a_spec_that_is_too_large_until_it_is_shortened(world: World) -> None:
     too_large = large(terms=3500)
     for version, later in (("11", 0), ("12", 60)):

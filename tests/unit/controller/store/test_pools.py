@@ -12,7 +12,6 @@ from efrit.api.pool import MAX_FLOW_CHARS, REQUESTER
 from efrit.controller import portions
 from efrit.controller.model.pools import PoolSnapshot
 from efrit.controller.model.rollout import UpdateCause
-from efrit.controller.model.snapshots import PoolPlace
 from efrit.controller.store import pool_lines
 from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.store import Store
@@ -33,7 +32,9 @@ from tests.support.factory import (
     stats,
 )
 from tests.unit.controller.store.world import ALPHA, World, child
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 CREW = (NAMESPACE, "crew")
 LONG = 5.0
@@ -75,7 +76,6 @@ def names(world: World) -> list[str]:
     return [member.name for member in pool_of(world).members]
 
 
-@on_virtual_time
 async def test_the_members_are_the_instances_that_the_pool_controls(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.instances.observe(member_json())
@@ -89,7 +89,6 @@ async def test_the_members_are_the_instances_that_the_pool_controls(world: World
     assert names(world) == []
 
 
-@on_virtual_time
 async def test_an_instance_of_another_namespace_is_no_member_whatever_owner_it_names(world: World) -> None:
     world.store.pools.observe(pool_json())
     foreign = member_json()
@@ -98,14 +97,9 @@ async def test_an_instance_of_another_namespace_is_no_member_whatever_owner_it_n
     world.store.first_list_complete(None)
     world.store.requests.observe(pool_request("one"))
 
-    snapshot = world.store.requests.snapshot((NAMESPACE, "one"))
-
-    assert names(world) == []
-    assert snapshot is not None
-    assert snapshot.candidates == ()
+    assert (names(world), world.candidates()) == ([], [])
 
 
-@on_virtual_time
 async def test_a_member_has_been_ready_since_its_condition_says_so(world: World) -> None:
     world.store.pools.observe(pool_json())
     for kind, since in (("True", 60), ("False", 5)):
@@ -115,14 +109,12 @@ async def test_a_member_has_been_ready_since_its_condition_says_so(world: World)
         assert (member.ready, member.ready_changed) == (kind == "True", NOW - seconds(since))
 
 
-@on_virtual_time
 async def test_a_member_that_was_listed_before_its_pool_is_found(world: World) -> None:
     world.store.instances.observe(member_json())
     world.store.pools.observe(pool_json())
     assert names(world) == ["alpha"]
 
 
-@on_virtual_time
 async def test_a_pool_made_anew_under_the_name_has_none_of_the_members_of_the_first(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.instances.observe(member_json())
@@ -130,7 +122,6 @@ async def test_a_pool_made_anew_under_the_name_has_none_of_the_members_of_the_fi
     assert names(world) == []
 
 
-@on_virtual_time
 async def test_a_pool_made_anew_shares_its_members_as_it_says_though_its_generation_is_the_same(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.requests.observe(pool_request("one", labels={"team": "a"}))
@@ -138,7 +129,6 @@ async def test_a_pool_made_anew_shares_its_members_as_it_says_though_its_generat
     assert pool_of(world).flows == (("a", 0, 1),)
 
 
-@on_virtual_time
 async def test_as_many_requests_are_reconciled_as_a_member_has_room_for(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 2}))
     for number in range(50):
@@ -148,11 +138,9 @@ async def test_as_many_requests_are_reconciled_as_a_member_has_room_for(world: W
     conditions = [condition_json("Ready", "True", "Ready")]
     world.store.instances.observe(member_json(status={"conditions": conditions}))
 
-    requests = {name for kind, name in await world.due_keys(LONG) if kind == "Request"}
-    assert requests == {"r00", "r01"}
+    assert await world.due_names("Request", LONG) == {"r00", "r01"}
 
 
-@on_virtual_time
 async def test_a_request_that_ends_has_the_next_one_reconciled_and_no_other(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
     world.store.instances.observe(member_json())
@@ -161,18 +149,14 @@ async def test_a_request_that_ends_has_the_next_one_reconciled_and_no_other(worl
     bound = pool_request("r00", version="21", status={"instanceName": "alpha", "phase": "Running"})
     world.store.requests.observe(bound)
     assert pool_of(world).pending == 19
-    place = world.request((NAMESPACE, "r01")).pool
-    assert place is not None
-    assert place.waiting == 19
+    assert world.place("r01").waiting == 19
     await world.settle()
 
     world.store.requests.observe_gone((NAMESPACE, "r00"), bound["metadata"]["uid"])
 
-    requests = {name for kind, name in await world.due_keys(LONG) if kind == "Request"}
-    assert requests == {"r00", "r01"}
+    assert await world.due_names("Request", LONG) == {"r00", "r01"}
 
 
-@on_virtual_time
 async def test_a_request_whose_flow_had_all_that_it_may_have_is_reconciled_once_it_has_not(world: World) -> None:
     limits = {"flowLabel": "team", "maxRunningPerFlow": 2}
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}, fairness=limits))
@@ -180,24 +164,19 @@ async def test_a_request_whose_flow_had_all_that_it_may_have_is_reconciled_once_
     for name, status in (("a0", BOUND), ("a1", BOUND), ("b0", BOUND), ("a2", {}), ("a3", {}), ("b1", {})):
         world.store.requests.observe(pool_request(name, labels={"team": name[0]}, status=status))
     world.store.first_list_complete(None)
-    place = world.request((NAMESPACE, "a2")).pool
-    assert place is not None
-    assert place.flow_has_all
+    assert world.place("a2").flow_has_all
     await world.settle()
 
     world.store.requests.observe_gone((NAMESPACE, "a0"), "uid-a0")
-    assert {name for kind, name in await world.due_keys(LONG) if kind == "Request"} == {"a0", "a2"}
+    assert await world.due_names("Request", LONG) == {"a0", "a2"}
     world.store.requests.observe_gone((NAMESPACE, "b0"), "uid-b0")
-    assert {name for kind, name in await world.due_keys(LONG) if kind == "Request"} == {"b0"}
+    assert await world.due_names("Request", LONG) == {"b0"}
 
 
-@on_virtual_time
 @pytest.mark.parametrize("limits", [{"maxRunningPerFlow": 2}, {}])
 async def test_no_request_gets_a_member_before_it_is_known_what_each_member_has(world: World, limits: Json) -> None:
     def place() -> tuple[bool, bool]:
-        snapshot = world.request((NAMESPACE, "waits"))
-        assert snapshot.pool is not None
-        return snapshot.pool.flow_has_all, bool(snapshot.candidates)
+        return world.place("waits").flow_has_all, bool(world.candidates("waits"))
 
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}, fairness=limits))
     for member in ("alpha", "beta"):
@@ -210,10 +189,9 @@ async def test_no_request_gets_a_member_before_it_is_known_what_each_member_has(
     world.store.first_list_complete(None)
     assert place() == (False, True)
     # One of those that are bound may have to move.
-    assert {name for kind, name in await world.due_keys() if kind == "Request"} == {"waits", "z-bound"}
+    assert await world.due_names("Request") == {"waits", "z-bound"}
 
 
-@on_virtual_time
 async def test_room_that_a_session_does_not_take_is_for_the_next(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 1}))
     world.store.instances.observe(member_json())
@@ -225,10 +203,9 @@ async def test_room_that_a_session_does_not_take_is_for_the_next(world: World) -
     await world.settle()
 
     world.store.requests.assume((NAMESPACE, "continues"), (NAMESPACE, "home"), in_turn=False)
-    assert {name for kind, name in await world.due_keys(LONG) if kind == "Request"} == {"next"}
+    assert await world.due_names("Request", LONG) == {"next"}
 
 
-@on_virtual_time
 async def test_what_happens_to_instances_of_no_pool_has_no_request_of_a_pool_reconciled(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.requests.observe(pool_request("one"))
@@ -237,23 +214,18 @@ async def test_what_happens_to_instances_of_no_pool_has_no_request_of_a_pool_rec
     assert ("Request", "one") not in await world.due_keys(LONG)
 
 
-@on_virtual_time
 async def test_without_a_pool_of_the_name_instances_with_its_label_are_candidates(world: World) -> None:
     obj = instance_json("by-label")
     obj["metadata"]["labels"] = {"efrit.dev/pool": "crew"}
     world.store.instances.observe(obj)
     world.store.requests.observe(pool_request("one"))
-    snapshot = world.request((NAMESPACE, "one"))
-    assert snapshot.pool is None
-    assert [candidate.instance.metadata.name for candidate in snapshot.candidates] == ["by-label"]
+    assert world.request((NAMESPACE, "one")).pool is None
+    assert world.candidates() == ["by-label"]
 
     world.store.pools.observe(pool_json())
-    snapshot = world.request((NAMESPACE, "one"))
-    assert snapshot.pool is not None
-    assert snapshot.candidates == ()
+    assert (world.place().waiting, world.candidates()) == (1, [])
 
 
-@on_virtual_time
 async def test_the_deletion_of_a_pool_has_its_requests_look_for_labelled_instances(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.requests.observe(pool_request("one"))
@@ -263,7 +235,6 @@ async def test_the_deletion_of_a_pool_has_its_requests_look_for_labelled_instanc
     assert world.store.pools.snapshot(CREW) is None
 
 
-@on_virtual_time
 async def test_of_thousands_that_wait_a_few_at_a_time_hear_that_their_pool_comes_or_goes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,18 +253,16 @@ async def test_of_thousands_that_wait_a_few_at_a_time_hear_that_their_pool_comes
     assert {f"r{number}" for number in range(7)} <= {name for _, name in await world.due_keys(LONG)}
 
 
-@on_virtual_time
 async def test_a_member_that_drains_is_no_candidate(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.first_list_complete(None)
     world.store.instances.observe(member_json(status={"suspendedIdle": True}))
     world.store.requests.observe(pool_request("one"))
-    assert len(world.request((NAMESPACE, "one")).candidates) == 1
+    assert world.candidates() == ["alpha"]
     world.store.pools.drain(CREW, "uid-crew", frozenset({"alpha"}))
-    assert world.request((NAMESPACE, "one")).candidates == ()
+    assert world.candidates() == []
 
 
-@on_virtual_time
 async def test_flows_follow_the_label_that_the_pool_names_whenever_it_is_named(world: World) -> None:
     world.store.pools.observe(pool_json())
     for number, team in enumerate(("a", "a", "b")):
@@ -303,7 +272,6 @@ async def test_flows_follow_the_label_that_the_pool_names_whenever_it_is_named(w
     assert pool_of(world).flows == (("a", 0, 2), ("b", 0, 1))
 
 
-@on_virtual_time
 async def test_a_label_that_changes_all_the_time_has_the_line_made_anew_once_a_second_and_the_last_one_counts(
     world: World,
 ) -> None:
@@ -317,7 +285,6 @@ async def test_a_label_that_changes_all_the_time_has_the_line_made_anew_once_a_s
     assert pool_of(world).flows == (("c", 0, 1),)
 
 
-@on_virtual_time
 async def test_thousands_are_put_in_line_anew_a_few_at_a_time_for_another_label(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,7 +304,6 @@ async def test_thousands_are_put_in_line_anew_a_few_at_a_time_for_another_label(
     assert pool_of(world).pending == 7
 
 
-@on_virtual_time
 @pytest.mark.parametrize(
     ("fairness", "first"),
     [
@@ -356,10 +322,9 @@ async def test_flows_share_by_the_weights_of_the_spec_and_have_no_more_than_it_a
             world.store.requests.observe(pool_request(f"{team}{number}", labels={"team": team}))
     await world.settle()
     world.store.instances.observe(member_json(status={"conditions": [condition_json("Ready", "True", "Ready")]}))
-    assert {name for kind, name in await world.due_keys(LONG) if kind == "Request"} == first
+    assert await world.due_names("Request", LONG) == first
 
 
-@on_virtual_time
 @pytest.mark.parametrize(("strategy", "first"), [("Packed", "m1"), ("Spread", "m0")])
 async def test_the_fullest_member_goes_first_where_the_pool_packs_and_the_emptiest_where_it_spreads(
     world: World, strategy: str, first: str
@@ -371,10 +336,9 @@ async def test_the_fullest_member_goes_first_where_the_pool_packs_and_the_emptie
     busy = {"instanceName": "m1", "phase": "Running"}
     world.store.requests.observe(pool_request("busy", status=busy))
     world.store.requests.observe(pool_request("one"))
-    assert world.request((NAMESPACE, "one")).candidates[0].instance.metadata.name == first
+    assert world.candidates()[0] == first
 
 
-@on_virtual_time
 async def test_a_request_with_more_labels_than_a_flow_is_worth_has_no_flow(world: World) -> None:
     world.store.pools.observe(pool_json(fairness={"flowLabel": "team"}))
     labels = {f"label-{number}": "x" * 60 for number in range(50)}
@@ -388,7 +352,6 @@ def made_by(requester: str, name: str, *, labels: Json | None = None) -> Json:
     return obj
 
 
-@on_virtual_time
 async def test_without_a_label_the_flow_is_who_made_the_request_where_the_api_server_notes_that(world: World) -> None:
     world.store = Store(world.queue, replace(CONFIG, is_requester_noted=True), world.now)
     world.store.pools.observe(pool_json())
@@ -398,7 +361,6 @@ async def test_without_a_label_the_flow_is_who_made_the_request_where_the_api_se
     assert pool_of(world).flows == (("kim", 0, 2), ("lee", 0, 1))
 
 
-@on_virtual_time
 async def test_nobody_leaves_their_flow_by_many_labels_or_a_long_name(world: World) -> None:
     world.store = Store(world.queue, replace(CONFIG, is_requester_noted=True), world.now)
     world.store.pools.observe(pool_json())
@@ -408,7 +370,6 @@ async def test_nobody_leaves_their_flow_by_many_labels_or_a_long_name(world: Wor
     assert pool_of(world).flows == (("kim", 0, 1), ("l" * MAX_FLOW_CHARS, 0, 1))
 
 
-@on_virtual_time
 async def test_who_made_a_request_is_not_believed_where_users_can_write_it(world: World) -> None:
     world.store.pools.observe(pool_json())
     for number in range(3):
@@ -416,7 +377,6 @@ async def test_who_made_a_request_is_not_believed_where_users_can_write_it(world
     assert pool_of(world).flows == (("", 0, 3),)
 
 
-@on_virtual_time
 async def test_one_request_more_than_may_wait_is_turned_away_and_those_before_it_are_not(world: World) -> None:
     world.store.first_list_complete(None)
     world.store.pools.observe(pool_json(fairness={"maxPendingPerFlow": 2}))
@@ -428,7 +388,6 @@ async def test_one_request_more_than_may_wait_is_turned_away_and_those_before_it
     assert [place.turned_away if place else None for place in places] == [None, None, 2]
 
 
-@on_virtual_time
 async def test_a_request_that_was_deleted_keeps_no_place_from_the_next_one_before_that_is_confirmed(
     world: World,
 ) -> None:
@@ -449,7 +408,6 @@ async def test_a_request_that_was_deleted_keeps_no_place_from_the_next_one_befor
     assert turned_away(world, "old", "last") == [None, 2]
 
 
-@on_virtual_time
 async def test_requests_that_were_deleted_before_their_pool_was_known_keep_no_place(world: World) -> None:
     world.store.first_list_complete(None)
     old = pool_request("old")
@@ -472,7 +430,6 @@ def request_of(number: int, reason: str | None = None) -> Json:
     return obj | ({"status": {"phase": "Pending", "reason": reason}} if reason else {})
 
 
-@on_virtual_time
 async def test_the_next_process_turns_nothing_away_that_was_let_wait(world: World) -> None:
     # Meanwhile its user let fewer wait, and one was interrupted and waits again.
     for reason in ("Backpressure", "Preempted"):
@@ -488,7 +445,6 @@ async def test_the_next_process_turns_nothing_away_that_was_let_wait(world: Worl
     assert turned_away(world, "new", "newer") == [1, 1]
 
 
-@on_virtual_time
 async def test_of_requests_that_are_seen_before_their_pool_the_oldest_wait(world: World) -> None:
     world.store.first_list_complete(None)
     for number in (3, 2, 1, 0):
@@ -500,7 +456,6 @@ async def test_of_requests_that_are_seen_before_their_pool_the_oldest_wait(world
     assert {("Request", "r2"), ("Request", "r3")} <= await world.due_keys()
 
 
-@on_virtual_time
 async def test_of_requests_that_are_seen_after_their_pool_at_a_start_the_oldest_wait(world: World) -> None:
     world.store.pools.observe(pool_json(fairness={"flowLabel": "flow", "maxPendingPerFlow": 1}))
     for number in (3, 2, 1, 0):
@@ -510,7 +465,6 @@ async def test_of_requests_that_are_seen_after_their_pool_at_a_start_the_oldest_
     assert turned_away(world, "r0", "r1", "r2", "r3") == [None, 1, 1, None]
 
 
-@on_virtual_time
 async def test_a_request_that_is_being_bound_is_in_line_no_more_and_comes_back_where_that_fails(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.instances.observe(member_json())
@@ -523,7 +477,6 @@ async def test_a_request_that_is_being_bound_is_in_line_no_more_and_comes_back_w
     assert pool_of(world).members[0].load == 0
 
 
-@on_virtual_time
 async def test_a_pool_keeps_the_size_that_an_earlier_process_chose_as_long_as_it_is_to_wait(world: World) -> None:
     autoscaling = {"maxReplicas": 9, "scaleDown": {"stabilizationSeconds": 60}}
     obj = pool_json(autoscaling=autoscaling)
@@ -537,7 +490,6 @@ async def test_a_pool_keeps_the_size_that_an_earlier_process_chose_as_long_as_it
     assert [growth.members for growth in pool_of(world).growths] == [2]
 
 
-@on_virtual_time
 async def test_a_template_that_changes_has_another_digest_and_one_that_is_too_large_is_not_kept(world: World) -> None:
     world.store.pools.observe(pool_json())
     before = pool_of(world).revision
@@ -551,7 +503,6 @@ async def test_a_template_that_changes_has_another_digest_and_one_that_is_too_la
     assert pool_of(world).template is None
 
 
-@on_virtual_time
 async def test_a_refusal_is_remembered_until_a_member_is_made_or_the_pool_is_another(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.pools.refused(CREW, "uid-crew", "exceeded quota")
@@ -564,22 +515,16 @@ async def test_a_refusal_is_remembered_until_a_member_is_made_or_the_pool_is_ano
     assert pool_of(world).refusal is None
 
 
-@on_virtual_time
 async def test_a_decision_chooses_between_a_few_members_and_knows_the_room_of_all(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 3}))
     world.store.first_list_complete(None)
     for number in range(40):
         world.store.instances.observe(member_json(f"m{number:02}", status={"suspendedIdle": True}))
     world.store.requests.observe(pool_request("one"))
-    snapshot = world.request((NAMESPACE, "one"))
-    assert snapshot.pool is not None
-    assert (snapshot.pool.awake, snapshot.pool.asleep) == (0, 120)
-    assert [candidate.instance.metadata.name for candidate in snapshot.candidates] == [
-        f"m{number:02}" for number in range(16)
-    ]
+    assert (world.place().awake, world.place().asleep) == (0, 120)
+    assert world.candidates() == [f"m{number:02}" for number in range(16)]
 
 
-@on_virtual_time
 async def test_a_member_whose_disk_takes_no_work_has_no_room_and_keeps_none_asleep(world: World) -> None:
     world.store.pools.observe(pool_json(placement={"maxLoadPerInstance": 3}))
     world.store.first_list_complete(None)
@@ -591,9 +536,7 @@ async def test_a_member_whose_disk_takes_no_work_has_no_room_and_keeps_none_asle
     for problem, room in ((DiskProblem.FULL, (0, 3)), (None, (3, 3))):
         world.store.bridges.event(ALPHA, POD_UID, stats(disk=DiskStats(problem=problem)))
         assert ("Request", "one") in await world.due_keys(LONG)
-        place = world.request((NAMESPACE, "one")).pool
-        assert place is not None
-        assert (place.awake, place.asleep) == room
+        assert (world.place().awake, world.place().asleep) == room
 
 
 def _bound_to(member: str) -> Json:
@@ -605,7 +548,6 @@ def _leaves(world: World) -> str | None:
     return place.leaves if place is not None else None
 
 
-@on_virtual_time
 async def test_the_requests_of_a_member_that_begins_to_drain_look_for_another_and_the_time_is_kept(
     world: World,
 ) -> None:
@@ -638,7 +580,6 @@ def test_the_time_that_a_member_drains_goes_on_while_the_clock_is_set() -> None:
         assert clock - snapshot.drain_began["alpha"] == timedelta(seconds=30)
 
 
-@on_virtual_time
 async def test_the_request_of_a_member_that_is_gone_looks_for_another_once_all_members_are_listed(
     world: World,
 ) -> None:
@@ -649,7 +590,6 @@ async def test_the_request_of_a_member_that_is_gone_looks_for_another_once_all_m
     assert _leaves(world) == "gone"
 
 
-@on_virtual_time
 async def test_a_request_that_moves_counts_for_both_members_while_that_is_written(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.instances.observe(member_json())
@@ -662,7 +602,6 @@ async def test_a_request_that_moves_counts_for_both_members_while_that_is_writte
     assert [member.load for member in pool_of(world).members] == [1, 0]
 
 
-@on_virtual_time
 async def test_a_request_may_leave_its_session_only_while_the_member_that_has_it_is_away(world: World) -> None:
     affinity = {"sessionAffinity": "Preferred", "affinityWaitSeconds": 5}
     world.store.pools.observe(pool_json(placement=affinity))
@@ -670,19 +609,11 @@ async def test_a_request_may_leave_its_session_only_while_the_member_that_has_it
     chat = pool_request("chat", type="chat", session={"id": "s-1"})
     for obj in (chat, pool_request("eval")):
         world.store.requests.observe({**obj, "status": {"instanceName": "alpha"}})
-
-    def place(name: str) -> PoolPlace | None:
-        snapshot = world.store.requests.snapshot((NAMESPACE, name))
-        assert snapshot is not None
-        return snapshot.pool
-
-    found = place("chat")
-    assert found is not None
-    assert (found.leaves, found.affinity_wait) == ("alpha", seconds(5))
-    assert place("eval") is None
+    assert (world.place("chat").leaves, world.place("chat").affinity_wait) == ("alpha", seconds(5))
+    assert world.request((NAMESPACE, "eval")).pool is None
 
     world.store.pools.observe(pool_json(version="2"))
-    assert place("chat") is None
+    assert world.request((NAMESPACE, "chat")).pool is None
 
 
 def working_since(world: World) -> datetime | None:
@@ -690,7 +621,6 @@ def working_since(world: World) -> datetime | None:
     return member.working_since
 
 
-@on_virtual_time
 async def test_a_member_works_since_it_has_the_oldest_of_its_requests(world: World) -> None:
     world.store.first_list_complete(None)
     world.store.pools.observe(pool_json())
@@ -711,7 +641,6 @@ async def test_a_member_works_since_it_has_the_oldest_of_its_requests(world: Wor
     assert working_since(world) is None
 
 
-@on_virtual_time
 async def test_a_request_that_an_earlier_process_has_placed_and_a_plan_are_there_for_long(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.instances.observe(member_json())
@@ -724,7 +653,6 @@ async def test_a_request_that_an_earlier_process_has_placed_and_a_plan_are_there
     assert working_since(world) == BEGINNING
 
 
-@on_virtual_time
 async def test_a_resync_has_the_budget_of_each_pool_applied_again(world: World) -> None:
     world.store.pools.observe(pool_json())
     await world.settle()
@@ -739,7 +667,6 @@ async def test_a_resync_has_the_budget_of_each_pool_applied_again(world: World) 
     assert await world.due_keys(LONG) == {("Pool", "crew")}
 
 
-@on_virtual_time
 async def test_the_oldest_request_that_waits_is_known_until_a_member_has_it(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.requests.observe(pool_request("low", priority=-10, created=NOW - seconds(90)))
@@ -751,7 +678,6 @@ async def test_the_oldest_request_that_waits_is_known_until_a_member_has_it(worl
     assert pool_of(world).oldest_pending == NOW - seconds(30)
 
 
-@on_virtual_time
 async def test_what_members_have_counts_for_its_flow_though_it_was_seen_before_its_pool(world: World) -> None:
     world.store.requests.observe(pool_request("one", labels={"team": "a"}, status={"instanceName": "alpha"}))
     world.store.requests.observe(pool_request("two", labels={"team": "a"}))
@@ -760,15 +686,12 @@ async def test_what_members_have_counts_for_its_flow_though_it_was_seen_before_i
 
     world.store.instances.observe(member_json())
     world.store.instances.observe(member_json("beta"))
-    place = world.request((NAMESPACE, "two")).pool
-    assert place is not None
-    assert place.ahead >= place.awake
+    assert world.place("two").ahead >= world.place("two").awake
 
     world.store.requests.observe_gone((NAMESPACE, "one"), "uid-one")
     assert pool_of(world).flows == (("a", 0, 1),)
 
 
-@on_virtual_time
 async def test_a_request_that_comes_while_its_pool_is_made_anew_is_in_the_flow_that_the_pool_says(
     world: World,
 ) -> None:
@@ -781,7 +704,6 @@ async def test_a_request_that_comes_while_its_pool_is_made_anew_is_in_the_flow_t
     assert pool_of(world).flows == (("a", 0, 1), ("b", 0, 1))
 
 
-@on_virtual_time
 async def test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_wait_are_reconciled_then(
     world: World,
 ) -> None:
@@ -791,22 +713,17 @@ async def test_a_member_has_room_once_its_emacs_claims_requests_and_those_that_w
     world.store.requests.observe(pool_request("first"))
     world.open_bridge(emacs=EmacsStats())
     await world.due_keys(LONG)
-    snapshot = world.store.requests.snapshot((NAMESPACE, "first"))
-    assert snapshot is not None
-    assert snapshot.candidates == ()
+    assert world.candidates("first") == []
 
     world.store.bridges.event((NAMESPACE, "alpha"), POD_UID, stats())
     assert ("Request", "first") in await world.due_keys(LONG)
-    snapshot = world.store.requests.snapshot((NAMESPACE, "first"))
-    assert snapshot is not None
-    assert [candidate.instance.metadata.name for candidate in snapshot.candidates] == ["alpha"]
+    assert world.candidates("first") == ["alpha"]
 
     # It says again what is known.
     world.store.bridges.event((NAMESPACE, "alpha"), POD_UID, stats(processed=1))
     assert ("Request", "first") not in await world.due_keys(LONG)
 
 
-@on_virtual_time
 async def test_a_request_that_a_member_cannot_take_has_its_pool_reconciled_no_more_often_for_being_reconciled(
     world: World,
 ) -> None:
@@ -820,24 +737,17 @@ async def test_a_request_that_a_member_cannot_take_has_its_pool_reconciled_no_mo
     assert await world.due_keys(LONG) == set()
 
 
-@on_virtual_time
 async def test_a_member_whose_pod_is_being_stopped_has_no_room(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.first_list_complete(None)
     world.store.instances.observe(member_json())
     world.open_bridge()
     world.store.requests.observe(pool_request("first"))
-
-    def candidates() -> int:
-        snapshot = world.store.requests.snapshot((NAMESPACE, "first"))
-        assert snapshot is not None
-        return len(snapshot.candidates)
-
-    assert candidates() == 1
+    assert world.candidates("first") == ["alpha"]
     stopped = child()
     stopped["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     world.store.children.observe_pod(stopped)
-    assert candidates() == 0
+    assert world.candidates("first") == []
 
 
 def _updated(status: str, reason: str) -> Json:
@@ -854,7 +764,6 @@ def _updated(status: str, reason: str) -> Json:
         (_updated("False", "UpdateFailed"), "former", False),
     ],
 )
-@on_virtual_time
 async def test_a_member_that_waits_for_its_update_has_no_room(
     world: World, status: Json, template: str, held: bool
 ) -> None:
@@ -868,13 +777,10 @@ async def test_a_member_that_waits_for_its_update_has_no_room(
     world.store.children.observe_pod(pod)
     world.open_bridge()
     world.store.requests.observe(pool_request("one"))
-    snapshot = world.request((NAMESPACE, "one"))
-    assert snapshot.pool is not None
     assert world.instance().held_for_update is held
-    assert (snapshot.pool.awake, len(snapshot.candidates)) == ((0, 0) if held else (3, 1))
+    assert (world.place().awake, len(world.candidates())) == ((0, 0) if held else (3, 1))
 
 
-@on_virtual_time
 async def test_a_member_has_no_room_while_its_pod_is_replaced_and_those_that_wait_are_reconciled_then(
     world: World,
 ) -> None:
@@ -883,25 +789,18 @@ async def test_a_member_has_no_room_while_its_pod_is_replaced_and_those_that_wai
     world.store.instances.observe(member_json())
     world.open_bridge()
     world.store.requests.observe(pool_request("one"))
-
-    def awake() -> int:
-        place = world.request((NAMESPACE, "one")).pool
-        assert place is not None
-        return place.awake
-
-    assert awake() == 1
+    assert world.place().awake == 1
     world.store.rollouts.reserve(ALPHA, UpdateCause.SPEC, world.now())
-    assert awake() == 0
+    assert world.place().awake == 0
     world.store.rollouts.cancel_reservation(ALPHA)
     assert world.store.instances.replace_begins(ALPHA)
-    assert awake() == 0
+    assert world.place().awake == 0
     await world.due_keys(LONG)
     world.store.instances.replace_ended(ALPHA)
     assert ("Request", "one") in await world.due_keys(LONG)
-    assert awake() == 1
+    assert world.place().awake == 1
 
 
-@on_virtual_time
 async def test_of_instances_that_anybody_has_made_for_a_pool_no_more_count_than_it_can_have(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -919,7 +818,6 @@ async def test_of_instances_that_anybody_has_made_for_a_pool_no_more_count_than_
     assert (names(world), pool_of(world).has_too_many) == (["c", "d", "e"], False)
 
 
-@on_virtual_time
 async def test_a_pool_that_is_gone_is_reconciled_once_more_for_what_it_leaves(world: World) -> None:
     world.store.pools.observe(pool_json())
     await world.due_keys(LONG)
@@ -931,7 +829,6 @@ async def test_a_pool_that_is_gone_is_reconciled_once_more_for_what_it_leaves(wo
     assert world.store.pools.left(CREW) is None
 
 
-@on_virtual_time
 async def test_a_status_of_a_pool_ends_no_pause_after_a_refusal_and_another_spec_does(world: World) -> None:
     world.store.pools.observe(pool_json())
     world.store.pools.refused(CREW, "uid-crew", "exceeded quota")

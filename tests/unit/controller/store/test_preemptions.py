@@ -14,7 +14,9 @@ from efrit.protocol.view import RequestView
 from tests.support.factory import NAMESPACE, NOW, POD_UID, Json, answered, seconds, statefulset_json, view
 from tests.unit.controller.store.test_pools import member_json, pool_json, pool_of, pool_request
 from tests.unit.controller.store.world import ALPHA, World, child
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 LONG, URGENT = (NAMESPACE, "long"), (NAMESPACE, "urgent")
 AGAIN: Json = {"retryPolicy": "IfInterrupted"}
@@ -52,7 +54,6 @@ def victim(world: World, name: str = "urgent", **fields: Any) -> Victim | None:
     return ask(world, name, **fields).victim
 
 
-@on_virtual_time
 async def test_running_work_of_lower_priority_is_interrupted_where_the_pool_says_so(world: World) -> None:
     show_pool(world)
     chosen = victim(world)
@@ -63,13 +64,11 @@ async def test_running_work_of_lower_priority_is_interrupted_where_the_pool_says
     assert place(world).victim is None
 
 
-@on_virtual_time
 async def test_nothing_is_interrupted_while_a_member_has_room(world: World) -> None:
     show_pool(world, placement={"maxLoadPerInstance": 2})
     assert victim(world) is None
 
 
-@on_virtual_time
 async def test_nothing_is_interrupted_before_all_open_requests_are_known(world: World) -> None:
     world.store.pools.observe(pool_json(preemption="LowerPriority", placement={"maxLoadPerInstance": 1}))
     world.store.instances.observe(member_json())
@@ -82,7 +81,6 @@ async def test_nothing_is_interrupted_before_all_open_requests_are_known(world: 
     assert place(world).victim is not None
 
 
-@on_virtual_time
 async def test_nothing_is_interrupted_for_a_request_whose_status_the_api_server_refuses(world: World) -> None:
     show_pool(world)
     assert victim(world) is not None
@@ -90,7 +88,6 @@ async def test_nothing_is_interrupted_for_a_request_whose_status_the_api_server_
     assert place(world).victim is None
 
 
-@on_virtual_time
 async def test_what_has_not_begun_may_be_interrupted_later(world: World) -> None:
     show_pool(world, view("uid-long"))
     pool_place = ask(world)
@@ -99,7 +96,6 @@ async def test_what_has_not_begun_may_be_interrupted_later(world: World) -> None
     assert place(world).victim is not None
 
 
-@on_virtual_time
 async def test_what_goes_first_for_its_age_is_not_interrupted_for_what_waited_beside_it(world: World) -> None:
     world.store.pools.observe(pool_json(preemption="LowerPriority", placement={"maxLoadPerInstance": 1}))
     world.store.first_list_complete(None)
@@ -110,7 +106,6 @@ async def test_what_goes_first_for_its_age_is_not_interrupted_for_what_waited_be
     assert (pool_place.victim, pool_place.victim_may_come) == (None, False)
 
 
-@on_virtual_time
 async def test_a_member_that_would_go_on_with_other_work_is_left_alone(world: World) -> None:
     show_pool(world, runs(), view("uid-next"), placement={"maxLoadPerInstance": 2})
     world.store.requests.observe(pool_request("next", status=BOUND, created=NOW - seconds(600)))
@@ -119,7 +114,6 @@ async def test_a_member_that_would_go_on_with_other_work_is_left_alone(world: Wo
     assert victim(world, "more-urgent", priority=1000) is not None
 
 
-@on_virtual_time
 @pytest.mark.parametrize("held", ["it drains", "a claim waits for it", "its bridge is away"])
 async def test_a_member_that_takes_nothing_more_is_left_alone(world: World, held: str) -> None:
     show_pool(world)
@@ -134,7 +128,6 @@ async def test_a_member_that_takes_nothing_more_is_left_alone(world: World, held
     assert victim(world) is None
 
 
-@on_virtual_time
 async def test_the_request_of_a_plan_stays_on_the_member_that_has_the_plan(world: World) -> None:
     show_pool(world)
     labels = {PLAN_UID_LABEL: "uid-app"}
@@ -142,7 +135,6 @@ async def test_the_request_of_a_plan_stays_on_the_member_that_has_the_plan(world
     assert victim(world) is None
 
 
-@on_virtual_time
 async def test_a_flow_takes_from_another_only_what_that_has_beyond_its_share(world: World) -> None:
     spec = {"placement": {"maxLoadPerInstance": 2}, "fairness": {"flowLabel": "team"}}
     show_pool(world, runs(), runs("second"), **spec)
@@ -157,7 +149,6 @@ async def test_a_flow_takes_from_another_only_what_that_has_beyond_its_share(wor
     assert victim(world, "mine", labels={"team": "a"}) is not None
 
 
-@on_virtual_time
 @pytest.mark.parametrize(
     ("teams", "weights", "taken"),
     [
@@ -181,7 +172,6 @@ async def test_shares_go_by_the_weights_of_the_flows(world: World, teams: str, w
     assert (victim(world, labels={"team": "b"}) is not None) == taken
 
 
-@on_virtual_time
 async def test_what_an_earlier_process_interrupts_for_a_request_is_found_again(world: World) -> None:
     mark = {"preemption": {"inProgress": True, "byUID": "uid-urgent", "byName": "urgent"}}
     show_pool(world)
@@ -201,7 +191,6 @@ def put_back(world: World) -> None:
     world.store.requests.observe(pool_request("long", status=status, version="30", **AGAIN))
 
 
-@on_virtual_time
 async def test_what_a_queue_says_of_a_run_that_is_over_is_settled_and_no_answer_of_the_next_run(world: World) -> None:
     show_pool(world)
     stopped = answered("uid-long", reason=RequestReason.CANCELLED)
@@ -230,7 +219,6 @@ async def test_what_a_queue_says_of_a_run_that_is_over_is_settled_and_no_answer_
     assert world.request(LONG).bridge_view == shown
 
 
-@on_virtual_time
 async def test_a_late_word_of_a_former_run_after_a_restart_is_settled_too(world: World) -> None:
     world.store.first_list_complete(None)
     put_back(world)
@@ -240,7 +228,6 @@ async def test_a_late_word_of_a_former_run_after_a_restart_is_settled_too(world:
     assert world.request(LONG).bridge_view is None
 
 
-@on_virtual_time
 async def test_what_is_taken_out_of_turn_is_paid_for_and_costs_nobody_else_their_credit(world: World) -> None:
     spec: Json = {"placement": {"maxLoadPerInstance": 3}, "fairness": {"flowLabel": "team"}}
     world.store.pools.observe(pool_json(**spec))

@@ -15,7 +15,8 @@ from tests.support.factory import Json, condition_json, instance_json, plan_json
 from tests.unit.controller.store.test_claims import claim_json
 from tests.unit.controller.store.test_pools import pool_json
 from tests.unit.controller.store.world import ALPHA, World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 UNREADABLE = ("0000-01-01T00:00:00Z", "2026-01-01T00:00:60Z")
 
@@ -26,7 +27,6 @@ def written(obj: Json, moment: str, *names: str) -> Json:
     return {**obj, "status": {**dict.fromkeys(names, moment), "conditions": [condition]}}
 
 
-@on_virtual_time
 @pytest.mark.parametrize("moment", UNREADABLE)
 async def test_an_object_of_each_kind_is_seen_and_the_time_counts_as_absent(world: World, moment: str) -> None:
     store = world.store

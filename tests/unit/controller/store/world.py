@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from efrit.controller.model.keys import WorkKey
-from efrit.controller.model.snapshots import InstanceSnapshot, PlanSnapshot, RequestSnapshot
+from efrit.controller.model.snapshots import InstanceSnapshot, PlanSnapshot, PoolPlace, RequestSnapshot
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol.events import Reset
@@ -53,6 +53,10 @@ class World:
         assert {key.namespace for key in keys} <= {NAMESPACE, "other"}
         return {(key.kind.removeprefix("Efrit"), key.name) for key in keys}
 
+    async def due_names(self, kind: str, within: float = SOON) -> set[str]:
+        """Names of everything of a kind that is reconciled within this time."""
+        return {name for each, name in await self.due_keys(within) if each == kind}
+
     def list_parts(self, *parts: Json, plan: tuple[str, str] = (NAMESPACE, "app"), uid: str = "uid-app") -> None:
         """Show the requests of a plan, as a list of them does."""
         for part in parts:
@@ -64,6 +68,16 @@ class World:
         snapshot = self.store.requests.snapshot(key)
         assert snapshot is not None
         return snapshot
+
+    def place(self, name: str = "one") -> PoolPlace:
+        """Return what a request of a pool, by its name, is told of that."""
+        place = self.request((NAMESPACE, name)).pool
+        assert place is not None
+        return place
+
+    def candidates(self, name: str = "one") -> list[str]:
+        """Return the instances that a request, by its name, may choose from."""
+        return [candidate.instance.metadata.name for candidate in self.request((NAMESPACE, name)).candidates]
 
     def instance(self, key: tuple[str, str] = ALPHA, *, deciding: bool = False) -> InstanceSnapshot:
         """Return the snapshot of an instance that is known."""

@@ -582,7 +582,7 @@ MUTANTS = (
         "batch-reported-again",
         Instead("pass"),
         silent=True,
-    ).found_by("test_an_answer_that_ends_early_is_reported_likewise"),
+    ).found_by("test_an_answer_that_fails_half_way_is_reported_to_those_it_says_nothing_of_and_they_can_come_again"),
     Step(
         "the way on of what waits for a batch to a bridge that does not answer", "batches-of-silent", Never()
     ).found_by("test_what_waits_is_let_go_once_the_bridge_counts_as_not_answering"),

@@ -35,12 +35,6 @@ def order(lanes: Lanes, most: int, may_begin: Callable[[str], bool] = anyone) ->
     return [turn.key.namespace for turn in turns if turn is not None]
 
 
-def test_a_single_key_comes_after_one_of_three_thousand() -> None:
-    lanes = filled(("burst", 3000), ("quiet", 1))
-
-    assert order(lanes, 3) == ["burst", "quiet", "burst"]
-
-
 def test_namespaces_take_turns_whatever_their_number() -> None:
     lanes = filled(*((f"team-{number}", 2) for number in range(10_000)))
 
@@ -48,22 +42,6 @@ def test_namespaces_take_turns_whatever_their_number() -> None:
     assert lanes.lanes == 10_000
     order(lanes, 10_000)
     assert (len(lanes), lanes.lanes) == (0, 0)
-
-
-def test_the_kinds_of_a_namespace_take_turns() -> None:
-    lanes = filled(("team", 100))
-    for name in ("a", "b"):
-        lanes.put(key("team", name, "EfritInstance"), 0)
-
-    turns = [lanes.take(anyone) for _ in range(5)]
-
-    assert [turn.key.kind for turn in turns if turn] == [
-        "EfritRequest",
-        "EfritInstance",
-        "EfritRequest",
-        "EfritInstance",
-        "EfritRequest",
-    ]
 
 
 def test_keys_that_go_first_take_turns_with_the_kinds_of_their_namespace() -> None:

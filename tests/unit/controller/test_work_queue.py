@@ -80,23 +80,6 @@ async def test_keys_are_reconciled_in_the_order_they_came() -> None:
     assert order == keys
 
 
-async def test_a_key_added_while_it_is_worked_on_is_reconciled_once_more() -> None:
-    queue, starts = WorkQueue(), list[float]()
-
-    async def work(key: WorkKey) -> None:
-        starts.append(now())
-        await elapse(10)
-
-    async with running(queue, work, workers=4):
-        queue.add(KEY)
-        await elapse(5)
-        queue.add(KEY)
-        queue.add(KEY)
-        await elapse(100)
-
-    assert starts == [0, 10]
-
-
 async def test_what_is_decided_about_anew_comes_back_only_for_what_came_after_that() -> None:
     queue, starts = WorkQueue(), list[float]()
 
@@ -118,22 +101,6 @@ async def test_what_is_decided_about_anew_comes_back_only_for_what_came_after_th
 
     assert len(starts) == 2
     assert len(queue) == 0
-
-
-async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
-    queue, reconciled = WorkQueue(), Reconciliations()
-
-    async def work(key: WorkKey) -> None:
-        await reconciled(key)
-        if key == KEY:
-            await elapse(1000)
-
-    async with running(queue, work, workers=16):
-        queue.add(KEY)
-        queue.add(OTHER)
-        await elapse(1)
-
-    assert reconciled.times == {KEY: [0], OTHER: [0]}
 
 
 @pytest.mark.parametrize(
@@ -216,22 +183,6 @@ async def test_a_failing_key_is_reconciled_at_once_when_something_changes() -> N
         await elapse(0.001)
 
     assert reconciled.times[KEY][-1] == 10
-
-
-async def test_a_failing_key_does_not_stop_the_others() -> None:
-    queue, reconciled = WorkQueue(), Reconciliations()
-
-    async def work(key: WorkKey) -> None:
-        await reconciled(key)
-        if key == KEY:
-            raise RuntimeError("a bug")
-
-    async with running(queue, work):
-        queue.add(KEY)
-        queue.add(OTHER)
-        await elapse(0.001)
-
-    assert reconciled.times[OTHER] == [0]
 
 
 async def test_the_depth_counts_keys_that_wait() -> None:

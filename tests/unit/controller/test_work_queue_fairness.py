@@ -283,19 +283,6 @@ async def test_work_without_end_is_cut_off_and_comes_back() -> None:
 # The background.
 
 
-async def test_the_background_waits_for_all_that_is_ready() -> None:
-    queue, work = WorkQueue(), Work()
-    for number in range(200):
-        queue.add_background(key(f"n{number}", kind="Resync"))
-        queue.add(key("team", number))
-    async with running(queue, work, 1):
-        await elapse(1)
-        assert {key.kind for key in work.ended} == {"EfritRequest"}
-        await elapse(HOUR)
-
-    assert len(work.ended) == 400
-
-
 async def test_the_background_goes_on_slowly_while_others_never_cease_to_wait() -> None:
     queue, work = WorkQueue(), Work()
     for number in range(10_000):

@@ -21,12 +21,9 @@ from efrit.protocol.view import RequestView
 NOW = 1000.0
 
 
-def gathering(
-    *urgent: str, lingering: tuple[str, ...] = (), max_elements: int = MAX_BATCH_ELEMENTS
-) -> Gathering[str]:
+def gathering(*urgent: str, lingering: tuple[str, ...] = ()) -> Gathering[str]:
     """Return what waits since NOW."""
     made = Gathering[str]()
-    made.max_elements = max_elements
     for ticket in urgent:
         made.add(b"{}\n", ticket, NOW)
     for ticket in lingering:
@@ -82,11 +79,6 @@ def test_a_batch_is_full_by_its_elements_or_its_bytes_and_goes_at_once() -> None
     for ticket in "abc":
         made.add(b"x" * (MAX_BATCH_BYTES // 2), ticket, NOW, lingers=True)
     assert made.due(NOW) == NOW
-    assert taken(made) == ["a", "b"]
-
-
-def test_a_bridge_that_takes_fewer_elements_gets_no_more() -> None:
-    made = gathering("a", "b", "c", max_elements=2)
     assert taken(made) == ["a", "b"]
 
 

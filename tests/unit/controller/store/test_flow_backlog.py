@@ -312,15 +312,6 @@ def test_a_request_beside_those_of_all_others_keeps_its_flow_when_it_is_put_in_l
     assert line.known("flow 7") == "flow 7"
 
 
-def test_what_a_flow_is_can_change_while_requests_wait() -> None:
-    line = FlowBacklog()
-    add(line, "a", 4)
-    line.refile_begins()
-    line.refile(lambda request: "even" if int(request[1][1:]) % 2 == 0 else "odd", 1000)
-    assert {name: waiting for name, _, waiting in line.busiest(5)} == {"even": 2, "odd": 2}
-    assert len(line) == 4
-
-
 def test_the_oldest_is_the_one_created_first_whatever_its_flow_and_priority() -> None:
     line = FlowBacklog()
     line.add(key("old"), (T0 + timedelta(hours=9), "old"), "a", T0)

@@ -7,16 +7,15 @@ from datetime import datetime, timedelta
 OVER = timedelta(0)
 
 
-def pause_remaining(since: datetime, pause: timedelta, now: datetime) -> timedelta:
-    """Return how long a pause lasts that began at `since`: zero once it is over, or if it began in the future.
+def pause_end(since: datetime, pause: timedelta, now: datetime) -> datetime:
+    """Return when a pause ends, or has ended, that began at `since`: now, if it began in the future.
 
     The clock was set back then: the pause would be as much longer, though it were asked about again and again.
     """
-    # In this order: no time that somebody has written overflows.
-    passed = now - since
-    return max(OVER, pause - passed) if passed >= OVER else OVER  # gate: pause-set-back
+    # Nothing is added to a time in the future: somebody may have written the last one there is.
+    return since + pause if since <= now else now  # gate: pause-set-back
 
 
-def pause_end(since: datetime, pause: timedelta, now: datetime) -> datetime:
-    """Return when a pause ends that began at `since`: now, once it is over or if it began in the future."""
-    return now + pause_remaining(since, pause, now)
+def pause_remaining(since: datetime, pause: timedelta, now: datetime) -> timedelta:
+    """Return how long a pause lasts that began at `since`: zero once it is over, or if it began in the future."""
+    return max(OVER, pause_end(since, pause, now) - now)

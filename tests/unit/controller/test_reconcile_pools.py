@@ -14,6 +14,8 @@ from efrit.api.meta import rfc3339
 from efrit.controller.act import pool_actor
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.names import REVISION_LABEL
+from efrit.controller.model.pools import PoolSnapshot
+from efrit.controller.model.snapshots import Refusal
 from efrit.controller.store.requests import MAX_BINDING_FAILURES
 from efrit.errors import ApiError
 from efrit.protocol import RequestReason
@@ -42,10 +44,19 @@ def wait_for_pool(rig: Rig, **fields: Any) -> None:
     rig.store.requests.observe(rig.api.put(WORK, request))
 
 
-def load(rig: Rig) -> int:
+def pool_of(rig: Rig) -> PoolSnapshot:
     snapshot = rig.store.pools.snapshot(CREW)
     assert snapshot is not None
-    return snapshot.members[0].load
+    return snapshot
+
+
+def sentence(refusal: Refusal | None) -> str:
+    assert refusal is not None
+    return refusal.sentence
+
+
+def load(rig: Rig) -> int:
+    return pool_of(rig).members[0].load
 
 
 async def test_a_request_of_a_pool_is_bound_to_a_member_by_one_write_and_handed_over_at_once(rig: Rig) -> None:
@@ -109,9 +120,7 @@ async def test_a_request_that_cannot_be_bound_leaves_its_place_to_others(rig: Ri
     with pytest.raises(ApiError):
         await rig.reconcile()
     assert load(rig) == 0
-    snapshot = rig.store.pools.snapshot(CREW)
-    assert snapshot is not None
-    assert snapshot.pending == 1
+    assert pool_of(rig).pending == 1
     await rig.reconcile()
     assert load(rig) == 1
 
@@ -146,9 +155,7 @@ async def test_a_request_whose_status_is_refused_keeps_no_place_from_others_and_
     rig.bridge.answers["PUT", "/v1/requests/uid-younger"] = (201, view("uid-younger").to_json())
     await rig.reconcile(name="younger")
     assert rig.api.objects[resources.REQUESTS.path("team", "younger")]["status"]["instanceName"] == "alpha"
-    snapshot = rig.store.pools.snapshot(CREW)
-    assert snapshot is not None
-    assert snapshot.pending == 1
+    assert pool_of(rig).pending == 1
 
 
 def crowd(rig: Rig, count: int, room: int) -> list[str]:
@@ -218,10 +225,7 @@ async def test_members_are_created_and_one_that_is_refused_is_reported(rig: Rig)
     rig.store.first_list_complete(None)
     rig.api.fail("POST", INSTANCES, 403, {"message": "exceeded quota: few", "reason": "Forbidden", "code": 403})
     await rig.reconcile("EfritPool", "crew")
-    snapshot = rig.store.pools.snapshot(CREW)
-    assert snapshot is not None
-    assert snapshot.refusal is not None
-    assert "exceeded quota: few" in snapshot.refusal.sentence
+    assert "exceeded quota: few" in sentence(pool_of(rig).refusal)
     await rig.reconcile("EfritPool", "crew")
     conditions = rig.api.made("PATCH")[-1].body["status"]["conditions"]
     progressing = next(condition for condition in conditions if condition["type"] == "Progressing")
@@ -231,13 +235,11 @@ async def test_members_are_created_and_one_that_is_refused_is_reported(rig: Rig)
 async def test_a_pool_says_of_a_member_whose_pod_a_quota_refuses_what_is_refused_and_what_to_change(rig: Rig) -> None:
     rig.store.pools.observe(rig.api.put(POOL, pool_json(replicas=1)))
     rig.store.first_list_complete(None)
-    empty = rig.store.pools.snapshot(CREW)
-    assert empty is not None
     refusal = "pods is forbidden: exceeded quota: few"
     ready = {"type": "Ready", "status": "False", "reason": "ChildRefused", "observedGeneration": 1}
     ready |= {"message": f"The pod cannot be created: {refusal}", "lastTransitionTime": rfc3339(rig.clock())}
     member = {**member_json(), "status": {"conditions": [ready]}}
-    member["metadata"]["labels"] |= {REVISION_LABEL: empty.revision}
+    member["metadata"]["labels"] |= {REVISION_LABEL: pool_of(rig).revision}
     rig.store.instances.observe(rig.api.put(ALPHA, member))
 
     for minutes in (1, 20):
@@ -384,11 +386,8 @@ async def test_a_budget_of_somebody_else_is_not_taken_and_the_rest_of_the_decisi
     rig.api.put(BUDGET, {"metadata": {"name": "efrit-crew"}, "spec": {"maxUnavailable": 1}})
     await listed_pool(rig)
     assert rig.api.objects[BUDGET]["spec"] == {"maxUnavailable": 1}
-    snapshot = rig.store.pools.snapshot(CREW)
-    assert snapshot is not None
-    assert snapshot.budget is None
-    assert snapshot.budget_refusal is not None
-    assert snapshot.budget_refusal.sentence.startswith(
+    assert pool_of(rig).budget is None
+    assert sentence(pool_of(rig).budget_refusal).startswith(
         "PodDisruptionBudget efrit-crew already exists and does not belong to this EfritPool: delete it"
     )
     assert rig.api.objects[POOL]["status"]["desiredReplicas"] == 0
@@ -589,9 +588,7 @@ async def keep(rig: Rig) -> None:
 
 
 def revision(rig: Rig) -> str:
-    snapshot = rig.store.pools.snapshot(CREW)
-    assert snapshot is not None
-    return f"{REVISIONS}/crew-{snapshot.revision}"
+    return f"{REVISIONS}/crew-{pool_of(rig).revision}"
 
 
 def history_calls(rig: Rig) -> list[str]:
@@ -649,10 +646,7 @@ async def test_what_somebody_else_has_made_by_its_name_is_left_alone_and_the_poo
     await keep(rig)
     assert numbers(rig) == {path: 9}
     assert rig.api.objects[POOL]["status"]["desiredReplicas"] == 0
-    snapshot = rig.store.pools.snapshot(CREW)
-    assert snapshot is not None
-    assert snapshot.history_refusal is not None
-    assert "not as the operator makes it for this EfritPool: delete it" in snapshot.history_refusal.sentence
+    assert "not as the operator makes it for this EfritPool: delete it" in sentence(pool_of(rig).history_refusal)
     # Once more soon, for it may have gone, and then seldom.
     rig.clock.passed += timedelta(seconds=10)
     await keep(rig)
@@ -685,10 +679,7 @@ async def test_so_many_that_somebody_must_have_made_them_are_not_read(
         rig.api.put(f"{REVISIONS}/crew-{number}", {"metadata": {"name": f"crew-{number}"}, "revision": 1})
     await listed_pool(rig)
     await keep(rig)
-    snapshot = rig.store.pools.snapshot(CREW)
-    assert snapshot is not None
-    assert snapshot.history_refusal is not None
-    assert snapshot.history_refusal.sentence.startswith("More than 3 ControllerRevisions")
+    assert sentence(pool_of(rig).history_refusal).startswith("More than 3 ControllerRevisions")
     assert history_calls(rig) == ["GET"]
 
 
@@ -701,9 +692,7 @@ def put_kept(rig: Rig, **meta: Any) -> str:
 
 
 def history_refusal(rig: Rig) -> Any:
-    snapshot = rig.store.pools.snapshot(CREW)
-    assert snapshot is not None
-    return snapshot.history_refusal
+    return pool_of(rig).history_refusal
 
 
 async def test_what_a_former_pool_of_the_name_had_is_soon_gone_and_not_reported_before(rig: Rig) -> None:

@@ -59,7 +59,7 @@ def large(text: str, **fields: Any) -> list[Action]:
     return answer(result=text, sha256=hashlib.sha256(data).hexdigest(), result_bytes=len(data), **fields)
 
 
-def test_a_success_fills_the_whole_status() -> None:
+def test_a_success_fills_the_whole_status_and_sets_both_conditions_with_one_reason() -> None:
     status = written(answer(result="2", output="printed", messages="said", attempt=1))
 
     assert {key: value for key, value in status.items() if key != "conditions"} == {
@@ -78,11 +78,6 @@ def test_a_success_fills_the_whole_status() -> None:
         "completionTime": "2026-03-01T12:00:00.000000Z",
         "executionSeconds": 1.5,
     }
-
-
-def test_a_success_sets_both_conditions_with_one_reason() -> None:
-    status = written(answer(result="2"))
-
     for kind in ("Complete", "Succeeded"):
         assert condition(status, kind) == ("True", "Succeeded", "The work is done.")
 

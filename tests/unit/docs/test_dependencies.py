@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -22,6 +23,7 @@ def required() -> set[str]:
     return {re.split(r"[<>=!~;\[ ]", dependency)[0] for dependency in project["dependencies"]}
 
 
+@cache
 def imported() -> set[str]:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "operator/efrit").rglob("*.py"))
     found = re.findall(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w., ]*$)", sources, re.MULTILINE)

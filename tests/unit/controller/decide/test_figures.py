@@ -46,7 +46,7 @@ REPORTED: Json = {"queue": {"pending": 2, "processed": 1}}
     ("fields", "expected"),
     [
         pytest.param({"stats_written": None}, None, id="never written by this process"),
-        pytest.param({}, NOW, id="work ended more than a second ago"),
+        pytest.param({}, ENDED + seconds(1), id="work ended more than a second ago"),
         pytest.param({"work_ended": None}, WRITTEN + seconds(10), id="no work was seen"),
         pytest.param({"open_requests": 1}, WRITTEN + seconds(10), id="a request is open"),
         pytest.param({"active_plans": 1}, WRITTEN + seconds(10), id="a plan goes on"),
@@ -61,7 +61,7 @@ REPORTED: Json = {"queue": {"pending": 2, "processed": 1}}
             id="the same figures",
         ),
         pytest.param({"pod": None}, WRITTEN + seconds(10), id="no figures"),
-        pytest.param({"early_writes": (NOW, NOW)}, NOW, id="two early writes before"),
+        pytest.param({"early_writes": (NOW, NOW)}, ENDED + seconds(1), id="two early writes before"),
         pytest.param({"work_ended": NOW - seconds(0.5)}, NOW + seconds(0.5), id="work has ended"),
         pytest.param(
             {"early_writes": (NOW - seconds(25), NOW - seconds(15), NOW - seconds(4))},

@@ -41,13 +41,7 @@ def show_pool(world: World, *views: RequestView, **spec: Any) -> None:
 
 def ask(world: World, name: str = "urgent", priority: int = 5, **fields: Any) -> PoolPlace:
     world.store.requests.observe(pool_request(name, priority=priority, **fields))
-    return place(world, name)
-
-
-def place(world: World, name: str = "urgent") -> PoolPlace:
-    pool_place = world.request((NAMESPACE, name)).pool
-    assert pool_place is not None
-    return pool_place
+    return world.place(name)
 
 
 def victim(world: World, name: str = "urgent", **fields: Any) -> Victim | None:
@@ -61,7 +55,7 @@ async def test_running_work_of_lower_priority_is_interrupted_where_the_pool_says
     assert (chosen.request.key, chosen.member.instance.key, chosen.marked) == (LONG, ALPHA, False)
     assert victim(world, "as-urgent", priority=0) is None
     world.store.pools.observe(pool_json(generation=2, version="2", placement={"maxLoadPerInstance": 1}))
-    assert place(world).victim is None
+    assert world.place("urgent").victim is None
 
 
 async def test_nothing_is_interrupted_while_a_member_has_room(world: World) -> None:
@@ -78,14 +72,14 @@ async def test_nothing_is_interrupted_before_all_open_requests_are_known(world: 
     world.open_bridge(runs())
     assert victim(world) is None
     world.store.first_list_complete(None)
-    assert place(world).victim is not None
+    assert world.place("urgent").victim is not None
 
 
 async def test_nothing_is_interrupted_for_a_request_whose_status_the_api_server_refuses(world: World) -> None:
     show_pool(world)
     assert victim(world) is not None
     world.store.requests.status_refused(URGENT, "uid-urgent")
-    assert place(world).victim is None
+    assert world.place("urgent").victim is None
 
 
 async def test_what_has_not_begun_may_be_interrupted_later(world: World) -> None:
@@ -93,7 +87,7 @@ async def test_what_has_not_begun_may_be_interrupted_later(world: World) -> None
     pool_place = ask(world)
     assert (pool_place.victim, pool_place.victim_may_come) == (None, True)
     world.store.bridges.event(ALPHA, POD_UID, runs())
-    assert place(world).victim is not None
+    assert world.place("urgent").victim is not None
 
 
 async def test_what_goes_first_for_its_age_is_not_interrupted_for_what_waited_beside_it(world: World) -> None:
@@ -102,7 +96,7 @@ async def test_what_goes_first_for_its_age_is_not_interrupted_for_what_waited_be
     world.store.requests.observe(pool_request("urgent", priority=5))
     await elapse(1)
     show_pool(world)
-    pool_place = place(world)
+    pool_place = world.place("urgent")
     assert (pool_place.victim, pool_place.victim_may_come) == (None, False)
 
 
@@ -145,7 +139,7 @@ async def test_a_flow_takes_from_another_only_what_that_has_beyond_its_share(wor
     mark = {"preemption": {"inProgress": True, "byUID": "uid-first", "byName": "first"}}
     status = {**BOUND, **mark}
     world.store.requests.observe(pool_request("second", status=status, version="23", labels={"team": "a"}, **AGAIN))
-    assert place(world).victim is None
+    assert world.place("urgent").victim is None
     assert victim(world, "mine", labels={"team": "a"}) is not None
 
 
@@ -181,7 +175,7 @@ async def test_what_an_earlier_process_interrupts_for_a_request_is_found_again(w
     assert (chosen.request.key, chosen.marked) == (LONG, True)
     assert victim(world, "other", priority=9) is None
     world.store.bridges.bridge_lost(ALPHA, POD_UID, "it does not answer")
-    pool_place = place(world)
+    pool_place = world.place("urgent")
     assert (pool_place.victim, pool_place.victim_may_come) == (None, True)
 
 

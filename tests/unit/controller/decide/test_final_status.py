@@ -149,12 +149,18 @@ def test_the_queued_time_written_before_stays_where_the_bridge_names_none() -> N
 
 @pytest.mark.parametrize(
     ("fields", "result", "truncated"),
-    [({"result": ""}, "", False), ({"result": "abc", "truncated": True, "result_bytes": 9_999_999}, "abc", True)],
-    ids=["empty", "cut by Emacs"],
+    [
+        ({"result": ""}, "", False),
+        ({"result": "x" * INLINE}, "x" * INLINE, False),
+        ({"result": "abc", "truncated": True, "result_bytes": 9_999_999}, "abc", True),
+    ],
+    ids=["empty", "of exactly 32 KiB", "cut by Emacs"],
 )
-def test_a_short_result_is_in_the_status(fields: Json, result: str, truncated: bool) -> None:
-    status = written(answer(**fields))
+def test_a_short_result_is_in_the_status_alone(fields: Json, result: str, truncated: bool) -> None:
+    actions = answer(**fields)
 
+    status = written(actions)
+    assert of_kind(actions, StoreResult) == []
     assert (status["result"], status["truncated"], "resultRef" in status) == (result, truncated, False)
 
 
@@ -170,13 +176,6 @@ def test_a_secret_with_the_beginning_that_emacs_had_room_for_has_no_digest_of_th
     assert base64.b64decode(secret["data"]["result"]).decode() == beginning
     assert (status["resultRef"]["bytes"], status["resultRef"]["sha256"]) == (9_999_999, "")
     assert status["truncated"] is True
-
-
-def test_a_result_of_exactly_32_kib_stays_inline() -> None:
-    actions = large("x" * INLINE)
-
-    assert of_kind(actions, StoreResult) == []
-    assert (written(actions)["result"], written(actions)["truncated"]) == ("x" * INLINE, False)
 
 
 def test_a_larger_result_lies_whole_in_a_secret() -> None:

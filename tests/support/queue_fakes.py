@@ -111,11 +111,13 @@ class TestDisk(Disk):
         for fault in self.faults:
             fault.raise_if_due(method, args)
 
-    def read(self, area: Area, name: str, *, limit: int, start: int = 0) -> bytes | None:
+    def read(
+        self, area: Area, name: str, *, limit: int, start: int = 0, forbidden_is_empty: bool = True
+    ) -> bytes | None:
         # It changes nothing, and is no step.
         for fault in self.faults:
             fault.raise_if_due("read", (area, name))
-        return super().read(area, name, limit=limit, start=start)
+        return super().read(area, name, limit=limit, start=start, forbidden_is_empty=forbidden_is_empty)
 
     def create(self, area: Area, name: str, data: bytes, *, hurry: bool = True) -> int:
         self._step("create", area, name)

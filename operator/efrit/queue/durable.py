@@ -116,7 +116,8 @@ class Disk:
         # Two bridges on one queue would both supervise the same Emacs; the kernel drops the lock with us.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self.remove_non_file(Area.ROOT, IDENTITY)  # gate: odd-identity
-        self._lock = os.open(IDENTITY, flags, 0o600, dir_fd=self._fds[Area.ROOT])
+        with naming_failures(f"open {self.root / IDENTITY}, which the bridge must own, with mode 0600"):
+            self._lock = os.open(IDENTITY, flags, 0o600, dir_fd=self._fds[Area.ROOT])
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gate: queue-lock
         except BlockingIOError:
@@ -247,17 +248,21 @@ class Disk:
             raise
         self.sync_file(fd)
 
-    def read(self, area: Area, name: str, *, limit: int, start: int = 0) -> bytes | None:
+    def read(
+        self, area: Area, name: str, *, limit: int, start: int = 0, forbidden_is_empty: bool = True
+    ) -> bytes | None:
         """Return at most `limit` bytes from `start`; None if there is no such regular file.
 
         Returns nothing of a file whose mode forbids reading: whoever shares the volume may set any, and the next file
-        must be read all the same.
+        must be read all the same. Raises `PermissionError` for one if `forbidden_is_empty` is false.
         """
         try:
             fd = os.open(name, _READ, dir_fd=self._fd(area))
         except FileNotFoundError:
             return None
         except PermissionError:
+            if not forbidden_is_empty:
+                raise
             return b""
         except OSError as error:
             # A symlink; a socket.

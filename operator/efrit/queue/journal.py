@@ -101,9 +101,13 @@ class ClaimJournal:
             offset = end
         return offset
 
-    def _claims_from(self, name: str, offset: int) -> Iterator[tuple[Iterator[Claim], int]]:
+    def _claims_from(
+        self, name: str, offset: int, *, forbidden_is_empty: bool = True
+    ) -> Iterator[tuple[Iterator[Claim], int]]:
         """Yield the claims in whole lines from `offset` on, some at a time, and where those lines end."""
-        while data := self._disk.read(Area.ROOT, name, limit=_CHUNK, start=offset):
+        while data := self._disk.read(
+            Area.ROOT, name, limit=_CHUNK, start=offset, forbidden_is_empty=forbidden_is_empty
+        ):
             whole = data[: data.rfind(b"\n") + 1]
             if not whole:
                 # A line still being written, or garbage longer than any line: skip only the garbage.
@@ -154,10 +158,10 @@ class ClaimJournal:
         return needed
 
     def _lines_of(self, needed: set[RequestId]) -> bytes:
-        """Return a journal with the last claim of each of `needed`."""
+        """Return a journal with the last claim of each of `needed`. Raises `PermissionError` rather than lose one."""
         last: dict[RequestId, Claim] = {}
         for name in (CLAIMS_OLD, CLAIMS):
-            for claims, _ in self._claims_from(name, 0):
+            for claims, _ in self._claims_from(name, 0, forbidden_is_empty=False):  # gate: claims-unread
                 for claim in claims:
                     if claim.id in needed and claim.attempt >= (last[claim.id].attempt if claim.id in last else 0):
                         last[claim.id] = claim

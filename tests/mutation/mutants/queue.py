@@ -4,6 +4,11 @@ from tests.mutation.mutant import Step
 from tests.mutation.operation import Always, Drop, Instead, Never, Value, Without
 
 MUTANTS = (
+    Step(
+        "the refusal to compact a claim journal that may not be read",
+        "claims-unread",
+        Value("self._claims_from(name, 0)"),
+    ).found_by("test_claims_in_a_journal_that_may_not_be_read_outlive_a_compaction"),
     Step("the process number of another host, which is none of this one", "foreign-pid", Never()).found_by(
         "test_every_command_says_which_host_serves_the_queue"
     ),

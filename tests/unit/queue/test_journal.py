@@ -13,6 +13,7 @@ from efrit.protocol import RequestState
 from efrit.queue.durable import Disk
 from efrit.queue.journal import COMPACT_ABOVE_BYTES, MAX_LINE_BYTES, Claim, ClaimJournal, parse_claims
 from efrit.queue.observe import IndexedRequest
+from tests.support.file_modes import modes_hold
 from tests.support.queue_fakes import TestDisk, rid
 
 
@@ -195,6 +196,23 @@ def test_a_compaction_cut_short_at_any_step_loses_no_claim_and_is_finished(root:
     again.compact({})
     assert sorted((root / "claims.log").read_text().split("\n")) == ["", "early 1 x", "late 1 x", "recent 1 x"]
     disk.close()
+
+
+@pytest.mark.parametrize("name", ["claims.old", "claims.log"])
+def test_claims_in_a_journal_that_may_not_be_read_outlive_a_compaction(disk: Disk, root: Path, name: str) -> None:
+    (root / "processing/req_a.json").write_text("{}")
+    for other in ("claims.old", "claims.log"):
+        (root / other).write_text("")
+    (root / name).write_text("a 1 x\n")
+    journal = ClaimJournal(disk)
+    journal.open()
+    (root / name).chmod(0)
+    with modes_hold(), pytest.raises(PermissionError):
+        journal.compact({})
+    (root / name).chmod(0o600)
+    for _ in range(3):
+        journal.compact({})
+    assert (root / "claims.log").read_text() == "a 1 x\n"
 
 
 def test_claims_in_a_journal_whose_exchange_a_crash_has_undone_are_kept(disk: Disk, root: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from efrit.errors import StorageError
 from efrit.protocol import RequestReason, RequestState, request_id
 from efrit.queue.layout import Area
 from tests.support.file_modes import modes_hold
@@ -76,6 +77,19 @@ async def test_a_file_that_may_not_be_read_hides_no_other(start: Start, root: Pa
         await running.queue.submit(a_request("a"))
         running.emacs.do("a")
         await running.until_state("a", RequestState.ANSWERED)
+
+
+async def test_an_identity_that_may_not_be_opened_is_named_and_nothing_is_lost(start: Start) -> None:
+    running = await start()
+    await running.queue.submit(a_request("a"))
+    await running.stop()
+    identity = running.root / "identity"
+    identity.chmod(0)
+    with modes_hold(), pytest.raises(StorageError, match=r"/identity, which the bridge must own.*denied"):
+        await start()
+    identity.chmod(0o600)
+    running = await start()
+    await running.until_state("a", RequestState.QUEUED)
 
 
 async def test_a_file_from_beyond_the_year_9999_can_be_reported(running: Running) -> None:

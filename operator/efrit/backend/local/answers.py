@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from efrit.backend.interface import (
     Error,
     Handle,
@@ -54,6 +56,11 @@ def open_state(
         created=time_if_valid(request.get("timestamp")) or queued,
         queued=queued,
     )
+
+
+def queued_again(state: RequestState) -> RequestState:
+    """Return the state of a request that waits for its turn alone."""
+    return replace(state, reason=RequestReason.QUEUED, message=_SENTENCES[RequestReason.QUEUED])
 
 
 def final_state(handle: Handle, response: Response, request: Mapping[str, Any]) -> RequestState:

@@ -29,6 +29,8 @@ class Health:
         self._self_check = SelfCheckMonitor(STALL_SECONDS)
         #: Why Emacs was last ended for its self-check.
         self.problem: str | None = None
+        #: Why Emacs takes no request at present, as it says itself.
+        self.trouble: str | None = None
 
     def check(self, now: float) -> None:
         """Resume an Emacs that a signal has stopped; interrupt, then end, one that is silent without a request.
@@ -41,6 +43,8 @@ class Health:
         if emacs.stopped:
             emacs.send(signal.SIGCONT)
         heartbeat = self._daemon.files.heartbeat()
+        trouble = heartbeat.get("problem")
+        self.trouble = trouble if isinstance(trouble, str) and trouble else None
         beat = (heartbeat.get("boot"), heartbeat.get("time"))
         if beat != self._beat:
             self._self_check.observe(_self_check(heartbeat), now)

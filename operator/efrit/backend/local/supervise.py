@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from efrit.backend.errors import NotReady, RequestNotFound
 from efrit.backend.interface import Handle, Progress, RequestState, Update
+from efrit.backend.local import answers
 from efrit.backend.local.daemon import Daemon
 from efrit.backend.local.emacs_process import start
 from efrit.backend.local.health import Health
@@ -62,9 +63,13 @@ async def follow(daemon: Daemon, handle: Handle, interval: PollInterval) -> Asyn
         if not files.is_answered(handle.id):
             await supervisor.check()
             moved = files.area_of(handle.id) is Area.PROCESSING
-            if moved is (state.phase is Phase.RUNNING) and not log.has_new_log(state):
+            if (
+                moved is (state.phase is Phase.RUNNING)
+                and not log.has_new_log(state)
+                and supervisor.explained(state) == state
+            ):
                 continue
-        new_state = await visible_state(daemon, handle)
+        new_state = supervisor.explained(await visible_state(daemon, handle))
         for text in log.read(new_state):
             yield Update(text=text)
         new_state = log.with_progress(new_state)
@@ -156,6 +161,16 @@ class _Supervisor:
             return
         for handle in await asyncio.to_thread(self._overdue, now):
             await stop_request(self._daemon, handle, RequestReason.TIMED_OUT)
+
+    def explained(self, state: RequestState) -> RequestState:
+        """Return the state of a request that waits with what keeps Emacs from it, as Emacs said last."""
+        trouble = self._health.trouble
+        if state.phase is not Phase.QUEUED:
+            return state
+        if trouble is not None:
+            message = f"Emacs cannot take it: {trouble}"
+            return replace(state, reason=RequestReason.INSTANCE_NOT_READY, message=message)
+        return answers.queued_again(state) if state.reason is RequestReason.INSTANCE_NOT_READY else state
 
     def _overdue(self, now: float) -> list[Handle]:
         """Return the evals that are past their time; one of another client keeps this one waiting as well."""

@@ -5,7 +5,7 @@ Takes the rights, the queue and the budgets of any eval there; the plan itself d
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from efrit.backend.errors import ClientError, NotReady, PlanNotFound, Refused
 from efrit.backend.interface import Backend, Outcome, RequestReason, RequestState, RequestType, Work
@@ -73,9 +73,15 @@ def _parse_history(plan: PlanState, result: str) -> dict[str, Any]:
         raise Refused(f"the history of {plan.name} cannot be read: {error.message}") from error
     if history is None:
         raise PlanNotFound(f"the workspace of {plan.instance} has nothing of the plan {plan.name}")
-    if not isinstance(history, dict):
+    if not _is_history(history):
         raise Refused(f"what {plan.instance} returned for {plan.name} is not a history")
     return history
+
+
+def _is_history(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Return whether it has commits as far as all readers of a history need: code in the instance may have made it."""
+    commits = value.get("commits") or [] if isinstance(value, dict) else None
+    return isinstance(commits, list) and all(isinstance(commit, dict) for commit in commits)
 
 
 def _no_history(plan: PlanState, state: RequestState) -> ClientError:

@@ -65,6 +65,8 @@ async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
         (evaluated("nil"), Refused, "cannot be read"),
         (evaluated('"{}"'), Refused, "cannot be read"),
         (evaluated('"{\\"value\\":[1]}"'), Refused, "is not a history"),
+        (evaluated(answer({"commits": 5})), Refused, "is not a history"),
+        (evaluated(answer({"commits": ["one"]})), Refused, "is not a history"),
         (evaluated('"{\\"packed\\":\\"AAAA\\"}"'), Refused, "cannot be read"),
         (broken("void-function", "Symbol's function definition is void"), Refused, "does not support plans"),
         (broken("efrit-plan-changed", "Somebody has committed by hand."), Refused, "committed by hand"),

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from msgspec.structs import asdict
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from efrit.backend.errors import Refused
 from efrit.backend.interface import Outcome
 from efrit.backend.plans import (
     Cost,
@@ -141,12 +142,17 @@ def plan_list(states: Sequence[PlanState]) -> PlanList:
 
 
 def plan_log_from_history(plan_id: str, history: Mapping[str, Any]) -> PlanLogOutput:
-    """Return the commits of the plan's repository."""
+    """Return the commits of the plan's repository. Raises `Refused` where one is not as such a commit is."""
     names = {"inputTokens": "input_tokens", "outputTokens": "output_tokens"}
     commits = [
         {names.get(key, key): value for key, value in commit.items()} for commit in history.get("commits") or []
     ]
-    return _plan_log(plan_id, commits)
+    try:
+        return _plan_log(plan_id, commits)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Refused(f"the history of {plan_id} cannot be read: {where} of a commit: {first['msg']}") from error
 
 
 def plan_log_from_status(state: PlanState, limit: int, note: str) -> PlanLogOutput:

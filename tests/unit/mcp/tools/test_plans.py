@@ -162,6 +162,18 @@ async def test_the_log_is_of_the_repository(
     assert (work.instance, work.keep, work.retry) == ("default", 600, True)
 
 
+async def test_a_commit_that_code_in_the_instance_has_made_up_is_refused_in_words(
+    call: Call, plans: ScriptedPlans
+) -> None:
+    await begin_calc(plans)
+    plans.replies("calc", {"commits": [COMMIT, {"hash": 7}]}, 50)
+    result = await call("efrit_get_plan_log", {"plan_id": "calc"}, plans=True)
+    assert result.is_error
+    assert text_of(result) == (
+        "Refused: the history of calc cannot be read: hash of a commit: Input should be a valid string."
+    )
+
+
 async def test_who_may_not_ask_an_instance_gets_the_commits_of_the_status(
     call: Call, plans: ScriptedPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def _parse_history(plan: PlanState, result: str) -> dict[str, Any]:
 
 
 def _is_history(value: Any) -> TypeGuard[dict[str, Any]]:
-    """Return whether it has commits as far as all readers of a history need: code in the instance may have made it."""
+    """Return whether its commits are objects: code in the instance may have made it."""
     commits = value.get("commits") or [] if isinstance(value, dict) else None
     return isinstance(commits, list) and all(isinstance(commit, dict) for commit in commits)
 

@@ -48,6 +48,16 @@ class Arguments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+LISTED = 200
+"""Entries of a list, where nobody asks for another number."""
+
+
+class ListArguments(Arguments):
+    """Arguments of a tool that lists: none has to be given."""
+
+    limit: Annotated[int, Field(ge=1, le=1000)] = Field(default=LISTED, description="Maximum number.")
+
+
 class Output(BaseModel):
     """Structured output of a tool; unknown values are left out. Made of a client's value by name."""
 
@@ -60,3 +70,14 @@ class Output(BaseModel):
     def is_error(self) -> bool:
         """Whether the result of the call is marked as an error."""
         return False
+
+
+class ListOutput(Output):
+    """Output of a tool that lists, within the limit of its arguments."""
+
+    left_out: int | None = Field(default=None, description="Number beyond the limit.")
+
+
+def beyond(limit: int, found: int) -> int | None:
+    """Return how many of those that were found are left out, None for none."""
+    return found - limit if found > limit else None

@@ -8,7 +8,7 @@ from datetime import datetime
 from pydantic import Field
 
 from efrit.backend.claims import Claim
-from efrit.mcp.schema_models import Output
+from efrit.mcp.schema_models import LISTED, ListOutput, Output, beyond
 
 
 class ClaimOutput(Output):
@@ -30,10 +30,10 @@ class ClaimOutput(Output):
     created: datetime | None = None
 
 
-class ClaimList(Output):
+class ClaimList(ListOutput):
     """Output of efrit_list_claims."""
 
-    listed = ("claims",)
+    listed = ("left_out", "claims")
 
     claims: list[ClaimOutput]
 
@@ -56,6 +56,7 @@ def claim_output(claim: Claim) -> ClaimOutput:
     )
 
 
-def claim_list(claims: Sequence[Claim]) -> ClaimList:
-    """Return the claims, sorted by name."""
-    return ClaimList(claims=[claim_output(claim) for claim in sorted(claims, key=lambda claim: claim.name)])
+def claim_list(claims: Sequence[Claim], limit: int = LISTED) -> ClaimList:
+    """Return the first claims, sorted by name."""
+    first = sorted(claims, key=lambda claim: claim.name)[:limit]
+    return ClaimList(left_out=beyond(limit, len(claims)), claims=[claim_output(claim) for claim in first])

@@ -22,7 +22,7 @@ from efrit.backend.plans import (
     Task,
 )
 from efrit.mcp.error_text import for_model
-from efrit.mcp.schema_models import Output, Value
+from efrit.mcp.schema_models import LISTED, ListOutput, Output, Value, beyond
 
 
 class LoggedCommitOutput(Output):
@@ -59,7 +59,7 @@ class PlanSummary(Output):
     created: datetime | None = None
 
 
-class PlanList(Output):
+class PlanList(ListOutput):
     """Output of efrit_list_plans."""
 
     plans: list[PlanSummary]
@@ -118,9 +118,10 @@ def plan_output(state: PlanState) -> PlanOutput:
     )
 
 
-def plan_list(states: Sequence[PlanState]) -> PlanList:
-    """Return a summary of each plan, in the order given."""
+def plan_list(states: Sequence[PlanState], limit: int = LISTED) -> PlanList:
+    """Return a summary of each of the last plans, in the order given."""
     return PlanList(
+        left_out=beyond(limit, len(states)),
         plans=[
             PlanSummary(
                 plan_id=state.name,
@@ -136,8 +137,8 @@ def plan_list(states: Sequence[PlanState]) -> PlanList:
                 done=state.counts.done,
                 created=state.created,
             )
-            for state in states
-        ]
+            for state in states[-limit:]
+        ],
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from efrit.backend.pools import Pool, PoolRevision
-from efrit.mcp.schema_models import Output
+from efrit.mcp.schema_models import LISTED, ListOutput, Output, beyond
 
 
 class PoolSummary(Output):
@@ -24,7 +24,7 @@ class PoolSummary(Output):
     pending: int
 
 
-class PoolList(Output):
+class PoolList(ListOutput):
     """Output of efrit_list_pools."""
 
     pools: list[PoolSummary]
@@ -90,9 +90,10 @@ class PoolHistory(Output):
     template: dict[str, Any] | None = Field(default=None, description="Of the revision that was asked for.")
 
 
-def pool_list(pools: Sequence[Pool]) -> PoolList:
+def pool_list(pools: Sequence[Pool], limit: int = LISTED) -> PoolList:
     """Return the pools, sorted by name."""
-    return PoolList(pools=[_summary(pool) for pool in sorted(pools, key=lambda pool: pool.name)])
+    first = sorted(pools, key=lambda pool: pool.name)[:limit]
+    return PoolList(left_out=beyond(limit, len(pools)), pools=[_summary(pool) for pool in first])
 
 
 def _summary(pool: Pool) -> PoolSummary:

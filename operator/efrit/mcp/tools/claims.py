@@ -8,24 +8,20 @@ from efrit.backend.claims import MAX_TTL_SECONDS, NewClaim, bound_claim
 from efrit.backend.errors import NotReady
 from efrit.mcp.access import Effect
 from efrit.mcp.outputs.claims import ClaimList, ClaimOutput, claim_list, claim_output
-from efrit.mcp.schema_models import Arguments, ClaimName, PoolName, WaitSeconds
+from efrit.mcp.schema_models import Arguments, ClaimName, ListArguments, PoolName, WaitSeconds
 from efrit.mcp.tools.call import ToolCall
 from efrit.mcp.tools.tool import Tool
 
 
-class ListClaimsArguments(Arguments):
-    """Arguments of efrit_list_claims: none."""
-
-
-async def _list_claims(call: ToolCall, _: ListClaimsArguments) -> ClaimList:
-    return claim_list(await call.backend.claims())
+async def _list_claims(call: ToolCall, arguments: ListArguments) -> ClaimList:
+    return claim_list(await call.backend.claims(), arguments.limit)
 
 
 LIST_CLAIMS = Tool(
     name="efrit_list_claims",
     title="List claims",
     description="List the exclusive claims on members of pools.",
-    arguments=ListClaimsArguments,
+    arguments=ListArguments,
     output=ClaimList,
     effect=Effect.READS,
     permissions=frozenset({"list efritclaims"}),

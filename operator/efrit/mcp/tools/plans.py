@@ -21,7 +21,7 @@ from efrit.mcp.outputs.plans import (
     plan_output,
 )
 from efrit.mcp.plan_progress import follow_plan
-from efrit.mcp.schema_models import Arguments, PoolName, Seconds, Target, WaitSeconds
+from efrit.mcp.schema_models import Arguments, ListArguments, PoolName, Seconds, Target, WaitSeconds
 from efrit.mcp.tools.call import ToolCall
 from efrit.mcp.tools.tool import Tool
 
@@ -149,19 +149,15 @@ RUN_PLAN = Tool(
 )
 
 
-class ListPlansArguments(Arguments):
-    """Arguments of efrit_list_plans."""
-
-
-async def _list_plans(call: ToolCall, _: ListPlansArguments) -> PlanList:
-    return plan_list(await call.backend.planning().plans(brief=True))
+async def _list_plans(call: ToolCall, arguments: ListArguments) -> PlanList:
+    return plan_list(await call.backend.planning().plans(brief=True), arguments.limit)
 
 
 LIST_PLANS = Tool(
     name="efrit_list_plans",
     title="List plans",
-    description="List the plans and their status.",
-    arguments=ListPlansArguments,
+    description="List the plans and their status, oldest first; of many, the newest ones.",
+    arguments=ListArguments,
     output=PlanList,
     effect=Effect.READS,
     permissions=frozenset({"list efritplans"}),

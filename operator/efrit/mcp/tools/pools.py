@@ -7,24 +7,20 @@ from pydantic import Field
 from efrit.backend.errors import NotFound
 from efrit.mcp.access import Effect
 from efrit.mcp.outputs.pools import PoolHistory, PoolList, PoolOutput, pool_history, pool_list, pool_output
-from efrit.mcp.schema_models import Arguments, Output, PoolName
+from efrit.mcp.schema_models import Arguments, ListArguments, Output, PoolName
 from efrit.mcp.tools.call import ToolCall
 from efrit.mcp.tools.tool import Tool
 
 
-class ListPoolsArguments(Arguments):
-    """Arguments of efrit_list_pools: none."""
-
-
-async def _list_pools(call: ToolCall, _: ListPoolsArguments) -> PoolList:
-    return pool_list(await call.backend.pools())
+async def _list_pools(call: ToolCall, arguments: ListArguments) -> PoolList:
+    return pool_list(await call.backend.pools(), arguments.limit)
 
 
 LIST_POOLS = Tool(
     name="efrit_list_pools",
     title="List pools",
     description="List the pools of instances: members, and requests that wait for one.",
-    arguments=ListPoolsArguments,
+    arguments=ListArguments,
     output=PoolList,
     effect=Effect.READS,
     permissions=frozenset({"list efritpools"}),

@@ -50,6 +50,8 @@ async def test_claims_are_listed_by_name_and_released(backend: ScriptedBackend, 
         backend.held[name] = Claim(name, "crew", ClaimPhase.BOUND, instance=f"crew-{name}")
     listed = structured_content(await call("efrit_list_claims", plans=True))["claims"]
     assert [claim["claim_id"] for claim in listed] == ["ada", "bob"]
+    first = structured_content(await call("efrit_list_claims", {"limit": 1}, plans=True))
+    assert ([claim["claim_id"] for claim in first["claims"]], first["left_out"]) == (["ada"], 1)
     released = structured_content(await call("efrit_release_claim", {"claim_id": "ada"}, plans=True))
     assert (released["phase"], backend.held["bob"].phase) == ("Released", ClaimPhase.BOUND)
 

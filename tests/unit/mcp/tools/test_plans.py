@@ -6,10 +6,12 @@ from typing import Any
 import anyio
 import pytest
 from mcp import MCPError
+from msgspec.structs import replace
 
 from efrit.backend.errors import Forbidden
 from efrit.backend.plans import Intent, NewPlan, Outcome, PlanReason
 from efrit.mcp.access import Access
+from efrit.mcp.schema_models import LISTED
 from tests.support.mcp_results import structured_content
 from tests.unit.mcp.clients import ProgressLog, text_of
 from tests.unit.mcp.conftest import Call, Open
@@ -91,8 +93,22 @@ async def test_the_key_of_a_call_makes_running_idempotent(call: Call, plans: Scr
 
 async def test_plans_are_listed(call: Call, plans: ScriptedPlans) -> None:
     await begin_calc(plans)
-    (plan,) = structured_content(await call("efrit_list_plans", plans=True))["plans"]
+    listed = structured_content(await call("efrit_list_plans", plans=True))
+    (plan,) = listed["plans"]
     assert (plan["plan_id"], plan["phase"], plan["intent"]) == ("calc", "Running", "Build a calculator")
+    assert "left_out" not in listed
+
+
+async def test_of_many_plans_the_newest_are_listed(call: Call, plans: ScriptedPlans) -> None:
+    await begin_calc(plans)
+    calc = plans.states["calc"]
+    for number in range(LISTED):
+        plans.states[f"p{number}"] = replace(calc, name=f"p{number}")
+    listed = structured_content(await call("efrit_list_plans", plans=True))
+    assert (listed["plans"][0]["plan_id"], len(listed["plans"]), listed["left_out"]) == ("p0", LISTED, 1)
+    listed = structured_content(await call("efrit_list_plans", {"limit": 2}, plans=True))
+    names = [f"p{LISTED - 2}", f"p{LISTED - 1}"]
+    assert ([plan["plan_id"] for plan in listed["plans"]], listed["left_out"]) == (names, LISTED - 1)
 
 
 async def test_a_wait_reports_each_step_and_ends_with_the_plan(open_client: Open, plans: ScriptedPlans) -> None:

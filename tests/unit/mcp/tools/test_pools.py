@@ -32,6 +32,8 @@ async def test_pools_are_listed_by_name(backend: ScriptedBackend, call: Call) ->
     backend.crews |= {"crew": CREW, "big": Pool("big", 10)}
     listed = structured_content(await call("efrit_list_pools", plans=True))["pools"]
     assert [pool["pool"] for pool in listed] == ["big", "crew"]
+    first = structured_content(await call("efrit_list_pools", {"limit": 1}, plans=True))
+    assert ([pool["pool"] for pool in first["pools"]], first["left_out"]) == (["big"], 1)
     assert (listed[1]["desired"], listed[1]["ready"], listed[1]["pending"]) == (3, 2, 4)
 
 

@@ -44,6 +44,21 @@ def test_an_eval_costs_the_api_server_two_writes(shared: Site) -> None:
         assert shared.prompt_writes(name) == TWO_WRITES
 
 
+def test_an_error_is_reported_with_its_symbol_and_sentence(shared: Site) -> None:
+    status = shared.answer(shared.ask("(car 'no-list)"))
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "EvalError", "Failure")
+    assert status["error"]["code"] == "wrong-type-argument"
+    assert "listp" in status["error"]["message"]
+    assert "result" not in status
+    assert _condition(status, "Complete")["status"] == "True"
+    assert _condition(status, "Succeeded")["status"] == "False"
+
+
+def test_content_that_is_no_lisp_is_an_error_and_not_a_hang(shared: Site) -> None:
+    status = shared.answer(shared.ask("(unclosed"))
+    assert (status["reason"], status["error"]["code"]) == ("EvalError", "end-of-file")
+
+
 def test_the_context_comes_back_when_asked_for(shared: Site) -> None:
     name = shared.ask('(progn (switch-to-buffer "notes") (insert "abc") (text-mode))', returnContext=True)
     context = shared.answer(name)["context"]
@@ -53,6 +68,25 @@ def test_the_context_comes_back_when_asked_for(shared: Site) -> None:
     assert context["bufferCount"] >= len(context["buffers"])
     assert Path(context["defaultDirectory"]) == shared.node.pod("one").workspace
     assert context["emacsVersion"].startswith("28.")
+
+
+def test_what_was_printed_and_said_is_kept_apart_from_the_value(shared: Site) -> None:
+    status = shared.answer(shared.ask('(progn (princ "printed") (message "said %d" 1) "value")'))
+    assert status["result"] == '"value"'
+    assert status["output"].strip() == "printed"
+    assert status["messages"].strip() == "said 1"
+
+
+def test_text_beyond_ascii_survives_the_whole_way(shared: Site) -> None:
+    assert shared.answer(shared.ask('"grüße, 世界 🎉"'))["result"] == '"grüße, 世界 🎉"'
+
+
+def test_an_endless_loop_ends_at_its_timeout_and_the_next_eval_runs(shared: Site) -> None:
+    status = shared.answer(shared.ask("(while t)", timeoutSeconds=1))
+    assert (status["phase"], status["reason"], status["error"]["code"]) == ("Failed", "TimedOut", "TimedOut")
+    # The limit counts from the claim, this from the first form: a little later.
+    assert status["executionSeconds"] > 0.5
+    assert shared.answer(shared.ask("'alive"))["result"] == "alive"
 
 
 def test_running_work_is_shown_and_can_be_cancelled(shared: Site) -> None:

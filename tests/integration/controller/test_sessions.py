@@ -150,6 +150,24 @@ def test_a_running_command_says_how_far_it_has_come_and_costs_a_write_a_second_a
     assert cancelled["progress"]["toolCalls"] == 3
 
 
+def test_a_question_ends_the_request_and_the_next_one_answers_it(talking: Site) -> None:
+    answer = talking.answer(command(talking, "Write my favourite colour to colour.txt. (scenario=question)"))
+    assert (answer["phase"], answer["reason"], answer["outcome"]) == ("Failed", "InputRequired", "Partial")
+    question = "Which colour is your favourite?"
+    assert (answer["session"]["status"], answer["session"]["question"]) == ("need-input", question)
+    assert answer["error"]["message"] == question
+    done = talking.answer(command(talking, "Blue", session={"id": answer["session"]["id"]}))
+    assert (done["phase"], done["result"], done["session"]["status"]) == ("Succeeded", "Wrote Blue.", "complete")
+    assert (talking.node.pod("one").workspace / "colour.txt").read_text() == "Blue"
+
+
+def test_a_budget_that_ends_keeps_what_was_done_and_is_no_success(talking: Site) -> None:
+    name = command(talking, "Count as far as you can. (scenario=many-calls)", budget={"maxToolCalls": 3})
+    status = talking.answer(name)
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "BudgetExhausted", "Partial")
+    assert status["progress"]["toolCalls"] == 3
+
+
 def test_evals_cost_two_writes_while_sessions_wait_for_their_model(talking: Site) -> None:
     waits = chat(talking, "Speak slowly. (scenario=slow)")
     talking.until_status(waits, phase="Running")

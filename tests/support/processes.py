@@ -9,10 +9,20 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from tests.support.forked_programs import Forked, can_be_forked
 from tests.support.timeout import TIMEOUT
 
 HASH_SEED = os.environ.get("PYTHONHASHSEED", "random")
+
+
+def is_running(pid: int) -> bool:
+    """Return whether there is such a process; one that only waits to be reaped has ended."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 class Process:

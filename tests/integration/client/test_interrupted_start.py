@@ -16,6 +16,7 @@ import pytest
 from tests.support.efrit_program import Program
 from tests.support.kube import until
 from tests.support.laptop import laptop
+from tests.support.processes import is_running
 from tests.support.timeout import TIMEOUT
 
 HUNG = """#!/bin/sh
@@ -59,17 +60,9 @@ def machine() -> Iterator[Laptop]:
         try:
             yield made
         finally:
-            for pid in filter(runs, made.begun()):
+            for pid in filter(is_running, made.begun()):
                 with suppress(ProcessLookupError):
                     os.killpg(os.getpgid(pid), signal.SIGKILL)
-
-
-def runs(pid: int) -> bool:
-    """Return whether the process is there; a zombie is not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def waits_for_the_start(pid: int) -> bool:
@@ -91,7 +84,7 @@ def test_a_signal_during_a_start_ends_the_command_and_its_emacs(
     process.send_signal(number)
     out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out, "Traceback" in err) == (code, "", False), err
-    until(lambda: not runs(pid), "its Emacs goes on")
+    until(lambda: not is_running(pid), "its Emacs goes on")
     assert machine.program.ok("eval", "(+ 1 2)") == "3\n"
     assert machine.begun() == [pid]
 
@@ -104,7 +97,7 @@ def test_an_emacs_that_another_command_waits_for_goes_on(machine: Laptop) -> Non
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=TIMEOUT)
     assert first.returncode == 130
-    assert runs(pid)
+    assert is_running(pid)
     (machine.home / "go").touch()
     out, err = second.communicate(timeout=TIMEOUT)
     assert (second.returncode, out) == (0, "3\n"), err
@@ -123,7 +116,7 @@ def test_the_last_command_that_gives_up_ends_the_emacs(machine: Laptop) -> None:
     for process in (first, second):
         process.communicate(timeout=TIMEOUT)
         assert process.returncode == 130
-    until(lambda: not runs(pid), "their Emacs goes on")
+    until(lambda: not is_running(pid), "their Emacs goes on")
     assert machine.program.ok("eval", "(+ 1 2)") == "3\n"
 
 
@@ -135,7 +128,7 @@ def test_an_emacs_whose_command_was_killed_is_ended_by_the_next_start(machine: L
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=TIMEOUT)
     assert machine.program.ok("eval", "(+ 1 2)") == "3\n"
-    until(lambda: not runs(pid), "it goes on")
+    until(lambda: not is_running(pid), "it goes on")
 
 
 def test_who_leaves_a_request_does_not_wait_for_its_new_emacs(machine: Laptop) -> None:

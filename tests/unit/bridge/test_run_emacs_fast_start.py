@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import is_running
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import program, put_whole
 from tests.unit.bridge.run_emacs_log import SERVES, Starter, lines, until
@@ -355,15 +356,7 @@ def test_asked_to_stop_while_a_dump_is_made_it_ends_the_maker_and_leaves_nothing
     until(lambda: (place / "maker").exists() and (place / "maker").read_text())
     ended(process)
     assert (daemons(place), entries(place)) == ([], [])
-    assert is_gone(int((place / "maker").read_text()))
-
-
-def is_gone(pid: int) -> bool:
-    """Return whether a process has ended; its parent may not have noticed."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
+    assert not is_running(int((place / "maker").read_text()))
 
 
 def test_a_dump_whose_maker_was_killed_is_not_tried_again_at_once(start: Starter, place: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import wait_until
 from tests.lanes import Lanes
+from tests.support.processes import is_running
 from tests.support.timeout import TIMEOUT
 
 FOR_EVER = "sleep 1000"
@@ -28,14 +29,6 @@ def script(path: Path, text: str) -> str:
 
 def until_there(name: str) -> str:
     return f"until [ -e {name} ]; do sleep 0.02; done"
-
-
-def alive(pid: int) -> bool:
-    """Whether it runs: one that waits to be reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def sleeps(pid: Path) -> bool:
@@ -55,7 +48,7 @@ def test_a_failure_ends_what_else_runs_and_begins_nothing_more(tmp_path: Path) -
     assert any("failing FAILED" in line for line in lines)
     assert not any("passed" in line for line in lines)
     assert not (tmp_path / "begun").exists()
-    assert not alive(int((tmp_path / "pid").read_text()))
+    assert not is_running(int((tmp_path / "pid").read_text()))
 
 
 def test_what_does_not_end_when_it_is_interrupted_is_killed_with_what_it_has_started(tmp_path: Path) -> None:
@@ -63,7 +56,7 @@ def test_what_does_not_end_when_it_is_interrupted_is_killed_with_what_it_has_sta
     failing = script(tmp_path / "failing", f"{until_there('running')}; exit 3")
     assert Lanes([[deaf], [failing]], print, grace=0.2).run() == 3
     pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: not alive(pid), "the end of what it has started", timeout=TIMEOUT)
+    wait_until(lambda: not is_running(pid), "the end of what it has started", timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -82,4 +75,4 @@ def test_who_ends_the_run_ends_all_of_it(tmp_path: Path, number: signal.Signals)
     finally:
         shell.kill()
         shell.communicate()
-    assert not alive(int((tmp_path / "pid").read_text()))
+    assert not is_running(int((tmp_path / "pid").read_text()))

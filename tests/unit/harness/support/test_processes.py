@@ -8,14 +8,7 @@ from pathlib import Path
 
 from tests.support.bridge_instance import until
 from tests.support.pod import EMACS_PROGRAM
-from tests.support.processes import Process
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
+from tests.support.processes import Process, is_running
 
 
 def test_an_emacs_ends_with_run_emacs_even_if_that_is_killed(tmp_path: Path) -> None:
@@ -32,6 +25,6 @@ def test_an_emacs_ends_with_run_emacs_even_if_that_is_killed(tmp_path: Path) -> 
         assert (tmp_path / "path").read_text().strip() == path
         # As the kernel does when the process that runs the tests is gone.
         run_emacs.send(signal.SIGKILL)
-        until(lambda: not _runs(pid))
+        until(lambda: not is_running(pid))
     finally:
         run_emacs.kill()

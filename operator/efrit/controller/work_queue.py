@@ -187,12 +187,8 @@ class WorkQueue:
         for key in self._portions.put(kind, namespace, keys):
             self.add(key)
         if self._portions and self._portion_at == math.inf:
-            self._await_portion(_now() + PAUSE_SECONDS)
-
-    def _await_portion(self, at: float) -> None:
-        self._portion_at = at
-        if at < self._wakes_at:
-            self._sooner.set()
+            self._portion_at = _now() + PAUSE_SECONDS
+            self._look_by(self._portion_at)
 
     def add_background(self, key: WorkKey) -> None:
         """Have `key` reconciled when nothing else is to be done."""
@@ -223,7 +219,12 @@ class WorkQueue:
 
     def _delay(self, delays: Delays, key: WorkKey, seconds: float) -> None:
         at = _now() + seconds
-        if delays.put(key, at) and at < self._wakes_at:
+        if delays.put(key, at):
+            self._look_by(at)
+
+    def _look_by(self, at: float) -> None:
+        """Have the clock of the queue look again at this moment at the latest."""
+        if at < self._wakes_at:
             self._sooner.set()
 
     def decided_anew(self, key: WorkKey) -> None:

@@ -91,7 +91,7 @@ class PoolHistory(Output):
 
 
 def pool_list(pools: Sequence[Pool], limit: int = LISTED) -> PoolList:
-    """Return the pools, sorted by name."""
+    """Return the first pools, sorted by name."""
     first = sorted(pools, key=lambda pool: pool.name)[:limit]
     return PoolList(left_out=beyond(limit, len(pools)), pools=[_summary(pool) for pool in first])
 

@@ -198,7 +198,7 @@ class ControlPlane:
                     raise ClusterError(f"{daemon.name} ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
             return self.request("/readyz", host=host, port=port) is not None
 
-        # Each look takes the API server, which has to start meanwhile, several milliseconds.
+        # Each check takes the API server, which has to start meanwhile, several milliseconds.
         hint = f"See {self.apiserver.log}."
         wait_until(ready, "a ready API server", pause=0.3, hint=hint)
 

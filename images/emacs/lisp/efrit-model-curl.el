@@ -202,10 +202,10 @@ Emacs reads what is left of the output first; looked after by a timer, that may
 not have been its turn yet.")
 
 (defconst efrit-curl--poll-seconds 0.1
-  "Time from one look at a process that has ended to the next.")
+  "Time from one check of a process that has ended to the next.")
 
 (defconst efrit-curl--busy-seconds 0.5
-  "Time between two such looks after which Emacs was busy, and has read nothing.")
+  "Time between two such checks after which Emacs was busy, and has read nothing.")
 
 (defun efrit-curl--take-end (curl)
   "Tell that the process of CURL has ended, if its sentinel does not."

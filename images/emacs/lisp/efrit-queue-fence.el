@@ -16,7 +16,7 @@
 ;; highest has the queue, and each other one ends.
 ;;
 ;; A host remembers for a while what a file server has said of a name.  It asks again
-;; when a file is opened: on a remote file system, generation is opened at each look.
+;; when a file is opened: on a remote file system, generation is opened at each check.
 
 ;;; Code:
 
@@ -95,7 +95,7 @@ Return nil where it cannot be read."
 
 (defun efrit-fence--take ()
   "Say that the queue belongs to this run.
-A disk that takes no name now is asked again at the next look."
+A disk that takes no name now is asked again at the next check."
   (condition-case nil
       (efrit-files-replace (efrit-files-path "generation")
                            (format "%d\n" efrit-fence-generation)

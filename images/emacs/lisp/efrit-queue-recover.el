@@ -61,10 +61,10 @@ Return how many were answered."
 ;;;; What another Emacs left behind later
 
 (defvar efrit-recover--strays nil
-  "The names in processing/ that were nobody's at the last look.")
+  "The names in processing/ that were nobody's at the last check.")
 
 (defun efrit-recover-strays (ids)
-  "Settle what has been in processing/ for two looks and is none of IDS.
+  "Settle what has been in processing/ for two checks and is none of IDS.
 IDS are those of the requests under way here.  Where the queue was taken from an
 Emacs in the middle of a claim, the claim may come after the recovery of the
 new one.  Return how many were answered."

@@ -19,10 +19,10 @@
 (require 'efrit-queue-claim)
 
 (defconst efrit-results--max-per-call 20
-  "How many results one look checks.")
+  "How many results one round checks.")
 
 (defconst efrit-results--pause 60
-  "Seconds between two rounds of looks.")
+  "Seconds between two rounds of checks.")
 
 (defvar efrit-results--ids nil
   "The ids of the requests with a result on the workspace.")
@@ -31,7 +31,7 @@
   "The ids that this round has yet to check.")
 
 (defvar efrit-results--round-end nil
-  "When the last round of looks ended, or nil.")
+  "When the last round of checks ended, or nil.")
 
 (defvar efrit-results--stale 0
   "How many lines of results.log are of results that are gone.")

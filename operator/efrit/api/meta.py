@@ -78,7 +78,7 @@ VALIDATIONS = "x-kubernetes-validations"
 def field_rules(*rules: Rule) -> dict[str, JsonValue]:
     """Return the `json_schema_extra` of a field with rules of its own, which are asked where the field is there.
 
-    Such a rule is cheap: at each look at a field of `self` the API server copies the schema of all fields of `self`.
+    Such a rule is cheap: for each access to a field of `self` the API server copies the schema of all its fields.
     """
     return {VALIDATIONS: [dict[str, JsonValue](rule.as_schema()) for rule in rules]}
 

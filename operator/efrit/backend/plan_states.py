@@ -27,7 +27,7 @@ from efrit.backend.plans import (
     PlanState,
     Task,
 )
-from efrit.backend.resource_fields import Words, condition, likely_phase, reason_of
+from efrit.backend.resource_fields import EnumReader, condition, likely_phase, reason_of
 from efrit.protocol.plan_enums import TaskState, TaskType
 from efrit.protocol.resource_case import from_resource
 from efrit.protocol.times import parse_time
@@ -61,9 +61,9 @@ def without_texts(state: PlanState) -> PlanState:
 def plan_of(obj: Json) -> PlanState:
     """Return the state that an EfritPlan describes."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    limits, words = spec.get("limits") or {}, Words()
-    outcome = words.read(Outcome, status.get("outcome"), "outcome")
-    phase = words.read(PlanPhase, status.get("phase"), "phase")
+    limits, enums = spec.get("limits") or {}, EnumReader()
+    outcome = enums.read(Outcome, status.get("outcome"), "outcome")
+    phase = enums.read(PlanPhase, status.get("phase"), "phase")
     if phase is None:
         phase = likely_phase(PlanPhase, status, succeeded=outcome is Outcome.SUCCESS)
     return PlanState(
@@ -72,7 +72,7 @@ def plan_of(obj: Json) -> PlanState:
         reason=reason_of(PlanReason, status.get("reason"), PlanReason.PENDING),
         intent=_intent(spec.get("intent") or {}),
         uid=meta.get("uid") or "",
-        message=words.named_in(
+        message=enums.named_in(
             str(condition(obj, "Complete").get("message") or "The operator has not reconciled it yet.")
         ),
         outcome=outcome,
@@ -109,11 +109,11 @@ def _intent(value: Json) -> Intent:
 
 
 def _task(value: Json) -> Task:
-    words = Words()
-    kind = words.read(TaskType, value.get("type"), "type") or TaskType.ATOMIC
-    state = words.read(TaskState, value.get("state"), "state") or TaskState.PENDING
+    enums = EnumReader()
+    kind = enums.read(TaskType, value.get("type"), "type") or TaskType.ATOMIC
+    state = enums.read(TaskState, value.get("state"), "state") or TaskState.PENDING
     task = from_resource(Task, {"description": "", **value, "type": kind, "state": state})
-    return replace(task, description=words.named_in(task.description))
+    return replace(task, description=enums.named_in(task.description))
 
 
 def commit_of(value: Json) -> PlanCommit:

@@ -18,21 +18,21 @@ MAX_REASON_CHARACTERS = 64
 E = TypeVar("E", bound=StrEnum)
 
 
-class Words:
-    """Reads words of a resource. Those of a later operator are kept, to be named as they are."""
+class EnumReader:
+    """Reads the enums of one resource. Values of a later operator are kept, to be named in its message."""
 
     def __init__(self) -> None:
         self._unknown: list[str] = []
 
     def read(self, kind: type[E], text: str | None, what: str) -> E | None:
-        """Return the member of `kind`; None where there is no word, or one that is not known here."""
+        """Return the member of `kind`; None where there is no value, or one that is not known here."""
         member = known_word(kind, text)
         if text and member is None:
             self._unknown.append(f"{what} {text}")
         return member
 
     def named_in(self, message: str) -> str:
-        """Return `message`, with the words that are not known here."""
+        """Return `message`, with the values that are not known here."""
         if not self._unknown:
             return message
         note = f"({', '.join(self._unknown)}: this efrit is older than the operator; update it)"

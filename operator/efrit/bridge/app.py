@@ -232,7 +232,7 @@ class Bridge:
     # What the routes ask for
 
     def wake_supervisor(self) -> None:
-        """Have the supervisor look at once."""
+        """Have the supervisor check at once."""
         self.supervisor.wake()
 
     def stats(self) -> Stats:

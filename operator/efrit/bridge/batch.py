@@ -52,7 +52,7 @@ def _reported(error: Exception, what: str) -> EfritError:
 
 
 class Batch:
-    """One batch that is being worked on. `wake` has the supervisor look at what is to be stopped."""
+    """One batch that is being worked on. `wake` has the supervisor check what is to be stopped."""
 
     def __init__(self, queue: DurableQueue, elements: Sequence[Element], wake: Callable[[], None]) -> None:
         self._queue = queue

@@ -45,7 +45,7 @@ class EmacsProcess:
         """Return whether it still runs; a zombie does not."""
         if self.pidfd < 0:
             return is_emacs(self.pid) and self.send(0)
-        # A twentieth of what a look into /proc takes, and it is made with every change of a request.
+        # A twentieth of what reading /proc takes, and it is made with every change of a request.
         ended = select.poll()
         ended.register(self.pidfd, select.POLLIN)
         return not ended.poll(0)  # gate: pidfd-ended

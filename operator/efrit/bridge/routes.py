@@ -88,7 +88,7 @@ class BridgeCallbacks(Protocol):
         """Return why the instance should get no work; empty if it may."""
 
     def wake_supervisor(self) -> None:
-        """Look at once: a request was cancelled."""
+        """Have the supervisor check at once: a request was cancelled."""
 
 
 def status_of(error: EfritError) -> int:

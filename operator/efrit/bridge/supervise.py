@@ -1,7 +1,7 @@
 """Keeps an eye on Emacs: is it there, does it answer, does a request overrun its time.
 
 Reads the heartbeat, holds the process, carries out what `efrit.bridge.overrun` decides. It never starts
-Emacs: run-emacs does, in the other container. While Emacs rests, as its heartbeat says, it looks as seldom as that
+Emacs: run-emacs does, in the other container. While Emacs rests, as its heartbeat says, it checks as seldom as that
 comes; a request, a heartbeat and the end of Emacs wake it.
 """
 
@@ -49,7 +49,7 @@ _SUSPENDED_SECONDS = 4.0
 _MAX_IDLE_SECONDS = 15.0
 """What a heartbeat may announce; less than that after which a loop counts as stuck."""
 _HEARTBEAT_TOLERANCE_SECONDS = 1.5
-"""How late the heartbeat of an idle Emacs may be before we look: with _SUSPENDED_SECONDS less than HUNG_SECONDS."""
+"""How late the heartbeat of an idle Emacs may be before a check: with _SUSPENDED_SECONDS less than HUNG_SECONDS."""
 _COALESCE_SECONDS = 0.1
 """Within it what changes is looked at together: a busy Emacs begins, ends and writes its heartbeat in a few ms."""
 _LONGEST_PROBLEM = 300
@@ -93,7 +93,7 @@ class Supervisor:
         self._asked: dict[RequestId, SignalTimes] = {}
         self._killed_boot: str | None = None
         self._first_check = True
-        #: Whether anything occupied Emacs when we last looked, and when that was last so.
+        #: Whether anything occupied Emacs at the last check, and when that was last so.
         self._is_occupied, self._occupied = False, 0.0
         #: How long Emacs could have run since its last heartbeat and the end of what occupied it.
         self._unresponsive = ResponseMeter()
@@ -106,22 +106,22 @@ class Supervisor:
         #: Whether there is nothing to look at before the next heartbeat.
         self.emacs_is_idle = False
         self.beat = time.monotonic()
-        #: When we mean to look again at the latest.
+        #: When to check again at the latest.
         self._next_check = self.beat + _TICK_SECONDS
 
     def wake(self) -> None:
-        """Have the supervisor look at once."""
+        """Have the supervisor check at once."""
         self._check_within(0.0)
 
     def heartbeat(self) -> None:
-        """Have the supervisor look soon, as Emacs wrote its heartbeat; at once where none was known."""
+        """Have the supervisor check soon, as Emacs wrote its heartbeat; at once where none was known."""
         self._check_within(0.0 if self._process is None else _COALESCE_SECONDS)
 
     def changed(self, view: RequestView) -> None:
-        """Have the supervisor look as soon as a change of a request asks for it."""
+        """Have the supervisor check as soon as a change of a request asks for it."""
         if view.state is RequestState.QUEUED:
             if self.emacs_is_idle:
-                # Emacs begins it at once; if it does not, that is soon enough to begin to look.
+                # Emacs begins it at once; if it does not, that is soon enough to begin to check.
                 self.emacs_is_idle, self._waiting = False, time.monotonic()
                 self._check_within(_TICK_SECONDS)
             return
@@ -255,7 +255,7 @@ class Supervisor:
     def _note_no_heartbeat(self, runs: Sequence[Run], now: float) -> None:
         beat, before = self._heartbeat, self._is_occupied
         self._is_occupied = is_occupied(runs, None if beat is None else beat.current)
-        # What ended between two looks occupied Emacs until now, for all we can tell.
+        # What ended between two checks occupied Emacs until now, for all we can tell.
         occupied = before or self._is_occupied
         if occupied:
             self._occupied = now
@@ -286,7 +286,7 @@ class Supervisor:
             if data is None:
                 beat = None
             elif data == self._heartbeat_read:
-                # We look more often than Emacs writes.
+                # Checks come more often than Emacs writes.
                 beat = self._heartbeat
             else:
                 beat, self._heartbeat_read = Heartbeat.parse(data), data

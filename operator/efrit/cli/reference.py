@@ -81,7 +81,7 @@ writes it:
 | `init` | false | whether Emacs loads your own init file and packages |
 | `timeout` | 30 | seconds for evals that name none |
 | `auto_start` | true | whether work starts the daemon |
-| `polling_interval_ms` | 500 | the longest time between two looks at an answer; the first come every 2 ms |
+| `polling_interval_ms` | 500 | the longest interval between two polls for an answer; the first come every 2 ms |
 | `max_concurrent_requests` | 20 | requests that may wait or run on one instance |
 | `cleanup_interval_minutes` | 10 | how often answers of more than a day ago are deleted |
 

@@ -41,7 +41,7 @@ class Delays:
         return None
 
     def next_moment(self) -> float | None:
-        """Return when to look again, None without entries."""
+        """Return when the next entry is due, None without entries."""
         return self._heap[0][0] if self._heap else None
 
     def _compact(self) -> None:

@@ -188,7 +188,7 @@ class WorkQueue:
             self.add(key)
         if self._portions and self._portion_at == math.inf:
             self._portion_at = _now() + PAUSE_SECONDS
-            self._look_by(self._portion_at)
+            self._tick_by(self._portion_at)
 
     def add_background(self, key: WorkKey) -> None:
         """Have `key` reconciled when nothing else is to be done."""
@@ -220,10 +220,10 @@ class WorkQueue:
     def _delay(self, delays: Delays, key: WorkKey, seconds: float) -> None:
         at = _now() + seconds
         if delays.put(key, at):
-            self._look_by(at)
+            self._tick_by(at)
 
-    def _look_by(self, at: float) -> None:
-        """Have the clock of the queue look again at this moment at the latest."""
+    def _tick_by(self, at: float) -> None:
+        """Have the clock of the queue tick at this moment at the latest."""
         if at < self._wakes_at:
             self._sooner.set()
 
@@ -318,7 +318,7 @@ class WorkQueue:
             yield math.inf if moment is None else moment
 
     def _end_overdue(self, now: float) -> float:
-        """End work that takes too long; return when to look again. What begins until then is not overdue before."""
+        """End work that takes too long; return when to check again. What begins until then is not overdue before."""
         longest = now - LONGEST_WORK_SECONDS
         for key, began in self._begun.items():
             if began <= longest and (limit := self._limits[key]).when() is None:

@@ -23,7 +23,7 @@ from efrit.queue.submit import submission
 class Cancellations:
     """The cancellations of one queue.
 
-    `look` brings the index up to date, `view` reads one request with its answer, `until_stored` waits until no
+    `refresh` brings the index up to date, `view` reads one request with its answer, `until_stored` waits until no
     submission of an id is under way.
     """
 

@@ -42,7 +42,7 @@ def parse_claims(data: bytes) -> Iterator[Claim]:
 
 
 class ClaimJournal:
-    """Attempts by id, kept up to date by reading only what was added since the last look."""
+    """Attempts by id, kept up to date by reading only what was added since it was last read."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

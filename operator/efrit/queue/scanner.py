@@ -137,7 +137,7 @@ class Scanner:
         self._notice_attempts(monotonic)
 
     def _notice_attempts(self, monotonic: float) -> None:
-        """Read new attempts from the journal: a retry may leave processing/ and come back between two looks."""
+        """Read new attempts from the journal: a retry may leave processing/ and come back between two scans."""
         for entry in self._parts.index.running():
             attempt = self._parts.journal.attempt(entry.id)
             if attempt > entry.attempt:

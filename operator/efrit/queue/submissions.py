@@ -18,7 +18,7 @@ from efrit.queue.worker import GroupCommit
 
 
 class Submissions:
-    """The submissions of one queue. `look` brings the index up to date, `view` reads one request with its answer."""
+    """The submissions of one queue: `refresh` updates its index, `view` reads one request with its answer."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Submissions:
             await self._batches.add(submission(request))
         except Exception:
             self._parts.index.remove(entry.id)
-            # If it could not be taken back, or was there before us, the look finds it.
+            # If it could not be taken back, or was there before us, the next scan finds it.
             self._parts.watch.touch(Area.REQUESTS, entry.request_name)
             self._parts.watch.touch(Area.PROCESSING, entry.request_name)
             raise

@@ -55,7 +55,7 @@ class Upkeep:
         self._limits = limits
         self.retention = Retention(disk, limits, is_live)
         self.reserve = Reserve(disk)
-        #: What was left of the volume at the last look.
+        #: What was left of the volume at the last check.
         self.space: Space | None = None
         self._ours: DiskFailure | None = None
         self._of_emacs: DiskFailure | None = None

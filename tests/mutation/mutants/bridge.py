@@ -75,8 +75,8 @@ MUTANTS = (
         "silence-occupied",
         Value("max(emacs.last_heartbeat, emacs.since)"),
     ).found_by("test_silence_counts_from_when_something_last_occupied_emacs"),
-    Step("what occupied an Emacs between two looks of the supervisor", "ended-between-checks", Never()).found_by(
-        "test_an_emacs_is_not_silent_for_what_began_and_ended_between_two_looks"
+    Step("what occupied an Emacs between two checks of the supervisor", "ended-between-checks", Never()).found_by(
+        "test_an_emacs_is_not_silent_for_what_began_and_ended_between_two_checks"
     ),
     Step(
         "the time that a silent Emacs could run, which begins with the end of what occupied it",

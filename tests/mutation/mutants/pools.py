@@ -167,7 +167,7 @@ MUTANTS = (
         "the thought that a member which leaves its pool may have got a request", "leaving-member", Never()
     ).found_by("test_any_other_request_of_a_leaving_member_stays"),
     Step(
-        "the care that a look at a request which waits for a pool changes nothing by itself",
+        "the care that a check of a request which waits for a pool changes nothing by itself",
         "nothing-assumed",
         Without(1),
     ).found_by("test_a_request_that_a_member_cannot_take_has_its_pool_reconciled_no_more_often_for_being_reconciled"),

@@ -171,7 +171,7 @@ MUTANTS = (
         "test_a_claim_outlives_any_number_of_compactions_while_its_request_is_open"
     ),
     Step("the bridge's rescan of the queue", "bridge-rescan", Without(1), silent=True).found_by(
-        "test_an_answer_whose_sync_fails_is_reported_by_the_next_look"
+        "test_an_answer_whose_sync_fails_is_reported_by_the_next_scan"
     ),
     Step("the check that an answer is to the request whose name it has", "answer-id", Never(), silent=True).found_by(
         "test_an_answer_under_a_wrong_name_does_not_cross_over"

@@ -15,7 +15,7 @@ from tests.unit.bridge.conftest import Serve
 
 
 def fake_queue(*, failures: int = 0, awaited: int = 10**9) -> Any:
-    """Return a queue whose answers are acknowledged at so many looks from now."""
+    """Return a queue whose answers are acknowledged at so many checks from now."""
 
     class Queue:
         looks = 0

@@ -72,7 +72,7 @@ def test_silence_is_believed_only_while_nothing_runs() -> None:
     assert decide([Run(A, 100, 500)], EMACS, {}, LIMITS, 300) == []
 
 
-def test_the_next_look_is_at_the_next_deadline() -> None:
+def test_the_next_check_is_at_the_next_deadline() -> None:
     stopping = Run(A, 100, 30, 130)
     assert next_check([], EMACS, {}, 5, 100) is None
     assert next_check([Run(A, 100, 30)], EMACS, {}, 5, 100) == 130

@@ -29,7 +29,7 @@ from tests.support.queue_fakes import ScriptedEmacs, a_request
 from tests.support.timeout import TIMEOUT
 
 # Notes each SIGUSR2 and SIGUSR1 and lives on, as an Emacs whose form cannot be interrupted. They stay blocked: a
-# handler of Python's would not run for one that comes between its last look and the wait for the next.
+# handler of Python's would not run for one that comes between its last check and the wait for the next.
 STUBBORN = """
 import signal, sys
 numbers = {signal.SIGUSR2, signal.SIGUSR1}
@@ -127,7 +127,7 @@ class Supervised:
 
     async def check(self, seconds: float = 0.0, *, late: bool = False) -> None:
         """Let so much time pass, and wait until the supervisor has looked; late: it meant to do so earlier."""
-        # One look is over when the next has begun.
+        # One check is over when the next has begun.
         for passed in (max(seconds, LITTLE_SECONDS), LITTLE_SECONDS):
             self.clock.now += passed
             if not late:
@@ -304,7 +304,7 @@ async def test_an_emacs_that_an_eval_has_occupied_is_not_taken_for_silent_before
     assert emacs.process.poll() is None
 
 
-async def test_an_emacs_is_not_silent_for_what_began_and_ended_between_two_looks(
+async def test_an_emacs_is_not_silent_for_what_began_and_ended_between_two_checks(
     supervised: Supervised, emacs: LookAlike
 ) -> None:
     await supervised.until(lambda: supervised.stats()["responsive"])

@@ -74,7 +74,7 @@ def lease(kube: Kube, identity: str = "pod-1", seconds: float = TIMEOUT) -> Leas
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no test wait for a second between two looks at somebody else's lease."""
+    """Have no test wait for a second between two reads of somebody else's lease."""
     monkeypatch.setattr(lease_module, "POLL_SECONDS", 0.05)
 
 

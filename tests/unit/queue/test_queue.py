@@ -55,7 +55,7 @@ async def test_an_answer_is_reported_only_after_its_name_is_on_the_disk(running:
     assert synced[-1]
 
 
-async def test_an_answer_whose_sync_fails_is_reported_by_the_next_look(running: Running) -> None:
+async def test_an_answer_whose_sync_fails_is_reported_by_the_next_scan(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.disk.faults.append(Fault("sync_dir", when=lambda args: args[0] == Area.RESPONSES))
     running.emacs.do("a")

@@ -16,6 +16,7 @@ KINDS = {".py", ".el", ".md", ".yaml", ".yml", ".tpl", ".txt", ".sh", ".toml", "
 INSTEAD = {
     r"signs? of life": "Emacs is responding; a heartbeat",
     r"look_?again": "RequeueAfter; requeue",
+    r"(?:an?|each|every|two|such|next|last|first) looks?": "a check, scan, poll or read",
     r"c(?:omes?|ame) again": "is retried; is submitted again",
     r"janitors?": "resync",
     r"clemency": "recover",
@@ -72,6 +73,7 @@ def test_old_words_are_not_used() -> None:
     [
         "Emacs gives signs of life.",
         "return LookAgain(delay)",
+        "It is stopped at the next look.",
         "Looks that failed and come again.",
         "Its spec leaves no room for more in the status.",
         "class Hand:",

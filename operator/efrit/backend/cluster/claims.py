@@ -17,7 +17,7 @@ from efrit.backend.cluster.api import Api
 from efrit.backend.cluster.pools import get_pool
 from efrit.backend.cluster.watch_object import states_of
 from efrit.backend.errors import ClaimNotFound, Conflict, Forbidden, NotFound, Refused
-from efrit.backend.resource_fields import Words, condition
+from efrit.backend.resource_fields import EnumReader, condition
 from efrit.protocol.enums import ClaimPhase
 from efrit.protocol.times import parse_time
 from efrit.resources import EXCLUSIVE_CLAIMS
@@ -31,8 +31,8 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 def claim_of(obj: Json) -> Claim:
     """Return the claim that an EfritClaim describes. Pure."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    ready, words = condition(obj, "Ready"), Words()
-    phase = words.read(ClaimPhase, status.get("phase"), "phase")
+    ready, enums = condition(obj, "Ready"), EnumReader()
+    phase = enums.read(ClaimPhase, status.get("phase"), "phase")
     if phase is None:
         phase = ClaimPhase.BOUND if ready.get("status") == "True" else ClaimPhase.PENDING
     return Claim(
@@ -41,7 +41,7 @@ def claim_of(obj: Json) -> Claim:
         phase,
         ready=ready.get("status") == "True",
         reason=ready.get("reason") or "",
-        message=words.named_in(ready.get("message") or ""),
+        message=enums.named_in(ready.get("message") or ""),
         instance=status.get("instanceName"),
         holder=spec.get("holder"),
         recycle=spec.get("release") != "Return",

@@ -29,7 +29,7 @@ from efrit.backend.interface import (
     Usage,
     Work,
 )
-from efrit.backend.resource_fields import DIGEST, Words, condition, likely_phase, reason_of
+from efrit.backend.resource_fields import DIGEST, EnumReader, condition, likely_phase, reason_of
 from efrit.protocol.enums import BROKEN_REASONS, RetryPolicy
 from efrit.protocol.resource_case import from_resource, resource_word, to_resource
 from efrit.protocol.times import parse_time
@@ -99,12 +99,12 @@ def stats_of(obj: Json, now: datetime) -> InstanceStats:
 def request_of(obj: Json) -> RequestState:
     """Return the state that an EfritRequest describes."""
     meta, spec, status = obj["metadata"], obj.get("spec", {}), obj.get("status", {})
-    complete, words = condition(obj, "Complete"), Words()
-    outcome = words.read(Outcome, status.get("outcome"), "outcome")
-    phase = words.read(Phase, status.get("phase"), "phase")
+    complete, enums = condition(obj, "Complete"), EnumReader()
+    outcome = enums.read(Outcome, status.get("outcome"), "outcome")
+    phase = enums.read(Phase, status.get("phase"), "phase")
     if phase is None:
         phase = likely_phase(Phase, status, succeeded=outcome is Outcome.SUCCESS)
-    request_type = words.read(RequestType, spec.get("type"), "type")
+    request_type = enums.read(RequestType, spec.get("type"), "type")
     named = (spec.get("instanceRef") or {}).get("name")
     # Nothing is said of one that is bound and handed over at once before it has waited for a moment.
     unsaid = "Bound to an instance." if status.get("instanceName") else "The operator has not reconciled it yet."
@@ -113,7 +113,7 @@ def request_of(obj: Json) -> RequestState:
         Handle(meta["name"], status.get("instanceName") or named),
         phase,
         reason_of(RequestReason, status.get("reason"), RequestReason.PENDING),
-        words.named_in(str(complete.get("message") or unsaid)),
+        enums.named_in(str(complete.get("message") or unsaid)),
         type=request_type,
         content=spec.get("content"),
         outcome=outcome,

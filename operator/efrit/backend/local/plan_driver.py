@@ -160,7 +160,7 @@ class PlanDriver:
                 return
             result = await self._result(handle)
         except RequestNotFound:
-            # Removed meanwhile: the next look says how it ends.
+            # Removed meanwhile: the next check says how it ends.
             return
         self._store_request(finished(under_way, status_of(state, result, self._clock())), result)
 

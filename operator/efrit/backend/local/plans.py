@@ -91,7 +91,7 @@ class LocalPlans:
         instance = await self._instance(named)
         self._need_model(instance.id)
         check_directory(new.directory)
-        if new.directory is not None and not Path(new.directory).is_dir():  # noqa: ASYNC240 - a look at a local disk
+        if new.directory is not None and not Path(new.directory).is_dir():  # noqa: ASYNC240 - a stat on a local disk
             raise Refused(f"there is no directory {new.directory}", "name one that exists with -C")
         directory = {} if new.directory is None else {DIRECTORY: new.directory}
         plan = {

@@ -1,6 +1,6 @@
-"""How long to pause between two looks at an answer. Pure.
+"""How long to pause between two polls for an answer. Pure.
 
-A look costs two system calls, so it begins with one every other millisecond and goes on with pauses in proportion to
+A poll costs two system calls, so it begins with one every other millisecond and goes on with pauses in proportion to
 the time that has passed: an answer is late by a twentieth at most, and nothing needs to be watched.
 """
 

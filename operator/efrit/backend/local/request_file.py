@@ -1,4 +1,4 @@
-"""Work as the request file of a queue. Pure, but for the id, the time, and a look whether its directory exists."""
+"""Work as the request file of a queue. Pure, but for the id, the time, and a check that its directory exists."""
 
 from __future__ import annotations
 

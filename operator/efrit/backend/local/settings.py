@@ -47,7 +47,7 @@ class LocalInstance(Struct, frozen=True):
 
 
 class LocalSettings(Struct, frozen=True):
-    """The whole file. `polling_interval` in seconds: the longest time between two looks at an answer.
+    """The whole file. `polling_interval` in seconds: the longest time between two polls for an answer.
 
     `missing`: the file was named by its caller, and is not there.
     """

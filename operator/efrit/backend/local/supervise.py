@@ -36,7 +36,7 @@ _LOG_PAUSE = 0.05
 _BLIND_PAUSE = 0.2
 _SUPERVISE_SECONDS = 1.0
 _FIRST_SUPERVISION_SECONDS = 0.25
-"""Most evals are answered by then, and cost no look at Emacs."""
+"""Most evals are answered by then, and cost no check of Emacs."""
 _MAX_STARTS = 5
 
 OVERRUN_SECONDS = 5.0

@@ -34,7 +34,7 @@ MAX_REPORT_DELAY = timedelta(minutes=5)
 FEW = 50
 """Of so many open requests of an instance each says at once that it is on the queue, once it has been for a while."""
 REQUEUE_UNDER_LOAD = timedelta(seconds=5)
-"""When it is looked again whether the controller is still loaded."""
+"""When a request is reconciled again, in case the controller is not loaded any more by then."""
 
 MAX_REQUEUE = timedelta(hours=6)
 """Sweeps reconcile each open request every minute or so."""
@@ -150,7 +150,7 @@ def queued_pause(context: RequestContext) -> timedelta:
 
 
 def _requeue_under_load(context: RequestContext, reason: RequestReason) -> timedelta:
-    """Return when to look again under load: each at a moment of its own, or all at once would be the next load.
+    """Return when to reconcile again under load: each at a moment of its own, or all at once would be the next load.
 
     Of those that an instance has, too: few of them run at a time, all others wait.
     """

@@ -225,7 +225,7 @@ def _backlogged(snapshot: PoolSnapshot, now: datetime) -> ConditionState:
 
 
 def _requeue_for_backlog(snapshot: PoolSnapshot, now: datetime) -> list[Action]:
-    """Return when to look again whether the oldest request that waits has waited for long."""
+    """Return when to reconcile again, as the oldest request that waits will have waited for long by then."""
     oldest = snapshot.oldest_pending
     if not snapshot.pending or oldest is None or _waits_long(snapshot, now):
         return []

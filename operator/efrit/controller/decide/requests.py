@@ -47,10 +47,10 @@ from efrit.protocol import RequestState
 
 RETRY_CANCEL = timedelta(seconds=2)
 ACKNOWLEDGE_AGAIN = timedelta(seconds=30)
-"""An answer whose instance has no pod is looked at so often."""
+"""How often a request is reconciled whose answer waits and whose instance has no pod."""
 RETRY_GIVEN_BACK = timedelta(seconds=1)
-"""When it is looked again whether the pod is being stopped: its bridge may have been faster than the watch."""
-# StatusLimits on the instance brings those that go first back at once: this is for figures that were missed.
+"""When it is reconciled again in case the pod is being stopped: its bridge may have been faster than the watch."""
+# A free place on the instance requeues those that go first at once: this is for figures that were missed.
 RETRY_HELD_BACK = timedelta(seconds=30)
 HELD_BACK_RETRIED = 10
 """Requests held back by one instance that come back by themselves: each that is handed over brings others back."""

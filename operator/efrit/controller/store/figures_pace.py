@@ -29,7 +29,7 @@ class FiguresPace:
         """The same of those that namespaces got which had none for a while."""
         self._last: dict[str, datetime] = {}
         """The last turn of each namespace."""
-        self._next_look: datetime | None = None
+        self._next_check: datetime | None = None
         """When to forget the namespaces that had no turn for a while."""
 
     def next_turn(self, now: datetime) -> datetime:
@@ -56,9 +56,9 @@ class FiguresPace:
         return turn
 
     def _forget(self, now: datetime) -> None:
-        if self._next_look is not None and now < self._next_look <= now + REMEMBERED:
+        if self._next_check is not None and now < self._next_check <= now + REMEMBERED:
             return
-        self._next_look = now + REMEMBERED
+        self._next_check = now + REMEMBERED
         self._last = {
             namespace: last for namespace, last in self._last.items() if -REMEMBERED <= last - now <= LONGEST_TURN
         }

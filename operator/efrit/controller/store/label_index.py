@@ -1,4 +1,4 @@
-"""Which instances of a namespace have the labels that a request asks for, without a look at all of them."""
+"""Which instances of a namespace have the labels that a request asks for, without a scan of all of them."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_a_cancel_asks_the_other_host_and_starts_no_emacs(site: Site, monkeypatc
 
 @dataclass
 class Blind:
-    """A daemon whose request is seen again after some looks. The edge: what the file system shows."""
+    """A daemon whose request is seen again after some checks. The edge: what the file system shows."""
 
     mounted: Mount
     looks: int

@@ -298,7 +298,7 @@ async def test_the_record_of_a_long_plan_keeps_only_what_may_still_be_needed(tmp
     long.after_run = lambda here: counts.append(sum(path.suffix == ".json" for path in directory.iterdir()))
     assert await long.drive() == 0
     assert long.record.plan().status.reason == "Succeeded"
-    # Those since the last look at the repository, of which there is one every 20 steps, and of ten steps before it.
+    # Those since the last read of the repository, of which there is one every 20 steps, and of ten steps before it.
     assert max(counts) < len(long.runs) * 0.75
 
 

@@ -73,7 +73,7 @@ def test_work_that_must_not_be_retried_has_one_attempt_whatever_max_attempts_say
     assert (options.retry.value, options.max_attempts) == ("never", 1)
 
 
-def test_the_digest_is_the_same_at_every_look() -> None:
+def test_the_digest_is_the_same_at_every_decision() -> None:
     assert queue_request(request(), instance()).digest() == queue_request(request(version="99"), instance()).digest()
 
 

@@ -3,8 +3,8 @@
     python -m tests.stalls --seed 1 --share 0.5 --longest 1.5 .venv/bin/pytest tests/unit --forks 8
 
 Whatever a test takes for granted about who is faster than whom fails sooner or later. This is to explore with: a test
-that fails so gets a condition to wait for in place of its clock. A test that itself stops processes, or measures how
-fast they are, may fail for no other reason than this program.
+that fails so gets a condition to wait for in place of its clock. What a test itself stops stays stopped. One that
+measures how fast processes are, or has a lease that is shorter than they are stopped, may fail for that alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import psutil
@@ -28,6 +29,10 @@ STEP_SECONDS = 0.02
 
 class Process(Protocol):
     """What is done to a process: that of psutil. One that has ended raises psutil.Error."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
 
     def status(self) -> str:
         """Return its state."""
@@ -46,11 +51,17 @@ P = TypeVar("P", bound=Process)
 class Stalls(Generic[P]):
     """Stops processes, each until its time is over."""
 
-    def __init__(self, chance: random.Random, share: float, longest: float) -> None:
-        """Stop about a `share` of all processes at any time, each for `longest` seconds at most."""
+    def __init__(
+        self, chance: random.Random, share: float, longest: float, is_stopped_again: Callable[[int], bool]
+    ) -> None:
+        """Stop about a `share` of all processes at any time, each for `longest` seconds at most.
+
+        is_stopped_again: whether somebody else has stopped a process, by its id, after it was stopped here.
+        """
         self._chance = chance
         self._share = share
         self._longest = longest
+        self._is_stopped_again = is_stopped_again
         self._until: dict[P, float] = {}
 
     def step(self, processes: Sequence[P], now: float) -> None:
@@ -74,7 +85,18 @@ class Stalls(Generic[P]):
     def _resume(self, process: P) -> None:
         del self._until[process]
         with contextlib.suppress(psutil.Error):
-            process.resume()
+            if not self._is_stopped_again(process.pid):
+                process.resume()
+
+
+def is_stopped_again(pid: int) -> bool:
+    """Return whether a SIGSTOP waits for a process that is stopped: a SIGCONT would take both back."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    pending = next(line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(pending, 16) & 1 << (signal.SIGSTOP - 1))
 
 
 def options() -> argparse.ArgumentParser:
@@ -99,7 +121,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     chosen = options().parse_args(words)
     chance = random.Random(chosen.seed)  # noqa: S311 - no secret
-    stalls: Stalls[psutil.Process] = Stalls(chance, chosen.share, chosen.longest)
+    stalls: Stalls[psutil.Process] = Stalls(chance, chosen.share, chosen.longest, is_stopped_again)
     with subprocess.Popen(chosen.command) as command:
         try:
             while command.poll() is None:

@@ -30,7 +30,7 @@ def main() -> None:
         plane = stack.enter_context(ControlPlane())
         kube = stack.enter_context(closing(Kube(plane)))
         install_crds(kube)
-        site = Site(plane, kube, directory / "audit.log", compiled_lisp(directory / "lisp"))
+        site = Site(plane, kube, directory / "audit.log", compiled_lisp(directory / "lisp"), usual_lease=True)
         stack.callback(site.close)
         operator = site.operator()
         operator.start()

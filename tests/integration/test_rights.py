@@ -16,6 +16,7 @@ from tests.support import chart, plans
 from tests.support.custom_resources import install_crds
 from tests.support.fixtures import audited
 from tests.support.kube import Json, Kube, until
+from tests.support.rights import is_allowed
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
 
@@ -119,7 +120,7 @@ def _metrics(site: Site, port: int) -> None:
         if account == "prometheus":
             _bind(site, reader, account)
             # A binding holds a moment after it is made, and a refusal is remembered.
-            until(lambda: _may_read(site, "prometheus"), "the binding takes no hold")
+            until(lambda: _may_read(site, account), "the binding takes no hold")  # noqa: B023
         answer = ask(Authorization=f"Bearer {chart.token(site.kube, site.namespace, account)}")
         statuses.append(answer.status_code)
     assert statuses == [401, 403, 200]
@@ -127,12 +128,7 @@ def _metrics(site: Site, port: int) -> None:
 
 
 def _may_read(site: Site, account: str) -> bool:
-    spec = {
-        "user": f"system:serviceaccount:{site.namespace}:{account}",
-        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
-    }
-    review = resources.ACCESS_REVIEWS.manifest({}, spec=spec)
-    return bool(site.kube.call("POST", resources.ACCESS_REVIEWS.path(), review)["status"]["allowed"])
+    return is_allowed(site.kube, site.namespace, account, nonResourceAttributes={"path": "/metrics", "verb": "get"})
 
 
 def _bind(site: Site, role: str, account: str) -> None:

@@ -6,12 +6,13 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from efrit.resources import resource_named, resource_of
+from efrit.resources import INSTANCES, LEASES, resource_named, resource_of
 from tests.cluster import programs
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
 from tests.support import yaml_documents
 from tests.support.kube import Json, Kube
+from tests.support.rights import until_allowed
 
 PLACEHOLDER = "namespace-of-the-test"
 OTHER = "other-namespace-of-the-test"
@@ -45,7 +46,8 @@ def _rendered(others: int, *, everywhere: bool = False) -> str:
 def install(kube: Kube, namespace: str, others: Sequence[str] = (), *, everywhere: bool = False) -> Installed:
     """Make the account and the roles for a controller that lives in, and serves, one namespace, and serves others.
 
-    everywhere: it serves the whole cluster, by a ClusterRole, and its metrics take a token.
+    everywhere: it serves the whole cluster, by a ClusterRole, and its metrics take a token. Returns once the API
+    server knows what it may do.
     """
     text = _rendered(len(others), everywhere=everywhere)
     for number, name in enumerate(others):
@@ -61,8 +63,12 @@ def install(kube: Kube, namespace: str, others: Sequence[str] = (), *, everywher
             kube.call("POST", resource_of(document).path(), document)
     deployment = next(document for document in documents if document["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
+    account = str(pod["serviceAccountName"])
+    for where in ("",) if everywhere else (namespace, *others):
+        until_allowed(kube, namespace, account, "list", INSTANCES, where)
+    until_allowed(kube, namespace, account, "create", LEASES, namespace)
     env = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"] if "value" in variable}
-    return Installed(pod["serviceAccountName"], {**env, "EFRIT_OPERATOR_NAMESPACE": namespace})
+    return Installed(account, {**env, "EFRIT_OPERATOR_NAMESPACE": namespace})
 
 
 def install_policies(kube: Kube, namespace: str) -> None:

@@ -121,14 +121,17 @@ class Operator:
         """Return what /readyz says, empty where it does not answer within so many seconds."""
         if self.process.status is not None:
             raise AssertionError(f"the controller ended ({self.process.status}):\n{self.process.tail()}")
+        return self._readiness(seconds)
+
+    def leads(self) -> bool:
+        """Whether it acts; it may just as well have ended, also while it is asked."""
+        return not self.ended and self._readiness(POLL_SECONDS) == "leading"
+
+    def _readiness(self, seconds: float) -> str:
         try:
             return self.fetch("/readyz", seconds).text.strip()
         except httpx.TransportError:
             return ""
-
-    def leads(self) -> bool:
-        """Whether it acts; it may just as well have ended."""
-        return not self.ended and self.role(POLL_SECONDS) == "leading"
 
     def fetch(self, path: str, seconds: float = TIMEOUT) -> httpx.Response:
         """GET from its own HTTP server."""

@@ -14,10 +14,11 @@ from tests.cluster.control_plane import ControlPlane
 from tests.scratch import owned_directory, remove
 from tests.support import chart
 from tests.support.custom_resources import new_namespace
+from tests.support.earlier_build import Part, earlier_build
 from tests.support.failure_logs import logs_on_failure
 from tests.support.kube import Json, Kube, until
 from tests.support.node import Node
-from tests.support.operator import Operator
+from tests.support.operator import KEPT_LEASE_SECONDS, Operator
 from tests.support.timeout import TIMEOUT
 
 FINAL = ("Succeeded", "Failed")
@@ -29,7 +30,8 @@ SAYS_SO_AFTER = timedelta(seconds=1)
 class Site:
     """Close it in every case: it has processes. others: further namespaces that its controllers serve.
 
-    everywhere: they serve the whole cluster instead.
+    everywhere: they serve the whole cluster instead. usual_lease: a controller's lease is as short as by default, for
+    tests that may see it end or restart; in the others it is so long that a busy machine takes it from nobody.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class Site:
         *,
         others: Sequence[str] = (),
         everywhere: bool = False,
+        usual_lease: bool = False,
     ) -> None:
+        self._usual_lease = usual_lease
         self.plane = plane
         self.kube = kube
         self.namespace = new_namespace(kube)
@@ -60,6 +64,9 @@ class Site:
     def operator(self, name: str = "operator-0", *, server: str | None = None) -> Operator:
         """Return a controller that is yet to be started; `server` stands in for the API server's own URL."""
         made = Operator(self.plane, self.kube, self.namespace, self._installed, self.directory, name, server=server)
+        # An earlier build may wait until the lease of a process that was killed has run out.
+        if not self._usual_lease and earlier_build(Part.CONTROLLER) is None:
+            made.configure(EFRIT_LEASE_SECONDS=KEPT_LEASE_SECONDS)
         self.operators.append(made)
         return made
 

@@ -15,7 +15,7 @@ from efrit.errors import ApiError
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import new_namespace
 from tests.support.kube import Json, Kube, until
-from tests.support.operator import KEPT_LEASE_SECONDS, Operator
+from tests.support.operator import Operator
 from tests.support.simulated_bridge import SimulatedBridge, SimulatedNode
 from tests.support.site import EPHEMERAL, FINAL, Site
 
@@ -118,7 +118,7 @@ class Tenants:
         self.site = Site(plane, kube, audit_log, lisp, others=[loud, quiet])
         self._open.callback(self.site.close)
         self.operator: Operator = self.site.operator()
-        self.operator.configure(**{"EFRIT_LEASE_SECONDS": KEPT_LEASE_SECONDS, **(env or {})})
+        self.operator.configure(**(env or {}))
         try:
             self._start(loud, quiet, instances, loud_node or self.node)
         except BaseException:

@@ -11,7 +11,6 @@ from tests.model.running import Model, running
 from tests.support.efrit_program import Program
 from tests.support.laptop import WORLD, laptop, model_environment
 from tests.support.model_access import secret, with_model
-from tests.support.operator import KEPT_LEASE_SECONDS
 from tests.support.site import Site
 
 __all__ = ["efrit", "in_a_cluster", "laptop", "model", "model_environment", "on_this_machine"]
@@ -34,7 +33,7 @@ def in_a_cluster(request: pytest.FixtureRequest, model: Model) -> Iterator[Progr
     plane, kube = request.getfixturevalue("plane"), request.getfixturevalue("kube")
     site = Site(plane, kube, request.getfixturevalue("audit_log"), request.getfixturevalue("lisp"))
     try:
-        site.operator().start(EFRIT_LEASE_SECONDS=KEPT_LEASE_SECONDS)
+        site.operator().start()
         secret(kube, site.namespace, "key")
         site.instance("one", model=with_model(model))
         # What is sent to this pool waits.

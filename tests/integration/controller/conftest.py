@@ -11,7 +11,6 @@ import pytest
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import install_crds
 from tests.support.kube import Kube
-from tests.support.operator import KEPT_LEASE_SECONDS
 from tests.support.site import Site
 
 
@@ -39,7 +38,7 @@ def shared(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iter
     """Yield a namespace with a controller and the instance `one`, for all tests of a module."""
     made = Site(plane, kube, audit_log, lisp)
     try:
-        made.operator().start(EFRIT_LEASE_SECONDS=KEPT_LEASE_SECONDS)
+        made.operator().start()
         made.instance()
         yield made
     finally:

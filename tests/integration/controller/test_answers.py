@@ -21,13 +21,13 @@ def _condition(status: Json, kind: str) -> Json:
 
 
 def test_an_eval_is_answered_with_its_value_and_where_it_ran(shared: Site) -> None:
-    status = shared.answer(shared.ask("(+ 1 2)"))
+    status = shared.answer(shared.ask("(progn (sleep-for 0.6) (+ 1 2))"))
     assert (status["phase"], status["reason"], status["outcome"]) == ("Succeeded", "Succeeded", "Success")
     assert (status["result"], status["truncated"], status["attempt"]) == ("3", False, 1)
     assert status["instanceName"] == "one"
     assert status["podUID"] == shared.node.pod("one").uid
     assert status["queuedTime"] <= status["startTime"] <= status["completionTime"]
-    assert status["executionSeconds"] >= 0
+    assert status["executionSeconds"] > 0.5
     for kind in ("Complete", "Succeeded"):
         condition = _condition(status, kind)
         assert (condition["status"], condition["reason"], condition["observedGeneration"]) == ("True", "Succeeded", 1)
@@ -84,8 +84,8 @@ def test_text_beyond_ascii_survives_the_whole_way(shared: Site) -> None:
 def test_an_endless_loop_ends_at_its_timeout_and_the_next_eval_runs(shared: Site) -> None:
     status = shared.answer(shared.ask("(while t)", timeoutSeconds=1))
     assert (status["phase"], status["reason"], status["error"]["code"]) == ("Failed", "TimedOut", "TimedOut")
-    # The limit counts from the claim, this from the first form: a little later.
-    assert status["executionSeconds"] > 0.5
+    # The limit counts from the claim, this from the first form, however much later that is.
+    assert status["executionSeconds"] >= 0
     assert shared.answer(shared.ask("'alive"))["result"] == "alive"
 
 

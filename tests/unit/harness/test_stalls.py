@@ -10,12 +10,14 @@ import psutil
 import pytest
 
 from tests import stalls
+from tests.support.kube import until
 
 
 @dataclass(eq=False)
 class Stoppable:
     """A process. The edge: signals."""
 
+    pid: int = 0
     stopped: bool = False
     ended: bool = False
 
@@ -33,8 +35,12 @@ class Stoppable:
         self.stopped = False
 
 
+STOPPED_AGAIN = {7}
+"""The process that a test stops while it is stopped."""
+
+
 def made(share: float) -> stalls.Stalls[Stoppable]:
-    return stalls.Stalls(random.Random(7), share, longest=2.0)  # noqa: S311 - no secret
+    return stalls.Stalls(random.Random(7), share, 2.0, STOPPED_AGAIN.__contains__)  # noqa: S311 - no secret
 
 
 def test_a_share_of_the_processes_is_stopped_at_any_time_and_each_goes_on() -> None:
@@ -58,6 +64,31 @@ def test_nobody_is_stopped_for_longer_than_was_said() -> None:
     assert all(process.stopped for process in processes)
     stopping.step([], 2.0)
     assert not any(process.stopped for process in processes)
+
+
+def test_what_a_test_has_stopped_meanwhile_stays_stopped() -> None:
+    processes = [Stoppable(pid) for pid in range(6, 9)]
+    stopping = made(1.0)
+    stopping.step(processes, 0.0)
+    stopping.step([], 2.0)
+    assert [process.pid for process in processes if process.stopped] == [7]
+    stopping.step(processes, 2.0)
+    stopping.end()
+    assert [process.pid for process in processes if process.stopped] == [7]
+
+
+def test_a_process_that_is_stopped_a_second_time_is_told_from_one_that_is_stopped_once() -> None:
+    with psutil.Popen(["sleep", "600"]) as process:
+        try:
+            assert not stalls.is_stopped_again(process.pid)
+            process.suspend()
+            until(lambda: process.status() == psutil.STATUS_STOPPED, "it is not stopped")
+            assert not stalls.is_stopped_again(process.pid)
+            process.suspend()
+            assert stalls.is_stopped_again(process.pid)
+        finally:
+            process.kill()
+    assert not stalls.is_stopped_again(process.pid)
 
 
 @pytest.mark.parametrize("code", [0, 3])

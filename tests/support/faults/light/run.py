@@ -67,7 +67,8 @@ class LightRun(FaultRun):
         self.cluster.collect_garbage(schedule.theme is Theme.NAMESPACE)
         other = new_namespace(self.cluster.kube, "o") if schedule.theme is Theme.TENANTS else None
         others = (other,) if other else ()
-        self.site = Site(self.cluster.plane, self.cluster.kube, Path("/dev/null"), self.cluster.lisp, others=others)
+        plane, kube, lisp = self.cluster.plane, self.cluster.kube, self.cluster.lisp
+        self.site = Site(plane, kube, Path("/dev/null"), lisp, others=others, usual_lease=True)
         self.namespace = self.site.namespace
         self.nemesis.administration.open(other)
         if schedule.pool is not None and schedule.pool.affinity:

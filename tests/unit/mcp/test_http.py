@@ -197,6 +197,27 @@ async def served(keys: list[bytes] | None = None, beside: Site | None = None, **
         yield Site(reviewer, spaces, opened, app)
 
 
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize(
+    ("whole", "truncated"),
+    [("x" * 480_000, False), ("x" * 500_000, True), ("x" * 1_000_000, True), ('\\"' * 90_000, True)],
+    ids=["half of what a client takes", "more than half", "all of it", "a text that JSON makes longer"],
+)
+async def test_an_answer_with_a_result_is_no_larger_than_a_client_of_the_sdk_takes(
+    site: Site, whole: str, truncated: bool, mode: str
+) -> None:
+    space = site.spaces["default"]
+    async with site.client("ann", mode=mode) as client:
+        handed = await client.call_tool("efrit_submit", {"type": "eval", "content": "1"})
+        name = structured_content(handed)["request_id"]
+        space.whole[name] = whole
+        await space.end(name, result=whole[:9], truncated=True, result_bytes=len(whole))
+        done = await client.call_tool("efrit_get_request", {"request_id": name})
+    answer = structured_content(done)
+    assert (len(answer["result"]), answer["truncated"]) == (9 if truncated else len(whole), truncated)
+    assert [content.type for content in done.content] == ["text", *["resource_link"] * truncated]
+
+
 @pytest.mark.parametrize("authorization", [None, "Bearer nobody", "Basic YW5uOg==", "Bearer", "ann"])
 async def test_who_has_no_good_token_is_turned_away(site: Site, authorization: str | None) -> None:
     headers = {"Authorization": authorization} if authorization else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,8 +27,12 @@ from efrit.mcp.error_text import error_text, for_model
 from efrit.mcp.schema_models import Output
 from efrit.struct_field import StructField, fields_named
 
-WHOLE_RESULT_BYTES = 1_048_576
-"""A result up to this size is returned whole; of a larger one only the beginning, with a link to the resource."""
+ANSWER_BYTES = 1_048_576
+"""An answer up to this size has the whole result; a larger one only the beginning, with a link to the resource.
+
+Clients take no larger one over HTTP (`max_sse_event_size` of the Python SDK) and would lose the whole answer."""
+_OTHER_BYTES = 65_536
+"""Of an answer, for what is neither the result nor what the work printed and said."""
 
 
 # Of each the published fields: a session is beside its progress.
@@ -141,15 +146,22 @@ class AvailableResult:
 
 async def available_result(backend: Backend, state: RequestState) -> AvailableResult:
     """Return the whole result if it is small enough and readable, else its beginning."""
-    if not state.truncated or state.result_bytes > WHOLE_RESULT_BYTES:
+    if not state.truncated or state.result_bytes > ANSWER_BYTES:
         return AvailableResult(state.result, state.truncated)
     try:
-        return AvailableResult(await backend.result(state.handle))
+        whole = await backend.result(state.handle)
     except ResultTruncated as error:
-        fits = len(error.kept.encode()) <= WHOLE_RESULT_BYTES
-        return AvailableResult(error.kept if fits else state.result, True, error)
+        return AvailableResult(error.kept if _fits(error.kept, state) else state.result, True, error)
     except (Forbidden, ResultGone) as error:
         return AvailableResult(state.result, True, error)
+    return AvailableResult(whole) if _fits(whole, state) else AvailableResult(state.result, True)
+
+
+def _fits(result: str, state: RequestState) -> bool:
+    """Return whether an answer has room for `result`, which is in it twice: structured, and as JSON in a text."""
+    structured = json.dumps([result, state.output, state.messages], ensure_ascii=False)
+    text = json.dumps(structured, ensure_ascii=False)
+    return len(structured.encode()) + len(text.encode()) <= ANSWER_BYTES - _OTHER_BYTES  # gate: answer-bytes
 
 
 async def request_output(backend: Backend, state: RequestState) -> RequestOutput:

@@ -208,6 +208,12 @@ class ApiNotFound(ApiError):
     code = "ApiNotFound"
 
 
+class ApiNotServed(ApiNotFound):
+    """404 that is not the API server's word about an object: it knows no such kind, or a proxy has no way to it."""
+
+    code = "ApiNotServed"
+
+
 class ApiConflict(ApiError):
     """409: the object has changed, exists already, or is another one by now."""
 

@@ -7,8 +7,8 @@ import hmac
 import logging
 from pathlib import Path
 
-from efrit.bridge.file_stamps import FileStamps
 from efrit.errors import ConfigurationError
+from efrit.file_stamps import FileStamps
 
 log = logging.getLogger(__name__)
 
@@ -22,15 +22,25 @@ class Tokens:
         self._files = tuple(directory / name for name in ("token", "token-next", "token-previous"))
         self._stamps = FileStamps(*self._files)
         self._tokens: tuple[bytes, ...] = ()
+        self._problem: str | None = None
+        """Why the files could not be read when they were looked at last."""
         self.refresh()
         if not self._tokens:
             raise ConfigurationError(f"{self._files[0]} holds no token: mount the instance's Secret there")
 
     def refresh(self) -> None:
-        """Read the files again if they changed; keep the old tokens while there is none to be read."""
+        """Read the files again if they changed; keep the old tokens while they cannot be read, or there is none."""
         if not self._stamps.changed():
             return
-        tokens = tuple(filter(None, map(_read, self._files)))
+        try:
+            tokens = tuple(filter(None, map(_read, self._files)))
+        except OSError as error:
+            self._stamps.forget()  # gate: tokens-unread
+            if str(error) != self._problem:
+                log.error("the tokens cannot be read (%s): the ones known stay valid", error)
+            self._problem = str(error)
+            return
+        self._problem = None
         if not tokens:
             log.error("no token in %s: the ones known stay valid", self._files[0].parent)
             return
@@ -56,7 +66,8 @@ class Tokens:
 
 
 def _read(path: Path) -> bytes | None:
+    """Return the token in a file, None where there is none. Raises `OSError` for a file that cannot be read."""
     try:
         return path.read_bytes().strip() or None
-    except OSError:
+    except FileNotFoundError:
         return None

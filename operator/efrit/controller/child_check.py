@@ -27,6 +27,8 @@ LIST_SECONDS = 5.0
 SCOPES_PER_SECOND = 2
 """Namespaces that are listed in a second, at most."""
 LONGEST_PAUSE_SECONDS = 60.0
+LISTS_LEFT_OUT = 60
+"""Lists that a kind is left out of once it was refused: five minutes and more."""
 BUSY_SHARE = 0.1
 """Share of the time that lists may take: those of many instances are long."""
 SECRETS_PER_SECOND = 5
@@ -53,7 +55,8 @@ class ChildCheck:
         self._scope = scope
         self._scopes = scopes
         self._secret_every = secret_every
-        self._listed: tuple[Resource, ...] = LISTED
+        self._left_out: dict[Resource, int] = {}
+        """Of how many lists more each kind is left out that was refused."""
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -64,9 +67,12 @@ class ChildCheck:
     async def find_missing(self) -> None:
         """List each kind once and record in the store which instances lack theirs. Raises ApiError.
 
-        A kind that may not be listed is left out from now on, and comes back with the resync alone.
+        A kind that may not be listed is left out for a while: its children come back with the resync alone.
         """
-        for resource in self._listed:
+        for resource in LISTED:
+            if left := self._left_out.get(resource, 0):
+                self._left_out[resource] = left - 1
+                continue
             # Taken before the list: what is applied meanwhile may be in neither.
             instances = self._store.children.applied_instances(self._scope)
             if not instances:
@@ -78,11 +84,18 @@ class ChildCheck:
                     listed_keys.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
                     self._store.children.observe_listed(resource.kind, obj)
             except ApiForbidden as error:
-                self._listed = tuple(listed for listed in self._listed if listed != resource)
-                self._store.children.not_listed(resource.kind)
-                log.warning("a deleted %s is remade at the next resync only: %s", resource.kind, error)
+                self._refused(resource, error)
                 continue
+            if self._left_out.pop(resource, None) is not None:  # gate: listed-again
+                self._store.children.listed_again(resource.kind)
+                log.info("%ss are listed again", resource.kind)
             self._store.children.missing(missing_children(resource.kind, instances, listed_keys))
+
+    def _refused(self, resource: Resource, error: ApiForbidden) -> None:
+        if resource not in self._left_out:
+            self._store.children.not_listed(resource.kind)
+            log.warning("a deleted %s is remade at the next resync only: %s", resource.kind, error)
+        self._left_out[resource] = LISTS_LEFT_OUT
 
     async def _list_repeatedly(self) -> NoReturn:
         loop = asyncio.get_running_loop()

@@ -31,7 +31,7 @@ class ClusterClock:
         self._node = node
         self._monotonic = monotonic
         self._read: datetime | None = None
-        """What time it was when an answer came; None before the first one."""
+        """What time it was when an answer said it; None before the first one that did."""
         self._read_at = 0.0
 
     def __call__(self) -> datetime:
@@ -43,14 +43,13 @@ class ClusterClock:
     def observe(self, date: str | None, seconds: float) -> None:
         """Take in the Date header of an answer of the API server, to a call that took so many seconds.
 
-        Where it says nothing, the clock of the node counts.
+        One that does not say it changes nothing: a proxy whose way to the API server is broken answers so.
         """
-        if seconds > LONGEST_CALL_SECONDS:
-            return
         said, now, node = http_date(date or ""), self(), self._node()
-        if said is not None:
-            # It was that second at some time of the call.
-            earliest, latest = said - TOLERANCE, said + ONE_SECOND + timedelta(seconds=seconds) + TOLERANCE
-            if not earliest <= node <= latest:
-                node = now if earliest <= now <= latest else said + ONE_SECOND / 2
+        if said is None or seconds > LONGEST_CALL_SECONDS:  # gate: answer-without-time
+            return
+        # It was that second at some time of the call.
+        earliest, latest = said - TOLERANCE, said + ONE_SECOND + timedelta(seconds=seconds) + TOLERANCE
+        if not earliest <= node <= latest:
+            node = now if earliest <= now <= latest else said + ONE_SECOND / 2
         self._read, self._read_at = node, self._monotonic()

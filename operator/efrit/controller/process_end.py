@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 1.0
 """Between two watches of a pod."""
+REFUSED_PAUSE_SECONDS = 60.0
+"""The same where it was refused: an API server that has just started knows no roles for a moment."""
 
 
 def process_identity(pod_name: str) -> str:
@@ -94,8 +96,10 @@ class ProcessEnds:
             self._task = None
 
     async def _watch(self, pod: str, identity: str) -> None:
-        """Watch a pod until the process has ended. Where that is refused, the lease has to run out."""
+        """Watch a pod until the process has ended. For as long as that is refused, the lease has to run out."""
+        is_reported = False
         while self._ended != identity:
+            pause = PAUSE_SECONDS
             try:
                 listing = self._kube.named(PODS, self._namespace, pod)
                 async for obj in listing:
@@ -106,11 +110,13 @@ class ProcessEnds:
                         if kind != "BOOKMARK":
                             self._observe(obj, identity)
             except ApiForbidden as error:
-                log.warning("that the leader has ended is only seen once its lease runs out: %s", error)
-                return
+                pause = REFUSED_PAUSE_SECONDS  # gate: refused-watch
+                if not is_reported:
+                    log.warning("that the leader has ended is only seen once its lease runs out: %s", error)
+                is_reported = True
             except ApiError as error:
                 log.debug("pod %s cannot be watched: %s", pod, error)
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(pause)
 
     def _observe(self, pod: Mapping[str, Any], identity: str) -> None:
         if has_ended(pod, identity):

@@ -15,6 +15,7 @@ from efrit.errors import (
     ApiForbidden,
     ApiNamespaceTerminating,
     ApiNotFound,
+    ApiNotServed,
     ApiRefused,
     ApiTooLarge,
     ApiUnauthorized,
@@ -32,7 +33,7 @@ def api_error(method: str, path: str, status: int, data: bytes, headers: Mapping
     if _is_namespace_terminating(method, status, details):
         return ApiNamespaceTerminating(text, message, status=status)
     if status == 404:
-        return ApiNotFound(text, message, status=status)
+        return (ApiNotFound if _is_status(data) else ApiNotServed)(text, message, status=status)
     if status == 409:
         # A create may also collide with somebody who counts it (a ResourceQuota), and then made nothing.
         # gate: exists-or-conflict
@@ -60,6 +61,15 @@ def _read_status(data: bytes) -> tuple[str, str, Mapping[str, Any]]:
         return str(body.get("reason")), str(body.get("message") or body), details if isinstance(details, dict) else {}
     except (ValueError, AttributeError, RecursionError):
         return "", data[:500].decode("utf-8", "replace"), {}
+
+
+def _is_status(data: bytes) -> bool:
+    """Return whether an answer is the API server's own: what is at no path of its, or a proxy's, is none."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(body, dict) and body.get("kind") == "Status"
 
 
 def _is_namespace_terminating(method: str, status: int, details: Mapping[str, Any]) -> bool:

@@ -50,6 +50,7 @@ from efrit.mcp.server import make_server
 from efrit.mcp.settings import LOOPBACK, ActAs, Http, Limits, Settings
 from efrit.mcp.state_key import own_key
 from efrit.mcp.tools.call import GRACE_SECONDS
+from efrit.served_certificate import ServedCertificate
 
 log = logging.getLogger(__name__)
 
@@ -303,7 +304,8 @@ async def listen(app: Starlette, http: Http) -> None:
     async with anyio.create_task_group() as group:
         if config.ssl is not None and http.certificate is not None and http.key is not None:
             config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-            group.start_soon(_reload_certificate, config.ssl, http.certificate, http.key)
+            certificate = ServedCertificate(config.ssl, http.certificate, http.key)
+            group.start_soon(_refresh_repeatedly, certificate)
         serving = asyncio.create_task(server.serve())
         try:
             await asyncio.shield(serving)
@@ -315,31 +317,10 @@ async def listen(app: Starlette, http: Http) -> None:
         group.cancel_scope.cancel()
 
 
-async def _reload_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    """Load a changed certificate for new connections; keep the old one if the new one is unusable."""
-    loaded = _stamps(certificate, key)
+async def _refresh_repeatedly(certificate: ServedCertificate) -> None:
     while True:
         await anyio.sleep(CERTIFICATE_CHECK_SECONDS)
-        if (now := _stamps(certificate, key)) == loaded:
-            continue
-        loaded = now
-        try:
-            # A mismatched pair would leave the live context without a usable key.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-            context.load_cert_chain(certificate, key)
-        except (OSError, ssl.SSLError) as error:
-            log.error("the new certificate is unusable, keeping the old one: %s", error)
-
-
-def _stamps(*files: Path) -> list[tuple[int, int] | None]:
-    def stamp(file: Path) -> tuple[int, int] | None:
-        try:
-            status = file.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_ino
-
-    return [stamp(file) for file in files]
+        certificate.refresh()
 
 
 def _read_key(file: Path) -> bytes:

@@ -160,6 +160,12 @@ MUTANTS = (
     Step("the wait for the acknowledgement of what goes with its queue", "departure", Never()).found_by(
         "test_it_lasts_until_everything_is_acknowledged"
     ),
+    Step("the second look at tokens that could not be read", "tokens-unread", Instead("pass")).found_by(
+        "test_a_token_that_could_not_be_read_once_is_accepted_with_the_next_look"
+    ),
+    Step("the second look at a certificate that could not be read", "certificate-unread", Instead("pass")).found_by(
+        "test_a_certificate_that_could_not_be_read_once_is_served_with_the_next_look"
+    ),
     Step(
         "the end at once of a bridge whose Emacs lives on", "bridge-restarts-alone", Value("ends_with_pod")
     ).found_by("test_only_a_queue_that_ends_with_its_pod_is_waited_for"),

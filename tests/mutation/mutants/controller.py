@@ -595,6 +595,27 @@ MUTANTS = (
     Step("the look at the lease before a batch that has waited is sent", "batch-leading", Never()).found_by(
         "test_nothing_is_sent_once_the_lease_may_be_somebody_elses"
     ),
+    Step("the end of a connection to a bridge, after which nothing counts", "connection-ended", Without(0)).found_by(
+        "test_what_fails_as_its_connection_is_closed_is_no_problem_of_the_next_one"
+    ),
+    Step("the time that goes on where an answer does not say it", "answer-without-time", Without(0)).found_by(
+        "test_one_answer_that_does_not_say_the_time_makes_that_of_the_node_count_no_more"
+    ),
+    Step("the list of a kind of children that is allowed again", "listed-again", Never()).found_by(
+        "test_what_was_changed_while_a_kind_was_refused_is_applied_again"
+    ),
+    Step("the look at the leader's pod after it was refused", "refused-watch", Instead("return")).found_by(
+        "test_after_one_refusal_the_end_of_the_leader_is_seen_all_the_same"
+    ),
+    Step("the child that one list has left out", "child-again", Instead("pass")).found_by(
+        "test_children_that_one_list_has_left_out_are_taken_in_as_they_are_by_the_next"
+    ),
+    Step("the turn of a request whose status is accepted again", "status-accepted", Instead("pass")).found_by(
+        "test_work_is_interrupted_again_for_a_request_whose_status_is_accepted_by_now"
+    ),
+    Step(
+        "the difference between an object that is gone and a 404 of somebody else", "own-not-found", Value("()")
+    ).found_by("test_a_404_that_is_not_the_api_servers_own_says_nothing_about_a_request"),
     Step("the only work on a key, while its call goes on without a worker", "one-work-per-key", Always()).found_by(
         "tests/unit/controller/test_work_queue.py"
     ),

@@ -7,6 +7,7 @@ import pytest
 from efrit.bridge.auth import Tokens
 from efrit.errors import ConfigurationError
 from tests.support.certificates import TOKEN, put
+from tests.support.descriptors import no_descriptors
 from tests.unit.bridge.conftest import Served, eventually
 
 
@@ -29,6 +30,15 @@ async def test_a_secret_that_vanishes_locks_nobody_out(served: Served) -> None:
     (served.secrets / "token").unlink()
     assert await status_with(served, "wrong") == 401
     assert await status_with(served, TOKEN) == 200
+
+
+def test_a_token_that_could_not_be_read_once_is_accepted_with_the_next_look(secrets: Path) -> None:
+    tokens = Tokens(secrets)
+    put(secrets / "token", b"token-two")
+    with no_descriptors():
+        tokens.refresh()
+    assert tokens.accepts(f"Bearer {TOKEN}"), "those that are known stay"
+    assert tokens.accepts("Bearer token-two")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"  \n"])

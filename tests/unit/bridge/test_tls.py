@@ -11,6 +11,7 @@ from cryptography.x509 import load_der_x509_certificate
 from efrit.bridge.tls import Certificate
 from efrit.errors import ConfigurationError
 from tests.support.certificates import put, trusting, write_certificate
+from tests.support.descriptors import no_descriptors
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Served, eventually
 
@@ -36,12 +37,8 @@ async def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_live_o
         assert (await fresh.get("/healthz")).status_code == 200
 
 
-def test_a_pair_that_does_not_fit_is_not_served(secrets: Path) -> None:
-    certificate = Certificate(secrets)
-    good = (secrets / "tls.key").read_bytes()
-    write_certificate(secrets)
-    put(secrets / "tls.key", good)
-    certificate.refresh()
+def handshake(certificate: Certificate) -> ssl.SSLObject:
+    """Return the client's end of a connection that is served with a certificate."""
     server, client = ssl.MemoryBIO(), ssl.MemoryBIO()
     side = certificate.context.wrap_bio(client, server, server_side=True)
     insecure = ssl.create_default_context()
@@ -53,7 +50,33 @@ def test_a_pair_that_does_not_fit_is_not_served(secrets: Path) -> None:
                 end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-    assert peer.version() == "TLSv1.3"
+    return peer
+
+
+def test_a_pair_that_does_not_fit_is_not_served(secrets: Path) -> None:
+    certificate = Certificate(secrets)
+    good = (secrets / "tls.key").read_bytes()
+    write_certificate(secrets)
+    put(secrets / "tls.key", good)
+    certificate.refresh()
+    assert handshake(certificate).version() == "TLSv1.3"
+
+
+def test_a_certificate_that_could_not_be_read_once_is_served_with_the_next_look(
+    secrets: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate = Certificate(secrets)
+    serial = write_certificate(secrets)
+    with no_descriptors():
+        certificate.refresh()
+        certificate.refresh()
+    assert len(caplog.messages) == 1, "it is said once"
+
+    certificate.refresh()
+
+    shown = handshake(certificate).getpeercert(binary_form=True)
+    assert shown is not None
+    assert load_der_x509_certificate(shown).serial_number == serial
 
 
 @pytest.mark.parametrize("missing", ["tls.crt", "tls.key"])

@@ -11,7 +11,7 @@ import pytest
 
 from efrit import resources
 from efrit.controller.act.kube import Kube
-from efrit.controller.child_check import ChildCheck, list_pause, secret_pause
+from efrit.controller.child_check import LISTS_LEFT_OUT, ChildCheck, list_pause, secret_pause
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.kube.media_types import METADATA_LIST
@@ -124,6 +124,48 @@ async def test_a_kind_that_may_not_be_listed_is_left_out_with_one_line(
     (line,) = caplog.messages
     assert "ServiceAccount" in line
     assert not rig.missing()
+
+
+async def test_a_kind_that_was_refused_once_is_listed_again(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.place()
+    rig.api.fail("GET", ACCOUNTS, 403)
+    with caplog.at_level(logging.WARNING, "efrit"):
+        await rig.check.find_missing()
+    del rig.api.objects[f"{resources.SERVICE_ACCOUNTS.path('team')}/efrit-alpha"]
+    caplog.clear()
+
+    with caplog.at_level(logging.INFO, "efrit"):
+        for _ in range(LISTS_LEFT_OUT + 1):
+            await rig.check.find_missing()
+
+    assert rig.missing()
+    assert [call.path for call in rig.api.calls].count(ACCOUNTS) == 2
+    assert [message for message in caplog.messages if "ServiceAccount" in message] == [
+        "ServiceAccounts are listed again"
+    ]
+
+
+async def test_what_was_changed_while_a_kind_was_refused_is_applied_again(rig: Rig) -> None:
+    rig.place()
+    where = f"{resources.SERVICE_ACCOUNTS.path('team')}/efrit-alpha"
+    manifest = {"kind": "ServiceAccount", "metadata": {"name": "efrit-alpha", "namespace": "team"}}
+    labelled = {**rig.api.objects[where], "kind": "ServiceAccount"}
+    labelled["metadata"] = {**labelled["metadata"], "labels": {"efrit.dev/instance": "alpha"}}
+    applied = rig.api.put(where, labelled)
+    rig.store.children.child_applied(ALPHA, manifest, applied)
+    rig.api.fail("GET", ACCOUNTS, 403)
+    await rig.check.find_missing()
+    assert not rig.store.children.is_as_applied(ALPHA, manifest), "nobody sees what becomes of it"
+    rig.api.put(where, labelled)
+
+    for _ in range(LISTS_LEFT_OUT + 1):
+        await rig.check.find_missing()
+
+    snapshot = rig.store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.facts.resync
+    rig.store.children.child_applied(ALPHA, manifest, rig.api.put(where, labelled))
+    assert rig.store.children.is_as_applied(ALPHA, manifest)
 
 
 @pytest.mark.parametrize(

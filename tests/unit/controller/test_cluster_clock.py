@@ -96,8 +96,19 @@ def test_an_answer_that_was_long_on_its_way_changes_nothing(clocks: Clocks) -> N
 
 
 @pytest.mark.parametrize("date", ["-", "yesterday", "Sat, 99 Nov 2026 00:00:00 GMT"])
-def test_where_answers_do_not_say_the_time_it_is_that_of_the_node(clocks: Clocks, date: str) -> None:
-    clocks.answer()
+def test_where_no_answer_says_the_time_it_is_that_of_the_node(clocks: Clocks, date: str) -> None:
     clocks.node_off = HOUR
     clocks.answer(date=date)
     assert clocks.off == HOUR
+
+
+@pytest.mark.parametrize("date", ["-", "yesterday", "Sat, 99 Nov 2026 00:00:00 GMT"])
+def test_one_answer_that_does_not_say_the_time_makes_that_of_the_node_count_no_more(
+    clocks: Clocks, date: str
+) -> None:
+    clocks.node_off = HOUR
+    clocks.answer()
+    for _ in range(3):
+        clocks.answer(date=date)
+        clocks.passed += 600
+        assert abs(clocks.off) <= SECOND

@@ -10,7 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from efrit.controller.process_end import ProcessEnds, has_ended, leave_identity, pod_of, process_identity
+from efrit.controller.process_end import (
+    REFUSED_PAUSE_SECONDS,
+    ProcessEnds,
+    has_ended,
+    leave_identity,
+    pod_of,
+    process_identity,
+)
 from efrit.errors import ApiError, ApiForbidden, ApiUnavailable
 from efrit.kube.client import KubeClient
 from tests.unit.controller.virtual_time import elapse
@@ -270,3 +277,20 @@ async def test_without_the_right_to_see_pods_the_lease_runs_out_and_that_is_said
         await elapse(1)
 
     assert (len(pods.lists), len(caplog.records)) == (1, 1)
+    await elapse(5 * REFUSED_PAUSE_SECONDS)
+    assert (len(pods.lists), len(caplog.records)) == (6, 1)
+    ends.stop()
+
+
+@pytest.mark.virtual_time
+async def test_after_one_refusal_the_end_of_the_leader_is_seen_all_the_same(
+    made: tuple[Pods, ProcessEnds],
+) -> None:
+    pods, ends = made
+    pods.refusal = ApiForbidden("403: the API server has just started and knows no roles yet")
+    ends.knows_ended(LEADER)
+    await elapse(1)
+    pods.refusal, pods.listed["pod-0"] = None, pod(ended())
+    await elapse(REFUSED_PAUSE_SECONDS)
+
+    assert ends.knows_ended(LEADER)

@@ -218,6 +218,24 @@ async def test_a_request_that_left_is_looked_up_before_anything_is_done(
     assert not rig.store.requests.must_verify(KEY)
 
 
+async def test_a_404_that_is_not_the_api_servers_own_says_nothing_about_a_request(rig: Rig) -> None:
+    """As a proxy in front of it answers, that has no way to it yet."""
+    rig.ready(RUNNING)
+    stored = rig.observe()
+    rig.store.requests.observe_left(stored)
+    rig.api.fail("GET", WORK, 404, "404 page not found\n")
+
+    with pytest.raises(ApiUnavailable):
+        await rig.reconcile()
+
+    assert rig.bridge_calls == []
+    assert rig.store.requests.must_verify(KEY)
+    await rig.reconcile()
+    assert rig.bridge_calls == []
+    assert rig.store.requests.snapshot(KEY) is not None
+    assert not rig.store.requests.must_verify(KEY)
+
+
 # Work whose request is not known.
 
 

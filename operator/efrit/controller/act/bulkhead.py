@@ -96,6 +96,8 @@ class Bulkhead:
         self._retry_at = 0.0
         self._closed_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._is_ended = False
+        """Whether the connection is closed: a call that fails with it says nothing of the next one."""
 
     @property
     def parked(self) -> int:
@@ -225,6 +227,7 @@ class Bulkhead:
 
     def close(self) -> None:
         """Let go of all keys: the connection is closed."""
+        self._is_ended = True
         if self._timer is not None:
             self._timer.cancel()
         self._broken.clear()
@@ -237,7 +240,7 @@ class Bulkhead:
             self._callbacks.requeue(key)
 
     def _open(self, problem: str, depth: Depth) -> None:
-        if self._blocks(depth) and not self._probing:
+        if self._is_ended or (self._blocks(depth) and not self._probing):  # gate: connection-ended
             return
         if not self._broken and _now() - self._closed_at > LAST_PAUSE_SECONDS:
             self._opened = 0

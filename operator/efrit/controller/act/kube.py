@@ -7,9 +7,10 @@ Its patches, which is most of what it calls, go over connections of their own (`
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ import msgspec
 from efrit.controller.act.api_calls import ApiCalls
 from efrit.controller.act.terminating import TerminatingNamespaces
 from efrit.controller.cluster_clock import ClusterClock
+from efrit.errors import ApiNotServed, ApiUnavailable
 from efrit.kube.client import Body, Json, KubeClient, json_of, query_string
 from efrit.kube.connection import Configuration, load_connection
 from efrit.kube.errors import api_error
@@ -25,6 +27,15 @@ from efrit.kube.media_types import JSON
 from efrit.resources import Resource
 
 FIELD_MANAGER = "efrit-operator"
+
+
+@contextlib.contextmanager
+def _of_api_server() -> Iterator[None]:
+    """Raise ApiUnavailable where a call about an object ended with a 404 that is not the API server's own."""
+    try:
+        yield
+    except ApiNotServed as error:  # gate: own-not-found
+        raise ApiUnavailable(str(error), error.sentence, status=error.status) from error
 
 
 def _encoded(body: Body) -> bytes:
@@ -63,15 +74,28 @@ class Kube(KubeClient):
 
     async def send_patch(self, path: str, body: Body, content_type: str, query: Mapping[str, str]) -> Json:
         """Patch what is at a path and return what it is then. Raises the ApiError that the answer stands for."""
-        if self._calls is None:
-            return await super().send_patch(path, body, content_type, query)
-        with self._raise_unreachable("PATCH", path):
-            headers, began = await self._head(JSON, content_type), time.monotonic()
-            answer = await self._calls.call("PATCH", path + query_string(query), headers, _encoded(body))
-        self.clock.observe(answer.headers.get("Date"), time.monotonic() - began)
-        if not 200 <= answer.status < 300:
-            raise api_error("PATCH", path, answer.status, answer.body, answer.headers)
-        return await json_of(answer.body)
+        with _of_api_server():
+            if self._calls is None:
+                return await super().send_patch(path, body, content_type, query)
+            with self._raise_unreachable("PATCH", path):
+                headers, began = await self._head(JSON, content_type), time.monotonic()
+                answer = await self._calls.call("PATCH", path + query_string(query), headers, _encoded(body))
+            self.clock.observe(answer.headers.get("Date"), time.monotonic() - began)
+            if not 200 <= answer.status < 300:
+                raise api_error("PATCH", path, answer.status, answer.body, answer.headers)
+            return await json_of(answer.body)
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Json:
+        """Return one object. Raises ApiNotFound where the API server itself says that it is not there."""
+        with _of_api_server():
+            return await super().get(resource, namespace, name)
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str | None, resource_version: str | None = None
+    ) -> None:
+        """Delete an object as the package's client does. Raises ApiNotFound as `get` does."""
+        with _of_api_server():
+            await super().delete(resource, namespace, name, uid=uid, resource_version=resource_version)
 
     async def create(self, manifest: Mapping[str, Any], namespace: str | None = None) -> Json:
         """Create an object.

@@ -119,19 +119,22 @@ class Children:
         return {child.uid for child in children if child is not None}
 
     def forget(self, uids: set[str]) -> None:
-        """Forget the pods, StatefulSets and claims with these UIDs."""
+        """Forget the pods, StatefulSets and claims with these UIDs, which a list has left out."""
         for key, entry in self._index.instances.items():
             missing = [name for name, claim in entry.claims.items() if claim.uid in uids]
             for name in missing:
                 del entry.claims[name]
+                entry.accept_again("PersistentVolumeClaim", name)
             if missing:
                 entry.children_applied.clear()
                 self._index.requeue_instance(key)
             if entry.pod is not None and entry.pod.uid in uids:
                 self._pod_gone(entry)
+                entry.accept_again("Pod", names.pod_name(key[1]))
                 self._index.requeue_instance(key)
             if entry.statefulset is not None and entry.statefulset.uid in uids:
                 entry.statefulset = None
+                entry.accept_again("StatefulSet", names.statefulset_name(key[1]))
                 entry.children_applied.clear()
                 self._index.observe_rollout(key)
                 self._index.requeue_instance(key)
@@ -169,6 +172,10 @@ class Children:
     def not_listed(self, kind: str) -> None:
         """Take in that the children of a kind cannot be listed: nobody sees what becomes of them."""
         self._unseen.add(kind)
+
+    def listed_again(self, kind: str) -> None:
+        """Take in that the children of a kind are listed as before."""
+        self._unseen.discard(kind)
 
     def observe_listed(self, kind: str, obj: Mapping[str, Any]) -> None:
         """Take in the metadata of a child of this kind; one that somebody has changed is applied again."""
@@ -223,8 +230,10 @@ class Children:
 
     def claim_gone(self, instance: Key, name: str) -> None:
         """Take in that the API server does not know a claim of an instance."""
-        self._index.instances[instance].claims.pop(name, None)
-        self._index.instances[instance].children_applied.clear()
+        entry = self._index.instances[instance]
+        if entry.claims.pop(name, None) is not None:
+            entry.accept_again("PersistentVolumeClaim", name)
+        entry.children_applied.clear()
         self._index.requeue_instance(instance)
 
     def pod_isolated(self, instance: Key, pod_uid: str) -> None:

@@ -205,6 +205,12 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
         self.children_seen[place] = int(version)
         return True
 
+    def accept_again(self, kind: str, name: str) -> None:
+        """Have a child that was not found accepted as it was seen last: it may be there all the same."""
+        seen = self.children_seen.get((kind, name))
+        if seen is not None:
+            self.children_seen[kind, name] = seen - 1  # gate: child-again
+
     def observe_owner(self, statefulset: StatefulSetView) -> None:
         """Remember a StatefulSet as one that may own the pod of the instance, if the instance owns it."""
         if self.instance is None or statefulset.owner_uid != self.instance.metadata.uid:
@@ -294,7 +300,7 @@ class RequestRecord(Record):
     turned_away: bool = False
     """Whether as many of its flow waited when it came as the pool lets wait."""
     status_refused: bool = False
-    """Whether the API server has refused a status of it: nothing is interrupted for it."""
+    """Whether the API server has refused its last status: nothing is interrupted for it."""
     binding_failures: int = 0
     """How often in a row the API server did not answer when it was to be bound."""
     retries_binding: bool = False

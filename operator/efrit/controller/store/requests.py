@@ -125,6 +125,14 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         super().observe_verified(key, uid, obj if obj is not None and obj["metadata"]["uid"] == uid else None)
         self._note_leaving(key, uid)
 
+    def observe_written(self, obj: Mapping[str, Any]) -> None:
+        """Take in a request as a write of this process has made it."""
+        meta = obj["metadata"]
+        entry = self.record((meta["namespace"], meta["name"]), meta["uid"])
+        if entry is not None:
+            entry.status_refused = False  # gate: status-accepted
+        super().observe_written(obj)
+
     def _note_leaving(self, key: Key, uid: str) -> None:
         entry = self.record(key, uid)
         if entry is not None:

@@ -254,6 +254,21 @@ async def test_a_connection_that_is_closed_keeps_no_key_and_no_problem() -> None
     assert (bulkhead.parked, around.probes) == (0, [])
 
 
+@pytest.mark.parametrize("how", ["failed", "unreadable"])
+async def test_what_fails_as_its_connection_is_closed_is_no_problem_of_the_next_one(how: str) -> None:
+    bulkhead, around = made()
+    with bulkhead.call(key("under way")):
+        bulkhead.close()
+        for _ in range(FAILURES):
+            if how == "failed":
+                bulkhead.failed("the connection was closed.")
+            else:
+                bulkhead.unreadable("garbage.")
+    await elapse(3600)
+
+    assert (around.problems, around.probes, bulkhead.problem) == ([], [], None)
+
+
 def breaks(bulkhead: Bulkhead, depth: Depth) -> None:
     for number in range(FAILURES):
         with bulkhead.call(key(number), depth):

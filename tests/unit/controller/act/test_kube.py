@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.act.kube import Kube
-from efrit.errors import ApiNamespaceTerminating, ApiRefused
+from efrit.errors import ApiError, ApiNamespaceTerminating, ApiNotFound, ApiRefused, ApiUnavailable
 from efrit.resources import REQUESTS
 from tests.unit.controller.fake_api import FakeApi
 
@@ -35,6 +35,43 @@ async def test_the_controller_goes_by_the_time_that_answers_say(api: FakeApi, ku
     else:
         await kube.patch_status(REQUESTS, "team", "work", {"status": {}})
     assert kube.clock().year == 1999
+
+
+PROXY = "404 page not found\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (PROXY, ApiUnavailable),
+        ('{"message": "no Route matched with those values"}', ApiUnavailable),
+        ("null", ApiUnavailable),
+        ('{"kind": "Status", "reason": "NotFound", "message": "\\"work\\" not found"}', ApiNotFound),
+    ],
+    ids=["text", "json", "null", "the API server's own"],
+)
+async def test_an_object_is_not_there_only_where_the_api_server_itself_says_so(
+    api: FakeApi, kube: Kube, answer: str, error: type[ApiError]
+) -> None:
+    body = {"metadata": {"name": "work", "namespace": "team"}}
+    for call, method, path in (
+        (lambda: kube.get(REQUESTS, "team", "work"), "GET", WORK),
+        (lambda: kube.patch(REQUESTS, "team", "work", {"spec": {"cancel": True}}), "PATCH", WORK),
+        (lambda: kube.patch_status(REQUESTS, "team", "work", {"status": {}}), "PATCH", f"{WORK}/status"),
+        (lambda: kube.test(REQUESTS, "team", "work", {"/a": 1}), "PATCH", WORK),
+        (lambda: kube.delete(REQUESTS, "team", "work", uid="uid-work"), "DELETE", WORK),
+        (lambda: kube.apply(REQUESTS.manifest(body["metadata"]), uid="uid-work"), "PATCH", WORK),
+    ):
+        api.fail(method, path, 404, answer)
+        with pytest.raises(error) as caught:
+            await call()
+        assert type(caught.value) is error
+
+
+async def test_a_collection_that_nobody_knows_is_not_there_whoever_says_so(api: FakeApi, kube: Kube) -> None:
+    api.fail("GET", REQUESTS.path("team"), 404, PROXY)
+    with pytest.raises(ApiNotFound):
+        await kube.list(REQUESTS, "team")
 
 
 class Name(str):

@@ -285,6 +285,48 @@ async def test_children_a_list_did_not_have_are_forgotten(world: World) -> None:
     assert world.instance().statefulset is None
 
 
+async def test_children_that_one_list_has_left_out_are_taken_in_as_they_are_by_the_next(world: World) -> None:
+    """A list of the past has none of what came since; the next one has it, in the version that is known."""
+    world.store.instances.observe(instance_json())
+    children = world.store.children
+    pod = child(uid="pod", version="7", phase="Running", podIP="10.0.0.1")
+    statefulset = child("StatefulSet", name="efrit-alpha", uid="ss", version="8")
+    claim = child("PersistentVolumeClaim", name="efrit-alpha-queue", uid="claim", version="9", phase="Bound")
+    listed = (
+        (children.observe_statefulset, statefulset),
+        (children.observe_pod, pod),
+        (children.observe_claim, claim),
+    )
+    for observe, obj in listed:
+        observe(obj)
+
+    children.forget(children.uids())
+    before = world.instance()
+    for observe, obj in listed:
+        observe({**obj, "metadata": {**obj["metadata"], "resourceVersion": "6"}})
+    assert (before.pod, before.statefulset, before.claims) == (None, None, ())
+    assert world.instance() == before, "an earlier version comes late"
+    for observe, obj in listed:
+        observe(obj)
+
+    after = world.instance()
+    assert after.pod is not None
+    assert after.statefulset is not None
+    assert [view.phase for view in after.claims] == ["Bound"]
+
+
+async def test_a_claim_that_was_not_found_once_is_taken_in_as_it_is_by_the_next_list(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    claim = child("PersistentVolumeClaim", name="efrit-alpha-queue", uid="claim", version="9", phase="Bound")
+    world.store.children.observe_claim(claim)
+
+    world.store.children.claim_gone(ALPHA, "efrit-alpha-queue")
+    assert world.instance().claims == ()
+    world.store.children.observe_claim(claim)
+
+    assert [view.uid for view in world.instance().claims] == ["claim"]
+
+
 async def test_the_children_that_are_known_are_distinguished_from_later_ones(world: World) -> None:
     world.store.children.observe_pod(child(uid="pod"))
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="set"))

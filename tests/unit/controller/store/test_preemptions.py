@@ -82,6 +82,16 @@ async def test_nothing_is_interrupted_for_a_request_whose_status_the_api_server_
     assert world.place("urgent").victim is None
 
 
+async def test_work_is_interrupted_again_for_a_request_whose_status_is_accepted_by_now(world: World) -> None:
+    show_pool(world)
+    assert victim(world) is not None
+    world.store.requests.status_refused(URGENT, "uid-urgent")
+
+    world.store.requests.observe_written(pool_request("urgent", priority=5, version="9", status={"phase": "Pending"}))
+
+    assert world.place("urgent").victim is not None
+
+
 async def test_what_has_not_begun_may_be_interrupted_later(world: World) -> None:
     show_pool(world, view("uid-long"))
     pool_place = ask(world)

@@ -18,6 +18,10 @@ class FileStamps:
         changed, self._last = now != self._last, now
         return changed
 
+    def forget(self) -> None:
+        """Count the files as changed at the next call: what they hold could not be taken in."""
+        self._last = None
+
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:

@@ -90,13 +90,16 @@ class Stalls(Generic[P]):
 
 
 def is_stopped_again(pid: int) -> bool:
-    """Return whether a SIGSTOP waits for a process that is stopped: a SIGCONT would take both back."""
+    """Return whether a SIGSTOP waits for a process that is stopped: a SIGCONT would take both back.
+
+    One that waits for a process that still runs is the first.
+    """
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return False
-    pending = next(line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:"))
-    return bool(int(pending, 16) & 1 << (signal.SIGSTOP - 1))
+    fields = dict(line.split(":\t", 1) for line in lines if line.startswith(("State:", "ShdPnd:")))
+    return fields["State"].startswith("T") and bool(int(fields["ShdPnd"], 16) & 1 << (signal.SIGSTOP - 1))
 
 
 def options() -> argparse.ArgumentParser:

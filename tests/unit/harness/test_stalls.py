@@ -91,6 +91,17 @@ def test_a_process_that_is_stopped_a_second_time_is_told_from_one_that_is_stoppe
     assert not stalls.is_stopped_again(process.pid)
 
 
+def test_a_process_that_has_not_come_to_stop_yet_counts_as_stopped_once() -> None:
+    with psutil.Popen(["sh", "-c", "while :; do :; done"]) as process:
+        try:
+            for _ in range(100):
+                process.suspend()
+                assert not stalls.is_stopped_again(process.pid)
+                process.resume()
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_exit_code_is_that_of_the_command_whose_own_words_are_left_alone(code: int) -> None:
     program = "import sys; sys.exit(int(sys.argv[1] == '--seed') * int(sys.argv[2]))"

@@ -1,4 +1,4 @@
-"""What the store keeps of one instance and of one request, and small facts read off objects."""
+"""What the store keeps of one instance, request, plan, pool or claim, and small facts read off objects."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 from pydantic import Field, ValidationError
+from pydantic.alias_generators import to_snake
 
 from efrit.backend.errors import Refused
 from efrit.backend.interface import Outcome
@@ -144,10 +145,7 @@ def plan_list(states: Sequence[PlanState], limit: int = LISTED) -> PlanList:
 
 def plan_log_from_history(plan_id: str, history: Mapping[str, Any]) -> PlanLogOutput:
     """Return the commits of the plan's repository. Raises `Refused` where one is not as such a commit is."""
-    names = {"inputTokens": "input_tokens", "outputTokens": "output_tokens"}
-    commits = [
-        {names.get(key, key): value for key, value in commit.items()} for commit in history.get("commits") or []
-    ]
+    commits = [{to_snake(key): value for key, value in commit.items()} for commit in history.get("commits") or []]
     try:
         return _plan_log(plan_id, commits)
     except ValidationError as error:

@@ -5,11 +5,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from efrit.protocol import RequestState, Usage, kind_label
 from efrit.protocol.enums import FINAL_REASONS
+from efrit.protocol.session import TOKEN_DIRECTIONS
 from efrit.protocol.view import RequestView, Stats
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-DIRECTIONS = ("input", "output", "cache_read", "cache_write")
-"""Of tokens, as `Usage` counts them."""
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -52,7 +51,7 @@ class Metrics:
             "efrit_model_calls", "Turns of the model in answered chats and commands.", registry=registry
         )
         self._errors = Counter("efrit_model_errors", "Calls to the model that failed.", ["kind"], registry=registry)
-        for direction in DIRECTIONS:
+        for direction in TOKEN_DIRECTIONS:
             self._tokens.labels(direction)
         for reason in FINAL_REASONS:
             self._processed.labels(reason.value)
@@ -73,8 +72,8 @@ class Metrics:
             self._count_usage(response.usage)
 
     def _count_usage(self, usage: Usage) -> None:
-        for direction in DIRECTIONS:
-            self._tokens.labels(direction).inc(getattr(usage, f"{direction}_tokens"))
+        for direction in TOKEN_DIRECTIONS:
+            self._tokens.labels(direction).inc(usage.tokens(direction))
         self._calls.inc(usage.model_calls)
         for kind, count in usage.model_errors.items():
             self._errors.labels(kind_label(kind)).inc(count)

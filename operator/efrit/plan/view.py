@@ -17,6 +17,8 @@ from efrit.plan.outline import hidden, nearest, one_line
 from efrit.plan.snapshot import Snapshot
 from efrit.plan.tree import TaskTree, counts, ids_of, path_to, walk
 from efrit.protocol.plan_enums import Perspective
+from efrit.protocol.plan_values import Cost, Counts
+from efrit.protocol.resource_case import to_resource
 
 MAX_BYTES = 48 * 1024
 _TREE_BYTES = 28 * 1024
@@ -47,8 +49,8 @@ def describe(snapshot: Snapshot, decision: Decision) -> dict[str, Any]:
             "commits": _commits(cursor),
             "observations": _observations(cursor.observations),
             "commitCount": cursor.step + 1,
-            "counts": _counts(cursor, decision),
-            "cost": _cost(snapshot, cursor),
+            "counts": to_resource(_counts(cursor, decision)),
+            "cost": to_resource(_cost(snapshot, cursor)),
         }
     activity = {"currentTask": decision.task, "step": decision.phase.value if decision.phase else None}
     return {**fields, **{name: value for name, value in activity.items() if value is not None}}
@@ -127,27 +129,19 @@ def _observations(observations: Iterable[Mapping[str, Any]]) -> list[dict[str, A
     return shown
 
 
-def _counts(cursor: Cursor, decision: Decision) -> dict[str, int]:
+def _counts(cursor: Cursor, decision: Decision) -> Counts:
     totals = cursor.totals
     cycles = totals.adapts + (1 if decision.task is not None else 0)
-    return {
-        **counts(cursor.tree),
-        "steps": cycles,
-        "acts": totals.acts,
-        "adapts": totals.adapts,
-        "amendments": cursor.amendments,
-    }
+    return Counts(
+        **counts(cursor.tree), steps=cycles, acts=totals.acts, adapts=totals.adapts, amendments=cursor.amendments
+    )
 
 
-def _cost(snapshot: Snapshot, cursor: Cursor) -> dict[str, Any]:
+def _cost(snapshot: Snapshot, cursor: Cursor) -> Cost:
     """Return the cost that the commits record, and that of the requests after the last commit."""
     totals = cursor.totals
     sent, received = uncommitted_tokens(snapshot, cursor)
-    return {
-        "inputTokens": totals.input_tokens + sent,
-        "outputTokens": totals.output_tokens + received,
-        "seconds": round(totals.seconds, 3),
-    }
+    return Cost(totals.input_tokens + sent, totals.output_tokens + received, round(totals.seconds, 3))
 
 
 def _size(value: object) -> int:

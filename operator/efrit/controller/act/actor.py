@@ -104,6 +104,8 @@ from efrit.errors import (
 )
 from efrit.protocol import RequestId, kind_label
 from efrit.protocol.handover import BatchElement, BatchOperation
+from efrit.protocol.resource_case import from_resource
+from efrit.protocol.session import TOKEN_DIRECTIONS, Usage
 from efrit.protocol.view import RequestView
 from efrit.resources import REQUESTS, resource_named
 
@@ -111,16 +113,9 @@ log = logging.getLogger(__name__)
 
 BridgeCall = Submit | CancelWork | FetchAnswer | Acknowledge
 
-USED = {
-    "input": "inputTokens",
-    "output": "outputTokens",
-    "cache_read": "cacheReadTokens",
-    "cache_write": "cacheWriteTokens",
-}
-"""Directions of tokens, and their names in a status."""
 OUT_OF_TURN = {Decision.SESSION_HOME, Decision.PREEMPTING}
 """Placements that need no room: whoever continues a session, or takes the place of another."""
-TOKENS = {direction: metrics.MODEL_TOKENS.labels(direction) for direction in USED}
+TOKENS = {direction: metrics.MODEL_TOKENS.labels(direction) for direction in TOKEN_DIRECTIONS}
 RETRY_CONFLICT = timedelta(seconds=1)
 SLOW_CALL_SECONDS = 1.0
 """A call to a bridge that takes longer holds no worker: its disk may hang."""
@@ -658,11 +653,11 @@ def _count(action: PatchStatus, now: datetime) -> None:
     metrics.REQUESTS_FINISHED.labels(action.status.get("reason", "")).inc()
     if action.created is not None:
         metrics.REQUEST_SECONDS.observe(max(0.0, (now - action.created).total_seconds()))
-    usage: Mapping[str, Any] | None = action.status.get("usage")
-    if not usage:
+    if not action.status.get("usage"):
         return
-    for direction, name in USED.items():
-        TOKENS[direction].inc(usage.get(name, 0))
-    metrics.MODEL_CALLS.inc(usage.get("modelCalls", 0))
-    for kind, count in usage.get("modelErrors", {}).items():
+    usage = from_resource(Usage, action.status["usage"])
+    for direction, counter in TOKENS.items():
+        counter.inc(usage.tokens(direction))
+    metrics.MODEL_CALLS.inc(usage.model_calls)
+    for kind, count in usage.model_errors.items():
         metrics.MODEL_ERRORS.labels(kind_label(kind)).inc(count)

@@ -98,6 +98,8 @@ class _Link:
     rate: StreamRate
     turn: int = 0
     """Which token is tried: the one that worked last."""
+    refused_tokens: int = 0
+    """How often one was refused since the stream was opened last."""
     task: asyncio.Task[None] = field(init=False)
     bulkhead: Bulkhead = field(init=False)
     batches: HandoverCalls = field(init=False)
@@ -113,9 +115,10 @@ class _Link:
         return {"Authorization": f"Bearer {tokens[self.turn % len(tokens)]}"}
 
     def next_token(self) -> bool:
-        """Go on to the other token while a rotation is under way; whether there is one."""
+        """Go on to the other token while a rotation is under way; whether that was not refused, too."""
         self.turn += 1
-        return len(self.tokens()) > 1
+        self.refused_tokens += 1
+        return self.refused_tokens % len(self.tokens()) != 0
 
 
 class _LinkCallbacks:
@@ -495,7 +498,7 @@ class Bridges:
                         raise _error(answer.status, await answer.read())
                     async for event, event_id in read_events(answer.slices(link.rate)):
                         if not opened:
-                            opened = True
+                            opened, link.refused_tokens = True, 0
                             link.bulkhead.stream_opened()
                         if event is not None:
                             busy_since = loop.time()
@@ -506,7 +509,13 @@ class Bridges:
             except (TransportError, TimeoutError, EfritError) as error:
                 problem = str(error) or repr(error)
                 if isinstance(error, Unauthorized) and link.next_token():
-                    log.info("%s/%s: trying the other token, a rotation is under way", *instance)
+                    # Of two tokens one was refused: that is no trouble that anyone needs to be told of.
+                    log.log(
+                        logging.DEBUG if failures else logging.INFO,
+                        "%s/%s: trying the other token, a rotation is under way",
+                        *instance,
+                    )
+                    continue
                 if isinstance(error, ProtocolError):
                     # What could not be read may be what matters: start over from a whole picture.
                     last_id = ""

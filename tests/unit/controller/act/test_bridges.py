@@ -253,6 +253,19 @@ async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_rea
         await (await bridge.reader()).report(stats())
 
         assert (await recorded.until_called("bridges.event"))[2] == stats()
+        # Nobody is told of a bridge that does not answer: only one of two tokens was refused.
+        assert recorded.calls_of("bridges.bridge_lost") == []
+
+
+async def test_a_bridge_that_refuses_both_tokens_is_reported(identity: Identity, tmp_path: Path) -> None:
+    others = replace(identity, hmac_key=b"new" * 11, previous_hmac_key=identity.hmac_key)
+    async with fake_bridge(identity, tmp_path) as bridge, calling(others) as (bridges, recorded):
+        bridge.token = "another"
+        await bridges.connect(bridge.connect_action())
+
+        _, _, problem = await recorded.until_called("bridges.bridge_lost")
+
+    assert "token" in problem
 
 
 async def test_a_token_of_the_next_week_is_used_on_the_same_connection_when_the_week_begins(

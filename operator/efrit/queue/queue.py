@@ -226,6 +226,7 @@ class DurableQueue:
         return refusals
 
     def _acknowledge_blocking(self, rids: Sequence[RequestId]) -> dict[RequestId, EfritError]:
+        self.scanner.save_totals_before_archiving()
         refusals: dict[RequestId, EfritError] = {}
         for rid in rids:
             try:

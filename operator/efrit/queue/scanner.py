@@ -1,5 +1,6 @@
 """Keeps the index of a queue true: looks at what inotify names, and from time to time at every name."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 
@@ -42,6 +43,17 @@ class Scanner:
         with naming_failures("store the totals"):
             await self._parts.worker.run(save_totals, self._parts.disk, totals)
         self._saved_totals = totals
+
+    def save_totals_before_archiving(self) -> None:
+        """Store the totals if they have changed, on the disk thread: a later bridge counts no answer of the archive.
+
+        They are figures: a volume that does not take them keeps no answer from being archived.
+        """
+        totals = self.totals
+        if totals != self._saved_totals:
+            with contextlib.suppress(OSError):
+                save_totals(self._parts.disk, totals)
+                self._saved_totals = totals
 
     async def run(self) -> None:
         """Keep the index current until cancelled."""

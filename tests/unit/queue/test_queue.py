@@ -154,6 +154,38 @@ async def test_totals_are_kept_over_a_restart_and_nothing_is_counted_twice(start
     assert totals.average_seconds == 0.25
 
 
+async def test_an_answer_that_is_acknowledged_stays_counted_though_the_bridge_is_killed(
+    start: Start, root: Path, tmp_path: Path
+) -> None:
+    first = await start()
+    # The scans, which store the totals too, are over for a minute.
+    parts, scanner = first.queue.parts, first.queue.scanner
+    parts.busy_seconds = parts.longest_idle_seconds = parts.shortest_sweep_seconds = 60
+    beat = scanner.beat
+    await first.until(lambda: scanner.beat != beat)
+    await first.queue.submit(a_request("a"))
+    first.emacs.do("a")
+    await first.until(lambda: first.queue.totals.processed == 1)
+    await first.queue.acknowledge(rid("a"))
+    killed = shutil.copytree(root, tmp_path / "killed")
+    queue = DurableQueue(killed)
+    try:
+        await queue.open()
+        assert (queue.totals.processed, queue.totals.succeeded) == (1, 1)
+    finally:
+        await queue.close()
+
+
+async def test_a_full_volume_keeps_no_answer_from_being_archived(start: Start) -> None:
+    running = await start()
+    await running.queue.submit(a_request("a"))
+    running.emacs.do("a")
+    await running.until(lambda: running.queue.totals.processed == 1)
+    running.disk.faults.append(Fault("create", errno.ENOSPC, lasting=True))
+    await running.queue.acknowledge(rid("a"))
+    assert {path.name for path in (running.root / "archive").iterdir()} == {"req_a.json", "resp_a.json"}
+
+
 async def test_a_queue_with_an_answer_that_cannot_be_read_opens_once_it_can_be(start: Start, root: Path) -> None:
     first = await start()
     for name in ("a", "b"):

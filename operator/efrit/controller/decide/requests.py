@@ -376,7 +376,10 @@ def _target_away(context: RequestContext) -> list[Action] | None:
     if target.instance.status.suspended_idle:
         message = f"EfritInstance {name} is suspended for idleness and wakes up now.{note}"
         return wait(context, RequestReason.INSTANCE_SUSPENDED, message, [Wake(target.instance.key)])
-    message = f"EfritInstance {name} is not ready yet.{note}"
+    if context.has_begun and not note:
+        note = " Emacs had begun the request: what became of it is known once the instance is ready."
+    # Not the reason itself: each request that waits here would say so by another write.
+    message = f"EfritInstance {name} is not ready yet: its condition Ready says why.{note}"
     return wait(context, RequestReason.INSTANCE_NOT_READY, message, [], requeue_after=session_wait(context) or None)
 
 

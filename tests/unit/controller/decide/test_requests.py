@@ -332,7 +332,17 @@ WRITTEN: dict[str, tuple[RequestSnapshot, float, str, str, dict[str, Any]]] = {
         "rest), or raise its spec.limits.maxRequestBytes.",
     ),
     "an instance that is not ready": says(
-        snapshot(target=away()), 3, "InstanceNotReady", "EfritInstance alpha is not ready yet.", instanceName="alpha"
+        snapshot(target=away()),
+        3,
+        "InstanceNotReady",
+        "EfritInstance alpha is not ready yet: its condition Ready says why.",
+        instanceName="alpha",
+    ),
+    "an instance that is not ready and had begun it": says(
+        snapshot(request(status={**RECORDED, "startTime": "2026-01-01T00:00:00Z"}), away()),
+        3,
+        "InstanceNotReady",
+        "Emacs had begun the request",
     ),
     "a wait for another cause of the same reason": says(
         snapshot(request(status=written(decide_request(snapshot(), NOW + seconds(3)))), away()),

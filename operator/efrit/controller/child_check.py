@@ -86,14 +86,14 @@ class ChildCheck:
             except ApiForbidden as error:
                 self._refused(resource, error)
                 continue
-            if self._left_out.pop(resource, None) is not None:  # gate: listed-again
-                self._store.children.listed_again(resource.kind)
+            self._store.children.listed(resource.kind, self._scope)  # gate: listed-again
+            if self._left_out.pop(resource, None) is not None:
                 log.info("%ss are listed again", resource.kind)
             self._store.children.missing(missing_children(resource.kind, instances, listed_keys))
 
     def _refused(self, resource: Resource, error: ApiForbidden) -> None:
         if resource not in self._left_out:
-            self._store.children.not_listed(resource.kind)
+            self._store.children.not_listed(resource.kind, self._scope)
             log.warning("a deleted %s is remade at the next resync only: %s", resource.kind, error)
         self._left_out[resource] = LISTS_LEFT_OUT
 

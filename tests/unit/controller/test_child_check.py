@@ -29,6 +29,7 @@ class Rig:
     check: ChildCheck
     store: Store
     api: FakeApi
+    kube: Kube
 
     def place(self, name: str = "alpha") -> None:
         """Create both children of an instance."""
@@ -47,7 +48,7 @@ async def rig(api: FakeApi, kube: Kube) -> Rig:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     store.instances.observe(instance_json())
     store.children.observe_statefulset(statefulset_json())
-    return Rig(ChildCheck(kube, store, None, 1, 60), store, api)
+    return Rig(ChildCheck(kube, store, None, 1, 60), store, api, kube)
 
 
 async def test_children_that_are_there_are_left_alone(rig: Rig) -> None:
@@ -166,6 +167,25 @@ async def test_what_was_changed_while_a_kind_was_refused_is_applied_again(rig: R
     assert snapshot.facts.resync
     rig.store.children.child_applied(ALPHA, manifest, rig.api.put(where, labelled))
     assert rig.store.children.is_as_applied(ALPHA, manifest)
+
+
+async def test_a_kind_that_one_namespace_lists_again_is_unseen_in_another_that_does_not(rig: Rig) -> None:
+    rig.store.instances.observe(instance_json(namespace="other"))
+    rig.store.children.observe_statefulset(statefulset_json(namespace="other"))
+    rig.place()
+    manifest = {"kind": "ServiceAccount", "metadata": {"name": "efrit-alpha", "namespace": "other"}}
+    applied = rig.api.put(f"{resources.SERVICE_ACCOUNTS.path('other')}/efrit-alpha", manifest)
+    rig.api.put(f"{resources.NETWORK_POLICIES.path('other')}/efrit-alpha", manifest)
+    rig.store.children.child_applied(("other", "alpha"), manifest, applied)
+    other, team = (ChildCheck(rig.kube, rig.store, scope, 2, 60) for scope in ("other", "team"))
+    for check, namespace in ((other, "other"), (team, "team")):
+        rig.api.fail("GET", resources.SERVICE_ACCOUNTS.path(namespace), 403)
+        await check.find_missing()
+
+    for _ in range(LISTS_LEFT_OUT + 1):
+        await team.find_missing()
+
+    assert not rig.store.children.is_as_applied(("other", "alpha"), manifest)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ class Children:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._unseen = {"Secret"}
-        """Kinds of which no later version is seen: what was applied of them may have been changed or deleted."""
+        self._not_listed: set[tuple[str, str | None]] = set()
+        """Kinds that may not be listed, each in a namespace; None: in the whole cluster."""
 
     # Watched children.
 
@@ -154,7 +154,7 @@ class Children:
         """Return whether a child is known to be as this process has applied it."""
         entry, place = self._index.instances[instance], _place(manifest)
         applied = entry.children_applied.get(place)
-        if applied is None or manifest["kind"] in self._unseen:
+        if applied is None or self._is_unseen(manifest["kind"], instance):
             return False
         return applied == AppliedChild(digest_of(manifest), entry.children_seen.get(place, 0))  # gate: as-applied
 
@@ -165,17 +165,21 @@ class Children:
     def child_applied(self, instance: Key, manifest: Mapping[str, Any], obj: Mapping[str, Any]) -> None:
         """Remember what a child was applied as, and which version of it that is."""
         entry, version = self._index.instances[instance], str(obj["metadata"].get("resourceVersion", ""))
-        if manifest["kind"] not in self._unseen and version.isdigit():
+        if not self._is_unseen(manifest["kind"], instance) and version.isdigit():
             entry.accept_version(manifest["kind"], obj)
             entry.children_applied[_place(manifest)] = AppliedChild(digest_of(manifest), int(version))
 
-    def not_listed(self, kind: str) -> None:
-        """Take in that the children of a kind cannot be listed: nobody sees what becomes of them."""
-        self._unseen.add(kind)
+    def not_listed(self, kind: str, scope: str | None) -> None:
+        """Take in that children of a kind cannot be listed in a namespace: nobody sees what becomes of them."""
+        self._not_listed.add((kind, scope))
 
-    def listed_again(self, kind: str) -> None:
-        """Take in that the children of a kind are listed as before."""
-        self._unseen.discard(kind)
+    def listed(self, kind: str, scope: str | None) -> None:
+        """Take in that children of a kind were listed in a namespace."""
+        self._not_listed.discard((kind, scope))
+
+    def _is_unseen(self, kind: str, instance: Key) -> bool:
+        """Return whether no later version of a child is seen: it may have been changed or deleted."""
+        return kind == "Secret" or not self._not_listed.isdisjoint({(kind, None), (kind, instance[0])})
 
     def observe_listed(self, kind: str, obj: Mapping[str, Any]) -> None:
         """Take in the metadata of a child of this kind; one that somebody has changed is applied again."""

@@ -56,6 +56,7 @@ def object_json(
     generation: int = 1,
     created: datetime | None = NOW,
     deleting: bool = False,
+    finalizers: Sequence[str] = (),
     labels: Mapping[str, str] | None = None,
     status: Json | None = None,
 ) -> Json:
@@ -72,6 +73,8 @@ def object_json(
         meta["creationTimestamp"] = wire_time(created)
     if deleting:
         meta["deletionTimestamp"] = wire_time(NOW)
+    if finalizers:
+        meta["finalizers"] = list(finalizers)
     return resource_named(kind).manifest(meta, spec=spec, status=status or {})
 
 

@@ -152,6 +152,7 @@ class ObjectMeta(ApiModel):
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
 
 
 class Resource(ApiModel):

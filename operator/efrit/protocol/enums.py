@@ -188,6 +188,7 @@ class InstanceReason(StrEnum):
     CREATING = "Creating"
     STARTING = "Starting"
     ROLLING = "Rolling"
+    DELETING = "Deleting"
     SUSPENDING = "Suspending"
     SUSPENDED = "Suspended"
     SUSPENDED_IDLE = "SuspendedIdle"

@@ -150,6 +150,11 @@ MUTANTS = (
         "first-heartbeat",
         Instead("return OVER"),
     ).found_by("test_an_emacs_that_has_just_started_and_is_yet_to_report_is_starting_and_costs_no_event"),
+    Step(
+        "the connection to an instance that is being deleted",
+        "deleting-connected",
+        Instead("actions: list[Action] = []"),
+    ).found_by("test_the_last_answers_of_an_instance_that_is_being_deleted_are_heard"),
     Step("the wait of an answer whose instance has no pod", "acknowledge-away", Never()).found_by(
         "test_what_is_done"
     ),

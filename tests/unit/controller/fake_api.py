@@ -111,6 +111,8 @@ class FakeApi:
     def _answer(
         self, method: str, path: str, query: dict[str, str], body: Any, content_type: str
     ) -> tuple[int, Json]:
+        if method == "POST" and query.get("dryRun") == "All":
+            return 201, body
         if method == "POST":
             return self._create(f"{path}/{body['metadata']['name']}", body)
         if method == "GET" and path not in self.objects and path.endswith("s"):

@@ -17,7 +17,15 @@ from efrit.controller.model.actions import (
     Superseded,
 )
 from efrit.controller.store.store import Store
-from efrit.errors import ApiConflict, ApiExists, ApiFailed, ApiNotFound, ApiRefused, ApiUnavailable
+from efrit.errors import (
+    ApiConflict,
+    ApiExists,
+    ApiFailed,
+    ApiNamespaceTerminating,
+    ApiNotFound,
+    ApiRefused,
+    ApiUnavailable,
+)
 from efrit.resources import STATEFULSETS
 
 
@@ -81,7 +89,7 @@ class InstanceChildrenActor:
         instance, uid, generation = action.instance, action.uid, action.generation
         try:
             yield
-        except ApiRefused as error:
+        except (ApiRefused, ApiNamespaceTerminating) as error:
             self._store.instances.refused(instance, uid, generation, error.sentence)
             raise Superseded("a child was refused") from error
         except ApiFailed as error:

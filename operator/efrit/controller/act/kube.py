@@ -24,7 +24,7 @@ from efrit.kube.client import Body, Json, KubeClient, json_of, query_string
 from efrit.kube.connection import Configuration, load_connection
 from efrit.kube.errors import api_error
 from efrit.kube.media_types import JSON
-from efrit.resources import Resource
+from efrit.resources import Resource, resource_of
 
 FIELD_MANAGER = "efrit-operator"
 
@@ -113,6 +113,13 @@ class Kube(KubeClient):
         """
         with self._terminating.creating(manifest["metadata"]["namespace"]):
             return await super().apply(manifest, uid=uid)
+
+    async def test_create(self, manifest: Mapping[str, Any]) -> None:
+        """Have the API server check a create, and make nothing. Raises what `create` raises."""
+        namespace = manifest["metadata"]["namespace"]
+        with self._terminating.creating(namespace):
+            path = resource_of(manifest).path(namespace)
+            await self.call("POST", path, body=manifest, query={"dryRun": "All"})
 
     async def test(self, resource: Resource, namespace: str, name: str, expected: Mapping[str, Any]) -> Json:
         """Return an object that has these values by JSON pointer, and change nothing; needs no right to read.

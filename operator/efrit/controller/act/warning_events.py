@@ -1,5 +1,7 @@
 """Looks for the sentence of Kubernetes that says why an instance does not start: its newest Warning event.
 
+Where an instance has no pod and no event says why, it asks whether its namespace is being deleted.
+
 Asks for the events of each object of the instance by name, never for all of a namespace, and reads one page of each,
 up to a size, for few instances at a time: who floods a namespace with events, or with large ones, harms nobody else.
 """
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 from efrit.controller.act.kube import Kube
 from efrit.controller.model import names
 from efrit.controller.model.actions import ReadWarningEvents
+from efrit.errors import ApiNamespaceTerminating, ApiRefused
 from efrit.protocol.times import parse_time
 from efrit.resources import EVENTS
 
@@ -86,7 +89,29 @@ async def explain(kube: Kube, question: ReadWarningEvents) -> str | None:
             if about.after is not None and last_seen <= about.after:  # gate: event-after
                 continue
             warnings.append(_Warning(last_seen, str(event.get("message", "")).strip()[:MAX_MESSAGE_CHARS]))
-    return _newest(warnings)
+    problem = _newest(warnings)
+    if problem is None and question.pod_uid is None:
+        return await _terminating(kube, question)
+    return problem
+
+
+async def _terminating(kube: Kube, question: ReadWarningEvents) -> str | None:
+    """Return that an instance's namespace is being deleted: no event can say so there. None where it is not."""
+    namespace, name = question.instance
+    manifest = EVENTS.manifest(
+        {"name": f"{name}.namespace", "namespace": namespace},
+        involvedObject={"kind": "EfritInstance", "name": name, "namespace": namespace},
+    )
+    try:
+        await kube.test_create(manifest)
+    except ApiNamespaceTerminating:
+        return (
+            f"namespace {namespace} is being deleted, and nothing can be created in it. What holds it: "
+            f"`kubectl describe namespace {namespace}`."
+        )
+    except ApiRefused:
+        return None
+    return None
 
 
 def _newest(warnings: Sequence[_Warning]) -> str | None:

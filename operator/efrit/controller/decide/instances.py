@@ -38,6 +38,7 @@ from efrit.controller.decide.readiness import (
     NOT_CREATED,
     NOT_MOUNTED,
     Finding,
+    deletion_finding,
     first_heartbeat_remaining,
     readiness,
     termination_remaining,
@@ -106,7 +107,7 @@ def decide_instance(
     """
     instance = snapshot.instance
     if instance.metadata.deletion_timestamp is not None:
-        return []
+        return _while_deleted(snapshot, now)
     idle = idleness(snapshot, now)
     if idle.delete:
         return _delete_idle(instance)
@@ -139,6 +140,32 @@ def decide_instance(
     first_heartbeat = first_heartbeat_remaining(snapshot, now)
     if first_heartbeat:
         actions.append(RequeueAfter(first_heartbeat))
+    return actions
+
+
+def _while_deleted(snapshot: InstanceSnapshot, now: datetime) -> list[Action]:
+    """Return what is done for an instance that is being deleted: its last answers come in, its status says so."""
+    instance = snapshot.instance
+    meta, old, finding = instance.metadata, instance.status, deletion_finding(snapshot, now)
+    conditions = with_condition(
+        old.conditions,
+        READY,
+        ConditionStatus.FALSE,
+        finding.reason.value,
+        escaped(finding.message),
+        generation=meta.generation,
+        now=now,
+        most=MAX_CONDITIONS,
+    )
+    new = old.model_copy(update={"phase": InstancePhase.NOT_READY, "conditions": conditions})
+    actions = _connection(snapshot)  # gate: deleting-connected
+    if new != old:
+        actions.append(
+            PatchStatus("EfritInstance", instance.key, meta.uid, meta.resource_version, new.to_wire(), old.to_wire())
+        )
+    terminates = termination_remaining(snapshot, now)
+    if terminates is not None and terminates > timedelta(0):
+        actions.append(RequeueAfter(terminates))
     return actions
 
 

@@ -27,6 +27,8 @@ CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunCont
 VOLUME_TERMS = ("volume", "storageclass")
 NOT_CREATED = "The pod cannot be created: "
 NOT_MOUNTED = "Something the pod mounts does not exist: "
+MAX_FINALIZERS = 5
+"""Of an instance, how many a message names."""
 
 
 class Finding(NamedTuple):
@@ -142,6 +144,20 @@ def _lost_node(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
         f"elsewhere. {_kubectl(snapshot, f'delete pod {pod.name} --force')} does so too, but if the machine "
         "still runs, two Emacs work on one queue for a while.",
     )
+
+
+def deletion_finding(snapshot: InstanceSnapshot, now: datetime) -> Finding:
+    """Return what keeps an instance that is being deleted: a lost node, or its finalizers."""
+    lost = _lost_node(snapshot, now)
+    if lost is not None:
+        return lost
+    finalizers = snapshot.instance.metadata.finalizers
+    message = "The instance is being deleted."
+    if finalizers:
+        more = len(finalizers) - MAX_FINALIZERS
+        rest = f" and {more} more" if more > 0 else ""
+        message += f" It stays until its finalizers are removed: {', '.join(finalizers[:MAX_FINALIZERS])}{rest}."
+    return Finding(InstanceReason.DELETING, message)
 
 
 def _terminating_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:

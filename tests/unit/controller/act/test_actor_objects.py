@@ -85,6 +85,18 @@ async def test_a_child_that_is_not_applied_is_reported_in_the_api_servers_words_
     assert len(rig.api.made("PATCH")) == 1
 
 
+@pytest.mark.parametrize("action", [CHILDREN, SECRET], ids=["all children", "the Secret alone"])
+async def test_what_a_namespace_that_is_being_deleted_refuses_is_reported(rig: Rig, action: Any) -> None:
+    going = "forbidden: unable to create new content in namespace team because it is being terminated"
+    details = {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}
+    for resource in (resources.SERVICE_ACCOUNTS, resources.SECRETS):
+        rig.api.fail("POST", resource.path("team"), 403, {**REFUSED, "message": going, "details": details})
+
+    assert not await rig.does(action)
+
+    assert rig.recorded.calls_of("instances.refused") == [(*AT, going)]
+
+
 async def test_claims_and_secrets_that_were_applied_are_taken_in(rig: Rig) -> None:
     await rig.does(
         ApplyChildren(INSTANCE, "uid-alpha", 3, (child(resources.SECRETS), child(resources.VOLUME_CLAIMS)), "digest")

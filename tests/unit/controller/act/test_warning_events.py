@@ -51,6 +51,43 @@ async def test_without_warnings_there_is_nothing_to_report(api: FakeApi, kube: K
     assert await explain(kube, STARTING) is None
 
 
+GOING = {
+    "reason": "Forbidden",
+    "message": "events is forbidden: unable to create new content in namespace team because it is being terminated",
+    "details": {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]},
+}
+
+
+async def test_without_a_pod_a_namespace_that_is_being_deleted_is_reported(api: FakeApi, kube: Kube) -> None:
+    api.fail("POST", resources.EVENTS.path("team"), 403, GOING)
+
+    for _ in range(2):
+        problem = await explain(kube, WITHOUT_POD)
+
+        assert problem is not None
+        assert "namespace team is being deleted" in problem
+        assert "kubectl describe namespace team" in problem
+    # No one else can be told by events either: the second time is in the pause after the first.
+    assert len(api.made("POST")) == 1
+
+
+@pytest.mark.parametrize("status", [201, 403], ids=["it could be created", "a quota is used up"])
+async def test_a_namespace_that_stays_is_asked_without_a_trace(api: FakeApi, kube: Kube, status: int) -> None:
+    if status == 403:
+        api.fail("POST", resources.EVENTS.path("team"), 403, {"message": "exceeded quota"})
+
+    assert await explain(kube, WITHOUT_POD) is None
+    assert [call.query["dryRun"] for call in api.made("POST")] == ["All"]
+
+
+async def test_a_namespace_is_not_asked_about_where_there_is_a_pod_or_a_warning(api: FakeApi, kube: Kube) -> None:
+    assert await explain(kube, STARTING) is None
+    warn(api, "exceeded quota", about="efrit-alpha", lastTimestamp="2026-03-01T11:00:00Z")
+    assert await explain(kube, WITHOUT_POD) == "exceeded quota"
+
+    assert api.made("POST") == []
+
+
 @pytest.mark.parametrize("about", ["efrit-alpha", "efrit-alpha-0", "efrit-alpha-queue", "efrit-alpha-workspace"])
 async def test_a_warning_about_anything_of_the_instance_is_reported(api: FakeApi, kube: Kube, about: str) -> None:
     warn(api, " exceeded quota\n", about=about)

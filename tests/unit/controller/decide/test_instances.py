@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -202,8 +202,49 @@ def test_when_a_refused_child_is_applied_again(
     assert (RETRY_REFUSED - seconds(10) in afters(actions)) is not again
 
 
-def test_an_instance_that_is_being_deleted_is_left_alone(decide: Decide) -> None:
-    assert decide(ready(instance(deleting=True))) == []
+def held(status: Mapping[str, Any] | None = None, **fields: Any) -> InstanceSnapshot:
+    """Return the picture of an instance that is deleted and waits for finalizers."""
+    finalizers = ["example.org/hold", "foregroundDeletion"]
+    return ready(instance(deleting=True, finalizers=finalizers, status=dict(status or {})), **fields)
+
+
+def test_an_instance_that_is_being_deleted_says_what_holds_it_and_nothing_is_applied_to_it(decide: Decide) -> None:
+    actions = decide(held(pod=None, bridge=BridgeView()))
+
+    (patch,) = actions
+    assert isinstance(patch, PatchStatus)
+    assert patch.status["phase"] == "NotReady"
+    status, reason, message = condition(patch.status, "Ready")
+    assert (status, reason) == ("False", "Deleting")
+    assert "example.org/hold, foregroundDeletion" in message
+    assert decide(held(patch.status, pod=None, bridge=BridgeView())) == []
+
+
+def test_the_last_answers_of_an_instance_that_is_being_deleted_are_heard(decide: Decide) -> None:
+    for stopping in (False, True):
+        connect = the(decide(held(pod=pod(deleting=stopping))), ConnectBridge)
+        assert connect == ConnectBridge(KEY, "uid-alpha", "pod-uid-1", "10.1.2.3", 8443)
+
+
+def test_an_instance_that_is_being_deleted_names_the_lost_node_that_keeps_its_pod(decide: Decide) -> None:
+    stuck = pod(deleting=True, deletion_deadline=NOW, node="worker-1")
+    instance_snapshot = held(pod=stuck, bridge=BridgeView())
+
+    before, after = decide(instance_snapshot), decide(instance_snapshot, NOW + seconds(30))
+
+    assert seconds(30) in afters(before)
+    assert condition(written(before), "Ready")[1] == "Deleting"
+    assert condition(written(after), "Ready")[1] == "NodeLost"
+
+
+def test_of_many_finalizers_the_first_ones_are_named(decide: Decide) -> None:
+    many = [f"example.org/{number}-{'x' * 200}" for number in range(100)]
+    actions = decide(ready(instance(deleting=True, finalizers=many)))
+
+    message = condition(written(actions), "Ready")[2]
+    assert "example.org/4-" in message
+    assert "95 more" in message
+    assert len(message) < 2048
 
 
 def test_a_template_that_waits_is_said_to(decide: Decide, applied: Any) -> None:

@@ -6,6 +6,7 @@ before its first byte, and whoever reaches the port may open any.
 
 from __future__ import annotations
 
+import errno
 import gc
 import time
 import weakref
@@ -14,6 +15,9 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Why none can be accepted until another has ended."""
 
 
 class ConnectionLimit(Generic[T]):

@@ -42,6 +42,8 @@ _IDLE_SECONDS = 10.0
 """The same while nothing goes on. Token and certificate are looked at as often."""
 # The age of the oldest waiting request is reported in steps: a queue that stands still shows in it alone.
 _AGE_STEP_SECONDS = 10.0
+MAX_COUNT = 2**53
+"""The largest count that travels: what JSON numbers are exact for."""
 
 
 def without_clocks(stats: Stats) -> Stats:
@@ -65,10 +67,6 @@ def disk_stats(space: Space | None, failure: DiskFailure | None) -> DiskStats | 
         return DiskStats(**figures)
     problem = DiskProblem.FULL if failure.full else DiskProblem.FAILING
     return DiskStats(**figures, problem=problem, message=failure.message[:500], since=from_epoch(failure.since))
-
-
-MAX_COUNT = 2**53
-"""The largest count that travels: what JSON numbers are exact for."""
 
 
 class _Listener:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import httptools
 
 from efrit.bridge import health
-from efrit.connection_limit import OpenConnections
+from efrit.connection_limit import OUT_OF_RESOURCES, OpenConnections
 from efrit.protocol.view import ErrorBody
 from efrit.timed_connection import INVALID_HTTP, MAX_HEADERS, check_head, http_response, receive_timeout_message
 
@@ -36,7 +35,6 @@ RECEIVE_SECONDS = 5.0
 """From the opening of a connection until the head of its request is there."""
 _METHODS = (b"GET", b"HEAD")
 _ACCEPT_AGAIN_SECONDS = 1.0
-_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 Problems = Callable[[], list[str]]
 """What is asked for a path: the problems that speak against its yes."""
@@ -79,7 +77,7 @@ class ProbeServer:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno in _OUT_OF_RESOURCES:  # gate: accept-later
+                if error.errno in OUT_OF_RESOURCES:  # gate: accept-later
                     self._accept_later(listening)
                     return
                 # Otherwise it was closed before it was accepted.

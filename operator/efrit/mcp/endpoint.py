@@ -155,11 +155,11 @@ class Readiness:
     clock: Callable[[], float] = time.monotonic
     _until: float = float("-inf")
     _problem: str | None = None
-    _review_task: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _reviewing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def problem(self) -> str | None:
         """Return why the server is not ready, None if it is."""
-        async with self._review_task:
+        async with self._reviewing:
             if self.reviewer is not None and self.clock() >= self._until:
                 self._problem = await self._review(self.reviewer.authenticate)
                 self._until = self.clock() + (UNREADY_SECONDS if self._problem else READY_SECONDS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import logging
 import socket
@@ -21,6 +20,7 @@ from typing import Any
 import uvicorn
 from starlette.types import Scope
 
+from efrit.connection_limit import OUT_OF_RESOURCES
 from efrit.mcp.settings import Limits
 from efrit.timed_connection import TimedConnection
 
@@ -31,7 +31,6 @@ SHUTDOWN_SECONDS = 5
 ACCEPT_PAUSE_SECONDS = 0.1
 COLLECT_EVERY = 64
 """Connections dropped in their handshake after which memory is collected: each leaves a cycle with TLS's buffers."""
-_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _STATE = "efrit.connection"
 
 
@@ -164,7 +163,7 @@ class Server(uvicorn.Server):
                 connection, address = await loop.sock_accept(listening)
             except OSError as error:
                 # One that was reset before it was accepted is nobody's; without descriptors, one has to end first.
-                if error.errno in _OUT_OF_DESCRIPTORS:
+                if error.errno in OUT_OF_RESOURCES:
                     log.error("cannot accept a connection: %s", error)
                     await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
                 continue

@@ -9,12 +9,17 @@ from pathlib import Path
 from efrit.protocol.process_place import ProcessPlace
 
 
-@lru_cache(maxsize=1)
 def here() -> ProcessPlace:
-    """Return where this process is."""
+    """Return where this process is: by the name of its host alone while the system does not say more."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the text is wanted
+        return _exactly_here()
     except OSError:
         return ProcessPlace(host=os.uname().nodename)
+
+
+@lru_cache(maxsize=1)
+def _exactly_here() -> ProcessPlace:
+    """Return where this process is. Raises `OSError`, which is not remembered."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the text is wanted
     return ProcessPlace(host=os.uname().nodename, boot_id=boot, pid_namespace=namespace)

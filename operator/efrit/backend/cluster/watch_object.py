@@ -1,4 +1,4 @@
-"""Follows an object of the API server until it is final: the same for requests and for plans."""
+"""Follows an object of the API server until it is final: the same for requests, plans and claims."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def states_of(
     read: Callable[[Json], S],
     not_found: Callable[[], NotFound],
 ) -> AsyncIterator[S]:
-    """Yield what `read` makes of the object whenever that changes, the final state last. Raises `gone()`."""
+    """Yield what `read` makes of the object whenever that changes, the final state last. Raises `not_found()`."""
     last: S | None = None
     selector = name_selector(name)
     while True:

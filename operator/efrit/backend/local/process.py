@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +20,26 @@ from efrit.backend.local.answers import time_if_valid
 _PROC = Path("/proc")
 # A start is known to a tick, a clock may be set a little meanwhile.
 _SLACK_SECONDS = 2.0
+_boot_times: list[float] = []
+"""What `_booted_at` has found so far, once it has."""
 
 
 class Emacs(Struct, frozen=True):
-    """A running Emacs that serves a queue: `started` in epoch seconds where the system says."""
+    """A running Emacs that serves a queue: where the system says, `ticks` from the boot to its start.
+
+    `started`: the same in epoch seconds.
+    """
 
     pid: int
     boot: str
     version: str | None
     beat: datetime
+    ticks: int | None
     started: float | None
 
     def send(self, number: signal.Signals) -> bool:
         """Send a signal to the process; return False if it is gone."""
-        if not is_emacs(self.pid) or started_at(self.pid) != self.started:
+        if not self.alive:
             return False
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, number)
@@ -49,7 +54,7 @@ class Emacs(Struct, frozen=True):
     @property
     def alive(self) -> bool:
         """Whether it still runs."""
-        return is_emacs(self.pid) and started_at(self.pid) == self.started
+        return is_emacs(self.pid) and start_ticks(self.pid) == self.ticks
 
 
 def emacs_of(heartbeat: Mapping[str, Any]) -> Emacs | None:
@@ -57,11 +62,12 @@ def emacs_of(heartbeat: Mapping[str, Any]) -> Emacs | None:
     pid, beat = heartbeat.get("pid"), time_if_valid(heartbeat.get("time"))
     if not isinstance(pid, int) or isinstance(pid, bool) or pid < 2 or beat is None or not is_emacs(pid):
         return None
-    started = started_at(pid)
+    ticks = start_ticks(pid)
+    started = _epoch_seconds(ticks)
     if started is not None and started > beat.timestamp() + _SLACK_SECONDS:
         return None
     version = heartbeat.get("emacs_version")
-    return Emacs(pid, str(heartbeat.get("boot")), version if isinstance(version, str) else None, beat, started)
+    return Emacs(pid, str(heartbeat.get("boot")), version if isinstance(version, str) else None, beat, ticks, started)
 
 
 def is_emacs(pid: int) -> bool:
@@ -96,9 +102,9 @@ def _by_ps(column: str, pid: int) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def started_at(pid: int) -> float | None:
-    """Return when process `pid` started, in epoch seconds; None if that cannot be read."""
-    ticks, booted = start_ticks(pid), _booted_at()
+def _epoch_seconds(ticks: int | None) -> float | None:
+    """Return so many ticks after the boot in epoch seconds; None if the time of the boot cannot be read."""
+    booted = _booted_at()
     return None if ticks is None or booted is None else booted + ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -112,10 +118,14 @@ def start_ticks(pid: int) -> int | None:
         return None
 
 
-@lru_cache(maxsize=1)
 def _booted_at() -> float | None:
+    """Return when the system was booted, the earliest time that it has said so far; None if that cannot be read.
+
+    A clock that is set moves it: an Emacs must not seem to have begun after a heartbeat of its own.
+    """
     with contextlib.suppress(OSError, ValueError):
-        for line in (_PROC / "stat").read_text().splitlines():
-            if line.startswith("btime "):
-                return float(line.split()[1])
-    return None
+        lines = (_PROC / "stat").read_text().splitlines()
+        _boot_times[:] = [
+            min([*_boot_times, *(float(line.split()[1]) for line in lines if line.startswith("btime "))])
+        ]
+    return _boot_times[0] if _boot_times else None

@@ -122,7 +122,7 @@ class _Link:
 
 
 class _LinkCallbacks:
-    """What the bulkhead of one link can do."""
+    """What the bulkhead of one link has the bridges do."""
 
     def __init__(self, bridges: Bridges, link: _Link) -> None:
         self._bridges = bridges

@@ -55,7 +55,7 @@ class _Kind(NamedTuple):
 
 
 class BulkheadCallbacks(Protocol):
-    """The store that gets keys to requeue and events."""
+    """What a bulkhead has done by those who have the connection and the work queue."""
 
     def requeue(self, key: WorkKey) -> None:
         """Have a parked key reconciled, to learn why it waits."""

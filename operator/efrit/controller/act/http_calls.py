@@ -56,7 +56,7 @@ class ReadError(TransportError):
 
 
 class RemoteProtocolError(TransportError):
-    """The bridge ended its answer early, or it is not HTTP."""
+    """The answer ended early, or it is not HTTP."""
 
 
 class Timeouts(NamedTuple):
@@ -193,7 +193,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def pause_writing(self) -> None:
-        """Take in that the bridge takes no more for now. An answer ends the wait, too: it may refuse early."""
+        """Take in that the other side takes no more for now. An answer ends the wait, too: it may refuse early."""
         if not self._writes:
             # It makes TLS itself answer (new keys), and does not take that: nothing else bounds it.
             self.abort()
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def eof_received(self) -> None:
-        """Take in that the bridge says no more: the end of a body that named no length."""
+        """Take in that the other side says no more: the end of a body that named no length."""
         self._ended = True
         if self._head is not None and not self._framed:
             self._complete = True

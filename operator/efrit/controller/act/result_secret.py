@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from efrit.controller.act.kube import Kube
-from efrit.errors import ApiExists, ApiNotFound, ApiRefused
+from efrit.errors import ApiExists, ApiRefused
 from efrit.resources import SECRETS
 
 
@@ -14,7 +14,8 @@ async def create_result(kube: Kube, manifest: Mapping[str, Any]) -> None:
     """Create a result's Secret, or return where an earlier attempt has created it.
 
     Anybody in the namespace may create a Secret of that name: one that differs in owner or content, or that can
-    still be changed, is refused. Raises ApiRefused, and any other ApiError where it should be tried again.
+    still be changed, is refused. Raises ApiRefused, and any other ApiError where it should be tried again, such as
+    ApiNotFound for one that was deleted meanwhile.
     """
     meta = manifest["metadata"]
     try:
@@ -27,9 +28,6 @@ async def create_result(kube: Kube, manifest: Mapping[str, Any]) -> None:
         }
         try:
             await kube.test(SECRETS, meta["namespace"], meta["name"], expected)  # gate: compare-secret
-        except ApiNotFound:
-            # Deleted meanwhile: the next attempt creates it.
-            raise
         except ApiRefused as error:
             name = meta["name"]
             sentence = f"Secret {name} already exists and is not the result of this request: delete it."

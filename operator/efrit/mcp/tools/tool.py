@@ -55,7 +55,7 @@ class Tool(Generic[A]):
         return self.reduced.offered(access, kind) if self.reduced is not None else None
 
     def bind(self, arguments: Mapping[str, Any]) -> Callable[[ToolCall], Awaitable[HandlerResult]]:
-        """Return the handler with its arguments. Raises `ValidationError` if they are wrong, `Refused` elsewhere."""
+        """Return the handler with its arguments. Raises `ValidationError`; `Refused` for one of another backend."""
         for name in arguments:
             if name in self._absent and arguments[name] is not None:
                 raise Refused(

@@ -13,13 +13,14 @@ from typing import Any
 
 import efrit.backend.eval_log as eval_log
 import efrit.backend.resource_fields as resource_fields
+from efrit.api_group import EMACS_CONTAINER, QUEUE_DIR, pod_name
 from efrit.backend.claims import Claim, NewClaim
 from efrit.backend.cluster import claims, convert, pool_history, pools
 from efrit.backend.cluster.api import Api, Json, decoded, load_connection
 from efrit.backend.cluster.doctor import examine
 from efrit.backend.cluster.plans import ClusterPlans
 from efrit.backend.cluster.watch_object import states_of
-from efrit.backend.cluster.work_log import WorkLog, pod_of
+from efrit.backend.cluster.work_log import WorkLog
 from efrit.backend.cluster.work_log import follow as followed
 from efrit.backend.errors import (
     Conflict,
@@ -148,7 +149,7 @@ class ClusterBackend:
 
     def _started(self, status: StartStatus, message: str, obj: Json) -> Started:
         daemon = convert.instance_of(obj, _now()).daemon_name or convert.DAEMON
-        return Started(status, message, convert.QUEUE, daemon)
+        return Started(status, message, QUEUE_DIR, daemon)
 
     async def stop(self, name: str, *, now: bool = False) -> Stopped:
         """Suspend the instance once its running requests have ended; with `now`, cancel them. Its volumes stay.
@@ -223,7 +224,7 @@ class ClusterBackend:
         daemon = self._daemon_names.get(name, convert.DAEMON)
         inside = ["emacsclient", "--tty", f"--socket-name={daemon}"]
         command = ["kubectl", *self._kubectl_options, "--namespace", self.namespace]
-        return [*command, "exec", "--stdin", "--tty", pod_of(name), "--container", "emacs", "--", *inside]
+        return [*command, "exec", "--stdin", "--tty", pod_name(name), "--container", EMACS_CONTAINER, "--", *inside]
 
     async def examine(self) -> Sequence[Finding]:
         """Examine the API server, the operator's resources, your permissions and each instance."""
@@ -406,11 +407,11 @@ class ClusterBackend:
                 if data is not None:
                     return data
                 raise NotFound(f"the Secret {name} has no such key")
-            pod = pod_of(state.handle.instance or "")
+            pod = pod_name(state.handle.instance or "")
             return await self.api.exec_output(
                 self.namespace,
                 pod,
-                "emacs",
+                EMACS_CONTAINER,
                 ["cat", "--", str(reference["workspacePath"])],
                 # Code in the pod may have put another file there, one without an end included.
                 max_bytes=int(reference.get("bytes") or 0),

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from efrit.api_group import MAX_CONTENT_CHARS
+from efrit.api_group import MAX_CONTENT_CHARS, QUEUE_DIR, WORKSPACE
 from efrit.backend.errors import Refused, content_too_long
 from efrit.backend.interface import (
     Error,
@@ -38,8 +38,6 @@ from efrit.resources import POOLS, REQUESTS
 Json = Mapping[str, Any]
 S = TypeVar("S", bound=Struct)
 
-QUEUE = "/var/lib/efrit/queue"
-WORKSPACE = "/workspace"
 DAEMON = "efrit"
 
 
@@ -57,7 +55,7 @@ def instance_of(obj: Json, now: datetime) -> Instance:
         reason,
         str(ready.get("message") or "The operator has not reconciled it yet."),
         can_start=bool(status.get("suspendedIdle")) and spec.get("operatingMode") != "Suspended",
-        queue_dir=QUEUE,
+        queue_dir=QUEUE_DIR,
         daemon_name=(spec.get("emacs") or {}).get("daemonName") or DAEMON,
         workspace_dir=WORKSPACE,
         namespace=meta.get("namespace"),

@@ -6,23 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from efrit.backend.cluster import convert
+from efrit.api_group import EMACS_CONTAINER, QUEUE_DIR, pod_name
 from efrit.backend.cluster.api import Api
 from efrit.backend.errors import ClientError
 from efrit.backend.interface import Phase, RequestState
 from efrit.protocol.ids import run_id
 
-CONTAINER = "emacs"
-
 # Once it is over, the log has moved to the archive.
 _ALL = 'for f in progress/"$1".ndjson archive/log_"$1".ndjson; do [ ! -f "$f" ] || exec tail -c +"$2" "$f"; done'
 # Nobody ends what a client leaves behind in a pod: this ends by itself when its standard input is closed.
 _ON_AND_ON = 'tail -c +"$2" -F progress/"$1".ndjson 2>/dev/null & cat >/dev/null; kill $!'
-
-
-def pod_of(instance: str) -> str:
-    """Return the name of an instance's pod."""
-    return f"efrit-{instance}-0"
 
 
 class WorkLog:
@@ -46,12 +39,14 @@ class WorkLog:
     async def read_remaining(self, instance: str) -> list[str]:
         """Return the lines after those already returned. Raises `ClientError`."""
         return self._lines(
-            await self._api.exec_output(self._namespace, pod_of(instance), CONTAINER, self._command(_ALL))
+            await self._api.exec_output(self._namespace, pod_name(instance), EMACS_CONTAINER, self._command(_ALL))
         )
 
     async def stream(self, instance: str) -> AsyncIterator[str]:
         """Yield lines as they are written, until the pod or the caller ends it. Raises `ClientError`."""
-        output = self._api.exec_stream(self._namespace, pod_of(instance), CONTAINER, self._command(_ON_AND_ON))
+        output = self._api.exec_stream(
+            self._namespace, pod_name(instance), EMACS_CONTAINER, self._command(_ON_AND_ON)
+        )
         async with contextlib.aclosing(output):
             async for data in output:
                 for line in self._lines(data):
@@ -61,7 +56,7 @@ class WorkLog:
         # What came of a line that was not whole is read again with the rest of it.
         self._torn = b""
         run = run_id(self._uid, self._preemptions)
-        return ["sh", "-c", f"cd {convert.QUEUE} && {script}", "sh", run, str(self._read + 1)]
+        return ["sh", "-c", f"cd {QUEUE_DIR} && {script}", "sh", run, str(self._read + 1)]
 
     def _lines(self, data: bytes) -> list[str]:
         whole, end, self._torn = (self._torn + data).rpartition(b"\n")

@@ -39,7 +39,7 @@ from efrit.controller.model.actions import (
     Wake,
 )
 from efrit.controller.model.claims import STATUS_ATTEMPTS, ClaimSnapshot, StatusRefusal
-from efrit.controller.model.names import REVISION_LABEL, pod_name
+from efrit.controller.model.names import EMACS_CONTAINER, REVISION_LABEL, pod_name
 from efrit.controller.model.snapshots import InstanceSnapshot
 
 RETRY_RELEASE = timedelta(seconds=1)
@@ -170,7 +170,8 @@ def _bind(snapshot: ClaimSnapshot, member: InstanceSnapshot, now: datetime) -> l
         return [*_pending(snapshot, ClaimReason.STARTING, message, now), Wake(member.instance.key)]
     bound = now.replace(microsecond=0)
     daemon = member.instance.spec.emacs.daemon_name
-    attach = f"kubectl exec -it -n {meta.namespace} {pod_name(meta.name)} -c emacs -- emacsclient -t -s {daemon}"
+    container = f"{pod_name(meta.name)} -c {EMACS_CONTAINER}"
+    attach = f"kubectl exec -it -n {meta.namespace} {container} -- emacsclient -t -s {daemon}"
     update = {
         "phase": ClaimPhase.BOUND,
         "instance_name": meta.name,

@@ -96,7 +96,7 @@ def _archive_hint(instance: EfritInstance, run_id: str, *, truncated: bool) -> s
     seconds = instance.spec.queue.archive_seconds
     what = "What Emacs kept of the result (spec.limits.maxResultBytes)" if truncated else "The whole result"
     return (
-        f"{what} is in {names.QUEUE_DIR}/archive/resp_{run_id}.json of pod {names.child_name(instance)}-0 "
+        f"{what} is in {names.QUEUE_DIR}/archive/resp_{run_id}.json of pod {names.pod_name(instance.metadata.name)} "
         f"for at most {seconds} s (spec.queue.archiveSeconds, archiveRequests, archiveBytes)."
     )
 

@@ -15,7 +15,8 @@ from efrit.controller.decide.child_presence import terminating_claims
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.self_check import failing_sentence
 from efrit.controller.decide.status_limits import with_stop
-from efrit.controller.manifests.statefulset import BRIDGE, EMACS
+from efrit.controller.manifests.statefulset import BRIDGE
+from efrit.controller.model.names import EMACS_CONTAINER
 from efrit.controller.model.pauses import OVER, pause_remaining
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import ContainerView
@@ -190,7 +191,7 @@ def _image_advice(snapshot: InstanceSnapshot, container: str) -> str:
     """Say where the image of a container is set: by the operator's installation, or by the instance."""
     if container == BRIDGE:
         return "The operator's installation sets it: check image of the Helm chart, and imagePullSecrets."
-    if container == EMACS and snapshot.instance.spec.emacs.image is None:
+    if container == EMACS_CONTAINER and snapshot.instance.spec.emacs.image is None:
         return (
             "The operator's installation sets it: check emacsImage of the Helm chart, and imagePullSecrets; or set "
             "spec.emacs.image."
@@ -308,7 +309,7 @@ def _emacs(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     if not stats.emacs.responsive:
         age = stats.emacs.heartbeat_age_seconds
         since = f" for {age:.0f} s" if age is not None else ""
-        message = f"Emacs has not responded{since}. See {_log_of(snapshot, EMACS)}."
+        message = f"Emacs has not responded{since}. See {_log_of(snapshot, EMACS_CONTAINER)}."
         return Finding(InstanceReason.NOT_RESPONDING, message)
     return None
 

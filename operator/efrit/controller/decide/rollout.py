@@ -17,6 +17,7 @@ from efrit.api import Condition, ConditionStatus, InstanceReason, UpdateReason, 
 from efrit.api.instance import READY, UPDATED
 from efrit.controller.decide.readiness import not_taken_up, readiness
 from efrit.controller.manifests import Children
+from efrit.controller.model import names
 from efrit.controller.model.pauses import pause_remaining
 from efrit.controller.model.rollout import RolloutView, UpdateCause, UpdateSlot
 from efrit.controller.model.snapshots import InstanceSnapshot
@@ -191,7 +192,7 @@ def _broken(snapshot: InstanceSnapshot) -> bool:
         return False
     if pod.phase in ("Succeeded", "Failed"):
         return True
-    return not any(container.name == "emacs" and container.running for container in pod.containers)
+    return not any(container.name == names.EMACS_CONTAINER and container.running for container in pod.containers)
 
 
 def _proven_idle(snapshot: InstanceSnapshot) -> bool:

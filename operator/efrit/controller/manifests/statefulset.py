@@ -14,7 +14,6 @@ from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
 from efrit.resources import STATEFULSETS
 
-EMACS = "emacs"
 BRIDGE = "bridge"
 DRAIN_MARGIN_SECONDS = 10
 """For Emacs and the bridge to end after the work has."""
@@ -99,7 +98,7 @@ def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[st
             "labels": {**user.labels, **_pool_label(instance), **labels},
             "annotations": {
                 **user.annotations,
-                "kubectl.kubernetes.io/default-container": EMACS,
+                "kubectl.kubernetes.io/default-container": names.EMACS_CONTAINER,
                 names.TEMPLATE_HASH: "",
             },
         },
@@ -183,7 +182,7 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
         {"name": "workspace", "mountPath": names.WORKSPACE},
         {"name": "efrit", "mountPath": names.SHARED, "readOnly": True},
         {"name": "home", "mountPath": names.HOME},
-        {"name": "tmp", "mountPath": "/tmp", "subPath": EMACS},  # noqa: S108
+        {"name": "tmp", "mountPath": "/tmp", "subPath": names.EMACS_CONTAINER},  # noqa: S108
     ]
     if spec.queue.ephemeral:
         ours["EFRIT_EPHEMERAL_QUEUE"] = "1"
@@ -204,7 +203,7 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
         mounts.append({"name": "model", "mountPath": names.MODEL_SECRETS, "readOnly": True})
     mounts += [item.to_wire() for item in user.volume_mounts]
     container: dict[str, Any] = {
-        "name": EMACS,
+        "name": names.EMACS_CONTAINER,
         "image": spec.emacs.image or config.emacs_image,
         # The bridge writes the script within its first moments; waiting here costs less than a startup probe.
         "command": [

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from efrit.api import EfritInstance
+from efrit.api_group import EMACS_CONTAINER as EMACS_CONTAINER
 from efrit.api_group import GROUP
 from efrit.api_group import POOL_LABEL as POOL_LABEL
+from efrit.api_group import PREFIX as PREFIX
+from efrit.api_group import QUEUE_DIR as QUEUE_DIR
+from efrit.api_group import QUEUE_MOUNT as QUEUE_MOUNT
 from efrit.api_group import REVISION_LABEL as REVISION_LABEL
+from efrit.api_group import WORKSPACE as WORKSPACE
+from efrit.api_group import pod_name as pod_name
 from efrit.api_group import revision_name as revision_name
+from efrit.api_group import statefulset_name as statefulset_name
 from efrit.resources import INSTANCES
 
 INSTANCE_LABEL = f"{GROUP}/instance"
@@ -33,7 +40,6 @@ NEW_SELECTOR = "status.phase="
 """Field selector of those without a status: nobody has worked on them."""
 UNENDED_SELECTOR = "status.phase!=Expired,status.phase!=Released,status.phase!=Failed"
 """Field selector of the exclusive claims that have not ended."""
-PREFIX = "efrit-"
 RESULT_KEY = "result"
 """Key of the data in the Secret of a result."""
 
@@ -42,11 +48,8 @@ BRIDGE_PROBE_PORT = 8444
 """Without TLS, whose handshake costs more than all else that a probe asks for."""
 USER_ID = 65532
 
-QUEUE_MOUNT = "/var/lib/efrit"
-QUEUE_DIR = f"{QUEUE_MOUNT}/queue"
 DUMPS_DIR = f"{QUEUE_MOUNT}/dumps"
 SHARED_DUMPS_DIR = "/var/lib/efrit-dumps"
-WORKSPACE = "/workspace"
 SHARED = "/efrit"
 HOME = "/home/efrit"
 BRIDGE_SECRETS = "/etc/efrit/bridge"
@@ -62,16 +65,6 @@ def instance_id(instance: EfritInstance) -> str:
 def child_name(instance: EfritInstance) -> str:
     """Return the name of the StatefulSet and the other children that there is one of."""
     return statefulset_name(instance.metadata.name)
-
-
-def statefulset_name(instance: str) -> str:
-    """Return the name of the StatefulSet of an instance of this name."""
-    return f"{PREFIX}{instance}"
-
-
-def pod_name(instance: str) -> str:
-    """Return the name of the pod of an instance of this name."""
-    return f"{statefulset_name(instance)}-0"
 
 
 def claim_name(instance: EfritInstance, volume: str) -> str:

@@ -24,7 +24,9 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
     if scheduled.get("status") == "False":
         unschedulable = scheduled.get("message") or scheduled.get("reason")
     statuses = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
-    image = next((entry["image"] for entry in spec.get("containers", ()) if entry["name"] == "emacs"), None)
+    image = next(
+        (entry["image"] for entry in spec.get("containers", ()) if entry["name"] == names.EMACS_CONTAINER), None
+    )
     ports = [
         port["containerPort"]
         for container in spec.get("initContainers", ())
@@ -57,7 +59,7 @@ def _secret_mounts(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | Non
     mounts = (
         (secrets[mount["name"]], mount["mountPath"])
         for container in spec.get("containers", ())
-        if container["name"] == "emacs"
+        if container["name"] == names.EMACS_CONTAINER
         for mount in container.get("volumeMounts", ())
         if mount["name"] in secrets
     )

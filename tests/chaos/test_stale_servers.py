@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.chaos.proxied_cluster import ONE, SUSPENDED, ProxiedCluster, never_ran
+from tests.chaos.proxied_cluster import ONE, SUSPENDED, WATCHED, ProxiedCluster, never_ran
 from tests.chaos.second_server import SecondServer, second_server
 from tests.chaos.write_faults import phase_of
 from tests.cluster.control_plane import ControlPlane
 from tests.support.faults.api_proxy.calls import Target
 from tests.support.faults.api_proxy.proxy import FOR_EVER, Effect, Fault
 from tests.support.kube import Kube
+
+SWEEPS = 3
+"""Of so many lists the second at least belongs to a sweep that began with what the watch has shown."""
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +105,15 @@ def _restart_into(cluster: ProxiedCluster, plural: str, version: str) -> None:
     cluster.until_leading()
 
 
+def _sweep_past(cluster: ProxiedCluster, plural: str) -> None:
+    """Have sweeps list a kind as it was before there was any of it."""
+    armed = cluster.proxy.arm(
+        Fault(Effect.STALE_LIST, "list", plural, value=cluster.before_instances, times=FOR_EVER)
+    )
+    cluster.until(lambda: armed.hits >= SWEEPS, f"{plural} are not swept")
+    cluster.proxy.heal()
+
+
 def test_requests_that_are_final_by_now_are_not_run_again(cluster: ProxiedCluster) -> None:
     version = _now(cluster, "efritrequests")
     done = [cluster.submit(f"done{number}") for number in range(5)]
@@ -158,6 +170,23 @@ def test_an_instance_suspended_by_now_stays_so(cluster: ProxiedCluster) -> None:
     cluster.proxy.heal()
     cluster.until(lambda: phase_of(cluster, SUSPENDED) == "Suspended", "it is woken by the past")
     cluster.until(lambda: cluster.site.node.gone(SUSPENDED), "its pod stays")
+    cluster.check_history()
+
+
+def test_what_sweeps_of_the_past_leave_out_is_there_all_the_same(cluster: ProxiedCluster) -> None:
+    """One kind after the other is listed as it was before there was any of it, while its watch shows it as it is."""
+    gate = cluster.submit("swept-gate", cluster.gated_form("swept-gate"))
+    cluster.until_running(gate.marker)
+    pod = cluster.site.node.pod(ONE)
+    for plural in WATCHED:
+        _sweep_past(cluster, plural)
+    cluster.open_gate(gate.marker)
+    cluster.wait_final(gate)
+    assert cluster.site.node.pod(ONE).uid == pod.uid
+    cluster.kube.patch("efritinstances", cluster.namespace, SUSPENDED, {"spec": {"operatingMode": "Running"}})
+    cluster.until(lambda: phase_of(cluster, SUSPENDED) == "Ready", "it does not wake up")
+    cluster.kube.patch("efritinstances", cluster.namespace, SUSPENDED, {"spec": {"operatingMode": "Suspended"}})
+    cluster.until(lambda: phase_of(cluster, SUSPENDED) == "Suspended", "it does not fall asleep")
     cluster.check_history()
 
 

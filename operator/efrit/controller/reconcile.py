@@ -96,6 +96,7 @@ class Reconciler:
             metrics.reconcile_seconds(work.kind).observe(time.perf_counter() - began)
 
     async def _instance(self, key: Key, work: WorkKey) -> None:
+        await self._confirm_left("EfritInstance", key, work)
         self._store.rollouts.cancel_reservation(key)
         snapshot = self._store.instances.snapshot(key, deciding=True)
         if snapshot is None:
@@ -111,6 +112,7 @@ class Reconciler:
         self._store.instances.resync(key)
 
     async def _pool(self, key: Key, work: WorkKey) -> None:
+        await self._confirm_left("EfritPool", key, work)
         self._store.pools.requeue_waiting(key)
         snapshot = self._store.pools.snapshot(key)
         left = self._store.pools.left(key)

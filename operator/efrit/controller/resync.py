@@ -12,7 +12,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.decide.retention import due_of
@@ -29,7 +29,6 @@ from efrit.controller.store.claims import ExclusiveClaims
 from efrit.controller.store.expirations import Expiration
 from efrit.controller.store.pools import Pools
 from efrit.controller.store.store import Store
-from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.controller.warm_objects import Pages, Place, VerifiedPages, WarmObjects
 from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
 from efrit.kube.listing import Pace
@@ -153,7 +152,7 @@ class Resync:
                 self._store.requests.observe(obj)
             for uid, key in early.items():
                 # Of those that were read before the list: what has become of them is asked.
-                _observe_left(self._store.requests, key, uid)  # gate: early-left
+                self._store.requests.observe_missing(key, uid)  # gate: early-left
         self._store.first_list_complete(self._scope)
         return pages.version
 
@@ -209,10 +208,10 @@ class Resync:
         await self._read_requests(new, pace)
         for key, uid in before.items():
             if listed.get(key) != uid:  # gate: requests-gone
-                _observe_left(self._store.requests, key, uid)
+                self._store.requests.observe_missing(key, uid)
         await self._store.requests.requeue_open(self._every, self._scope)
         for key, uid in self._store.requests.final_uids(self._scope):
-            _observe_left(self._store.requests, key, uid)
+            self._store.requests.observe_missing(key, uid)
         return pages.version
 
     async def _observe_new(self) -> None:
@@ -275,8 +274,11 @@ class Resync:
             if many is not None and len(listed) == self._head_start_instances:
                 await many()
         for key, uid in uids_before.items():
-            if uid not in listed:
+            if uid is None:
+                # Only children are left of it.
                 self._store.instances.observe_gone(key, uid)
+            elif uid not in listed:
+                self._store.instances.observe_missing(key, uid)  # gate: instance-missing
         await self.sweep_children(pace)
 
     async def sweep_children(self, pace: Pace | None = None) -> None:
@@ -308,7 +310,7 @@ class Resync:
             self._versions[resource] = pages.version
         for key, uid in before.items():
             if uid not in listed:
-                _observe_left(objects, key, uid)
+                objects.observe_missing(key, uid)
         await objects.requeue_all(self._every, self._scope)
 
     async def sweep_plans(self, pace: Pace | None = None) -> None:
@@ -323,7 +325,7 @@ class Resync:
         self._versions[PLANS] = pages.version
         missing = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
         for key, uid in missing:
-            _observe_left(plans, key, uid)
+            plans.observe_missing(key, uid)
         await plans.requeue_open(self._every, self._scope)
 
     async def sweep_final(self, pace: Pace | None = None) -> None:
@@ -362,8 +364,3 @@ class Resync:
         if self._warm is not None and accept == JSON and self._warm.is_listed(place):
             return VerifiedPages(self._kube, self._warm, place, selectors)
         return self._kube.paced_pages(resource, self._scope, pace, accept=accept, **selectors)
-
-
-def _observe_left(objects: WatchedObjects[Any, Any], key: Key, uid: str) -> None:
-    """Tell the store that an object is not among those that are watched, as its watch would."""
-    objects.observe_left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})

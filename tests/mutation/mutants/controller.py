@@ -536,6 +536,11 @@ MUTANTS = (
     Step("the memory of an instance that was deleted", "instance-tombstone", Drop()).found_by(
         "test_an_instance_that_is_deleted_while_the_lists_are_read_stays_deleted"
     ),
+    Step(
+        "the question for an instance that a list has left out",
+        "instance-missing",
+        Instead("self._store.instances.observe_gone(key, uid)"),
+    ).found_by("test_an_instance_and_a_pool_that_are_gone_without_an_event_must_be_verified"),
     Step("the controller's search for requests that are gone", "requests-gone", Never()).found_by(
         "test_a_request_that_is_gone_without_an_event_must_be_verified"
     ),

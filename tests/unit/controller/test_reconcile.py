@@ -236,6 +236,30 @@ async def test_a_404_that_is_not_the_api_servers_own_says_nothing_about_a_reques
     assert not rig.store.requests.must_verify(KEY)
 
 
+async def test_an_instance_that_one_list_has_left_out_is_asked_for_and_stays(rig: Rig) -> None:
+    rig.ready()
+    rig.store.instances.observe_missing(INSTANCE, "uid-alpha")
+
+    await rig.reconcile("EfritInstance", "alpha")
+
+    assert rig.store.instances.must_verify(INSTANCE) is None
+    changed = rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "spec": {"operatingMode": "Suspended"}})
+    rig.store.instances.observe(changed)
+    assert rig.instance.instance.spec.operating_mode == "Suspended", "it counts as deleted"
+
+
+async def test_an_instance_that_is_gone_and_made_anew_is_asked_for_no_more(rig: Rig) -> None:
+    rig.store.instances.observe(instance_json())
+    rig.store.instances.observe_missing(INSTANCE, "uid-alpha")
+    await rig.reconcile("EfritInstance", "alpha")
+    assert rig.store.instances.snapshot(INSTANCE) is None
+
+    rig.store.children.observe_statefulset(statefulset_json())
+    rig.store.instances.observe(instance_json(uid="second", version="90"))
+
+    assert rig.store.instances.must_verify(INSTANCE) is None
+
+
 # Work whose request is not known.
 
 

@@ -788,3 +788,16 @@ async def test_a_woken_member_whose_pod_a_quota_refuses_says_so_and_keeps_its_re
     ready_member(rig)
     await rig.reconcile()
     assert rig.bridge_calls == [("PUT", "/v1/requests/uid-work")]
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_pool_that_a_list_has_left_out_is_asked_for(rig: Rig, there: bool) -> None:
+    rig.store.pools.observe(rig.api.put(POOL, pool_json(replicas=0)))
+    if not there:
+        del rig.api.objects[POOL]
+    rig.store.pools.observe_missing(CREW, "uid-crew")
+
+    await rig.reconcile("EfritPool", "crew")
+
+    rig.store.pools.observe(pool_json(version="900"))
+    assert (rig.store.pools.snapshot(CREW) is not None) is there

@@ -188,12 +188,25 @@ async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kub
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def test_an_instance_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> None:
-    rig.store.instances.observe(instance_json())
+@pytest.mark.parametrize("there", [False, True])
+async def test_an_instance_and_a_pool_that_are_gone_without_an_event_must_be_verified(rig: Rig, there: bool) -> None:
+    instances, pools = rig.store.instances, rig.store.pools
+    places = ((instances, ALPHA, INSTANCES, instance_json()), (pools, ("team", "crew"), POOLS, pool_json()))
+    for objects, key, resource, obj in places:
+        objects.observe(rig.api.put(resource.path(*key), obj) if there else obj)
+
+    await rig.resync.sweep_instances()
+    await rig.resync.sweep_pools()
+
+    assert [bool(objects.must_verify(key)) for objects, key, *_ in places] == [not there] * 2
+
+
+async def test_an_instance_of_which_only_children_were_seen_costs_no_question(rig: Rig) -> None:
+    rig.store.children.observe_statefulset(STATEFULSET)
 
     await rig.resync.sweep_instances()
 
-    assert rig.store.instances.snapshot(ALPHA) is None
+    assert rig.store.instances.must_verify(ALPHA) is None
 
 
 async def test_an_instance_no_event_reported_is_found(rig: Rig) -> None:
@@ -512,9 +525,9 @@ async def test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_other
 
     await listed(resync)
 
-    assert store.instances.snapshot(("team", "gone")) is None
-    assert store.instances.snapshot(("team", "kept")) is not None
-    assert store.instances.snapshot(("elsewhere", "other")) is not None
+    assert store.instances.must_verify(("team", "gone"))
+    assert not store.instances.must_verify(("team", "kept"))
+    assert not store.instances.must_verify(("elsewhere", "other"))
     assert store.requests.must_verify(("team", "gone"))
     assert not store.requests.must_verify(("team", "kept"))
 
@@ -564,7 +577,7 @@ async def test_without_the_definition_of_pools_all_else_is_listed_and_the_log_sa
     assert "efrit.dev_efritpools.yaml" in line
 
 
-async def test_pools_are_served_once_their_definition_is_there_and_gone_once_it_is_deleted(rig: Rig) -> None:
+async def test_pools_are_served_once_their_definition_is_there_and_asked_for_once_it_is_deleted(rig: Rig) -> None:
     rig.api.fail("GET", ALL_POOLS, 404)
     await rig.list_all()
     rig.api.put(resources.POOLS.path("team", "crew"), pool_json())
@@ -574,7 +587,7 @@ async def test_pools_are_served_once_their_definition_is_there_and_gone_once_it_
 
     rig.api.fail("GET", ALL_POOLS, 404)
     await rig.resync.sweep_pools()
-    assert rig.store.pools.open_uids() == {}
+    assert rig.store.pools.must_verify(("team", "crew")) == "uid-crew"
 
 
 async def test_what_was_kept_while_standing_by_is_taken_in_by_the_first_lists_only_as_it_is_now(

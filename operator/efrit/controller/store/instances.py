@@ -101,6 +101,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             self._index.tombstones.add(uid, deleted=True)  # gate: instance-tombstone
         pool, claim = entry.pool, entry.claim
         entry.object = entry.packed_spec = entry.pool = entry.claim = None
+        entry.left_selection = False
         self._index.pool_lines.place_member(key, pool, None)
         self._index.claim_lines.place(key, claim, None)
         self._index.labels.put(key, None)

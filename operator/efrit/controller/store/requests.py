@@ -114,11 +114,10 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.requeue_request(key)
         self._plans.request_gone(key, uid)
 
-    def observe_left(self, obj: Mapping[str, Any]) -> None:
+    def observe_missing(self, key: Key, uid: str) -> None:
         """Take in that a request left the watched selection; one that waits keeps no place from the next any more."""
-        super().observe_left(obj)
-        meta = obj["metadata"]
-        self._note_leaving((meta["namespace"], meta["name"]), meta["uid"])
+        super().observe_missing(key, uid)
+        self._note_leaving(key, uid)
 
     def observe_verified(self, key: Key, uid: str, obj: Mapping[str, Any] | None) -> None:
         """Take in what the API server has in the place of a request; another one of its name says that it is gone."""

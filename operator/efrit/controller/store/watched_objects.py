@@ -74,7 +74,11 @@ class WatchedObjects(ABC, Generic[T, R]):
     def observe_left(self, obj: Mapping[str, Any]) -> None:
         """Take in that an object left the watched selection: deleted, or final."""
         meta = obj["metadata"]
-        record = self.record(key := (meta["namespace"], meta["name"]), meta["uid"])
+        self.observe_missing((meta["namespace"], meta["name"]), meta["uid"])
+
+    def observe_missing(self, key: Key, uid: str) -> None:
+        """Take in that an object is not in a list of the watched selection: it left, or the list is of the past."""
+        record = self.record(key, uid)
         if record is not None:
             record.left_selection, record.verifying = True, False
             self.requeue(key)

@@ -3,7 +3,7 @@
 Plain immutable values, no I/O, nothing heavy: a command line that only evals must not load pydantic for it. What the
 wire defines too (budget, progress, session, usage) is taken from there; the rest are structures of the same library,
 because a frozen dataclass takes five times as long to define.
-EnumReader (phase, reason, outcome) are those of the custom resources, in both backends.
+Words (phase, reason, outcome) are those of the custom resources, in both backends.
 """
 
 from __future__ import annotations

@@ -626,6 +626,9 @@ MUTANTS = (
     Step(
         "the difference between an object that is gone and a 404 of somebody else", "own-not-found", Value("()")
     ).found_by("test_a_404_that_is_not_the_api_servers_own_says_nothing_about_a_request"),
+    Step("the question for a kind whose object is answered with 404 by somebody", "kind-missing", Always()).found_by(
+        "test_an_object_of_a_kind_that_the_api_server_does_not_list_is_not_there"
+    ),
     Step("the only work on a key, while its call goes on without a worker", "one-work-per-key", Always()).found_by(
         "tests/unit/controller/test_work_queue.py"
     ),

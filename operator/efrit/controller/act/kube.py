@@ -19,7 +19,7 @@ import msgspec
 from efrit.controller.act.api_calls import ApiCalls
 from efrit.controller.act.terminating import TerminatingNamespaces
 from efrit.controller.cluster_clock import ClusterClock
-from efrit.errors import ApiNotServed, ApiUnavailable
+from efrit.errors import ApiError, ApiNotFound, ApiNotServed, ApiUnavailable
 from efrit.kube.client import Body, Json, KubeClient, json_of, query_string
 from efrit.kube.connection import Configuration, load_connection
 from efrit.kube.errors import api_error
@@ -86,9 +86,23 @@ class Kube(KubeClient):
             return await json_of(answer.body)
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json:
-        """Return one object. Raises ApiNotFound where the API server itself says that it is not there."""
+        """Return one object. Raises ApiNotFound where the API server itself says that it, or its kind, is not there."""
         with _of_api_server():
-            return await super().get(resource, namespace, name)
+            try:
+                return await super().get(resource, namespace, name)
+            except ApiNotServed as error:
+                if await self._knows(resource):  # gate: kind-missing
+                    raise
+                raise ApiNotFound(str(error), error.sentence, status=error.status) from error
+
+    async def _knows(self, resource: Resource) -> bool:
+        """Return whether the API server serves a kind, as long as it does not say itself that it does not."""
+        try:
+            group = await self.call("GET", resource.root)
+        except ApiError:
+            return True
+        is_list = group.get("kind") == "APIResourceList"
+        return not is_list or any(served["name"] == resource.plural for served in group["resources"])
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str | None, resource_version: str | None = None

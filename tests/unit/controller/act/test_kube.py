@@ -8,7 +8,7 @@ import pytest
 
 from efrit.controller.act.kube import Kube
 from efrit.errors import ApiError, ApiNamespaceTerminating, ApiNotFound, ApiRefused, ApiUnavailable
-from efrit.resources import REQUESTS
+from efrit.resources import POOLS, REQUESTS
 from tests.unit.controller.fake_api import FakeApi
 
 WORK = REQUESTS.path("team", "work")
@@ -66,6 +66,22 @@ async def test_an_object_is_not_there_only_where_the_api_server_itself_says_so(
         with pytest.raises(error) as caught:
             await call()
         assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("listed", "error"),
+    [(["efritrequests", "efritpools/status"], ApiNotFound), (["efritrequests", "efritpools"], ApiUnavailable)],
+)
+async def test_an_object_of_a_kind_that_the_api_server_does_not_list_is_not_there(
+    api: FakeApi, kube: Kube, listed: list[str], error: type[ApiError]
+) -> None:
+    api.fail("GET", POOLS.path("team", "crew"), 404, PROXY)
+    api.put(POOLS.root, {"kind": "APIResourceList", "resources": [{"name": name} for name in listed]})
+
+    with pytest.raises(error) as caught:
+        await kube.get(POOLS, "team", "crew")
+
+    assert type(caught.value) is error
 
 
 async def test_a_collection_that_nobody_knows_is_not_there_whoever_says_so(api: FakeApi, kube: Kube) -> None:

@@ -86,7 +86,7 @@ class Kube(KubeClient):
             return await json_of(answer.body)
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json:
-        """Return one object. Raises ApiNotFound where the API server itself says that it, or its kind, is not there."""
+        """Return one object. Raises ApiNotFound where the API server itself says that it or its kind is not there."""
         with _of_api_server():
             try:
                 return await super().get(resource, namespace, name)

@@ -52,6 +52,9 @@ def test_the_tree_of_the_house_has_each_part_of_it() -> None:
     ]
     named = set(re.findall(r"[\w-]+(?:\.py|/)", tree))
     assert sorted({*modules, *folders} - named) == []
+    described = re.findall(r"^ +(\w+\.py) +\w", tree, re.MULTILINE)
+    assert len(described) > 20
+    assert sorted({name for name in described if described.count(name) > 1}) == []
 
 
 def test_each_module_of_what_the_house_walks_through_whole_is_named() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from efrit.backend.interface import Backend, RequestReason, RequestState, RequestType, Work
+from efrit.backend.local.settings import state_directory
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed
 from efrit.cli.run import print_final_state
@@ -116,7 +115,7 @@ def _line_history():  # type: ignore[no-untyped-def]
     """Load line editing and the history of what was typed; save the history afterwards."""
     import readline
 
-    path = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "efrit/history"
+    path = state_directory() / "history"
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)

@@ -265,15 +265,16 @@ def bash() -> str:
     """Return the script for bash 4 and later."""
     return r"""# efrit completion for bash: eval "$(efrit completion bash)"
 _efrit() {
-  local IFS=$'\n' line
+  local line
   COMPREPLY=()
-  for line in $(efrit __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
+  # Not `for line in $(…)`: that would take a star in a description for a pattern.
+  while IFS= read -r line; do
     case $line in
       :4) compopt +o default 2>/dev/null ;;
       :0) ;;
       *) COMPREPLY+=("${line%%$'\t'*}") ;;
     esac
-  done
+  done < <(efrit __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
   return 0
 }
 complete -o default -F _efrit efrit"""

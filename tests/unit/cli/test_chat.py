@@ -108,3 +108,16 @@ def test_ctrl_c_at_the_prompt_empties_the_line(monkeypatch: pytest.MonkeyPatch, 
     model = Model()
     assert len(converse(monkeypatch, tmp_path, model, line)) == 5
     assert [work.content for work in model.work] == ["good day"]
+
+
+def test_the_history_of_lines_is_in_the_home_directory_where_the_variable_is_not_absolute(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    with chat._line_history():
+        pass
+    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("history")] == [
+        Path("home/.local/state/efrit/history")
+    ]

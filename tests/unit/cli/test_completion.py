@@ -138,6 +138,14 @@ def test_bash_offers_what_the_program_answers() -> None:
     assert (done.stdout, done.stderr) == ("new next\n", "")
 
 
+@pytest.mark.parametrize("option", ["-s nullglob", "-s failglob", "-os noglob", "-os posix"])
+def test_bash_takes_no_description_for_a_pattern_whatever_its_options_are(option: str) -> None:
+    script = "efrit() { printf -- '--instance\\t* is any\\n:4\\n'; }\n"
+    script += f"{bash()}\nshopt {option}\nCOMP_WORDS=(efrit eval --i); COMP_CWORD=2; _efrit; echo ${{COMPREPLY[@]}}\n"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("--instance\n", "")
+
+
 def test_zsh_is_given_a_script_of_its_own() -> None:
     # In zsh the colon of ${COMP_WORDS[@]:1:COMP_CWORD} begins a modifier.
     assert "COMP_" not in zsh()

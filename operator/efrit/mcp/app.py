@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -31,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     handler.setFormatter(OneLineFormatter("efrit-mcp: %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO if settings.verbose else logging.WARNING, handlers=[handler])
     logging.getLogger("efrit.mcp.audit").setLevel(logging.INFO)
+    if settings.http is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # At once, as SIGTERM: a server that is cancelled waits for the thread that reads stdin, until its next line.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         anyio.run(_serve, settings)
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,21 @@ async def _until_there(file: Path) -> None:
     with anyio.fail_after(TIMEOUT):
         while not await anyio.Path(file).exists():  # noqa: ASYNC110 - it is another process that makes it
             await anyio.sleep(0.02)
+
+
+async def test_a_server_on_stdin_that_ctrl_c_reaches_ends_without_another_line(laptop: Laptop) -> None:
+    server = await asyncio.create_subprocess_exec(
+        PROGRAM, env=laptop.env, cwd=laptop.home, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        server.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        with anyio.fail_after(TIMEOUT):
+            assert json.loads(await server.stdout.readline())["id"] == 1
+            server.send_signal(signal.SIGINT)
+            assert await server.wait() == -signal.SIGINT
+    finally:
+        if server.returncode is None:
+            server.kill()
+            await server.wait()

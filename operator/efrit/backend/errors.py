@@ -160,6 +160,15 @@ def check_directory(directory: str | None, name: str = "the directory") -> None:
         raise Refused(f"{name} is empty", "name a directory, or leave it out")
 
 
+def check_encoding(directory: str) -> None:
+    """Raise `Refused` for a directory whose name is not UTF-8: neither a request nor Emacs could name it."""
+    try:
+        directory.encode()
+    except UnicodeEncodeError:
+        shown = directory.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        raise Refused(f"the name of {shown} is not valid UTF-8", "use another directory") from None
+
+
 def check_options(**values: object) -> None:
     """Raise `WrongSettings` for an empty value, of an unset variable say: it would be taken for another one."""
     for name, value in values.items():

@@ -37,6 +37,27 @@ def test_an_emacs_that_was_stopped_by_a_signal_goes_on_and_keeps_its_state(fresh
     assert pid_of(fresh) == pid
 
 
+@pytest.mark.parametrize("words", ["cancel", "stop --now", "stop"])
+def test_an_emacs_that_was_stopped_by_a_signal_goes_on_for_who_ends_its_work_or_itself(
+    fresh: Program, words: str
+) -> None:
+    fresh.ok("eval", '(add-hook \'kill-emacs-hook (lambda () (write-region "" nil "ended")))')
+    name = fresh.ok("submit", '(progn (while (not (file-exists-p "go")) (sleep-for 0.05)) 7)').strip()
+    until(lambda: fresh.state(name)["phase"] == "Running", "it does not begin")
+    pid = pid_of(fresh)
+    os.kill(pid, signal.SIGSTOP)
+    command, *options = words.split()
+    if words == "stop":
+        (fresh.workspace("one") / "go").touch()
+    fresh.ok(command, *options, name if command == "cancel" else "one")
+    # Nobody killed it: its work ended, and it said goodbye.
+    assert fresh.state(name)["message"] in ("It is done.", "The request was cancelled while it ran")
+    if command == "cancel":
+        assert fresh.ok("eval", "(emacs-pid)") == f"{pid}\n"
+    else:
+        assert (fresh.workspace("one") / "ended").exists()
+
+
 def test_an_emacs_that_code_outside_a_request_keeps_busy_is_ended_and_the_next_one_answers(fresh: Program) -> None:
     loop = '(lambda () (write-region "" nil "looping") (let ((debug-on-event nil) (inhibit-quit t)) (while t)))'
     fresh.ok("eval", f"(progn (run-with-timer 0.1 nil {loop}) 1)")

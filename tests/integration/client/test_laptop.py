@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.cluster.paths import REPOSITORY
 from tests.integration.client.conftest import laptop
@@ -232,6 +233,49 @@ def test_a_machine_without_emacs_is_reported_with_what_to_install(fresh: Program
     done = fresh.run("doctor")
     assert done.code == 1
     assert "BAD  Emacs" in done.out
+
+
+def script(program: Program, text: str) -> None:
+    """Have `text` be the Emacs that is started."""
+    file = Path(program.env["HOME"]) / "editor"
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o700)
+    program.env["EFRIT_EMACS"] = str(file)
+
+
+def test_a_program_that_is_no_emacs_is_not_reported_with_the_words_of_an_earlier_one(fresh: Program) -> None:
+    fresh.ok("eval", "1")
+    fresh.ok("stop", "one")
+    script(fresh, "exit 3")
+    done = fresh.run("eval", "1")
+    assert (done.code, "Emacs ended right after its start: it said nothing" in done.err) == (9, True), done
+    script(fresh, "echo no display; exit 3")
+    assert "Emacs ended right after its start: no display" in fresh.run("eval", "1").err
+
+
+def test_a_script_may_run_emacs_in_a_process_of_its_own(fresh: Program) -> None:
+    script(fresh, 'emacs "$@"; true')
+    assert fresh.ok("eval", "(+ 1 2)") == "3\n"
+    fresh.ok("stop", "one")
+    home = Path(fresh.env["HOME"])
+    until(lambda: not serving([home]), "its Emacs goes on")
+
+
+@pytest.mark.parametrize("variable", ["TMPDIR", "XDG_RUNTIME_DIR"])
+def test_a_path_that_is_too_long_for_a_socket_is_reported_with_what_to_shorten(fresh: Program, variable: str) -> None:
+    long = Path(fresh.env["HOME"]) / ("d" * 100)
+    long.mkdir()
+    fresh.env[variable] = str(long)
+    done = fresh.run("eval", "1")
+    assert done.code == 9
+    assert done.err.splitlines()[0] == "efrit: the path of Emacs' socket is too long"
+    assert variable in done.err
+
+
+def test_a_queue_whose_path_is_not_utf_8_is_refused_before_emacs_is_started(fresh: Program) -> None:
+    fresh.env["XDG_STATE_HOME"] = os.fsdecode(os.fsencode(fresh.env["HOME"]) + b"/caf\xe9")
+    done = fresh.run("eval", "1")
+    assert (done.code, "caf\\xe9/efrit/instances/one/queue is not valid UTF-8" in done.err) == (2, True), done
 
 
 def test_doctor_says_that_work_waits_for_an_emacs_that_is_gone(fresh: Program) -> None:

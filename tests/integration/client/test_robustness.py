@@ -83,6 +83,7 @@ POSIX = {"LC_ALL": "POSIX", "LANG": ""}
         ("efrit eval -i ../up 1", b"", {}, 8, b"", b"there is no instance '../up'"),
         ("efrit start ../up", b"", {}, 2, b"", b"is not a name for an instance"),
         ("mkdir gone; cd gone; rmdir ../gone; efrit eval 1", b"", {}, 2, b"", b"no longer exists"),
+        ("mkdir $'caf\\xe9'; cd $'caf\\xe9'; efrit eval 1", b"", {}, 2, b"", b"caf\\xe9 is not valid UTF-8"),
         ("efrit eval -C /nothing 1", b"", {}, 2, b"", b"there is no directory /nothing"),
         (
             "efrit eval 1",

@@ -93,6 +93,7 @@ class Daemon(Struct, frozen=True):
         """Make a busy Emacs check whether the request it runs is to stop."""
         emacs = self.running()
         if emacs is not None:
+            emacs.resume()
             emacs.send(signal.SIGUSR2)
 
     def kill(self) -> None:

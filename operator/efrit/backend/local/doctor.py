@@ -60,8 +60,14 @@ def _emacs() -> Finding:
         program = emacs_program()
     except ClientError as error:
         return Finding("Emacs", False, error.message, error.advice)
-    completed = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=30)
-    version = re.search(r"Emacs (\d+)\S*", completed.stdout)
+    try:
+        output = subprocess.run([program, "--version"], capture_output=True, check=False, timeout=30).stdout
+    except OSError as error:
+        problem = f"{program} cannot be run: {error.strerror}"
+        return Finding("Emacs", False, problem, "set EFRIT_EMACS to another")
+    except subprocess.TimeoutExpired:
+        output = b""
+    version = re.search(r"Emacs (\d+)\S*", output.decode(errors="replace"))
     if version is None:
         return Finding("Emacs", False, f"{program} does not say which Emacs it is", "set EFRIT_EMACS to another")
     recent = int(version[1]) >= _OLDEST_EMACS

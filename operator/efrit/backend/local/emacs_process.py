@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import efrit
-from efrit.backend.errors import NoEmacs, NotReady
+from efrit.backend.errors import NoEmacs, NotReady, check_encoding
 from efrit.backend.local.daemon import LOG, STARTED_WITH, Daemon
 from efrit.backend.local.files import storage_problem
 from efrit.backend.local.limits import check_limits
@@ -47,6 +47,8 @@ _OF_A_POD = ("EFRIT_BRIDGE", "EFRIT_GENERATION")
 """What run-emacs passes to an Emacs, and to whatever that starts, about the queue of their own pod."""
 _LONGEST_LOG = 1 << 20
 _POLL_SECONDS = 0.02
+_PATH_TOO_LONG = "Service name too long"
+"""What Emacs says of the path of a socket that has more than about 107 bytes."""
 
 MAX_RESULT_BYTES = 8 << 20
 """The longest result Emacs keeps unless EFRIT_MAX_RESULT_BYTES is set; printing a list this long takes seconds."""
@@ -102,13 +104,16 @@ def emacs_program() -> str:
 def start(daemon: Daemon, give_up: Callable[[], bool] | None = None, *, keep: bool = False) -> bool:
     """Start Emacs and wait until it serves; return False if one did already.
 
-    Raises `NoEmacs`, `NotReady`; `Refused` for a limit in the environment that would have no effect;
+    Raises `NoEmacs`, `NotReady`; `Refused` for a limit in the environment that would have no effect, or a directory
+    whose name is not UTF-8;
     `StartAbandoned` once `give_up` returns True. Then, and at Ctrl-C, an Emacs that nobody else waits for is
     ended, unless `keep` is true.
 
     An Emacs of another host that has been silent for too long loses the queue to the new one.
     """
     check_limits(os.environ)
+    for directory in (daemon.instance.queue_dir, daemon.instance.workspace_dir):
+        check_encoding(str(directory))
     program, lisp = emacs_program(), lisp_directory()
     if (refusal := daemon.mount().refusal) is not None:
         raise NotReady(refusal, "put queue_dir on a local disk, NFS or another file system of shared files")
@@ -191,7 +196,7 @@ def _end_starting(daemon: Daemon) -> None:
 
 def _serves(daemon: Daemon, starting: StartingEmacs) -> bool:
     emacs = daemon.running()
-    return emacs is not None and emacs.pid == starting.pid and not _is_starting_up(daemon)
+    return emacs is not None and starting.includes(emacs.pid) and not _is_starting_up(daemon)
 
 
 def stop(daemon: Daemon, grace_seconds: float) -> bool:
@@ -208,6 +213,8 @@ def _stop_alone(daemon: Daemon, grace_seconds: float) -> bool:
     if emacs is None:
         return False
     (daemon.instance.queue_dir / Area.CONTROL / _PAUSE).touch(mode=0o600)
+    # What runs could not end otherwise, and Emacs itself only by SIGKILL.
+    emacs.resume()
     try:
         limit = time.monotonic() + grace_seconds
         # It may have been between its look for the pause and its claim.
@@ -233,6 +240,7 @@ def _spawn(daemon: Daemon, program: str, lisp: Path) -> StartingEmacs:
     if log.exists() and log.stat().st_size > _LONGEST_LOG:
         log.unlink()
     log.touch(mode=0o600)
+    log_begins = log.stat().st_size
     # Before the start, so that a full disk is noticed while nothing runs yet.
     started_with = {"model": settings_in(os.environ)}
     (daemon.instance.queue_dir / STARTED_WITH).write_text(json.dumps(started_with) + "\n")
@@ -259,7 +267,7 @@ def _spawn(daemon: Daemon, program: str, lisp: Path) -> StartingEmacs:
         text=True,
         check=True,
     )
-    return StartingEmacs.of_pid(int(completed.stdout))
+    return StartingEmacs.of_pid(int(completed.stdout), log_begins)
 
 
 def _own_directory() -> Path:
@@ -292,8 +300,8 @@ def _await(daemon: Daemon, starting: StartingEmacs, give_up: Callable[[], bool] 
     seconds = INIT_SECONDS if daemon.instance.init else START_SECONDS
     limit = time.monotonic() + seconds
     while not _serves(daemon, starting):
-        if not _exists(starting.pid):
-            raise NotReady(f"Emacs ended right after its start: {_log_tail(daemon)}", _log_hint(daemon))
+        if not starting.exists:
+            raise _ended_early(daemon, starting)
         if time.monotonic() > limit:
             starting.end()
             raise NotReady(f"Emacs did not come up within {seconds:g} s", _log_hint(daemon))
@@ -308,22 +316,24 @@ def _is_starting_up(daemon: Daemon) -> bool:
     return isinstance(server, dict) and server.get("state") == "starting"
 
 
-def _log_tail(daemon: Daemon) -> str:
+def _ended_early(daemon: Daemon, starting: StartingEmacs) -> NotReady:
+    problem = _log_tail(daemon, starting.log_begins)
+    if _PATH_TOO_LONG in problem:
+        return NotReady(
+            "the path of Emacs' socket is too long",
+            "have its directory shorter (XDG_RUNTIME_DIR, or else TMPDIR), or the name of the daemon: "
+            f"efrit start {daemon.instance.id} --daemon-name NAME",
+        )
+    return NotReady(f"Emacs ended right after its start: {problem}", _log_hint(daemon))
+
+
+def _log_tail(daemon: Daemon, begins: int) -> str:
+    """Return the last line that Emacs wrote into its log behind `begins`: before that, another one wrote."""
     with contextlib.suppress(OSError):
-        lines = (daemon.instance.queue_dir / LOG).read_text(errors="replace").split("\n")
+        lines = (daemon.instance.queue_dir / LOG).read_bytes()[begins:].decode(errors="replace").split("\n")
         return next((line for line in reversed(lines) if line.strip()), "it said nothing")[:500]
     return "it said nothing"
 
 
 def _log_hint(daemon: Daemon) -> str:
     return f"see {daemon.instance.queue_dir / LOG}, or run `efrit doctor`"
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

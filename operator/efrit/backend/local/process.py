@@ -46,6 +46,11 @@ class Emacs(Struct, frozen=True):
             return True
         return False
 
+    def resume(self) -> None:
+        """Have it go on where a signal has stopped it: until then it takes no other signal but SIGKILL."""
+        if self.stopped:
+            self.send(signal.SIGCONT)
+
     @property
     def stopped(self) -> bool:
         """Whether a signal has stopped it (SIGSTOP): it does nothing until SIGCONT."""

@@ -7,7 +7,7 @@ import os
 import time
 from datetime import UTC, datetime
 
-from efrit.backend.errors import Refused, content_too_long
+from efrit.backend.errors import Refused, check_encoding, content_too_long
 from efrit.backend.interface import Work
 from efrit.protocol.enums import RetryPolicy
 from efrit.protocol.ids import RequestId
@@ -39,8 +39,10 @@ def check(work: Work) -> None:
         raise Refused(
             "the content holds a NUL character, which not every Emacs reads", "write it as \\0 in a Lisp string"
         )
-    if work.directory is not None and not os.path.isdir(work.directory):  # noqa: PTH112 - pathlib is slow to import
-        raise Refused(f"there is no directory {work.directory}", "name one that exists with --dir")
+    if work.directory is not None:
+        check_encoding(work.directory)
+        if not os.path.isdir(work.directory):  # noqa: PTH112 - pathlib is slow to import
+            raise Refused(f"there is no directory {work.directory}", "name one that exists with --dir")
     if work.queue_timeout is not None:
         raise Refused("how long work waits is not bounded on this machine", "leave the queue timeout out")
     if work.budget is not None and work.type != "command":

@@ -261,6 +261,8 @@ def read_document(path: Path) -> dict[str, Any]:
         raise WrongSettings(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     except ValueError as error:
         raise WrongSettings(f"{path} is not JSON: {error}", "correct it, or move it away") from error
+    except RecursionError as error:
+        raise WrongSettings(f"{path} is nested too deeply", "correct it, or move it away") from error
     return _object(loaded) if isinstance(loaded, dict) else _settings_error(path, "the file", "an object")
 
 

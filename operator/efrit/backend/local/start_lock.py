@@ -116,22 +116,26 @@ def signals_deferred() -> Iterator[None]:
 
 
 class StartingEmacs(Struct, frozen=True):
-    """An Emacs that was started and does not serve yet; `started` in ticks since the boot where the system says."""
+    """An Emacs that was started and does not serve yet; `started` in ticks since the boot where the system says.
+
+    `log_begins`: how many bytes of its log others had written.
+    """
 
     pid: int
     started: int | None
+    log_begins: int = 0
 
     @classmethod
-    def of_pid(cls, pid: int) -> StartingEmacs:
+    def of_pid(cls, pid: int, log_begins: int = 0) -> StartingEmacs:
         """Return the one with this process id."""
-        return cls(pid, start_ticks(pid))
+        return cls(pid, start_ticks(pid), log_begins)
 
     def record(self, directory: Path) -> None:
         """Have whoever holds the lock next know it."""
         place = here()
         server = {name: getattr(place, name) for name in place.__struct_fields__}
-        text = json.dumps({"pid": self.pid, "started": self.started, "server": server})
-        (directory / STARTING).write_text(text + "\n")
+        content = {"pid": self.pid, "started": self.started, "log_begins": self.log_begins, "server": server}
+        (directory / STARTING).write_text(json.dumps(content) + "\n")
 
     @property
     def exists(self) -> bool:
@@ -139,6 +143,15 @@ class StartingEmacs(Struct, frozen=True):
         if state_of(self.pid) in ("", "Z") or start_ticks(self.pid) != self.started:
             return False
         return self.started is not None or is_emacs(self.pid)
+
+    def includes(self, pid: int) -> bool:
+        """Return whether process `pid` is this one, or of its group: EFRIT_EMACS may be a script that runs Emacs."""
+        if pid == self.pid:
+            return True
+        try:
+            return os.getpgid(pid) == os.getpgid(self.pid)
+        except ProcessLookupError:
+            return False
 
     def end(self) -> None:
         """End it with all that it has started, at once if need be."""
@@ -167,7 +180,7 @@ def starting_emacs(directory: Path) -> StartingEmacs | None:
     """Return the Emacs of this host that was started for the queue and does not serve it yet, if there is one."""
     try:
         content: dict[str, Any] = json.loads((directory / STARTING).read_text())
-        emacs = StartingEmacs(int(content["pid"]), content["started"])
+        emacs = StartingEmacs(int(content["pid"]), content["started"], int(content.get("log_begins", 0)))
         if not here().same(place_of(content["server"])):
             return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -130,3 +130,25 @@ def test_of_very_many_keys_without_effect_the_first_are_found_and_the_rest_is_co
     findings = [finding for finding in examine(load(path)) if finding.subject == "configuration" and not finding.ok]
     assert len(findings) == 21
     assert findings[-1].detail == f"{path}: 80 more keys have no effect"
+
+
+@pytest.mark.parametrize(
+    ("program", "problem"),
+    [
+        (b"#!/bin/sh\nexit 0\n", "{0} does not say which Emacs it is"),
+        (b"#!/bin/sh\nprintf 'an editor of \\351\\n'\n", "{0} does not say which Emacs it is"),
+        (b"no program\n", "{0} cannot be run: Exec format error"),
+        (b"#!/no/such/shell\n", "{0} cannot be run: No such file or directory"),
+    ],
+    ids=["silent", "not UTF-8", "a text", "without its interpreter"],
+)
+def test_a_program_that_is_not_emacs_is_one_finding_of_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: bytes, problem: str
+) -> None:
+    file = tmp_path / "emacs"
+    file.write_bytes(program)
+    file.chmod(0o700)
+    monkeypatch.setenv("EFRIT_EMACS", str(file))
+    findings = {finding.subject: finding for finding in examine(LocalSettings(tmp_path / "none.json"))}
+    assert (findings["Emacs"].ok, findings["Emacs"].detail) == (False, problem.format(file))
+    assert findings["Emacs Lisp"].ok

@@ -99,6 +99,12 @@ def test_what_is_no_json_is_reported(tmp_path: Path) -> None:
         load(tmp_path / "config.json")
 
 
+def test_json_that_is_nested_too_deeply_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("[" * 200_000)
+    with pytest.raises(WrongSettings, match="is nested too deeply"):
+        load(tmp_path / "config.json")
+
+
 def test_an_unknown_instance_is_reported_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(InstanceNotFound, match=r"there: default, pod-1"):
         load(written(tmp_path, SEED)).instance("other")

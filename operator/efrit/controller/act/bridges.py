@@ -551,8 +551,12 @@ def _other_view(uid: str, answered: str) -> BridgeError:
 
 def _failure_sentence(error: Exception) -> str:
     """Return what kept a call from being answered, for people."""
-    if isinstance(error, (TimeoutError, ConnectTimeout, ReadTimeout, PoolTimeout)):
+    if isinstance(error, ConnectTimeout):
+        return f"no connection within {CALL_TIMEOUTS.connect:.0f} s."
+    if isinstance(error, (ReadTimeout, PoolTimeout)):
         return f"no answer within {CALL_TIMEOUTS.read:.0f} s."
+    if isinstance(error, TimeoutError):
+        return "its answer did not end in time."
     return f"{(str(error) or type(error).__name__)[:MAX_PROBLEM_CHARS]}."
 
 

@@ -16,6 +16,7 @@ from efrit.controller.act import bridges as bridges_module
 from efrit.controller.act import bulkhead, stream_rate
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.bulkhead import FAILURES, Depth
+from efrit.controller.act.http_calls import ConnectTimeout, PoolTimeout, ReadError, ReadTimeout, Timeouts
 from efrit.controller.act.identity import new_identity
 from efrit.controller.decide.queue_request import queue_request
 from efrit.controller.model.actions import Parked
@@ -366,6 +367,24 @@ async def test_a_bridge_that_answers_no_calls_is_called_no_more_and_reported_onc
     ((_, problem),) = connected.recorded.calls_of("bridges.bridge_responsive")
     assert problem
     assert (connected.bridges.parked, connected.bridges.unresponsive) == (10 - FAILURES, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ConnectTimeout(), "no connection within 5 s."),
+        (ReadTimeout(), "no answer within 15 s."),
+        (PoolTimeout(), "no answer within 15 s."),
+        (TimeoutError(), "its answer did not end in time."),
+        (ReadError("reset by peer"), "reset by peer."),
+        (ReadError(), "ReadError."),
+    ],
+)
+def test_why_a_call_had_no_answer_is_said_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+) -> None:
+    monkeypatch.setattr(bridges_module, "CALL_TIMEOUTS", Timeouts(connect=5.0, read=15.0, pool=15.0))
+    assert bridges_module._failure_sentence(error) == sentence
 
 
 async def test_replies_that_cannot_be_used_count_as_no_answer(connected: Line) -> None:

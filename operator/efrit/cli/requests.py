@@ -8,11 +8,12 @@ import time
 from argparse import Namespace
 from datetime import UTC, datetime
 
-from efrit.backend.errors import ResultTruncated
+from efrit.backend.errors import NotFound, ResultTruncated
 from efrit.backend.interface import MAX_LISTED, Backend, Handle, RequestState, RequestType
 from efrit.cli.color import color_enabled
 from efrit.cli.exit_codes import Exit, combined_exit
 from efrit.cli.output import age_text, duration_text, shortened, table, unquoted, write
+from efrit.cli.place import notice
 from efrit.cli.results import completed, exit_of_printed, warn
 from efrit.cli.run import print_final_state
 from efrit.cli.streams import printable
@@ -69,12 +70,22 @@ async def _completed(backend: Backend, state: RequestState, args: Namespace) -> 
 
 async def run_cancel(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit cancel`."""
-    states = [await backend.cancel(Handle(name)) for name in args.name]
-    if args.output:
-        write(args.output, states if len(states) > 1 else states[0])
-    else:
-        for state in states:
-            print(f"{state.handle.id}: {state.reason if state.final else 'cancel requested'}")
+    states: list[RequestState] = []
+    missing: list[NotFound] = []
+    for name in args.name:
+        try:
+            states.append(await backend.cancel(Handle(name)))
+        except NotFound as error:
+            missing.append(error)
+            continue
+        if not args.output:
+            print(f"{name}: {states[-1].reason if states[-1].final else 'cancel requested'}", flush=True)
+    if args.output and states:
+        write(args.output, states if len(args.name) > 1 else states[0])
+    for other in missing[1:]:
+        notice(other.message)
+    if missing:
+        raise missing[0]
     return Exit.DONE
 
 

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from efrit.backend.errors import RequestNotFound
 from efrit.backend.interface import (
     MAX_LISTED,
     Handle,
+    Phase,
+    RequestReason,
     RequestState,
     Update,
 )
@@ -22,7 +25,7 @@ from efrit.backend.local.queues import LocalQueues
 from efrit.backend.local.settings import load
 from efrit.cli import wait
 from efrit.cli.exit_codes import Exit
-from efrit.cli.requests import TABLE_ROWS, run_logs, run_requests, run_wait
+from efrit.cli.requests import TABLE_ROWS, run_cancel, run_logs, run_requests, run_wait
 from tests.unit.cli.listed import Listed, run
 
 BOUNDED = f"only the newest {MAX_LISTED} requests are listed; --limit N lists more"
@@ -127,3 +130,23 @@ def test_a_command_in_the_reason_of_a_wait_reaches_the_same_place(
 def test_a_log_that_is_not_there_yet_is_said_to_come(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(run_logs, Listed(), name="open", follow=False) is Exit.DONE
     assert "open is InstanceNotReady and has no log yet; wait for it with" in capsys.readouterr().err
+
+
+class Cancelling(Listed):
+    """A backend that cancels what is there."""
+
+    async def cancel(self, handle: Handle) -> RequestState:
+        if handle.id.startswith("no"):
+            raise RequestNotFound(f"there is no request {handle.id}")
+        return replace(await self.get(handle), phase=Phase.FAILED, reason=RequestReason.CANCELLED)
+
+
+@pytest.mark.parametrize("output", [None, "name"])
+def test_of_several_requests_to_cancel_each_is_cancelled_and_reported_though_one_is_not_there(
+    output: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RequestNotFound, match="there is no request none"):
+        run(run_cancel, Cancelling(), name=["first", "none", "nothing", "last"], output=output)
+    captured = capsys.readouterr()
+    assert captured.out == ("first\nlast\n" if output else "first: Cancelled\nlast: Cancelled\n")
+    assert captured.err == "efrit: there is no request nothing\n"

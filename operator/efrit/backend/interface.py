@@ -207,11 +207,17 @@ class Work(Struct, frozen=True):
             raise Refused(f"there is no type of request {self.type!r}", "use eval, command or chat") from None
 
     def require_content(self) -> None:
-        """Raise `Refused` where there is nothing to do."""
+        """Raise `Refused` where there is nothing to do, or what cannot be written down."""
         if not self.content.strip():
             raise Refused(
                 "there is nothing to do: the content is empty", "give Lisp to an eval, text to a chat or command"
             )
+        try:
+            self.content.encode()
+        except UnicodeEncodeError:
+            raise Refused(
+                "the content holds half of a surrogate pair, which UTF-8 does not have", "send characters alone"
+            ) from None
 
 
 class Handle(Struct, frozen=True):

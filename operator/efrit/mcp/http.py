@@ -285,7 +285,10 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
 
 
 async def listen(app: Starlette, http: Http) -> None:
-    """Serve on the address in `http` until cancelled or the process gets a signal. Raises `NotReady`."""
+    """Serve on the address in `http` until cancelled or the process gets a signal.
+
+    Raises `NotReady`, `ConfigurationError`.
+    """
     config = uvicorn.Config(
         app,
         http=Connection,
@@ -298,7 +301,11 @@ async def listen(app: Starlette, http: Http) -> None:
         ssl_keyfile=http.key,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    config.load()
+    try:
+        config.load()
+    except OSError as error:
+        problem = f"--tls-cert {http.certificate} with --tls-key {http.key} cannot be used"
+        raise ConfigurationError(f"{problem}: {error.strerror or error}") from error
     # If uvicorn opens the socket and fails, it ends the process from a task, with a traceback.
     server = Server(config, listening_sockets(http.host, http.port), http.limits)
     async with anyio.create_task_group() as group:

@@ -181,6 +181,9 @@ def read(arguments: Sequence[str] | None = None) -> Settings:
 
 def _http(options: argparse.ArgumentParser, parsed: argparse.Namespace) -> Http:
     authenticated = parsed.auth == "kubernetes"
+    if not 1 <= parsed.port <= 65535:
+        # The system takes what is left of a larger number: nobody looks for the server there.
+        options.error(f"--port: {parsed.port} is not a port: give a number from 1 to 65535")
     if not authenticated and parsed.host not in LOOPBACK:
         options.error("--auth none needs a loopback --host: anybody who reaches the port may run code")
     if (parsed.tls_cert is None) != (parsed.tls_key is None):

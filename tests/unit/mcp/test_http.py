@@ -24,13 +24,22 @@ from efrit.backend.cluster.backend import ClusterBackend
 from efrit.backend.errors import NoCluster
 from efrit.backend.interface import Backend, RequestType, Work
 from efrit.backend.place import Place
+from efrit.errors import ConfigurationError
 from efrit.kube.output_budget import OutputBudget
 from efrit.mcp import endpoint
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.admission import MAX_MESSAGE_BYTES
 from efrit.mcp.endpoint import READY_SECONDS, UNREADY_SECONDS, Readiness
-from efrit.mcp.http import MAX_NAMESPACES, MAX_OUTPUT_BYTES, Backends, make_app, open_bounded, transport_security
+from efrit.mcp.http import (
+    MAX_NAMESPACES,
+    MAX_OUTPUT_BYTES,
+    Backends,
+    listen,
+    make_app,
+    open_bounded,
+    transport_security,
+)
 from efrit.mcp.settings import Http
 from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT
@@ -579,3 +588,15 @@ async def test_all_backends_that_callers_share_read_files_of_pods_within_one_bud
         assert (backend.namespace, backend.api.output_budget) == (namespace, budget)
         assert backend.api.max_output_bytes == MAX_OUTPUT_BYTES
         await backend.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [(None, "No such file or directory"), ("no certificate", "PEM|NO_START_LINE")]
+)
+async def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path, content: str | None, problem: str) -> None:
+    files = (tmp_path / "tls.crt", tmp_path / "tls.key")
+    for file in files:
+        if content is not None:
+            file.write_text(content)
+    with pytest.raises(ConfigurationError, match=f"--tls-cert {files[0]} with --tls-key {files[1]}.*({problem})"):
+        await listen(Starlette(), Http(certificate=files[0], key=files[1]))

@@ -27,6 +27,8 @@ def test_read_only_is_stronger_than_no_destructive_tools() -> None:
         ),
         (["--transport", "http", "--host", "192.0.2.1"], "tokens would travel in the clear"),
         (["--transport", "http", "--tls-cert", "a.pem"], "go together"),
+        (["--transport", "http", "--port", "99999"], "--port: 99999 is not a port: give a number from 1 to 65535"),
+        (["--transport", "http", "--port", "0"], "--port: 0 is not a port"),
         (["--read"], "unrecognized"),
         (["--host", ""], "--host: the value is empty: give one, or leave the option out"),
         (["--config="], "--config: the value is empty"),

@@ -53,3 +53,8 @@ def test_content_that_no_request_takes_is_refused_with_its_size_and_the_limit(tm
     with pytest.raises(Refused, match=r"has 4194304 bytes, with the rest of the request 83\d+ as JSON; a request on"):
         files.submit(quotes)
     assert not (tmp_path / "requests").exists()
+
+
+def test_content_that_utf_8_does_not_have_is_refused() -> None:
+    with pytest.raises(Refused, match="half of a surrogate pair"):
+        check(Work(RequestType.EVAL, '"\ud800"'))

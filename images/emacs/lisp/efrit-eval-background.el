@@ -141,9 +141,20 @@ The server's own functions do not count."
           ((efrit-background--own-p (car frame)) nil)
           ;; The first that an idle Emacs calls at a signal, of its own accord.
           ((eq (car frame) 'clear-minibuffer-message) nil)
+          ((efrit-background--idle-command-p frames) nil)
           ((and (consp arguments) (processp (car arguments)))
            (list "process" (car arguments) (car frame)))
           (t (list "code" nil (car frame))))))
+
+(defconst efrit-background--idle-commands
+  '(command-execute call-interactively funcall-interactively ignore keyboard-quit)
+  "What runs while an idle Emacs takes a signal for a key.")
+
+(defun efrit-background--idle-command-p (frames)
+  "Return non-nil when FRAMES are those of an idle Emacs that takes a signal."
+  (while (memq (car-safe (car frames)) efrit-background--idle-commands)
+    (setq frames (cdr frames)))
+  (null frames))
 
 (defun efrit-background--own-p (function)
   "Return non-nil when FUNCTION is named as one of the server's."

@@ -180,6 +180,21 @@
                            "0")))))
     (should-not (string-match-p "stopped code" (efrit-background-test--log)))))
 
+;; What an idle Emacs calls at a signal is nothing that keeps it busy.
+(ert-deftest efrit-background-an-emacs-that-stood-still-has-nothing-to-stop ()
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
+    ;; With a timer left behind it does not rest: its heartbeat is overdue at once.
+    (efrit-test-value "a" "(progn (run-with-timer 3600 nil #'ignore) 1)")
+    (dotimes (number 2)
+      (signal-process efrit-test-daemon 'SIGSTOP)
+      (let ((end (+ (float-time) 0.6)))
+        (efrit-test-wait (< end (float-time))))
+      ;; As a bridge that insists.
+      (dolist (signal '(SIGUSR1 SIGUSR2 SIGCONT))
+        (signal-process efrit-test-daemon signal))
+      (should (equal (efrit-test-value (format "b%d" number) "(+ 1 2)") "3")))
+    (should-not (string-match-p "stopped code" (efrit-background-test--log)))))
+
 (defconst efrit-background-test--overflows
   '("(defun overflow (x) (1+ (overflow (list x))))"
     "(defun overflow (x) (mapcar #'overflow (list x)))"

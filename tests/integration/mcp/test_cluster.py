@@ -77,7 +77,9 @@ class Served:
                 yield client
 
     def requests(self) -> int:
-        return len(self.site.kube.list("efritrequests", self.site.namespace))
+        """Return how many requests there are beside those that the controller makes for plans, in its own time."""
+        made = self.site.kube.list("efritrequests", self.site.namespace)
+        return sum("ownerReferences" not in request["metadata"] for request in made)
 
 
 def give_rights(kube: Kube, namespace: str) -> str:

@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS = 0.05
 LAST_BACKOFF_SECONDS = 30.0
+LOGGED_FAILURES = 4
+LOGGED_EVERY = 10
+"""Failures of a key in a row that are logged: the first ones, and after that one in so many: about five minutes."""
 LONGEST_RETRY_AFTER_SECONDS = 120.0
 """A server that asks for a longer pause is asked again after this one."""
 KEYS_IN_A_ROW = 32
@@ -509,7 +512,7 @@ class WorkQueue:
             pause = min(error.retry_after, LONGEST_RETRY_AFTER_SECONDS)
             # Never earlier than asked, and not all keys at the same moment.
             delay = max(delay, pause * random.uniform(1, 1.25))  # noqa: S311
-        if not quiet:
+        if not quiet and (failures <= LOGGED_FAILURES or failures % LOGGED_EVERY == 0):
             level = logging.WARNING if failures > 3 else logging.INFO
             if isinstance(error, ApiNamespaceTerminating):
                 level = logging.DEBUG

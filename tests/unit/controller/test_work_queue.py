@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.portions import AT_ONCE, PAUSE_SECONDS
-from efrit.controller.work_queue import FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS, WorkQueue
+from efrit.controller.work_queue import FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS, LOGGED_EVERY, WorkQueue
 from efrit.errors import ApiUnavailable
 from tests.unit.controller.virtual_time import elapse, now, on_virtual_time
 
@@ -171,6 +171,19 @@ async def test_after_a_success_the_backoff_starts_anew() -> None:
 
     times = reconciled.times[KEY]
     assert times[-1] - times[-2] <= 1.25 * FIRST_BACKOFF_SECONDS + 1e-6
+
+
+async def test_a_failure_that_lasts_is_logged_less_and_less_often(caplog: pytest.LogCaptureFixture) -> None:
+    queue, reconciled = WorkQueue(), Reconciliations(failures=1000)
+    with caplog.at_level("INFO", "efrit"):
+        async with running(queue, reconciled):
+            queue.add(KEY)
+            await elapse(HOUR)
+
+    # One line in five minutes once it has lasted: of ten thousand such keys the log would have nothing else.
+    assert len(reconciled.times[KEY]) > 100
+    assert 8 <= len(caplog.messages) <= 20
+    assert f"failure {LOGGED_EVERY}," in caplog.text
 
 
 async def test_a_failing_key_is_reconciled_at_once_when_something_changes() -> None:

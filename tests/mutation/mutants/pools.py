@@ -294,6 +294,9 @@ MUTANTS = (
         "replaced-requeue",
         Instead("pass"),
     ).found_by("test_a_member_has_no_room_while_its_pod_is_replaced_and_those_that_wait_are_reconciled_then"),
+    Step("the time that the status of an exclusive claim may be forbidden", "claim-forbidden", Never()).found_by(
+        "test_a_right_that_is_missing_for_some_minutes_ends_no_claim"
+    ),
     Step(
         "the end of an exclusive claim whose status is always refused", "claim-status-refused", Value("False")
     ).found_by("test_a_claim_whose_status_is_always_refused_does_not_keep_its_member_and_stands_in_nobodys_way"),

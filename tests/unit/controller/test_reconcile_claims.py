@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from datetime import timedelta
 
 import pytest
 
 from efrit import resources
-from efrit.controller.model.claims import STATUS_ATTEMPTS
+from efrit.controller.model.claims import FORBIDDEN_SECONDS, STATUS_ATTEMPTS
 from efrit.controller.model.keys import WorkKey
 from efrit.errors import ApiError
 from tests.support.factory import Json, condition_json
@@ -185,6 +186,24 @@ async def test_a_claim_whose_status_was_refused_for_a_while_keeps_its_member(rig
         assert (owner(rig), status(rig, "one")["phase"]) == ("EfritClaim one", "Bound")
         unbound = {**rig.api.objects[f"{CLAIMS}/one"], "status": {}}
         rig.store.claims.observe(rig.api.put(f"{CLAIMS}/one", unbound))
+
+
+async def test_a_right_that_is_missing_for_some_minutes_ends_no_claim(rig: Rig) -> None:
+    begin(rig, "one")
+    rig.api.fail("PATCH", f"{CLAIMS}/one/status", 403, times=3 * STATUS_ATTEMPTS + 1)
+    for _ in range(3):
+        for _ in range(STATUS_ATTEMPTS):
+            with pytest.raises(ApiError):
+                await rig.reconcile("EfritClaim", "one")
+        assert rig.api.made("POST") == []
+        rig.clock.passed += timedelta(seconds=FORBIDDEN_SECONDS / 3 + 1)
+
+    # It may be a policy that says no for ever: then it is given up after all.
+    with pytest.raises(ApiError):
+        await rig.reconcile("EfritClaim", "one")
+    await rig.reconcile("EfritClaim", "one")
+    assert status(rig, "one")["phase"] == "Failed"
+    assert [call.body["reason"] for call in rig.api.made("POST")] == ["StatusRefused"]
 
 
 async def test_a_controller_that_dies_between_the_writes_is_made_up_for(rig: Rig) -> None:

@@ -87,6 +87,7 @@ from efrit.controller.store.store import Store
 from efrit.errors import (
     ApiConflict,
     ApiError,
+    ApiForbidden,
     ApiNotFound,
     ApiRefused,
     ApiTooLarge,
@@ -520,7 +521,8 @@ class Actor:
             if action.kind == "EfritRequest":
                 self._store.requests.status_refused(action.key, action.uid)
             elif action.kind == "EfritClaim":
-                self._store.claims.status_refused(action.key, action.uid, error.sentence)
+                forbidden = isinstance(error, ApiForbidden)
+                self._store.claims.status_refused(action.key, action.uid, error.sentence, forbidden=forbidden)
             raise
         metrics.status_writes(action.kind).inc()
         self._store.of(action.kind).observe_written(obj)

@@ -9,14 +9,20 @@ from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
 
 STATUS_ATTEMPTS = 12
 """How often the status of a claim may be refused in a row: with the work queue's pauses, for nearly two minutes."""
+FORBIDDEN_SECONDS = 600.0
+"""For how long it has to be forbidden before that: a right of the operator's that was taken away may come back."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRefusal:
-    """Why the API server refused the last statuses of an exclusive claim, and how many."""
+    """Why the API server refused the last statuses of an exclusive claim, and how many.
+
+    forbidden_since: from when on it has been forbidden, on the monotonic clock; None where what it says is refused.
+    """
 
     sentence: str
     count: int
+    forbidden_since: float | None = None
 
     @property
     def lasts(self) -> bool:

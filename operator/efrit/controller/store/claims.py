@@ -12,7 +12,7 @@ from typing import Any
 from efrit.api import ClaimPhase, EfritClaim
 from efrit.controller.decide.claims import is_free
 from efrit.controller.decide.placement import sleeps
-from efrit.controller.model.claims import ClaimSnapshot, StatusRefusal
+from efrit.controller.model.claims import FORBIDDEN_SECONDS, STATUS_ATTEMPTS, ClaimSnapshot, StatusRefusal
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
 from efrit.controller.store.index import Index
@@ -139,13 +139,22 @@ class ExclusiveClaims(WatchedObjects[EfritClaim, ClaimRecord]):
                 self._index.claim_lines.give_up(record)
             self.requeue(claim)
 
-    def status_refused(self, key: Key, uid: str, sentence: str) -> None:
-        """Remember that the API server refused a status of a claim, and why; one that is given up leaves the line."""
+    def status_refused(self, key: Key, uid: str, sentence: str, *, forbidden: bool = False) -> None:
+        """Remember that the API server refused a status of a claim, and why; one that is given up leaves the line.
+
+        forbidden: whether it refused what the operator may do, perhaps: that counts for long only.
+        """
         record = self.record(key, uid)
-        if record is not None:
-            count = record.status_refusal.count if record.status_refusal is not None else 0
-            record.status_refusal = StatusRefusal(sentence, count + 1)
-            self._index.claim_lines.line_up(key)
+        if record is None:
+            return
+        before, now = record.status_refusal or StatusRefusal(sentence, 0), self._index.monotonic()
+        since, count = None, before.count + 1
+        if forbidden:
+            since = now if before.forbidden_since is None else before.forbidden_since
+            if now - since < FORBIDDEN_SECONDS:  # gate: claim-forbidden
+                count = min(count, STATUS_ATTEMPTS - 1)
+        record.status_refusal = StatusRefusal(sentence, count, since)
+        self._index.claim_lines.line_up(key)
 
     # What decisions read.
 

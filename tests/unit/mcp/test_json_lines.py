@@ -58,3 +58,21 @@ async def test_a_line_that_is_not_json_is_answered_and_the_next_one_served(line:
 @pytest.mark.parametrize("line", ["", " ", "[1]", '{"jsonrpc": "2.0", "id": 7, "result": "no object"}'])
 async def test_an_empty_line_and_json_that_is_no_message_get_no_answer(line: str) -> None:
     assert [message["id"] for message in await answers(line, INITIALIZE, line)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "problem"),
+    [
+        ('{"jsonrpc": "1.0", "id": 7, "method": "ping"}', 7, "jsonrpc: "),
+        ('{"id": "7", "method": "ping"}', "7", "jsonrpc: "),
+        ('{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": []}', 7, "params: "),
+        ('{"jsonrpc": "2.0", "id": [7], "method": 5}', None, "id"),
+        ('[{"jsonrpc": "2.0", "id": 7, "method": "ping"}]', None, "send one message per line"),
+    ],
+)
+async def test_a_request_that_cannot_be_read_is_answered_and_the_next_one_served(
+    line: str, name: str | int | None, problem: str
+) -> None:
+    refused, served = await answers(line, INITIALIZE)
+    assert (refused["id"], refused["error"]["code"], served["id"]) == (name, -32600, 1)
+    assert refused["error"]["message"].startswith(f"Invalid request: {problem}")

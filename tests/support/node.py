@@ -74,13 +74,15 @@ class Node:
         self._reported: set[str] = set()
         self._own_versions: set[str] = set()
         """Resource versions of pods as it made and reported them."""
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="node", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="node", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
 
     def start(self) -> None:
         self._thread.start()
-        until(lambda: self._loop, "the node did not start")
+        until(lambda: self._loop or self._failure, "the node did not start")
+        if self._loop is None and self._failure is not None:
+            raise self._failure
 
     def close(self) -> None:
         if self._thread.is_alive() and self._loop is not None:
@@ -103,6 +105,12 @@ class Node:
 
     def logs(self) -> str:
         return "\n".join(f"== {name}\n{pod.logs()}" for name, pod in list(self._pods.items()))
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:  # noqa: BLE001 - whoever starts or closes it is told
+            self._failure = error
 
     async def _main(self) -> None:
         self._stop, self._look = asyncio.Event(), asyncio.Event()

@@ -36,6 +36,7 @@ BY_NAME = {
     ("backend/open.py", "efrit.backend.cluster.names:namespaces"): "the Kubernetes library",
     ("backend/local/backend.py", "efrit.backend.local.plans:LocalPlans"): "pydantic and the engine of plans",
     ("backend/local/queues.py", "efrit.backend.local.emacs_process:start"): "subprocess, 14 million, and shutil, 6",
+    ("queue/archive.py", "efrit.queue.put_aside:delete_put_aside"): "logging, and what few sweeps need",
     ("backend/local/queues.py", "efrit.backend.local.legacy:migrate"): "shutil, where an earlier version left files",
     (
         "backend/local/settings.py",

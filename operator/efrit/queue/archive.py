@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from efrit.entry_point import load_entry_point
 from efrit.protocol import (
     RequestId,
     id_of_request_file,
@@ -23,7 +24,15 @@ from efrit.protocol import (
 from efrit.protocol.json_limits import exceeds_part_limit
 from efrit.queue.answers import read_answer
 from efrit.queue.durable import Disk, publish
-from efrit.queue.layout import Area, cancel_file, id_of_progress_file, log_file, progress_file, withdrawn_file
+from efrit.queue.layout import (
+    ASIDE_PREFIX,
+    Area,
+    cancel_file,
+    id_of_progress_file,
+    log_file,
+    progress_file,
+    withdrawn_file,
+)
 from efrit.queue.submit import VIA_BRIDGE
 
 
@@ -74,6 +83,10 @@ def remove_traces(disk: Disk, rid: RequestId) -> None:
         disk.remove(Area.PROGRESS, name)
 
 
+_STEPS_OF_SWEEP = 20_000
+"""Files and directories that a sweep removes at most of what was put aside: a fraction of a second."""
+
+
 class Swept(Struct, frozen=True):
     """What one sweep did: ids retired from responses/ to archive/, and how many files it deleted."""
 
@@ -93,11 +106,13 @@ class Sessions(Struct, frozen=True):
 def sweep(
     disk: Disk, *, before: float, is_live: Callable[[RequestId], bool], sessions: Sessions | None = None
 ) -> Swept:
-    """Do what `tidy` does, and delete old pairs from the archive: for callers that keep no index of it.
+    """Do what `tidy` does, and delete old pairs from the archive and what was put aside, where no index does.
 
     `before` is an epoch time in seconds.
     """
     swept = tidy(disk, before=before, is_live=is_live, sessions=sessions)
+    delete_put_aside = load_entry_point("efrit.queue.put_aside:delete_put_aside")
+    delete_put_aside(disk, before, tuple(Area), steps=_STEPS_OF_SWEEP)
     return Swept(swept.retired, swept.deleted + _empty_archive(disk, before, is_live))
 
 
@@ -197,12 +212,18 @@ def delete_archived(disk: Disk, chosen: Sequence[str]) -> int:
     for area in (Area.REQUESTS, Area.PROCESSING, Area.RESPONSES, Area.TMP):
         disk.sync_dir(area)
     answers = {name: rid for name in chosen if (rid := id_of_response_file(name)) is not None}
-    deleted = sum(disk.remove(Area.ARCHIVE, name) for name in chosen if name not in answers)
+    deleted = sum(_delete(disk, name) for name in chosen if name not in answers)
     disk.sync_dir(Area.ARCHIVE)
     for name, rid in answers.items():
         if disk.stat(Area.ARCHIVE, request_file(rid)) is None:
             deleted += disk.remove(Area.ARCHIVE, name)
     return deleted
+
+
+def _delete(disk: Disk, name: str) -> bool:
+    if disk.remove(Area.ARCHIVE, name):
+        return True
+    return name.startswith(ASIDE_PREFIX) and disk.begin_removal(Area.ARCHIVE, name)  # gate: archived-aside
 
 
 def _older(disk: Disk, area: Area, name: str, before: float) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from efrit.errors import NoSpace, QueueBroken, QueueNotReady, StorageError
-from efrit.queue.layout import BRIDGE_PREFIX, IDENTITY, Area
+from efrit.queue.layout import ASIDE_PREFIX, BRIDGE_PREFIX, DELETING_PREFIX, IDENTITY, Area
 from efrit.queue.space import Space
 from efrit.queue.trust import check_no_symlink, check_trusted
 
@@ -236,7 +236,15 @@ class Disk:
         if info is None or stat.S_ISREG(info.st_mode) or self.remove(area, name):
             return
         # Within its directory even one that nobody may write to can be renamed.
-        self.rename(area, name, area, f"aside_{os.urandom(8).hex()}")
+        self.rename(area, name, area, f"{ASIDE_PREFIX}{os.urandom(8).hex()}")
+
+    def begin_removal(self, area: Area, name: str) -> bool:
+        """Give a directory a name under which `delete_put_aside` removes it; return False if there is none."""
+        return self.rename(area, name, area, f"{DELETING_PREFIX}{os.urandom(8).hex()}")
+
+    def descriptor(self, area: Area) -> int:
+        """Return the descriptor of `area`, for what removes a tree in it."""
+        return self._fd(area)
 
     def append(self, area: Area, name: str, data: bytes) -> None:
         """Append to an existing file, and sync it."""

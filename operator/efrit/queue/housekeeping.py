@@ -10,10 +10,13 @@ from efrit.protocol import RequestId
 from efrit.queue.archive import Sessions, prune_sessions, tidy
 from efrit.queue.observe import IndexedRequest
 from efrit.queue.parts import QueueParts
+from efrit.queue.put_aside import delete_put_aside
 
 log = logging.getLogger(__name__)
 
 SESSIONS_AT_ONCE = 16
+PUT_ASIDE_ROUNDS = 50
+"""Turns of the disk thread that one sweep takes for what was put aside."""
 
 
 class Housekeeping:
@@ -50,6 +53,10 @@ class Housekeeping:
         self._tidied_at = now
         for rid in await self._parts.worker.run(self._tidy_blocking, self._open_sessions()):
             self._parts.forget(rid)
+        before = time.time() - self._parts.limits.archive_seconds
+        for _ in range(PUT_ASIDE_ROUNDS):
+            if not await self._parts.worker.run(delete_put_aside, self._parts.disk, before):
+                break
 
     def _open_sessions(self) -> Sessions:
         """Return which sessions open requests may continue."""

@@ -4,6 +4,12 @@ from tests.mutation.mutant import Step
 from tests.mutation.operation import Always, Drop, Instead, Never, Value, Without
 
 MUTANTS = (
+    Step("the bound of what is put aside in a directory of the queue", "most-aside", Value("0")).found_by(
+        "test_the_newest_stay_for_their_time_and_the_others_go"
+    ),
+    Step(
+        "the removal of a full directory that was put aside in the archive", "archived-aside", Value("False")
+    ).found_by("test_a_full_directory_in_the_archive_goes_with_its_time"),
     Step(
         "the refusal to compact a claim journal that may not be read",
         "claims-unread",

@@ -213,7 +213,11 @@ It stays in its directory, as one that nobody may write to goes nowhere else."
   (write-region (efrit-files-bytes text) nil path nil 'silent nil 'excl))
 
 (defun efrit-files-append (path text)
-  "Append TEXT to the file PATH and sync it."
+  "Append TEXT to the file PATH and sync it.
+Signal `file-error' for what is not an ordinary file."
+  ;; What is written through a link nobody reads, and to write to a pipe may take for ever.
+  (when (efrit-files-odd-p path)  ; gate: append-odd
+    (signal 'file-error (list "Not an ordinary file" path)))
   (write-region (efrit-files-bytes text) nil path t 'silent))
 
 (defun efrit-files-note (path text)

@@ -226,9 +226,6 @@ The same request again is kept once; another request is kept as rejected."
     ;; A file made here would have a name that is not on the disk yet.
     (when (and efrit-bridge-p (not (file-exists-p path)))
       (signal 'file-missing (list "The bridge has yet to make" path)))
-    ;; What is written through a link, no recovery may ever read.
-    (when (efrit-files-odd-p path)  ; gate: claim-odd-journal
-      (signal 'file-error (list "The journal is not an ordinary file" path)))
     (setq efrit-claim--torn t)
     ;; The mark keeps a line that a failed write left behind from being read.
     (efrit-files-append path (if torn (concat "!\n" line) line))  ; gate: claim-torn-line

@@ -36,6 +36,10 @@
 (defvar efrit-results--stale 0
   "How many lines of results.log are of results that are gone.")
 
+(defvar efrit-results--unread nil
+  "Why results.log could not be read, or nil.
+What it names is not known then, and it is not written anew.")
+
 (defun efrit-results-directory ()
   "Return the directory of the workspace that large results go to, or nil."
   (and efrit-workspace-directory
@@ -54,12 +58,20 @@
   (setq efrit-results--unchecked nil
         efrit-results--round-end nil
         efrit-results--stale 0
-        efrit-results--ids
-        (condition-case nil
+        efrit-results--ids nil)
+  (efrit-results--take-in))
+
+(defun efrit-results--take-in ()
+  "Take in what the list of results names, or why that cannot be read."
+  (setq efrit-results--unread
+        (condition-case err
             (progn
               (efrit-files-isolated (efrit-files-set-aside (efrit-results--log)))
-              (efrit-results--read))
-          (file-error nil))))
+              (setq efrit-results--ids
+                    (delete-dups (append efrit-results--ids (efrit-results--read))))
+              nil)
+          (file-missing nil)
+          (file-error (error-message-string err)))))  ; gate: results-unread
 
 (defun efrit-results--read ()
   "Return the ids in results.log; of a line that was cut short there is none."
@@ -90,7 +102,10 @@ takes a disk that fails for a file that is gone."
               ("responses" . "resp_") ("archive" . "resp_"))))
 
 (defun efrit-results-delete-stale ()
-  "Delete some of the results whose answers are gone; a few at each call."
+  "Delete some of the results whose answers are gone; a few at each call.
+Return why the list of results cannot be read, or nil."
+  (when (and efrit-workspace-directory efrit-results--unread)
+    (efrit-results--take-in))
   (when (and efrit-workspace-directory efrit-results--ids)
     (efrit-files-isolated
       (when (and (null efrit-results--unchecked)
@@ -105,7 +120,8 @@ takes a disk that fails for a file that is gone."
           (efrit-results--check (pop efrit-results--unchecked))
           (unless efrit-results--unchecked
             (setq efrit-results--round-end (float-time))
-            (efrit-results--compact)))))))
+            (efrit-results--compact))))))
+  efrit-results--unread)
 
 (defun efrit-results--check (id)
   "Delete the result of the request ID unless it is still needed."
@@ -129,7 +145,7 @@ takes a disk that fails for a file that is gone."
 
 (defun efrit-results--compact ()
   "Write results.log anew where lines of it are of results that are gone."
-  (when (> efrit-results--stale 0)
+  (when (and (> efrit-results--stale 0) (null efrit-results--unread))
     (condition-case nil
         (progn
           (efrit-files-replace (efrit-results--log)

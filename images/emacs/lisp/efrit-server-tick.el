@@ -202,7 +202,7 @@ and Emacs lets other timers be late while one that repeats goes off."
     (unless (efrit-server-busy-p)
       (efrit-server--settle-strays)  ; gate: settle-strays
       ;; The list of results is that of the Emacs whose queue this is.
-      (when (efrit-fence-holds-p) (efrit-results-delete-stale))
+      (when (efrit-fence-holds-p) (efrit-server--delete-stale-results))
       ;; What goes on resting has the time for it, and gives memory back.
       (unless (or efrit-sessions (efrit-queue-next))
         (garbage-collect-maybe (if efrit-health-rest 16 4)))
@@ -210,6 +210,19 @@ and Emacs lets other timers be late while one that repeats goes off."
       ;; A timer does not run within itself: work done here would stop the beat.
       (unless (efrit-server--timer-set-p efrit-server-soon 10)
         (efrit-server-resume-in 0)))))
+
+(defvar efrit-server--results-problem nil
+  "Why the list of large results could not be read at the last check, or nil.")
+
+(defun efrit-server--delete-stale-results ()
+  "Delete large results that are over; log why the list of them cannot be read."
+  (let ((problem (efrit-results-delete-stale)))
+    (unless (equal problem efrit-server--results-problem)
+      (setq efrit-server--results-problem problem)
+      (efrit-server-log (if problem
+                            "large results stay until their list can be read: %s"
+                          "the list of large results can be read again")
+                        problem))))
 
 (defun efrit-server--settle-strays ()
   "Settle claims of an Emacs that this one has taken the queue from.

@@ -52,7 +52,9 @@ A line that cannot be written is left out: no work may end for its log."
       (funcall (efrit-progress-line progress) line))
     (when (and (efrit-progress-id progress) (<= bytes efrit-progress--max-bytes))
       (efrit-files-isolated
-        (efrit-files-note (efrit-progress-path (efrit-progress-id progress)) line))
+        (let ((path (efrit-progress-path (efrit-progress-id progress))))
+          (efrit-files-set-aside path)  ; gate: progress-odd
+          (efrit-files-note path line)))
       (setf (efrit-progress-bytes progress) bytes))))
 
 (defun efrit-progress-write-figures (progress)

@@ -75,8 +75,50 @@ string that fits into JSON and is bounded."
   (efrit-tool-result-make "error" (apply #'format format arguments)))
 
 (defun efrit-tool-json (value)
-  "Return the success whose content is the JSON of VALUE."
-  (efrit-tool-result-make "success" (efrit-json-text value)))
+  "Return the success whose content is the JSON of VALUE, an object.
+Where that is too long, long texts in it are cut, and so is its longest array;
+the member `left_out' is how many elements are not there."
+  (let ((text (efrit-json-text value)) (parts '(2 8 32)))
+    (while (and parts (> (string-bytes text) efrit-tool-result-bytes))  ; gate: json-length
+      (setq text (efrit-json-text
+                  (efrit-tool--shortened
+                   (efrit-tool--texts-cut value (/ efrit-tool-result-bytes (pop parts)))))))
+    (efrit-tool-result-make "success" text)))
+
+(defun efrit-tool--texts-cut (value limit)
+  "Return the JSON VALUE with its texts of more than LIMIT bytes cut to about that."
+  (cond ((stringp value) (efrit-text-cut value limit))
+        ((vectorp value)
+         (vconcat (mapcar (lambda (element) (efrit-tool--texts-cut element limit)) value)))
+        ((consp value)
+         (mapcar (lambda (member)
+                   (cons (car member) (efrit-tool--texts-cut (cdr member) limit)))
+                 value))
+        (t value)))
+
+(defun efrit-tool--shortened (value)
+  "Return the JSON object VALUE, its longest array cut to what there is room for.
+One element stays, so that whoever calls may cut the texts in it."
+  (let* ((bytes (lambda (json) (string-bytes (efrit-json-text json))))
+         (whole (funcall bytes value))
+         (arrays (mapcar (lambda (member) (cons (funcall bytes (cdr member)) member))
+                         (seq-filter (lambda (member) (vectorp (cdr member))) value)))
+         (longest (car (seq-sort-by #'car #'> arrays))))
+    (if (or (null longest) (<= whole efrit-tool-result-bytes))
+        value
+      (let* ((array (cddr longest))
+             (room (- efrit-tool-result-bytes (- whole (car longest)) 64))
+             (kept (max 1 (length (seq-take-while
+                                   (lambda (element)
+                                     (< 0 (setq room (- room 1 (funcall bytes element)))))
+                                   array))))
+             (left-out (+ (alist-get 'left_out value 0) (- (length array) kept))))
+        `(,@(mapcar (lambda (member)
+                      (if (eq member (cdr longest))
+                          (cons (car member) (seq-take array kept))
+                        member))
+                    (assq-delete-all 'left_out (copy-sequence value)))
+          (left_out . ,left-out))))))
 
 ;;;; Paths
 

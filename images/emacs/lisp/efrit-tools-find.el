@@ -116,36 +116,69 @@ closes any other."
   (let* ((start (point))
          (negated (looking-at "\\[[!^]"))
          (first (+ start (if negated 2 1)))
-         (members nil) (member nil) (classes nil))
+         (members nil) (member nil) (classes nil) (others nil))
     (goto-char first)
     (while (cond ((and (> (point) first) (eq (char-after) ?\])) nil)
                  ((looking-at "\\[:[a-z]+:]")
-                  (push (match-string 0) members)
+                  (let* ((class (match-string 0))
+                         (other (and (not negated)
+                                     (cdr (assoc class efrit-tools-find--without-slash)))))
+                    (if other (push other others) (push class members)))
                   (setq classes t)
                   (goto-char (match-end 0)))
                  ((setq member (efrit-tools-find--member))
-                  (push member members)
-                  (when (and (looking-at "-[^]]")
-                             (progn (forward-char)
-                                    (or (setq member (efrit-tools-find--member))
-                                        (progn (backward-char) nil))))
-                    (push (concat "-" member) members))
-                  t)))
+                  (push (or (and (looking-at "-[^]]")
+                                 (efrit-tools-find--range-to member))
+                            (efrit-tools-find--member-text member))
+                        members))))
     (if (eq (char-after) ?\])
         (progn (forward-char)
-               (concat "[" (and negated "^/") (apply #'concat (nreverse members)) "]"))
+               (efrit-tools-find--bracket-text negated (nreverse members) others))
       (prog1 (if classes (1+ start) (point))
         (goto-char start)))))
 
+(defconst efrit-tools-find--without-slash
+  '(("[:punct:]" . "[^/[:alnum:][:space:][:cntrl:]]")
+    ("[:graph:]" . "[^/[:space:][:cntrl:]]")
+    ("[:print:]" . "[^/[:cntrl:]]"))
+  "Expressions for the classes that have a slash in them, without it.")
+
+(defun efrit-tools-find--bracket-text (negated members others)
+  "Return the expression for a bracket of MEMBERS and what OTHERS match.
+When it is NEGATED, there are no OTHERS."
+  (let ((own (and (or negated members)
+                  (list (concat "[" (and negated "^/") (apply #'concat members) "]")))))
+    (if others
+        (concat "(" (string-join (append own others) "|") ")")
+      (car own))))
+
 (defun efrit-tools-find--member ()
-  "Return the expression for the member of a bracket at point, and go behind it.
+  "Return the member of a bracket at point, a character, and go behind it.
 A backslash goes before what it stands for.  At a slash, return nil."
   (when (looking-at "\\\\?\\([^/]\\)")
     (goto-char (match-end 0))
-    (let ((character (match-string 1)))
-      (if (member character '("[" "]" "^" "-"))
-          (format "[.%s.]" character)
-        character))))
+    (char-before)))
+
+(defun efrit-tools-find--member-text (character)
+  "Return the expression for CHARACTER in a bracket."
+  (if (memq character '(?\[ ?\] ?^ ?-))
+      (format "[.%c.]" character)
+    (char-to-string character)))
+
+(defun efrit-tools-find--range-to (first)
+  "Return the expression for the range from FIRST whose hyphen is at point.
+Go behind it; where no range begins, stay and return nil."
+  (let ((start (point)) (last (progn (forward-char) (efrit-tools-find--member))))
+    (cond ((null last) (goto-char start) nil)
+          ((< first ?/ last)  ; gate: range-slash
+           (concat (efrit-tools-find--range first ?.) (efrit-tools-find--range ?0 last)))
+          (t (efrit-tools-find--range first last)))))
+
+(defun efrit-tools-find--range (first last)
+  "Return the expression for the range in a bracket from FIRST to LAST."
+  (if (eq first last)
+      (efrit-tools-find--member-text first)
+    (concat (efrit-tools-find--member-text first) "-" (efrit-tools-find--member-text last))))
 
 ;;;; Running
 

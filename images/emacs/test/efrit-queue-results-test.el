@@ -18,7 +18,7 @@
   `(efrit-test-with-queue
      (let ((efrit-results--pause 0)
            efrit-results--ids efrit-results--unchecked efrit-results--round-end
-           (efrit-results--stale 0))
+           (efrit-results--stale 0) efrit-results--unread)
        (make-directory (efrit-results-directory) t)
        ,@body)))
 
@@ -117,6 +117,30 @@
     (delete-directory (concat efrit-workspace-directory ".efrit") t)
     (write-region "" nil (concat efrit-workspace-directory ".efrit") nil 'silent)
     (efrit-results-delete-stale)
+    (should-not efrit-results--ids)))
+
+;; Of a list that may not be read nothing is known: it is none that is empty.
+(ert-deftest efrit-results-a-list-that-cannot-be-read-is-read-once-it-can-be ()
+  (efrit-results-test--with
+    (dolist (id '("gone" "kept")) (efrit-results-test--make id))
+    (efrit-test-write "archive" "resp_kept.json" "{}")
+    (cl-letf (((symbol-function 'efrit-files-read)
+               (lambda (path) (signal 'file-error (list "Opening input file" "Permission denied" path)))))
+      (efrit-results-reset)
+      (efrit-results-test--make "new")
+      (should (string-search "Permission denied" (efrit-results-delete-stale)))
+      ;; What is known of is looked after, and the list is not written anew without the rest.
+      (should (equal (efrit-results-test--left) '("gone.txt" "kept.txt"))))
+    (should-not (efrit-results-delete-stale))
+    (should (equal (efrit-results-test--left) '("kept.txt")))
+    (should (equal efrit-results--ids '("kept")))
+    (efrit-results-reset)
+    (should (equal efrit-results--ids '("kept")))))
+
+(ert-deftest efrit-results-a-list-that-is-missing-is-empty ()
+  (efrit-results-test--with
+    (efrit-results-reset)
+    (should-not (efrit-results-delete-stale))
     (should-not efrit-results--ids)))
 
 (provide 'efrit-queue-results-test)

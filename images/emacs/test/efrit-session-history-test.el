@@ -124,11 +124,16 @@
 
 (ert-deftest efrit-history-what-could-not-be-written-does-not-count ()
   (efrit-test-with-queue
-    (let ((history (efrit-history-open "s")))
-      (make-directory (efrit-history-path "s"))
-      (should-error (efrit-history-test--say history "user" (efrit-history-text "x"))
-                    :type 'efrit-record-failed)
-      (should (equal (efrit-history-to-send history) [])))))
+    (dolist (make (list #'make-directory
+                        (lambda (path) (make-symbolic-link (concat path ".elsewhere") path))
+                        (lambda (path) (call-process "mkfifo" nil nil nil path))))
+      (let ((history (efrit-history-open "s")) (path (efrit-history-path "s")))
+        (funcall make path)
+        (should-error (efrit-history-test--say history "user" (efrit-history-text "x"))
+                      :type 'efrit-record-failed)
+        (should (equal (efrit-history-to-send history) []))
+        (if (file-directory-p path) (delete-directory path) (delete-file path))))
+    (should-not (file-exists-p (concat (efrit-history-path "s") ".elsewhere")))))
 
 (ert-deftest efrit-history-json-that-is-sent-keeps-its-characters ()
   (let ((value '((name . "Zoë 日本") (list . [1 :null t :false]) (empty . nil))))

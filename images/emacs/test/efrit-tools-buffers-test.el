@@ -77,11 +77,13 @@ for name; do case $name in $glob) printf '%s\\n' \"$name\";; esac; done; echo --
 
 (ert-deftest efrit-tools-find-a-bracket-means-what-it-means-to-a-shell ()
   (let* ((names '("a[]b" "a[!]b" "a]b" "axb" "a-b" "a^b" "a!b" "a[b" "a\\b" "a.b" "{}" "a5b" "aéb"
-                  "a\\]b" "[" "]" "[]"))
+                  "a\\]b" "[" "]" "[]" "a+b" "a0b" "a,b" "a b" "a—b"))
          (globs '("a[]b" "a[!]b" "a[]]b" "a[!]]b" "a[]-]b" "a[-x]b" "a[x-]b" "a[a-z]b" "a[[]b"
                   "a[.[]b" "a[\\]]b" "a[\\]b" "a[\\\\]b" "a[\\^]b" "a[^x]b" "a[^^]b" "a[!-x]b"
                   "a[[:digit:].]b" "a[![:alpha:]]b" "a[[-^]b" "[" "[]" "[]]" "[[]*" "a[x" "a[é]b"
-                  "a[\\a-\\z]b" "a?b")))
+                  "a[\\a-\\z]b" "a?b" "a[+-9]b" "a[.-0]b" "a[+-.]b" "a[0-9]b" "a[!+-9]b" "a[-+-9]b"
+                  "a[[:punct:]]b" "a[x[:punct:]]b" "a[[:graph:]]b" "a[[:print:]]b" "a[[:print:][:digit:]]b"
+                  "a[![:punct:]]b")))
     (efrit-tools-buffers-test-with (mapcar (lambda (name) (list name "")) names)
       (cl-mapc (lambda (glob expected)
                  (should (equal (cons glob (sort (split-string
@@ -102,7 +104,11 @@ for name; do case $name in $glob) printf '%s\\n' \"$name\";; esac; done; echo --
 (ert-deftest efrit-tools-find-a-bracket-takes-no-slash ()
   (efrit-tools-buffers-test-with '(("a/b" "") ("a/xb" ""))
     (should (equal (efrit-test-content "glob_files" :pattern "./a[!x]b") "[nothing found]"))
-    (should (equal (efrit-test-content "glob_files" :pattern "./a[!/]b") "[nothing found]"))))
+    (should (equal (efrit-test-content "glob_files" :pattern "./a[!/]b") "[nothing found]"))
+    (dolist (glob '("./a[+-9]b" "./a[.-9]b" "./a[+-0]b" "./a[!x-z]b" "./a[[:punct:]]b"
+                    "./a[x[:graph:]]b" "./a[[:print:]x]b" "./a[![:alpha:]]b"))
+      (should (equal (cons glob (efrit-test-content "glob_files" :pattern glob))
+                     (cons glob "[nothing found]"))))))
 
 (ert-deftest efrit-tools-find-a-pattern-that-means-nothing-is-an-error ()
   (efrit-tools-buffers-test-with '(("a" "text\n"))
@@ -292,6 +298,47 @@ for name; do case $name in $glob) printf '%s\\n' \"$name\";; esac; done; echo --
       (let-alist (efrit-test-parsed (efrit-test-content "recent_changes" :buffer "notes"))
         (should (= (length .changes) 50))
         (should (> .left_out 0))))))
+
+(ert-deftest efrit-tools-buffers-changes-that-are-too-long-are-left-out-and-counted ()
+  (efrit-test-with-queue
+    (efrit-tools-buffers-test-with-buffer "notes" ""
+      (buffer-enable-undo)
+      (dotimes (_ 60)
+        (insert (make-string 256 1))
+        (undo-boundary)
+        (delete-region (point-min) (point-max))
+        (undo-boundary))
+      (let* ((text (efrit-test-content "recent_changes" :buffer "notes"))
+             (parsed (efrit-test-parsed text)))
+        (should (<= (string-bytes text) efrit-tool-result-bytes))
+        (let-alist parsed
+          (should (< 20 (length .changes) 50))
+          (should (= (+ (length .changes) .left_out) 120)))
+        (should (= (seq-count (lambda (member) (eq (car member) 'left_out)) parsed) 1))))))
+
+(ert-deftest efrit-tools-buffers-the-state-of-emacs-is-json-whatever-its-buffers-are-called ()
+  (efrit-test-with-queue
+    (let ((buffers (mapcar (lambda (number)
+                             (get-buffer-create (format "%03d%s" number (make-string 1000 1))))
+                           (number-sequence 0 99))))
+      (unwind-protect
+          (let ((text (efrit-test-content "current_context")))
+            (should (<= (string-bytes text) efrit-tool-result-bytes))
+            (let-alist (efrit-test-parsed text)
+              (should (> (length .buffers) 1))
+              (should (= (+ (length .buffers) .left_out) .buffer_count))
+              (should (equal .workspace (directory-file-name efrit-workspace-directory)))))
+        (mapc #'kill-buffer buffers)))))
+
+(ert-deftest efrit-tools-buffers-a-function-of-any-characters-is-json ()
+  (efrit-test-with-queue
+    (efrit-tools-buffers-test-with-buffer "code" (format "(defun one ()\n  \"%s\")\n" (make-string 30000 1))
+      (emacs-lisp-mode)
+      (let ((text (efrit-test-content "function_at_point" :buffer "code" :line 1)))
+        (should (<= (string-bytes text) efrit-tool-result-bytes))
+        (let-alist (efrit-test-parsed text)
+          (should (equal .function.name "one"))
+          (should (string-search "bytes left out]" .function.text)))))))
 
 (provide 'efrit-tools-buffers-test)
 ;;; efrit-tools-buffers-test.el ends here

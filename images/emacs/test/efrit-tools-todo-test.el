@@ -24,6 +24,31 @@
                                  (cancelled . 0))))
         (should (equal (mapcar (lambda (todo) (alist-get 'id todo)) .todos) '(1 2)))))))
 
+(ert-deftest efrit-todo-a-list-that-is-too-long-says-how-many-are-left-out ()
+  (efrit-test-with-queue
+    (dolist (name '("todo_status" "todo_get_instructions"))
+      (let ((context (efrit-tool-context-make :request-id "r")))
+        (dotimes (number 500) (efrit-todo-add context (format "%d %s" number (make-string 200 ?é))))
+        (let ((text (efrit-tool-result-content (efrit-test-call name nil context))))
+          (should (<= (string-bytes text) efrit-tool-result-bytes))
+          (let-alist (efrit-test-parsed text)
+            (should (< 50 (length .todos) 500))
+            (should (= (alist-get 'id (car .todos)) 1))
+            (should (= (+ (length .todos) .left_out) 500))))))))
+
+(ert-deftest efrit-todo-a-text-that-is-too-long-is-cut-in-the-json ()
+  (efrit-test-with-queue
+    (let ((context (efrit-tool-context-make :request-id "r"))
+          (content (make-string 50000 1)))
+      (pcase-dolist (`(,name . ,input) `(("todo_add" :content ,content) ("todo_update" :id 1 :status "pending")
+                                         ("todo_next") ("todo_status")))
+        (let ((text (efrit-tool-result-content (efrit-test-call name input context))))
+          (should (<= (string-bytes text) efrit-tool-result-bytes))
+          (should (efrit-test-parsed text))
+          (should (string-search "bytes left out]" text))))
+      ;; The list itself has all of it.
+      (should (equal (alist-get 'content (efrit-todo-find context 1)) content)))))
+
 (ert-deftest efrit-todo-the-next-is-the-one-in-progress-then-the-first-pending ()
   (efrit-test-with-queue
     (let ((context (efrit-tool-context-make :request-id "r")))

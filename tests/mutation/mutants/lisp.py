@@ -99,8 +99,25 @@ MUTANTS = (
         "recover-litter",
         Instead("(file-missing nil)"),
     ).found_by("ert:efrit-recover-what-is-not-a-file-does-not-keep-emacs-from-starting"),
-    Step("the refusal to record a claim through a symbolic link", "claim-odd-journal", Never()).found_by(
-        "ert:efrit-claim-is-not-recorded-through-a-link"
+    Step(
+        "the refusal to append to what is not a file, to claims.log through a link say", "append-odd", Never()
+    ).found_by(
+        "ert:efrit-claim-is-not-recorded-through-a-link", "ert:efrit-history-what-could-not-be-written-does-not-count"
+    ),
+    Step("the removal of what is not a file from the place of a work log", "progress-odd", Drop()).found_by(
+        "ert:efrit-progress-what-is-not-a-file-is-put-aside-and-not-written-to"
+    ),
+    Step(
+        "the list of large results that is not empty though it cannot be read",
+        "results-unread",
+        Instead("(file-error (ignore err))"),
+    ).found_by("ert:efrit-results-a-list-that-cannot-be-read-is-read-once-it-can-be"),
+    Step("the slash that no range of a pattern has", "range-slash", Never(at=(0,))).found_by(
+        "ert:efrit-tools-find-a-bracket-takes-no-slash"
+    ),
+    Step("the length of the JSON that tools return", "json-length", Never(at=(0,))).found_by(
+        "ert:efrit-todo-a-list-that-is-too-long-says-how-many-are-left-out",
+        "ert:efrit-tools-buffers-changes-that-are-too-long-are-left-out-and-counted",
     ),
     Step("the look whose the queue is, once a claim is recorded", "fence-claim", Always()).found_by(
         "ert:efrit-fence-what-was-claimed-while-the-queue-was-taken-does-not-run"

@@ -37,6 +37,10 @@ BY_NAME = {
     ("backend/local/backend.py", "efrit.backend.local.plans:LocalPlans"): "pydantic and the engine of plans",
     ("backend/local/queues.py", "efrit.backend.local.emacs_process:start"): "subprocess, 14 million, and shutil, 6",
     ("queue/archive.py", "efrit.queue.put_aside:delete_put_aside"): "logging, and what few sweeps need",
+    (
+        "backend/local/instances.py",
+        "efrit.backend.local.heartbeat:heartbeat_problem",
+    ): "for a list of instances alone",
     ("backend/local/queues.py", "efrit.backend.local.legacy:migrate"): "shutil, where an earlier version left files",
     (
         "backend/local/settings.py",

@@ -4,6 +4,9 @@ from tests.mutation.mutant import Step
 from tests.mutation.operation import Always, Drop, Instead, Never, Value, Without
 
 MUTANTS = (
+    Step(
+        "the look for a heartbeat that cannot be read, before a queue is removed", "removed-unread", Drop()
+    ).found_by("test_a_queue_whose_heartbeat_cannot_be_read_is_not_removed"),
     Step("the bound of what is put aside in a directory of the queue", "most-aside", Value("0")).found_by(
         "test_the_newest_stay_for_their_time_and_the_others_go"
     ),

@@ -37,6 +37,7 @@ from efrit.backend.interface import (
 from efrit.backend.local.daemon import Daemon
 from efrit.backend.local.doctor import examine
 from efrit.backend.local.emacs_process import stop
+from efrit.backend.local.heartbeat import check_heartbeat
 from efrit.backend.local.instances import instance_of, stats_of
 from efrit.backend.local.model import NAME, differences, settings_in
 from efrit.backend.local.model_probe import key_problem
@@ -138,6 +139,7 @@ class LocalBackend:
         if (serving := self._remote_server_phrase(daemon)) is not None:
             raise Refused(f"{name} {serving}: no signal reaches it from here", f"on that host: efrit stop {name}")
         if daemon.running() is None:
+            check_heartbeat(daemon)
             stopped = False
         elif now:
             stopped = await stop_now(daemon)

@@ -17,6 +17,7 @@ from efrit.backend.local.answers import time_if_valid
 from efrit.backend.local.daemon import LOG, Daemon
 from efrit.backend.local.emacs_process import emacs_program, lisp_directory
 from efrit.backend.local.files import QueueFiles
+from efrit.backend.local.heartbeat import check_heartbeat
 from efrit.backend.local.model import differences, settings_in
 from efrit.backend.local.model_probe import probe_here
 from efrit.backend.local.mounts import mount_of
@@ -135,6 +136,8 @@ def _daemon(subject: str, daemon: Daemon) -> Finding:
         detail = f"{other} and silent since: {pending + processing} requests wait"
         return Finding(subject, False, detail, f"efrit start {name} takes it over")
     if emacs is None:
+        # A `ClientError` is a finding, too.
+        check_heartbeat(daemon)
         if pending or processing:
             detail = f"not running, and {pending + processing} requests wait for it"
             return Finding(subject, False, detail, f"efrit start {name}; its log: {daemon.instance.queue_dir / LOG}")

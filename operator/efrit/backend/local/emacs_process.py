@@ -21,6 +21,7 @@ import efrit
 from efrit.backend.errors import NoEmacs, NotReady, check_encoding
 from efrit.backend.local.daemon import LOG, STARTED_WITH, Daemon
 from efrit.backend.local.files import storage_problem
+from efrit.backend.local.heartbeat import check_heartbeat, heartbeat_problem, heartbeat_remedy
 from efrit.backend.local.limits import check_limits
 from efrit.backend.local.model import settings_in
 from efrit.backend.local.mounts import TAKEOVER_VARIABLE, takeover_seconds
@@ -171,13 +172,18 @@ def _start_alone(
             raise NotReady(f"could not start {program}: {error}", "check the directories of the instance") from error
         try:
             _await(daemon, starting, give_up)
-        except NotReady:
+        except NotReady as error:
             forget(directory)
             # It gives way where another host has taken the queue meanwhile.
             other = daemon.remote_emacs()
-            if other is None or not other.serves:
+            if other is not None and other.serves:
+                return False
+            if (problem := heartbeat_problem(daemon)) is None:
                 raise
-            return False
+            raise NotReady(
+                f"{problem}; perhaps an Emacs serves the queue already. Another one: {error.message}",
+                heartbeat_remedy(daemon),
+            ) from error
     except (KeyboardInterrupt, StartAbandoned):
         if contended is None and starting is not None:
             starting.end()
@@ -211,6 +217,7 @@ def stop(daemon: Daemon, grace_seconds: float) -> bool:
 def _stop_alone(daemon: Daemon, grace_seconds: float) -> bool:
     emacs = daemon.running()
     if emacs is None:
+        check_heartbeat(daemon)
         return False
     (daemon.instance.queue_dir / Area.CONTROL / _PAUSE).touch(mode=0o600)
     # What runs could not end otherwise, and Emacs itself only by SIGKILL.

@@ -10,6 +10,7 @@ from typing import Any
 from efrit.backend.interface import Instance, InstanceStats, InstanceStatus
 from efrit.backend.local.daemon import Daemon
 from efrit.backend.local.hosts import RemoteEmacs
+from efrit.entry_point import load_entry_point
 
 
 def instance_of(daemon: Daemon) -> Instance:
@@ -20,11 +21,14 @@ def instance_of(daemon: Daemon) -> Instance:
     other = daemon.remote_emacs() if emacs is None else None
     active = emacs is not None or (other is not None and other.serves)
     beat = daemon.files.heartbeat() if active else {}
-    broken = beat.get("state") == "degraded"
+    unread = None if active else load_entry_point("efrit.backend.local.heartbeat:heartbeat_problem")(daemon)
+    broken = beat.get("state") == "degraded" or unread is not None
     status = InstanceStatus.ERROR if broken else InstanceStatus.ACTIVE if active else InstanceStatus.INACTIVE
     reason = "NotResponding" if broken else "Ready" if active else "Stopped"
     message = str(beat.get("problem")) if broken else "" if active else "Work sent to it starts it."
-    if not active and not instance.auto_start:
+    if unread is not None:
+        message = f"It is not known whether an Emacs serves the queue: {unread}"
+    elif not active and not instance.auto_start:
         message = f"Start it with `efrit start {instance.id}`."
     if other is not None:
         message = f"{_server_phrase(other)}. {message}".rstrip()

@@ -10,6 +10,7 @@ from pathlib import Path
 from efrit.backend.errors import NotReady, Refused
 from efrit.backend.interface import Removed
 from efrit.backend.local.daemon import Daemon
+from efrit.backend.local.heartbeat import check_heartbeat
 from efrit.backend.local.settings import LocalSettings, new_instance, remove_instance
 from efrit.backend.local.start_lock import QueueRemoved, alone
 
@@ -52,6 +53,7 @@ def _delete_files(daemon: Daemon, files: bool) -> None:
     name, usual = instance.id, new_instance(instance.id)
     if daemon.is_served():
         raise Refused(f"{name} is running", f"stop it first: efrit stop {name}")
+    check_heartbeat(daemon)  # gate: removed-unread
     pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
     if pending or processing:
         raise Refused(

@@ -21,6 +21,7 @@ from efrit.backend.local import answers
 from efrit.backend.local.daemon import Daemon
 from efrit.backend.local.emacs_process import start
 from efrit.backend.local.health import Health
+from efrit.backend.local.heartbeat import check_heartbeat
 from efrit.backend.local.poll_interval import PollInterval
 from efrit.backend.local.start_thread import start_in_thread
 from efrit.backend.local.work_log import lines_from
@@ -188,6 +189,7 @@ class _Supervisor:
     async def _restart_emacs(self) -> None:
         name = self._daemon.instance.id
         if not self._daemon.instance.auto_start:
+            check_heartbeat(self._daemon)
             raise NotReady(f"{name} no longer runs, {self._handle.id} waits", f"efrit start {name}")
         self._starts += 1
         if self._starts > _MAX_STARTS:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from efrit.backend.local import doctor
 from efrit.backend.local.doctor import examine
 from efrit.backend.local.settings import LocalInstance, LocalSettings, load, load_named
 from efrit.protocol import from_epoch, rfc3339
+from tests.support.file_modes import modes_hold
 from tests.support.timeout import TIMEOUT
 
 
@@ -43,14 +45,22 @@ def test_a_key_of_eight_characters_is_taken(tmp_path: Path, monkeypatch: pytest.
     assert "does not answer" in model_finding(tmp_path, monkeypatch, b"sk-12345\n").detail
 
 
+def make_queue(queue: Path) -> None:
+    for name in ("tmp", "requests", "processing", "responses", "archive", "control", "progress", "sessions"):
+        (queue / name).mkdir(parents=True)
+
+
 def instance_finding(tmp_path: Path, pid: int, silent: float = 0.0, **fields: object) -> Finding:
     """Return the finding for an instance whose heartbeat, `silent` seconds old, has `fields`."""
     queue = tmp_path / "queue"
-    for name in ("tmp", "requests", "processing", "responses", "archive", "control", "progress", "sessions"):
-        (queue / name).mkdir(parents=True)
+    make_queue(queue)
     beat = {"boot": "b", "pid": pid, "time": rfc3339(from_epoch(time.time() - silent)), "emacs_version": "30.1"}
     (queue / "heartbeat").write_text(json.dumps({**beat, **fields}))
-    one = LocalInstance("one", queue, "efrit-one", tmp_path)
+    return finding_of(tmp_path)
+
+
+def finding_of(tmp_path: Path) -> Finding:
+    one = LocalInstance("one", tmp_path / "queue", "efrit-one", tmp_path)
     settings = LocalSettings(tmp_path / "none.json", {"one": one})
     return next(finding for finding in examine(settings) if finding.subject == "instance one")
 
@@ -83,6 +93,30 @@ def test_an_emacs_in_good_order_is_called_so(
     monkeypatch.setattr(doctor, "_SILENT_SECONDS", TIMEOUT)
     finding = instance_finding(tmp_path, look_alike)
     assert (finding.ok, finding.detail) == (True, f"Emacs 30.1 runs as {look_alike}: 0 wait, 0 run")
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda path: path.touch(mode=0), "cannot be read: Permission denied"),
+        (lambda path: path.mkdir(), "is not an ordinary file"),
+        (lambda path: path.symlink_to("elsewhere"), "is not an ordinary file"),
+    ],
+    ids=["mode", "directory", "link"],
+)
+def test_of_a_heartbeat_that_cannot_be_read_doctor_says_that_it_does_not_know(
+    tmp_path: Path, make: Callable[[Path], None], problem: str
+) -> None:
+    heartbeat = tmp_path / "queue/heartbeat"
+    make_queue(heartbeat.parent)
+    make(heartbeat)
+    with modes_hold():
+        finding = finding_of(tmp_path)
+    assert (finding.ok, finding.detail) == (
+        False,
+        f"it is not known whether an Emacs serves the queue: {heartbeat} {problem}",
+    )
+    assert str(heartbeat) in finding.remedy
 
 
 def test_an_emacs_that_is_silent_while_nothing_runs_is_not_called_good(

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from efrit.backend.errors import InstanceNotFound, Refused
+from efrit.backend.errors import InstanceNotFound, NotReady, Refused
 from efrit.backend.local.daemon import Daemon
 from efrit.backend.local.queues import LocalQueues
 from efrit.backend.local.removal import remove
 from efrit.backend.local.settings import add_instance, new_instance
 from efrit.backend.local.start_lock import QueueRemoved, alone
+from tests.support.file_modes import modes_hold
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +31,17 @@ def configured(tmp_path: Path) -> LocalQueues:
         settings = add_instance(LocalQueues.configured(path).settings, new_instance("one"))
         settings.instance("one").queue_dir.mkdir(parents=True)
     return LocalQueues.configured(path)
+
+
+def test_a_queue_whose_heartbeat_cannot_be_read_is_not_removed(tmp_path: Path) -> None:
+    queues = configured(tmp_path)
+    daemon = queues.daemon("one")
+    daemon.files.ensure_journal()
+    heartbeat = daemon.instance.queue_dir / "heartbeat"
+    heartbeat.touch(mode=0)
+    with modes_hold(), pytest.raises(NotReady, match="heartbeat cannot be read: Permission denied"):
+        remove(queues.settings, daemon, files=True)
+    assert heartbeat.exists()
 
 
 @pytest.mark.parametrize("name", ["one", "default"])

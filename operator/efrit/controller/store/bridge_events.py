@@ -17,7 +17,8 @@ from efrit.controller.model.snapshots import Handover
 from efrit.controller.model.views import BridgeView, emacs_takes_work
 from efrit.controller.store.held_answers import HeldAnswer
 from efrit.controller.store.index import Index, Orphan
-from efrit.controller.store.records import InstanceRecord, RequestRecord, is_outdated
+from efrit.controller.store.instance_record import InstanceRecord
+from efrit.controller.store.request_record import RequestRecord, is_outdated
 from efrit.protocol import RequestState
 from efrit.protocol.events import Event, Reset
 from efrit.protocol.view import DiskProblem, RequestView, Stats

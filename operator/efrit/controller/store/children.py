@@ -13,7 +13,8 @@ from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.from_kubernetes import claim_view, pod_view, statefulset_view
 from efrit.controller.store.index import Index
-from efrit.controller.store.records import AppliedChild, InstanceRecord, claim_key, in_scope, instance_key
+from efrit.controller.store.instance_record import AppliedChild, InstanceRecord, claim_key, instance_key
+from efrit.controller.store.records import in_scope
 
 
 class Children:

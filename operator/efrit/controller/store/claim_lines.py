@@ -13,8 +13,9 @@ from efrit.controller.decide.idle import last_activity_of
 from efrit.controller.model import names
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.backlog import BEGINNING, Backlog
+from efrit.controller.store.claim_record import ClaimRecord
 from efrit.controller.store.groups import regroup
-from efrit.controller.store.records import ClaimOwner, ClaimRecord, InstanceRecord
+from efrit.controller.store.instance_record import ClaimOwner, InstanceRecord
 
 if TYPE_CHECKING:
     from efrit.controller.store.index import Index

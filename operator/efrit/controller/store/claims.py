@@ -15,9 +15,9 @@ from efrit.controller.decide.placement import sleeps
 from efrit.controller.model.claims import FORBIDDEN_SECONDS, STATUS_ATTEMPTS, ClaimSnapshot, StatusRefusal
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot, Refusal
+from efrit.controller.store.claim_record import ClaimRecord
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
-from efrit.controller.store.records import ClaimRecord
 from efrit.controller.store.watched_objects import WatchedObjects
 
 MAX_CANDIDATES = 32

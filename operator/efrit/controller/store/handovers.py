@@ -10,7 +10,8 @@ from efrit.controller.decide import handover
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import Handover
 from efrit.controller.store.index import Index
-from efrit.controller.store.records import InstanceRecord, RequestRecord, new_handover_id
+from efrit.controller.store.instance_record import InstanceRecord, new_handover_id
+from efrit.controller.store.request_record import RequestRecord
 
 
 class Handovers:

@@ -24,21 +24,17 @@ from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.claim_lines import ClaimLines
+from efrit.controller.store.claim_record import ClaimRecord
 from efrit.controller.store.contents import Contents
 from efrit.controller.store.held_answers import HeldAnswer, HeldAnswers
+from efrit.controller.store.instance_record import InstanceRecord, Work
 from efrit.controller.store.label_index import LabelIndex
 from efrit.controller.store.plan_contents import PlanContents
+from efrit.controller.store.plan_record import PlanRecord
 from efrit.controller.store.plan_targets import PlanCount, PlansByTarget, PlanTarget, instance_of
 from efrit.controller.store.pool_lines import PoolLines
-from efrit.controller.store.records import (
-    ClaimRecord,
-    InstanceRecord,
-    Placement,
-    PlanRecord,
-    PoolRecord,
-    RequestRecord,
-    Work,
-)
+from efrit.controller.store.pool_record import PoolRecord
+from efrit.controller.store.request_record import Placement, RequestRecord
 from efrit.controller.store.rollouts import Rollouts
 from efrit.controller.store.tombstones import Tombstones
 from efrit.controller.store.unreadable_times import ObjectReader

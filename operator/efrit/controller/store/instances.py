@@ -17,7 +17,8 @@ from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.store.figures_pace import FiguresPace
 from efrit.controller.store.handovers import Handovers
 from efrit.controller.store.index import Index
-from efrit.controller.store.records import InstanceRecord, in_scope, new_handover_id, scheduling_fingerprint
+from efrit.controller.store.instance_record import InstanceRecord, new_handover_id, scheduling_fingerprint
+from efrit.controller.store.records import in_scope
 from efrit.controller.store.watched_objects import WatchedObjects
 
 MAX_REPORTED_FAILURES = 6

@@ -25,8 +25,9 @@ from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import PlanSnapshot, Refusal
 from efrit.controller.store.index import Index
 from efrit.controller.store.plan_contents import MAX_BYTES
+from efrit.controller.store.plan_record import PlanPart, PlanRecord
 from efrit.controller.store.plan_targets import target_of_plan
-from efrit.controller.store.records import PlanPart, PlanRecord, is_older
+from efrit.controller.store.records import is_older
 from efrit.controller.store.watched_objects import WatchedObjects
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,9 @@ from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import pod_goes_for_update
 from efrit.controller.store.flow_backlog import FlowBacklog, Shares
 from efrit.controller.store.groups import BoundedGroups
-from efrit.controller.store.records import PoolOwner, PoolRecord, RequestRecord
+from efrit.controller.store.instance_record import PoolOwner
+from efrit.controller.store.pool_record import PoolRecord
+from efrit.controller.store.request_record import RequestRecord
 
 if TYPE_CHECKING:
     from efrit.controller.store.index import Index

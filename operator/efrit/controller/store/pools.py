@@ -25,7 +25,8 @@ from efrit.controller.store.flow_backlog import MAX_NAMED_FLOWS
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_spec import MAX_BYTES
-from efrit.controller.store.records import PoolRecord, in_scope
+from efrit.controller.store.pool_record import PoolRecord
+from efrit.controller.store.records import in_scope
 from efrit.controller.store.watched_objects import WatchedObjects
 
 REVISION_CHARS = 10

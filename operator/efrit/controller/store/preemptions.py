@@ -19,7 +19,8 @@ from efrit.controller.store.backlog import BEGINNING
 from efrit.controller.store.flow_backlog import FlowBacklog
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
-from efrit.controller.store.records import PoolRecord, RequestRecord
+from efrit.controller.store.pool_record import PoolRecord
+from efrit.controller.store.request_record import RequestRecord
 from efrit.protocol import RequestState
 from efrit.protocol.view import RequestView
 

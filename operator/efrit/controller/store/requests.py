@@ -22,19 +22,15 @@ from efrit.controller.model.snapshots import (
 )
 from efrit.controller.model.views import BridgeView
 from efrit.controller.store.index import Index, Orphan
+from efrit.controller.store.instance_record import InstanceRecord
 from efrit.controller.store.instances import Instances
 from efrit.controller.store.packed_request import PackedRequest, RecentRequests
 from efrit.controller.store.plans import Plans
 from efrit.controller.store.pool_lines import PoolRoom
+from efrit.controller.store.pool_record import PoolRecord
 from efrit.controller.store.preemptions import Preemptions
-from efrit.controller.store.records import (
-    NO_LABELS,
-    InstanceRecord,
-    PoolRecord,
-    RequestRecord,
-    in_scope,
-    is_older,
-)
+from efrit.controller.store.records import in_scope, is_older
+from efrit.controller.store.request_record import NO_LABELS, RequestRecord
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiRefused, EfritError
 from efrit.protocol import RequestReason

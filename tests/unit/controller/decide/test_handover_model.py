@@ -10,7 +10,7 @@ import pytest
 
 from efrit.controller.decide import requests
 from efrit.controller.model.snapshots import InstanceSnapshot
-from efrit.controller.store import instances, records
+from efrit.controller.store import instances, request_record
 from efrit.controller.store.handovers import Handovers
 from efrit.controller.store.index import Index
 from tests.unit.controller.handover_model import World, first_world
@@ -100,7 +100,7 @@ def _without_question(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _without_calls_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Close an instance while a call hands a request over."""
-    monkeypatch.setattr(records.RequestRecord, "submitting", property(lambda _: False, lambda *_: None))
+    monkeypatch.setattr(request_record.RequestRecord, "submitting", property(lambda _: False, lambda *_: None))
 
 
 RUN = ("decide request", "returns", "cancel")

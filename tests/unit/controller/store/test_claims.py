@@ -15,7 +15,7 @@ from efrit.controller.model.claims import ClaimSnapshot
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.claims import MAX_LOOKED_AT
 from efrit.controller.store.instances import CLAIMED_SECONDS
-from efrit.controller.store.records import MAX_CLAIMS_TAKEN
+from efrit.controller.store.pool_record import MAX_CLAIMS_TAKEN
 from efrit.protocol.view import DiskProblem, DiskStats
 from tests.support.factory import NAMESPACE, Json, condition_json, plan_json, request_json
 from tests.unit.controller.store.test_pools import CREW, member_json, names, pool_json, pool_of, pool_request

@@ -33,4 +33,8 @@ def heartbeat_problem(daemon: Daemon) -> str | None:
 def heartbeat_remedy(daemon: Daemon) -> str:
     """Return what to do about a heartbeat that cannot be read."""
     path = daemon.instance.queue_dir / HEARTBEAT
-    return f"chmod u+r {path}" if path.is_file() and not path.is_symlink() else f"remove {path}"
+    if path.is_file() and not path.is_symlink():
+        return f"chmod u+r {path}"
+    return (
+        f"an Emacs that runs replaces it once it is not busy; where none runs, efrit start {daemon.instance.id} does"
+    )

@@ -26,8 +26,9 @@ class Definitions:
         self._missing.add(resource)
         log.error(
             "the CustomResourceDefinition %s.%s is missing: objects of kind %s are not served, everything else is. "
-            "Apply charts/efrit-operator/crd-files/%s_%s.yaml of this release with `kubectl apply --server-side "
-            "--filename`; the controller need not be restarted",
+            "Run `helm upgrade` for this release again, which brings it; with crds.install=false, apply "
+            "charts/efrit-operator/crd-files/%s_%s.yaml of this release with `kubectl apply --server-side "
+            "--filename`. The controller need not be restarted",
             resource.plural,
             resource.group,
             resource.kind,

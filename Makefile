@@ -188,7 +188,7 @@ check-lisp: tools-test ## byte-compile without warnings, checkdoc, package-lint,
 	images/emacs/test/run --lint
 
 .PHONY: check-chart
-check-chart: tools-check ## helm lint, kubeconform, kube-score, values docs
+check-chart: tools-check ## README and schema against values.yaml, helm lint, kubeconform, kube-score
 	$(ON_CLUSTER) charts/check
 
 .PHONY: scan
@@ -230,6 +230,10 @@ crds: .venv/ready ## write the CRDs and docs/api.md from the models
 docs: .venv/ready ## write docs/cli.md from the program, and the settings in docs/bridge.md
 	$(BIN)/python -m efrit.cli.reference docs/cli.md
 	$(BIN)/python -m efrit.bridge.reference docs/bridge.md
+
+.PHONY: chart-docs
+chart-docs: ## write the chart's README.md, and the descriptions in values.schema.json, from its values.yaml
+	charts/document charts/efrit-operator
 
 .PHONY: tools-offered
 tools-offered: ## write the model's tools, as it is sent them, into images/emacs/test/tools-offered.jsonl

@@ -139,11 +139,13 @@ def _change(options: argparse.Namespace) -> int:
     match options.command:
         case "tools" if options.check:
             programs.ensure_go_programs(programs.FOR_CHECK)
+            programs.helm_docs()
             programs.announce()
         case "tools" if options.test:
             programs.ensure_debian_packages(programs.DEBIAN_TEST)
             programs.ensure_go_programs((*programs.FOR_CONTROL_PLANE, *programs.FOR_CHECK, "kind"))
             programs.crane()
+            programs.helm_docs()
             programs.announce()
         case "tools" if options.metrics:
             programs.metrics_programs()

@@ -55,8 +55,10 @@ GO_INSTALL = {
 # The linker leaves it out (-s -w): not to make it saves a tenth of the compiler's time.
 NO_DEBUG_INFORMATION = "all=-dwarf=false"
 
-# Only a release needs it. In a folder of its own: a newer version has nobody build the others anew.
+# Each in a folder of its own: a newer version has nobody build the others anew. crane asks image registries,
+# helm-docs writes the chart's README.
 CRANE = "github.com/google/go-containerregistry/cmd/crane@v0.22.1"
+HELM_DOCS = "github.com/norwoodj/helm-docs/cmd/helm-docs@v1.14.2"
 
 # What one end-to-end test needs: Prometheus without its service discoveries, and an adapter of metrics. Each in a
 # module of its own, as they want other versions than the rest.
@@ -161,10 +163,20 @@ def ensure_go_programs(names: Iterable[str]) -> None:
 
 def crane() -> Path:
     """Path of crane, which asks image registries; built if it is missing."""
-    path = cache() / "bin" / f"crane-{CRANE.partition('@')[2]}-{platform.machine()}" / "crane"
+    return _in_own_folder("crane", CRANE)
+
+
+def helm_docs() -> Path:
+    """Path of helm-docs, which writes the chart's README; built if it is missing."""
+    return _in_own_folder("helm-docs", HELM_DOCS)
+
+
+def _in_own_folder(name: str, target: str) -> Path:
+    """Path of a program that is kept apart from the others; built if it is missing."""
+    path = cache() / "bin" / f"{name}-{target.partition('@')[2]}-{platform.machine()}" / name
     if not path.exists():
         _require_go()
-        _build(path.parent, {"crane": CRANE}, "-s -w", Path.home())
+        _build(path.parent, {name: target}, "-s -w", Path.home())
     return path
 
 

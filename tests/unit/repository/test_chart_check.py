@@ -49,7 +49,46 @@ def change(file: Path, old: str, new: str) -> None:
     ("file", "old", "new", "message"),
     [
         pytest.param(
-            f"{CHART}/values.yaml", "# -- Tag of the image", "# -- The tag", "README.md differs", id="stale table"
+            f"{CHART}/values.yaml",
+            "# -- Tag of the image",
+            "# -- The tag",
+            "README.md differs from what values.yaml and its templates say: run `make chart-docs`",
+            id="stale table",
+        ),
+        pytest.param(
+            f"{CHART}/values.yaml",
+            "# -- Tag of the image",
+            "# -- The tag",
+            "values.schema.json differs from what values.yaml and its templates say: run `make chart-docs`",
+            id="stale description in the schema",
+        ),
+        pytest.param(
+            f"{CHART}/values.yaml",
+            "\nreplicas: 2\n",
+            "\nreplicas: 3\n",
+            "README.md differs",
+            id="stale default",
+        ),
+        pytest.param(
+            f"{CHART}/README.md",
+            "Installs the controller",
+            "Installs a controller",
+            "README.md differs",
+            id="page changed in place of its template",
+        ),
+        pytest.param(
+            f"{CHART}/README.md.gotmpl",
+            ".AutoDescription",
+            ".Nothing",
+            "can't evaluate field Nothing",
+            id="template of the page that cannot be rendered",
+        ),
+        pytest.param(
+            f"{CHART}/values.yaml",
+            "\nreplicas: 2\n",
+            "\nreplicas: [\n",
+            "FAILED: README",
+            id="values that are no YAML",
         ),
         pytest.param(
             f"{CHART}/values.yaml",
@@ -64,6 +103,13 @@ def change(file: Path, old: str, new: str) -> None:
             "# -- New.\nnovelty: 1\n\n# -- Controllers.",
             "values.schema.json does not know novelty",
             id="value that the schema does not know",
+        ),
+        pytest.param(
+            f"{CHART}/values.yaml",
+            '  # -- Name of it; empty: the full name of the release, or `default` when none is made.\n  name: ""\n',
+            "",
+            "values.yaml does not have serviceAccount.name, which values.schema.json knows",
+            id="value that only the schema knows",
         ),
         pytest.param(
             f"{CHART}/templates/service.yaml",

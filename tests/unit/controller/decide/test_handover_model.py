@@ -30,6 +30,7 @@ def explore(first: World, depth: int) -> tuple[int, list[str] | None, set[str]]:
         if world.broken() is not None:
             return len(fingerprints), way, ends
         if len(way) == depth:
+            world.drop()
             continue
         steps = world.steps()
         # The last step is taken in the world itself: a copy takes longer than a step.
@@ -40,6 +41,8 @@ def explore(first: World, depth: int) -> tuple[int, list[str] | None, set[str]]:
             if print_of not in fingerprints:
                 fingerprints.add(print_of)
                 waiting.append((after, [*way, name]))
+            else:
+                after.drop()
     return len(fingerprints), None, ends
 
 

@@ -28,12 +28,8 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import _pytest.fixtures
 import _pytest.logging
-import _pytest.python
 import pytest
-from _pytest._code.code import getfslineno
-from _pytest.compat import getfuncargnames
 from _pytest.config import create_terminal_writer
 from xdist.remote import serialize_warning_message
 from xdist.workermanage import unserialize_warning_message
@@ -327,11 +323,6 @@ class RootLogs(_pytest.logging.catching_logs[Any]):
         return self.handler
 
 
-def _argument_names(function: Callable[..., object], *, name: str = "", cls: type | None = None) -> tuple[str, ...]:
-    """Return what pytest does; `request`, which each fixture that asks for it makes anew, has no arguments."""
-    return () if name == "request" else getfuncargnames(function, name=name, cls=cls)
-
-
 def _separate(config: pytest.Config, name: str) -> None:
     """Give this fork a terminal that shows nothing, captured streams and temporary directories of its own."""
     terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
@@ -339,9 +330,6 @@ def _separate(config: pytest.Config, name: str) -> None:
     for hook in (config.hook.pytest_runtest_logstart, config.hook.pytest_runtest_logreport):
         hook._remove_plugin(terminal)
     vars(_pytest.logging)["catching_logs"] = RootLogs
-    vars(_pytest.fixtures)["getfuncargnames"] = _argument_names
-    # Where a function stands is looked up for each of its cases: on the disk, too.
-    vars(_pytest.python)["getfslineno"] = functools.cache(getfslineno)
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
     if capture.is_globally_capturing():
         capture.stop_global_capturing()

@@ -195,7 +195,9 @@ def play(site: Site, requests: int) -> list[dict[str, Any]]:
     frozen, generation = until(site.server, "one serves"), site.generation()
     frozen.freeze()
     holds[2].unlink()
-    until(lambda: site.generation() > generation, "another host serves")
+    until(
+        lambda: site.generation() > generation, lambda: f"no other host than {frozen.name} serves: {site.heartbeat()}"
+    )
     frozen.thaw()
     until(lambda: not frozen.emacs(), "the Emacs that was frozen has ended")
     until(lambda: site.begun() > requests // 2, "half of the requests has begun")
@@ -203,7 +205,9 @@ def play(site: Site, requests: int) -> list[dict[str, Any]]:
     generation = site.generation()
     killed.kill()
     holds[3].unlink()
-    until(lambda: site.generation() > generation, "another host serves again")
+    until(
+        lambda: site.generation() > generation, lambda: f"no other host than {killed.name} serves: {site.heartbeat()}"
+    )
     again = site.host(killed.name, len(killed.keys))
     hosts = [again if host is killed else host for host in hosts]
     until(lambda: all(host.done for host in hosts), "every host has its answers", 1800.0)

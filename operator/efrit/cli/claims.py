@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from efrit.backend.claims import Claim, NewClaim, bound_claim
 from efrit.backend.interface import Backend
 from efrit.cli.color import color_enabled
+from efrit.cli.each_name import change_each
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import age_text, table, write
 from efrit.cli.place import notice
-from efrit.cli.streams import printable
 from efrit.cli.terminal_text import sanitized_line
 
 
@@ -64,13 +64,7 @@ async def run_claims(backend: Backend, args: Namespace) -> Exit:
 
 async def run_release(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit release`: end one claim after another."""
-    released = [await backend.release_claim(name) for name in args.name]
-    if args.output:
-        write(args.output, released[0] if len(released) == 1 else released)
-    else:
-        for claim in released:
-            print(printable(released_text(claim)))
-    return Exit.DONE
+    return await change_each(args, backend.release_claim, released_text)
 
 
 def bound_text(claim: Claim) -> str:

@@ -17,6 +17,7 @@ from efrit.backend.errors import WrongSettings
 from efrit.backend.interface import Backend
 from efrit.backend.plans import Change, Intent, NewPlan, PlanState
 from efrit.cli.color import color_enabled
+from efrit.cli.each_name import change_each
 from efrit.cli.exit_codes import Exit, exit_of_plan
 from efrit.cli.output import age_text, shortened, table, write
 from efrit.cli.plan_text import full_view
@@ -142,13 +143,11 @@ async def run_cancel(backend: Backend, args: Namespace) -> Exit:
 
 async def _change(backend: Backend, args: Namespace, change: Change, message: str) -> Exit:
     plans = backend.planning()
-    states = [await plans.change_plan(name, change) for name in args.name]
-    if args.output:
-        write(args.output, states if len(states) > 1 else states[0])
-    else:
-        for state in states:
-            print(f"{state.name}: {state.reason if state.final else message}")
-    return Exit.DONE
+
+    def text(state: PlanState) -> str:
+        return f"{state.name}: {state.reason if state.final else message}"
+
+    return await change_each(args, lambda name: plans.change_plan(name, change), text)
 
 
 # What the command line says of a plan to be

@@ -8,12 +8,12 @@ import time
 from argparse import Namespace
 from datetime import UTC, datetime
 
-from efrit.backend.errors import NotFound, ResultTruncated
+from efrit.backend.errors import ResultTruncated
 from efrit.backend.interface import MAX_LISTED, Backend, Handle, RequestState, RequestType
 from efrit.cli.color import color_enabled
+from efrit.cli.each_name import change_each
 from efrit.cli.exit_codes import Exit, combined_exit
 from efrit.cli.output import age_text, duration_text, shortened, table, unquoted, write
-from efrit.cli.place import notice
 from efrit.cli.results import completed, exit_of_printed, warn
 from efrit.cli.run import print_final_state
 from efrit.cli.streams import printable
@@ -70,23 +70,11 @@ async def _completed(backend: Backend, state: RequestState, args: Namespace) -> 
 
 async def run_cancel(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit cancel`."""
-    states: list[RequestState] = []
-    missing: list[NotFound] = []
-    for name in args.name:
-        try:
-            states.append(await backend.cancel(Handle(name)))
-        except NotFound as error:
-            missing.append(error)
-            continue
-        if not args.output:
-            print(f"{name}: {states[-1].reason if states[-1].final else 'cancel requested'}", flush=True)
-    if args.output and states:
-        write(args.output, states if len(args.name) > 1 else states[0])
-    for other in missing[1:]:
-        notice(other.message)
-    if missing:
-        raise missing[0]
-    return Exit.DONE
+    return await change_each(args, lambda name: backend.cancel(Handle(name)), _cancelled_text)
+
+
+def _cancelled_text(state: RequestState) -> str:
+    return f"{state.handle.id}: {state.reason if state.final else 'cancel requested'}"
 
 
 async def run_logs(backend: Backend, args: Namespace) -> Exit:

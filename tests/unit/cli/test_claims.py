@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from efrit.backend.claims import Claim, NewClaim
-from efrit.backend.errors import NotReady, WaitTimeout
+from efrit.backend.errors import ClaimNotFound, NotReady, WaitTimeout
 from efrit.backend.interface import Backend
 from efrit.cli.claims import claims_table, released_text, run_claim, run_claims, run_release
 from efrit.cli.commands import build
@@ -58,6 +58,8 @@ class Claims:
         await asyncio.Event().wait()
 
     async def release_claim(self, name: str) -> Claim:
+        if name == "nope":
+            raise ClaimNotFound("there is no claim nope")
         self.released.append(name)
         return replace(BOUND, name=name)
 
@@ -136,6 +138,14 @@ async def test_some_are_released(capsys: pytest.CaptureFixture[str]) -> None:
         "ada is released; crew-a is deleted",
         "bob is released; crew-a is deleted",
     ]
+
+
+async def test_the_others_are_released_though_one_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    claims, cluster = backend()
+    with pytest.raises(ClaimNotFound, match="there is no claim nope"):
+        await run_release(cluster, args("release", "ada", "nope", "bob"))
+    assert claims.released == ["ada", "bob"]
+    assert capsys.readouterr().out == "ada is released; crew-a is deleted\nbob is released; crew-a is deleted\n"
 
 
 @pytest.mark.parametrize(

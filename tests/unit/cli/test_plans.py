@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from efrit.backend.errors import Refused, WrongSettings
+from efrit.backend.errors import PlanNotFound, Refused, WrongSettings
 from efrit.backend.plans import Change, Intent, NewPlan, Outcome, PlanPhase, PlanReason, PlanState
 from efrit.cli import plan_history, plans
 from efrit.cli.commands import build
@@ -60,6 +60,8 @@ class FewPlans:
         return replace(self.states[0], amendments=(text,))
 
     async def change_plan(self, name: str, change: Change) -> PlanState:
+        if name == "nope":
+            raise PlanNotFound("there is no plan nope")
         self.calls.append((name, change.value))
         return self.states[0]
 
@@ -221,6 +223,17 @@ async def test_amending_and_ending_name_the_plan(capsys: pytest.CaptureFixture[s
         ("calc", "cancel"),
     ]
     assert "amendment 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("change", list(Change))
+async def test_the_others_are_changed_though_one_plan_is_not_there(
+    change: Change, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = FewPlans()
+    with pytest.raises(PlanNotFound, match="there is no plan nope"):
+        await run(backend, change.value, "calc", "nope", "other")
+    assert backend.calls == [("calc", change.value), ("other", change.value)]
+    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 async def test_the_log_is_reported_line_by_line_or_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ its descriptions, in what pydantic accepts, writes and describes.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -42,7 +42,8 @@ class StructField:
 
     `names`: those of the struct's fields that the object has; the others are left out.
     `overrides`: types that are bounded otherwise here, by the name of the field. Where one of them has no
-    description, that of the struct is taken. `forbid_extra`: other names are refused instead of ignored.
+    description, that of the struct is taken. `required`: fields that an object must have although the struct has a
+    default. `forbid_extra`: other names are refused instead of ignored.
 
     An object is checked. A struct that is passed in is taken and written as it is: whoever makes it keeps the bounds,
     those of `overrides` included.
@@ -50,13 +51,14 @@ class StructField:
 
     names: Names
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    required: Collection[str] = ()
     forbid_extra: bool = False
 
     def __get_pydantic_core_schema__(self, kind: type[Struct], handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return the schema of the object, and what makes the struct of it. Raises `TypeError` for wrong names."""
         names = self.names(kind)
         members = {member.name: member for member in structs.fields(kind)}
-        if unknown := sorted({*names, *self.overrides} - members.keys()):
+        if unknown := sorted({*names, *self.overrides, *self.required} - members.keys()):
             raise TypeError(f"{kind.__name__} has no field {unknown[0]}")
         description = {"description": inspect.cleandoc(kind.__doc__)} if kind.__doc__ else {}
         shape = core_schema.typed_dict_schema(
@@ -85,7 +87,7 @@ class StructField:
         if not _description(annotation):
             annotation = Annotated[annotation, Field(description=_description(member.type))]
         schema = handler.generate_schema(annotation)
-        if member.required:
+        if member.required or member.name in self.required:
             return core_schema.typed_dict_field(schema)
         if member.default is not NODEFAULT:
             schema = core_schema.with_default_schema(schema, default=member.default)

@@ -131,12 +131,22 @@ def test_fields_can_be_left_out_and_other_names_refused() -> None:
     assert set(all_fields(Outer)) == {"name", "share", "parts", "counts", "pause"}
 
 
+def test_a_field_with_a_default_can_be_required() -> None:
+    held = model(required=("name", "pause"), overrides={"pause": int})
+    schema = held.model_json_schema()["properties"]["value"]
+    assert schema["required"] == ["name", "pauseSeconds"]
+    assert "default" not in schema["properties"]["pauseSeconds"]
+    with pytest.raises(ValidationError, match="pauseSeconds"):
+        held.model_validate({"value": {"name": "a"}})
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"names": fields_named("nome")}, "Outer has no field nome"),
         ({"names": fields_named("parts")}, "Inner has no field parts"),
         ({"overrides": {"nome": str}}, "Outer has no field nome"),
+        ({"required": ("nome",)}, "Outer has no field nome"),
         ({"overrides": {"name": Annotated[str, Meta(title="The name", tz=True)]}}, "Meta has title, tz"),
     ],
 )

@@ -10,10 +10,18 @@ from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
 from efrit.api.reasons import PlanPhase
 from efrit.api.request import LocalReference
-from efrit.api.wire_types import MAX_TIMEOUT_SECONDS, BudgetField, CostField, CountsField, ObservationField, TaskField
+from efrit.api.wire_types import (
+    MAX_TIMEOUT_SECONDS,
+    BudgetField,
+    CommitField,
+    CostField,
+    CountsField,
+    ObservationField,
+    TaskField,
+)
 from efrit.api_group import GROUP
 from efrit.protocol.enums import Outcome
-from efrit.protocol.plan_enums import CommitKind, PlanStep, TaskType
+from efrit.protocol.plan_enums import PlanStep, TaskType
 from efrit.resources import PLANS
 
 MAX_AMENDMENTS = 64
@@ -231,17 +239,6 @@ class PlanSpec(ApiModel):
     )
 
 
-class PlanCommit(ApiModel):
-    """One commit of the plan's repository."""
-
-    hash: str = Field(max_length=64, description="Its hash.")
-    subject: str = Field(max_length=256, description="First line of its message.")
-    kind: CommitKind = Field(description="begin, act, adapt or amend.")
-    task: str | None = Field(default=None, max_length=128, description="The task that the commit is about.")
-    step: int = Field(ge=0, description="Its number in the plan, from 0.")
-    time: Time | None = Field(default=None, description="When it was made.")
-
-
 class PlanStatus(ApiModel):
     """How far it has come. The whole tree, all observations and each step are in the repository on the workspace.
 
@@ -274,7 +271,7 @@ class PlanStatus(ApiModel):
         max_length=MAX_TREE_NODES,
         description="The tree, depth first: the path to the current task and its surroundings, the rest as counts.",
     )
-    commits: tuple[PlanCommit, ...] = Field(
+    commits: tuple[CommitField, ...] = Field(
         default=(), max_length=MAX_COMMITS, description="The last commits, newest first."
     )
     observations: tuple[ObservationField, ...] = Field(

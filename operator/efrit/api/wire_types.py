@@ -8,8 +8,10 @@ from typing import Annotated, Any
 from msgspec import Meta
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from efrit.api.meta import Time
 from efrit.protocol.enums import RetryPolicy
-from efrit.protocol.plan_values import Cost, Counts, Observation, Task
+from efrit.protocol.plan_enums import CommitKind
+from efrit.protocol.plan_values import Commit, Cost, Counts, Observation, Task
 from efrit.protocol.request import Budget
 from efrit.protocol.resource_case import resource_names, resource_word
 from efrit.protocol.session import Progress, Usage
@@ -74,6 +76,22 @@ ProgressField = Annotated[
 UsageField = Annotated[Usage, StructField(resource_names)]
 
 TaskField = Annotated[Task, StructField(resource_names)]
+CommitField = Annotated[
+    Commit,
+    StructField(
+        resource_names,
+        # Only commits of the plan itself are in a status, and they are bounded there.
+        overrides={
+            "hash": Annotated[str, Meta(max_length=64)],
+            "subject": Annotated[str, Meta(max_length=256)],
+            "kind": CommitKind,
+            "task": Annotated[str | None, Meta(max_length=128)],
+            "step": Annotated[int, Meta(ge=0)],
+            "time": Time | None,
+        },
+        required=("hash", "subject", "kind", "step"),
+    ),
+]
 ObservationField = Annotated[Observation, StructField(resource_names)]
 CountsField = Annotated[Counts, StructField(resource_names)]
 CostField = Annotated[Cost, StructField(resource_names)]

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from efrit.backend.errors import Refused
 from efrit.backend.interface import Outcome
 from efrit.backend.plans import (
+    Commit,
     Cost,
     Counts,
     Intent,
     NewPlan,
     Observation,
-    PlanCommit,
     PlanPhase,
     PlanReason,
     PlanState,
@@ -83,7 +83,7 @@ def plan_of(obj: Json) -> PlanState:
         step=status.get("step"),
         request=status.get("currentRequest"),
         tree=tuple(map(_task, status.get("tree") or ())),
-        commits=tuple(map(commit_of, status.get("commits") or ())),
+        commits=tuple(map(_commit, status.get("commits") or ())),
         commit_count=status.get("commitCount") or 0,
         observations=tuple(_observations(status.get("observations") or ())),
         counts=from_resource(Counts, status.get("counts") or {}),
@@ -116,16 +116,8 @@ def _task(value: Json) -> Task:
     return replace(task, description=enums.named_in(task.description))
 
 
-def commit_of(value: Json) -> PlanCommit:
-    """Return the commit that an entry of a status or of a history describes."""
-    return PlanCommit(
-        str(value.get("hash") or ""),
-        str(value.get("subject") or ""),
-        str(value.get("kind") or ""),
-        value.get("task"),
-        value.get("step"),
-        parse_time(value.get("time")),
-    )
+def _commit(value: Json) -> Commit:
+    return from_resource(Commit, {**value, "time": parse_time(value.get("time"))})
 
 
 def _observations(values: Iterable[Json]) -> Iterator[Observation]:

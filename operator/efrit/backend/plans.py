@@ -1,8 +1,8 @@
 """Plans as a client sees them: work towards an intent that never changes, and `Plans`, what can be done with it.
 
 Plain immutable values, no I/O, nothing heavy, as in `efrit.backend.interface`: those of the status that is behind
-them (task, observation, counts, cost) are defined in `efrit.protocol.plan_values`. In a cluster the operator carries
-plans out; on this machine whoever watches a plan does.
+them (task, commit, observation, counts, cost) are defined in `efrit.protocol.plan_values`. In a cluster the operator
+carries plans out; on this machine whoever watches a plan does.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from msgspec import Struct, field
 
 from efrit.api_group import GROUP
 from efrit.protocol.enums import Outcome, PlanPhase, PlanReason
-from efrit.protocol.plan_values import Cost, Counts, Observation, Task
+from efrit.protocol.plan_values import Commit, Cost, Counts, LoggedCommit, Observation, Task
 
 __all__ = [
     "DIRECTORY",
     "Change",
+    "Commit",
     "Cost",
     "Counts",
     "Intent",
+    "LoggedCommit",
     "NewPlan",
     "Observation",
     "Outcome",
-    "PlanCommit",
     "PlanPhase",
     "PlanReason",
     "PlanState",
@@ -56,17 +57,6 @@ class Intent(Struct, frozen=True):
     constraints: tuple[str, ...] = ()
 
 
-class PlanCommit(Struct, frozen=True):
-    """One commit of the plan's repository; its `step` is None where somebody made it by hand."""
-
-    hash: str
-    subject: str
-    kind: str
-    task: str | None = None
-    step: int | None = None
-    time: datetime | None = None
-
-
 class PlanState(Struct, frozen=True):
     """A plan as it is now. Once `final` it never changes again, but for amendments nobody reads any more.
 
@@ -91,7 +81,7 @@ class PlanState(Struct, frozen=True):
     step: str | None = None
     request: str | None = None
     tree: tuple[Task, ...] = ()
-    commits: tuple[PlanCommit, ...] = ()
+    commits: tuple[Commit, ...] = ()
     commit_count: int = 0
     observations: tuple[Observation, ...] = ()
     counts: Counts = field(default_factory=Counts)

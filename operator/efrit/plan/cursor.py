@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from msgspec import structs
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from efrit.api.plan import MAX_COMMITS
@@ -22,6 +22,9 @@ from efrit.plan.outline import one_line
 from efrit.plan.tree import TaskTree, parse_tree
 from efrit.protocol.model import error_line
 from efrit.protocol.plan_enums import CommitKind
+from efrit.protocol.plan_values import Commit
+from efrit.protocol.resource_case import resource_names
+from efrit.struct_field import StructField
 
 _LARGEST = 2**53
 """What JSON passes on unchanged, with enough above it for the sums of a status."""
@@ -34,15 +37,20 @@ class _Record(BaseModel):
     )
 
 
-class Commit(_Record):
-    """A commit; `step` is None if a person made it between two steps."""
-
-    hash: str
-    subject: str = ""
-    kind: CommitKind | None = None
-    task: Annotated[str | None, Field(max_length=128)] = None
-    step: _Number | None = None
-    time: datetime | None = None
+_CommitField = Annotated[
+    Commit,
+    StructField(
+        resource_names,
+        overrides={
+            "kind": CommitKind | None,
+            "task": Annotated[str | None, Field(max_length=128)],
+            "step": _Number | None,
+        },
+        required=("hash",),
+    ),
+]
+COMMIT = TypeAdapter[Commit](_CommitField)
+"""A commit as `begin`, `look` and the calls that commit answer it."""
 
 
 class Totals(_Record):
@@ -63,7 +71,7 @@ class _CursorRecord(_Record):
     amendments: _Number
     tree: dict[str, Any]
     observations: dict[str, Any] | None = None
-    commits: tuple[Commit, ...] = ()
+    commits: tuple[_CommitField, ...] = ()
     totals: Totals = Totals()
 
 
@@ -113,12 +121,12 @@ def commit_in(kind: CommitKind, content: str, result: str) -> tuple[Commit, Tota
     """
     arguments = arguments_of(content)
     try:
-        commit = Commit.model_validate({**value_of(result), "kind": kind, "task": arguments.get("task")})
+        commit = COMMIT.validate_python({**value_of(result), "kind": kind, "task": arguments.get("task")})
         cost = {"seconds": arguments.get("seconds") or 0.0, **_tokens_of(arguments)}
         totals = Totals(acts=int(kind is CommitKind.ACT), adapts=int(kind is CommitKind.ADAPT), **cost)
     except ValidationError as error:
         raise InvalidPlanRecord(f"The answer to a commit cannot be read: {error_line(error)}") from None
-    return commit.model_copy(update={"subject": one_line(commit.subject, 200)}), totals
+    return structs.replace(commit, subject=one_line(commit.subject, 200)), totals
 
 
 def _tokens_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,9 +174,9 @@ def next_cursor(cursor: Cursor, commit: Commit, added: Totals) -> Cursor:
     return replace(
         cursor,
         step=cursor.step + 1,
-        kind=commit.kind,
+        kind=CommitKind(commit.kind) if commit.kind else None,
         task=commit.task,
-        amendments=cursor.amendments + (commit.kind is CommitKind.AMEND),
+        amendments=cursor.amendments + (commit.kind == CommitKind.AMEND),
         commits=(*cursor.commits, commit)[-MAX_COMMITS:],
         totals=Totals(
             acts=totals.acts + added.acts,

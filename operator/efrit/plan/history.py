@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -17,6 +16,9 @@ from pydantic.alias_generators import to_camel
 from efrit.errors import InvalidPlanRecord, InvalidTree
 from efrit.plan.tree import TaskTree, parse_tree
 from efrit.protocol.model import error_line
+from efrit.protocol.plan_values import LoggedCommit
+from efrit.protocol.resource_case import resource_names
+from efrit.struct_field import StructField
 
 
 class _Record(BaseModel):
@@ -25,24 +27,8 @@ class _Record(BaseModel):
     )
 
 
-class HistoryCommit(_Record):
-    """A commit with its cost; `step` is None for one made by hand."""
-
-    hash: str = ""
-    subject: str = ""
-    kind: str | None = None
-    task: str | None = None
-    step: int | None = None
-    time: datetime | None = None
-    outcome: str | None = None
-    input_tokens: int = 0
-    output_tokens: int = 0
-    seconds: float = Field(default=0.0, allow_inf_nan=False)
-
-    @property
-    def tokens(self) -> int:
-        """Return the tokens sent and received."""
-        return self.input_tokens + self.output_tokens
+_FiniteSeconds = Annotated[float | None, Field(allow_inf_nan=False)]
+_CommitField = Annotated[LoggedCommit, StructField(resource_names, overrides={"seconds": _FiniteSeconds})]
 
 
 class HistoryIntent(_Record):
@@ -63,7 +49,7 @@ class _HistoryRecord(_Record):
     intent: HistoryIntent = HistoryIntent()
     amendments: tuple[_Amendment, ...] = ()
     tree: dict[str, Any] | None = None
-    commits: tuple[HistoryCommit, ...] = ()
+    commits: tuple[_CommitField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +60,10 @@ class Cost:
     tokens: int = 0
     seconds: float = 0.0
 
-    def plus_commit(self, commit: HistoryCommit) -> Cost:
+    def plus_commit(self, commit: LoggedCommit) -> Cost:
         """Return the sum with one more commit."""
         acts = self.acts + (commit.kind == "act")
-        return Cost(acts, self.tokens + commit.tokens, round(self.seconds + commit.seconds, 3))
+        return Cost(acts, self.tokens + commit.tokens, round(self.seconds + (commit.seconds or 0.0), 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +74,7 @@ class History:
     intent: HistoryIntent
     amendments: Sequence[str]
     tree: TaskTree | None
-    commits: Sequence[HistoryCommit]
+    commits: Sequence[LoggedCommit]
     """Oldest first."""
 
     @property
@@ -128,7 +114,7 @@ def parse_history(answer: Mapping[str, Any]) -> History:
     return History(record.plan, record.intent, amendments, tree, record.commits)
 
 
-def _sum(commits: Sequence[HistoryCommit]) -> Cost:
+def _sum(commits: Sequence[LoggedCommit]) -> Cost:
     cost = Cost()
     for commit in commits:
         cost = cost.plus_commit(commit)

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from efrit.plan.history import History, HistoryCommit, parse_history
+from efrit.plan.history import History, parse_history
 from efrit.plan.outline import one_line, outline
 from efrit.plan.tree import TaskTree, counts, walk
+from efrit.protocol.plan_values import LoggedCommit
 
 _ROW, _INDENT, _MARGIN = 24, 22, 14
 _LONGEST_LABEL = 110
@@ -103,7 +104,7 @@ def _summary(history: History) -> list[tuple[str, str]]:
     kinds = [commit.kind for commit in history.commits]
     rows.append(("Commits", f"{len(kinds)}, of these {kinds.count('act')} acts and {kinds.count('adapt')} adapts"))
     sent, received = (
-        sum(getattr(commit, name) for commit in history.commits) for name in ("input_tokens", "output_tokens")
+        sum(getattr(commit, name) or 0 for commit in history.commits) for name in ("input_tokens", "output_tokens")
     )
     rows.append(("Tokens", f"{sent} in, {received} out"))
     rows.append(("Work", f"{_seconds(history.total.seconds)} s"))
@@ -117,7 +118,7 @@ _MAX_DIGITS = 12
 _NUMBERS = {"Step", "Tokens", "Seconds", "Acts"}
 
 
-def _commit_row(commit: HistoryCommit) -> tuple[str, ...]:
+def _commit_row(commit: LoggedCommit) -> tuple[str, ...]:
     return (
         "" if commit.step is None else str(commit.step),
         "" if commit.time is None else commit.time.strftime("%Y-%m-%d %H:%M:%S"),

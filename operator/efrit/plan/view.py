@@ -11,7 +11,7 @@ from typing import Any
 
 from efrit.api.plan import MAX_COMMITS, MAX_OBSERVATIONS, MAX_TREE_NODES
 from efrit.plan.cost import uncommitted_tokens
-from efrit.plan.cursor import Cursor
+from efrit.plan.cursor import COMMIT, Cursor
 from efrit.plan.engine import Decision
 from efrit.plan.outline import hidden, nearest, one_line
 from efrit.plan.snapshot import Snapshot
@@ -102,7 +102,7 @@ def _commits(cursor: Cursor) -> list[dict[str, Any]]:
     for commit in reversed(cursor.commits):
         if commit.kind is None or commit.step is None:
             continue
-        fields = commit.model_dump(mode="json", by_alias=True, exclude_none=True)
+        fields = COMMIT.dump_python(commit, mode="json", exclude_none=True)
         fields |= {"subject": one_line(commit.subject, _LONGEST_SUBJECT), "hash": commit.hash[:64]}
         remaining -= _size(fields)
         if remaining < 0 or len(commits) == MAX_COMMITS:

@@ -1,8 +1,10 @@
-"""What a plan reports of itself: a task of its tree, an observation, counts, costs.
+"""What a plan reports of itself: a task of its tree, a commit, an observation, counts, costs.
 
-In the status of an EfritPlan, and so what a client returns. The bounds are those of the status.
+In the status of an EfritPlan, and so what a client returns. The bounds are those of the status; those of a commit are
+in `efrit.api.wire_types`, as a history may have any.
 """
 
+from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -40,6 +42,35 @@ class Task(Struct, frozen=True, kw_only=True):
     ] = ()
     children: Annotated[Number, Meta(description="Number of its subtasks.")] = 0
     hidden: Annotated[HiddenTasks | None, Meta(description="Tasks below it that are left out here, by state.")] = None
+
+
+class Commit(Struct, frozen=True):
+    """One commit of the plan's repository."""
+
+    # Whoever commits by hand gives it neither kind nor step, and an instance of a later version may have other kinds.
+    hash: Annotated[str, Meta(description="Its hash.")] = ""
+    subject: Annotated[str, Meta(description="First line of its message.")] = ""
+    kind: Annotated[str | None, Meta(description="begin, act, adapt or amend.")] = None
+    task: Annotated[str | None, Meta(description="The task that the commit is about.")] = None
+    step: Annotated[int | None, Meta(description="Its number in the plan, from 0.")] = None
+    time: Annotated[datetime | None, Meta(description="When it was made.")] = None
+
+
+class LoggedCommit(Commit, frozen=True):
+    """A commit of the plan's repository, with the outcome and cost of its step.
+
+    As the history of a plan has it. The commits of a status have no room for these fields: it has the sums of them.
+    """
+
+    outcome: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    seconds: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens sent and received."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
 
 
 class Observation(Struct, frozen=True):

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from efrit.backend.plans import (
+    Commit,
     Cost,
     Counts,
     Intent,
     Observation,
     Outcome,
-    PlanCommit,
     PlanPhase,
     PlanReason,
     PlanState,
@@ -53,8 +53,8 @@ PLAN = PlanState(
     step="Act",
     tree=TREE,
     commits=(
-        PlanCommit("b" * 40, "[3.1] ADAPT: It cannot be done.", "adapt", "3.1", 4),
-        PlanCommit("a" * 40, "[3.1] ACT: Add and subtract", "act", "3.1", 3),
+        Commit("b" * 40, "[3.1] ADAPT: It cannot be done.", "adapt", "3.1", 4),
+        Commit("a" * 40, "[3.1] ACT: Add and subtract", "act", "3.1", 3),
     ),
     commit_count=5,
     observations=(Observation(Perspective.BUILD, "make test ended with 2", "line 7"),),
@@ -160,7 +160,7 @@ def test_in_a_pipe_each_change_is_a_line() -> None:
         "4 of 26 tasks done, 1 failed",
         "Act 3.2: Multiply and divide",
     ]
-    made = PlanCommit("c" * 40, "[3.2] ACT: Multiply and divide", "act", "3.2", 5)
+    made = Commit("c" * 40, "[3.2] ACT: Multiply and divide", "act", "3.2", 5)
     later = replace(
         PLAN,
         step="Assess",
@@ -186,7 +186,7 @@ def test_in_a_pipe_each_change_is_a_line() -> None:
 
 
 def test_commits_that_a_look_has_missed_are_counted() -> None:
-    made = PlanCommit("c" * 40, "[x] ACT: y", "act")
+    made = Commit("c" * 40, "[x] ACT: y", "act")
     later = replace(PLAN, commits=(made,), commit_count=30)
     assert changes(PLAN, later)[:2] == ["24 commits more", "commit cccccccccc [x] ACT: y"]
 
@@ -246,7 +246,7 @@ states = st.builds(
     current_task=st.none() | ids,
     step=st.none() | st.sampled_from(["Act", "Adapt", "\x1b[2J"]),
     tree=st.lists(tasks, max_size=12).map(tuple),
-    commits=st.lists(st.builds(PlanCommit, words, words, words), max_size=6).map(tuple),
+    commits=st.lists(st.builds(Commit, words, words, words), max_size=6).map(tuple),
     commit_count=st.integers(0, 99),
     observations=st.lists(
         st.builds(Observation, st.sampled_from(Perspective), words, st.none() | words), max_size=6

@@ -1,5 +1,10 @@
-"""A resource that must bound a value otherwise than the client reads it has the same fields of the same types."""
+"""Each concept is defined once.
 
+A resource that must bound a value otherwise than the client reads it has the same fields of the same types.
+"""
+
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +16,9 @@ from efrit.api import plan as plan_api
 from efrit.api import request as api
 from efrit.backend import plans as client
 from efrit.protocol import session
+from efrit.protocol.plan_values import Commit, LoggedCommit
+
+PRODUCT = Path(__file__).parents[3] / "operator/efrit"
 
 
 def types(kind: type[BaseModel | Struct]) -> dict[str, set[str]]:
@@ -41,11 +49,20 @@ def types(kind: type[BaseModel | Struct]) -> dict[str, set[str]]:
         # A status may have a session without its id.
         (api.SessionState, session.Session),
         (plan_api.Intent, client.Intent),
-        # A client reads of commits that were made by hand, too.
-        (plan_api.PlanCommit, client.PlanCommit),
     ],
 )
 def test_what_a_resource_reports_has_the_fields_that_its_readers_know(
     resource: type[BaseModel], value: type[Struct]
 ) -> None:
     assert types(resource) == types(value)
+
+
+def test_the_fields_of_a_commit_are_in_one_place() -> None:
+    # A status has no room for the cost of each commit, so that the commits of a history are another kind of value.
+    declared = [
+        str(path.relative_to(PRODUCT))
+        for path in sorted(PRODUCT.rglob("*.py"))
+        if re.search(r"^    hash: .*\n    subject: ", path.read_text(), re.MULTILINE)
+    ]
+    assert declared == ["protocol/plan_values.py"]
+    assert LoggedCommit.__struct_fields__[: len(Commit.__struct_fields__)] == Commit.__struct_fields__

@@ -14,12 +14,12 @@ from efrit.backend.errors import PlanNotFound
 from efrit.backend.plan_history import history_of
 from efrit.backend.plans import (
     Change,
+    Commit,
     Counts,
     Intent,
     NewPlan,
     Observation,
     Outcome,
-    PlanCommit,
     PlanPhase,
     PlanReason,
     PlanState,
@@ -124,7 +124,7 @@ def at_work(step: str, task: str, *commits: str) -> dict[str, Any]:
         "step": step,
         "current_task": task,
         "tree": (_task("root", "All", None, TaskType.PARENT), _task("a", "Add"), _task("b", "")),
-        "commits": tuple(PlanCommit(f"hash of {subject}", subject, "act", task, 1) for subject in reversed(commits)),
+        "commits": tuple(Commit(f"hash of {subject}", subject, "act", task, 1) for subject in reversed(commits)),
         "observations": (Observation(Perspective.BUILD, "It builds."),),
         "counts": Counts(3, 3, 0),
     }

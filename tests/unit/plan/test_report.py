@@ -46,7 +46,8 @@ def history(tree: TaskTree | None = None, text: str = "A program that counts wor
             commit(0, "begin", None, f"[begin] PLAN: {text}"[:200], 0, 0),
             commit(1, "act", "a", "[a] ACT: do a", 100, 20),
             commit(2, "adapt", "a", "[a] ADAPT: it is there", 30, 10),
-            {"hash": "x", "subject": "by hand", "kind": None, "task": None, "step": None, "time": None},
+            dict.fromkeys(("kind", "task", "step", "time", "outcome", "inputTokens", "outputTokens", "seconds"))
+            | {"hash": "x", "subject": "by hand"},
         ],
     }
 

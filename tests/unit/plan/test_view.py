@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efrit.api.plan import MAX_TREE_NODES, PlanStatus
-from efrit.plan.cursor import Commit, Cursor
+from efrit.plan.cursor import Cursor
 from efrit.plan.engine import Decision, Wait, decide
 from efrit.plan.tree import TaskTree, next_task
 from efrit.plan.view import MAX_BYTES, describe, nodes
 from efrit.protocol.plan_enums import CommitKind, TaskState
+from efrit.protocol.plan_values import Commit
 from tests.unit.plan.trees import atomic, done, ids, parent, trees
 from tests.unit.plan.world import START, World, plan_json, scripted
 

@@ -4,43 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec.structs import asdict
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 
 from efrit.backend.errors import Refused
 from efrit.backend.interface import Outcome
 from efrit.backend.plans import (
+    Commit,
     Cost,
     Counts,
     Intent,
+    LoggedCommit,
     Observation,
-    PlanCommit,
     PlanPhase,
     PlanState,
     Task,
 )
 from efrit.mcp.error_text import for_model
 from efrit.mcp.schema_models import LISTED, ListOutput, Output, Value, beyond
+from efrit.struct_field import StructField, all_fields
 
-
-class LoggedCommitOutput(Output):
-    """A commit of the plan's repository, with the outcome and cost of its step."""
-
-    hash: str
-    subject: str
-    kind: str | None = Field(default=None, description="begin, act, adapt or amend.")
-    task: str | None = None
-    step: int | None = Field(
-        default=None, description="Number of the step in the plan; a commit made by hand has neither kind nor step."
-    )
-    time: datetime | None = None
-    outcome: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    seconds: float | None = None
+LoggedCommitOutput = Annotated[LoggedCommit, StructField(all_fields, required=("hash", "subject"))]
+_COMMIT = TypeAdapter[LoggedCommit](LoggedCommitOutput)
 
 
 class PlanSummary(Output):
@@ -87,7 +75,7 @@ class PlanOutput(Output):
     step: str | None = Field(default=None, description="Current part of the step: Act, Assess, Adapt, …")
     request: str | None = Field(default=None, description="Request of the current step, for efrit_get_request.")
     tree: list[Value[Task]] = Field(description="The tree, depth first, as far as it fits in the status.")
-    commits: list[Value[PlanCommit]] = Field(description="The last commits, newest first.")
+    commits: list[Value[Commit]] = Field(description="The last commits, newest first.")
     commit_count: int
     observations: list[Value[Observation]] = Field(description="Observations of the last assessment.")
     counts: Value[Counts]
@@ -145,24 +133,17 @@ def plan_list(states: Sequence[PlanState], limit: int = LISTED) -> PlanList:
 
 def plan_log_from_history(plan_id: str, history: Mapping[str, Any]) -> PlanLogOutput:
     """Return the commits of the plan's repository. Raises `Refused` where one is not as such a commit is."""
-    commits = [{to_snake(key): value for key, value in commit.items()} for commit in history.get("commits") or []]
+    values = [{to_snake(key): value for key, value in commit.items()} for commit in history.get("commits") or ()]
     try:
-        return _plan_log(plan_id, commits)
+        commits = [_COMMIT.validate_python(value) for value in values]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise Refused(f"the history of {plan_id} cannot be read: {where} of a commit: {first['msg']}") from error
+    return PlanLogOutput(plan_id=plan_id, complete=True, commits=commits)
 
 
 def plan_log_from_status(state: PlanState, limit: int, note: str) -> PlanLogOutput:
     """Return the last commits the status holds; `note` says why they are not from the repository."""
-    return _plan_log(state.name, [asdict(commit) for commit in reversed(state.commits[:limit])], note)
-
-
-def _plan_log(plan_id: str, commits: Sequence[Mapping[str, Any]], note: str = "") -> PlanLogOutput:
-    return PlanLogOutput(
-        plan_id=plan_id,
-        complete=not note,
-        note=note,
-        commits=[LoggedCommitOutput.model_validate(commit) for commit in commits],
-    )
+    commits = [LoggedCommit(**asdict(commit)) for commit in reversed(state.commits[:limit])]
+    return PlanLogOutput(plan_id=state.name, complete=False, note=note, commits=commits)

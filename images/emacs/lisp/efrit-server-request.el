@@ -168,7 +168,7 @@ An error here is one of the server, or of code that has changed the server."
             :reason "ModelNotConfigured"
             :error (concat "This instance has no model: only eval and status are answered; "
                            (if efrit-bridge-p "set spec.model"
-                             "set EFRIT_MODEL_NAME and restart it (efrit restart)"))))
+                             "set EFRIT_MODEL_NAME and restart it"))))
           (problem (efrit-result-make :reason "Rejected" :error problem))
           (t (efrit-session-start request claim)))))
 

@@ -56,7 +56,8 @@ def _print_for_people(state: RequestState, args: Namespace) -> None:
     result = state.result
     if state.output:
         sys.stderr.write(printable(state.output.removesuffix("\n"), sys.stderr) + "\n")
-    if result is not None:
+    # What failed before it had a result has an empty one, which is no line of anything.
+    if result or (result is not None and state.reason is RequestReason.SUCCEEDED):
         print(printable(unquoted(result) if args.raw else result))
     if state.session is not None and state.session.question:
         print(sanitized_lines(state.session.question), file=sys.stderr)

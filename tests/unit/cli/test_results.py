@@ -32,3 +32,12 @@ def test_a_failure_is_reported_on_standard_error_or_in_the_json(
     else:
         assert printed.out == ("r1\n" if output else "")
         assert printed.err == "efrit: r1 ended EvalError: error: x\n"
+
+
+@pytest.mark.parametrize(("reason", "printed"), [(RequestReason.MODEL_ERROR, ""), (RequestReason.SUCCEEDED, "\n")])
+def test_what_failed_without_a_result_prints_no_empty_line(
+    reason: RequestReason, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = RequestState(Handle("r1", "one"), Phase.FAILED, reason, message="x", result="")
+    print_result(state, None, Namespace(output=None, raw=False))
+    assert capsys.readouterr().out == printed

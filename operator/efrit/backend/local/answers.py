@@ -66,6 +66,9 @@ def queued_again(state: RequestState) -> RequestState:
 def final_state(handle: Handle, response: Response, request: Mapping[str, Any]) -> RequestState:
     """Return the state of a request that is over."""
     reason, error = response.reason, response.error
+    if reason is RequestReason.MODEL_NOT_CONFIGURED and error and handle.instance:
+        # Emacs does not know the name of its instance.
+        error = f"{error} (efrit restart {handle.instance})"
     return RequestState(
         handle,
         Phase.SUCCEEDED if response.outcome is Outcome.SUCCESS else Phase.FAILED,

@@ -103,3 +103,12 @@ def test_a_result_left_in_a_file_is_reported_as_truncated(files: QueueFiles) -> 
 def test_a_figure_that_makes_no_sense_costs_no_answer(files: QueueFiles, wrong: dict[str, object]) -> None:
     actual = state(files, {**GOOD, **wrong}, {"type": 7})
     assert (actual.reason, actual.result, actual.type) == (RequestReason.SUCCEEDED, "3", None)
+
+
+def test_the_restart_that_a_model_needs_names_the_instance(files: QueueFiles) -> None:
+    answer = {**GOOD, **BAD, "reason": "ModelNotConfigured", "error": "Set EFRIT_MODEL_NAME and restart it"}
+    state(files, answer)
+    actual = files.state(Handle("r", "box"))
+    assert actual is not None
+    assert actual.error is not None
+    assert actual.message == "Set EFRIT_MODEL_NAME and restart it (efrit restart box)" == actual.error.message

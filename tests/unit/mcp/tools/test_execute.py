@@ -64,7 +64,7 @@ async def test_what_emacs_answered_reaches_the_model(
 
 
 NO_MODEL = Error(
-    "ModelNotConfigured", "This instance has no model: set EFRIT_MODEL_NAME and restart it (efrit restart)"
+    "ModelNotConfigured", "This instance has no model: set EFRIT_MODEL_NAME and restart it (efrit restart box)"
 )
 BROKE = Error("CircuitBroken", "More than 3 times the same call")
 
@@ -93,7 +93,7 @@ async def test_an_error_of_the_work_is_reported_in_sentences_that_name_tools(
     shown = structured_content(await call("efrit_execute", run("x")))
     assert shown["error"] == error.format(shown["request_id"])
     request = structured_content(await call("efrit_get_request", {"request_id": shown["request_id"]}))
-    assert "(efrit restart)" not in str(request)
+    assert "(efrit restart" not in str(request)
 
 
 async def test_a_wait_that_is_over_says_how_to_go_on_and_leaves_the_work(

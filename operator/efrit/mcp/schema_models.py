@@ -73,11 +73,11 @@ class Output(BaseModel):
 
 
 class ListOutput(Output):
-    """Output of a tool that lists, within the limit of its arguments."""
+    """Output of a tool that lists, within the limit of its arguments and of an answer."""
 
-    left_out: int | None = Field(default=None, description="Number beyond the limit.")
+    left_out: int | None = Field(default=None, description="Number left out.")
 
 
-def beyond(limit: int, found: int) -> int | None:
-    """Return how many of those that were found are left out, None for none."""
-    return found - limit if found > limit else None
+def left_out(listed: int, found: int) -> int | None:
+    """Return how many of those that were found are not listed, None for none."""
+    return found - listed or None

@@ -22,6 +22,9 @@ MUTANTS = (
     Step("the bound of an answer that has its whole result", "answer-bytes", Value("True")).found_by(
         "test_an_answer_with_a_result_is_no_larger_than_a_client_of_the_sdk_takes"
     ),
+    Step("the bound of an answer with a list", "list-bytes", Never()).found_by(
+        "test_a_list_is_no_larger_than_a_client_of_the_sdk_takes"
+    ),
     Step("the check that a server may stop work before a task is cancelled", "task-cancel", Without(1)).found_by(
         "test_a_server_without_destructive_tools_takes_a_cancel_and_stops_nothing"
     ),

@@ -20,10 +20,12 @@ from mcp.types import ElicitResult, InputRequiredResult, InputResponses
 from starlette.applications import Starlette
 from starlette.types import Message
 
+from efrit.backend.claims import Claim
 from efrit.backend.cluster.backend import ClusterBackend
 from efrit.backend.errors import NoCluster
 from efrit.backend.interface import Backend, RequestType, Work
 from efrit.backend.place import Place
+from efrit.backend.plans import Intent, NewPlan
 from efrit.errors import ConfigurationError
 from efrit.kube.output_budget import OutputBudget
 from efrit.mcp import endpoint
@@ -41,10 +43,12 @@ from efrit.mcp.http import (
     transport_security,
 )
 from efrit.mcp.settings import Http
+from efrit.protocol.enums import ClaimPhase
 from tests.support.mcp_results import structured_content
 from tests.support.timeout import TIMEOUT
 from tests.unit.mcp.clients import Person, text_of
 from tests.unit.mcp.scripted import ScriptedBackend, evaluated, needs_input
+from tests.unit.mcp.scripted_plans import COMMIT, ScriptedPlans
 
 HOST = "mcp.example"
 URL = f"https://{HOST}/mcp"
@@ -225,6 +229,30 @@ async def test_an_answer_with_a_result_is_no_larger_than_a_client_of_the_sdk_tak
     answer = structured_content(done)
     assert (len(answer["result"]), answer["truncated"]) == (9 if truncated else len(whole), truncated)
     assert [content.type for content in done.content] == ["text", *["resource_link"] * truncated]
+
+
+async def test_a_list_is_no_larger_than_a_client_of_the_sdk_takes(site: Site) -> None:
+    space = site.spaces["default"]
+    space.add("default")
+    space.plans_of = plans = ScriptedPlans(space)
+    for number in range(500):
+        name = f"c{number:03}"
+        space.held[name] = Claim(name, "crew", ClaimPhase.PENDING, message="€" * 1000, holder='"' * 253)
+        await plans.create_plan(NewPlan(Intent("€" * 1000), name=name))
+        await plans.put(name, current_task="€" * 128)
+    plans.replies("c000", {"commits": [{**COMMIT, "subject": "€" * 500}] * 600}, 1000, packed=True)
+    async with site.client("ann", mode="auto") as client:
+        claims = structured_content(await client.call_tool("efrit_list_claims", {"limit": 500}))
+        listed = structured_content(await client.call_tool("efrit_list_plans", {"limit": 500}))
+        log = structured_content(await client.call_tool("efrit_get_plan_log", {"plan_id": "c000", "limit": 1000}))
+    names = [claim["claim_id"] for claim in claims["claims"]]
+    assert (names[0], len(names) + claims["left_out"]) == ("c000", 500)
+    assert 100 < len(names) < 500
+    names = [plan["plan_id"] for plan in listed["plans"]]
+    assert (names[-1], len(names) + listed["left_out"]) == ("c499", 500)
+    assert 100 < len(names) < 500
+    assert 100 < len(log["commits"]) < 600
+    assert log["note"] == f"The answer has room for the last {len(log['commits'])} of 600."
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer nobody", "Basic YW5uOg==", "Bearer", "ann"])

@@ -8,7 +8,8 @@ from datetime import datetime
 from pydantic import Field
 
 from efrit.backend.claims import Claim
-from efrit.mcp.schema_models import LISTED, ListOutput, Output, beyond
+from efrit.mcp.answer_size import first_that_fit
+from efrit.mcp.schema_models import LISTED, ListOutput, Output, left_out
 
 
 class ClaimOutput(Output):
@@ -58,5 +59,5 @@ def claim_output(claim: Claim) -> ClaimOutput:
 
 def claim_list(claims: Sequence[Claim], limit: int = LISTED) -> ClaimList:
     """Return the first claims, sorted by name."""
-    first = sorted(claims, key=lambda claim: claim.name)[:limit]
-    return ClaimList(left_out=beyond(limit, len(claims)), claims=[claim_output(claim) for claim in first])
+    listed = first_that_fit(map(claim_output, sorted(claims, key=lambda claim: claim.name)[:limit]))
+    return ClaimList(left_out=left_out(len(listed), len(claims)), claims=listed)

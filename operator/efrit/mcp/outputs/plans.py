@@ -23,8 +23,9 @@ from efrit.backend.plans import (
     PlanState,
     Task,
 )
+from efrit.mcp.answer_size import first_that_fit
 from efrit.mcp.error_text import for_model
-from efrit.mcp.schema_models import LISTED, ListOutput, Output, Value, beyond
+from efrit.mcp.schema_models import LISTED, ListOutput, Output, Value, left_out
 from efrit.struct_field import StructField, all_fields
 
 LoggedCommitOutput = Annotated[LoggedCommit, StructField(all_fields, required=("hash", "subject"))]
@@ -90,7 +91,7 @@ class PlanLogOutput(Output):
 
     plan_id: str
     complete: bool = Field(description="Whether the commits are from the repository; else from the status.")
-    note: str = Field(default="", description="Why the commits are not from the repository.")
+    note: str = Field(default="", description="Why commits are missing, or not from the repository.")
     commits: list[LoggedCommitOutput] = Field(description="Oldest first.")
 
 
@@ -109,25 +110,24 @@ def plan_output(state: PlanState) -> PlanOutput:
 
 def plan_list(states: Sequence[PlanState], limit: int = LISTED) -> PlanList:
     """Return a summary of each of the last plans, in the order given."""
-    return PlanList(
-        left_out=beyond(limit, len(states)),
-        plans=[
-            PlanSummary(
-                plan_id=state.name,
-                instance_id=state.instance,
-                phase=state.phase,
-                reason=state.reason,
-                final=state.final,
-                outcome=state.outcome,
-                intent=state.intent.description[:200],
-                current_task=state.current_task,
-                step=state.step,
-                tasks=state.counts.tasks,
-                done=state.counts.done,
-                created=state.created,
-            )
-            for state in states[-limit:]
-        ],
+    newest = first_that_fit(map(_summary, reversed(states[-limit:])))
+    return PlanList(left_out=left_out(len(newest), len(states)), plans=newest[::-1])
+
+
+def _summary(state: PlanState) -> PlanSummary:
+    return PlanSummary(
+        plan_id=state.name,
+        instance_id=state.instance,
+        phase=state.phase,
+        reason=state.reason,
+        final=state.final,
+        outcome=state.outcome,
+        intent=state.intent.description[:200],
+        current_task=state.current_task,
+        step=state.step,
+        tasks=state.counts.tasks,
+        done=state.counts.done,
+        created=state.created,
     )
 
 
@@ -140,7 +140,9 @@ def plan_log_from_history(plan_id: str, history: Mapping[str, Any]) -> PlanLogOu
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise Refused(f"the history of {plan_id} cannot be read: {where} of a commit: {first['msg']}") from error
-    return PlanLogOutput(plan_id=plan_id, complete=True, commits=commits)
+    newest = first_that_fit(reversed(commits), lambda commit: _COMMIT.dump_python(commit, mode="json"))
+    note = f"The answer has room for the last {len(newest)} of {len(commits)}." if len(newest) < len(commits) else ""
+    return PlanLogOutput(plan_id=plan_id, complete=True, note=note, commits=newest[::-1])
 
 
 def plan_log_from_status(state: PlanState, limit: int, note: str) -> PlanLogOutput:

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import Field
 
 from efrit.backend.pools import Pool, PoolRevision
-from efrit.mcp.schema_models import LISTED, ListOutput, Output, beyond
+from efrit.mcp.answer_size import first_that_fit
+from efrit.mcp.schema_models import LISTED, ListOutput, Output, left_out
 
 
 class PoolSummary(Output):
@@ -92,8 +93,8 @@ class PoolHistory(Output):
 
 def pool_list(pools: Sequence[Pool], limit: int = LISTED) -> PoolList:
     """Return the first pools, sorted by name."""
-    first = sorted(pools, key=lambda pool: pool.name)[:limit]
-    return PoolList(left_out=beyond(limit, len(pools)), pools=[_summary(pool) for pool in first])
+    listed = first_that_fit(map(_summary, sorted(pools, key=lambda pool: pool.name)[:limit]))
+    return PoolList(left_out=left_out(len(listed), len(pools)), pools=listed)
 
 
 def _summary(pool: Pool) -> PoolSummary:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,17 +22,10 @@ from efrit.backend.interface import (
     Session,
     Usage,
 )
+from efrit.mcp.answer_size import ANSWER_BYTES, fits
 from efrit.mcp.error_text import error_text, for_model
 from efrit.mcp.schema_models import Output
 from efrit.struct_field import StructField, fields_named
-
-ANSWER_BYTES = 1_048_576
-"""An answer up to this size has the whole result; a larger one only the beginning, with a link to the resource.
-
-Clients take no larger one over HTTP (`max_sse_event_size` of the Python SDK) and would lose the whole answer."""
-_OTHER_BYTES = 65_536
-"""Of an answer, for what is neither the result nor what the work printed and said."""
-
 
 # Of each the published fields: a session is beside its progress.
 SessionOutput = Annotated[
@@ -158,10 +150,7 @@ async def available_result(backend: Backend, state: RequestState) -> AvailableRe
 
 
 def _fits(result: str, state: RequestState) -> bool:
-    """Return whether an answer has room for `result`, which is in it twice: structured, and as JSON in a text."""
-    structured = json.dumps([result, state.output, state.messages], ensure_ascii=False)
-    text = json.dumps(structured, ensure_ascii=False)
-    return len(structured.encode()) + len(text.encode()) <= ANSWER_BYTES - _OTHER_BYTES  # gate: answer-bytes
+    return fits([result, state.output, state.messages])
 
 
 async def request_output(backend: Backend, state: RequestState) -> RequestOutput:

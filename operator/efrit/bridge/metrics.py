@@ -5,7 +5,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from efrit.protocol import RequestState, Usage, kind_label
 from efrit.protocol.enums import FINAL_REASONS
-from efrit.protocol.session import TOKEN_DIRECTIONS
+from efrit.protocol.token_counts import TOKEN_DIRECTIONS, tokens_of
 from efrit.protocol.view import RequestView, Stats
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -73,7 +73,7 @@ class Metrics:
 
     def _count_usage(self, usage: Usage) -> None:
         for direction in TOKEN_DIRECTIONS:
-            self._tokens.labels(direction).inc(usage.tokens(direction))
+            self._tokens.labels(direction).inc(tokens_of(usage, direction))
         self._calls.inc(usage.model_calls)
         for kind, count in usage.model_errors.items():
             self._errors.labels(kind_label(kind)).inc(count)

@@ -55,12 +55,3 @@ class Usage(PassThroughModel, frozen=True):
         dict[ErrorKind, Count],
         Meta(max_length=64, description="Calls to the model that failed, by HTTP status or kind."),
     ] = field(default_factory=dict)
-
-    def tokens(self, direction: str) -> int:
-        """Return the tokens of one of `TOKEN_DIRECTIONS`."""
-        count: int = getattr(self, f"{direction}_tokens")
-        return count
-
-
-TOKEN_DIRECTIONS = tuple(name.removesuffix("_tokens") for name in Usage.__struct_fields__ if name.endswith("_tokens"))
-"""The kinds of tokens that are counted, as labels of a metric."""

@@ -106,7 +106,8 @@ from efrit.errors import (
 from efrit.protocol import RequestId, kind_label
 from efrit.protocol.handover import BatchElement, BatchOperation
 from efrit.protocol.resource_case import from_resource
-from efrit.protocol.session import TOKEN_DIRECTIONS, Usage
+from efrit.protocol.session import Usage
+from efrit.protocol.token_counts import TOKEN_DIRECTIONS, tokens_of
 from efrit.protocol.view import RequestView
 from efrit.resources import REQUESTS, resource_named
 
@@ -659,7 +660,7 @@ def _count(action: PatchStatus, now: datetime) -> None:
         return
     usage = from_resource(Usage, action.status["usage"])
     for direction, counter in TOKENS.items():
-        counter.inc(usage.tokens(direction))
+        counter.inc(tokens_of(usage, direction))
     metrics.MODEL_CALLS.inc(usage.model_calls)
     for kind, count in usage.model_errors.items():
         metrics.MODEL_ERRORS.labels(kind_label(kind)).inc(count)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 ANSWER_BYTES = 1_048_576
-"""No answer is larger: clients take no larger one over HTTP (`max_sse_event_size` of the Python SDK), and lose it."""
+"""A result, or a list with a limit, makes no larger answer: clients lose a larger one over HTTP.
+
+It is `max_sse_event_size` of the Python SDK."""
 OTHER_BYTES = 65_536
 """Of an answer, for what is neither an entry of a list nor a result and what its work printed and said."""
 _SEPARATORS = 4
